@@ -1,0 +1,273 @@
+//! Everything that the converter says when it does not convert.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a model was not converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ErrorKind {
+    /// A file could not be read or written.
+    Io,
+    /// The bytes are not an ONNX model.
+    Parse,
+    /// The model breaks the ONNX specification.
+    Invalid,
+    /// Good ONNX that cannot be expressed in ncnn.
+    Unsupported,
+    /// A size or count above a limit.
+    Limit,
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ErrorKind::Io => "i/o error",
+            ErrorKind::Parse => "not an ONNX model",
+            ErrorKind::Invalid => "invalid model",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Limit => "limit exceeded",
+        })
+    }
+}
+
+/// The node that an error speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAt {
+    /// The node's own name; may be empty.
+    pub name: String,
+    /// Its place in the graph's list of nodes.
+    pub index: usize,
+    /// Operator, with its domain where that is not ONNX's own.
+    pub op_type: String,
+    /// The operator set version that the model imports.
+    pub version: i64,
+}
+
+/// Where an error is. Everything is optional: the drivers fill in what they know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Where {
+    /// The file that was read or written.
+    pub file: Option<PathBuf>,
+    /// Names of the graphs around the node, outermost first; empty for the main graph.
+    pub graph: Vec<String>,
+    /// The node.
+    pub node: Option<NodeAt>,
+    /// The input, output, attribute or tensor.
+    pub part: Option<String>,
+}
+
+/// One reason why a model was not converted, and where.
+#[derive(Debug)]
+pub struct Error(Box<Content>);
+
+#[derive(Debug)]
+struct Content {
+    kind: ErrorKind,
+    at: Where,
+    message: String,
+    help: Option<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind`; `message` is a lower-case phrase without a full stop.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Error(Box::new(Content { kind, at: Where::default(), message, help: None, source: None }))
+    }
+
+    /// The model breaks the specification.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Invalid, message)
+    }
+
+    /// Good ONNX that cannot be expressed.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Unsupported, message)
+    }
+
+    /// A limit is exceeded.
+    pub fn limit(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Limit, message)
+    }
+
+    /// A file could not be read or written.
+    pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
+        let mut error = Error::new(ErrorKind::Io, message);
+        error.0.source = Some(Box::new(source));
+        error
+    }
+
+    /// What the user can do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// The error below this one.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The file it happened in, unless one is known already.
+    #[must_use]
+    pub fn in_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.0.at.file.get_or_insert_with(|| file.into());
+        self
+    }
+
+    /// The node it happened at, unless one is known already.
+    #[must_use]
+    pub fn at_node(mut self, node: impl FnOnce() -> NodeAt) -> Self {
+        self.0.at.node.get_or_insert_with(node);
+        self
+    }
+
+    /// The input, output, attribute or tensor it happened at, unless one is known already.
+    #[must_use]
+    pub fn at_part(mut self, part: impl Into<String>) -> Self {
+        self.0.at.part.get_or_insert_with(|| part.into());
+        self
+    }
+
+    /// Puts the name of an enclosing graph before those that are known.
+    #[must_use]
+    pub fn in_graph(mut self, graph: impl Into<String>) -> Self {
+        self.0.at.graph.insert(0, graph.into());
+        self
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Where it happened.
+    pub fn at(&self) -> &Where {
+        &self.0.at
+    }
+
+    /// What is wrong, in one phrase.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What the user can do about it.
+    pub fn help_text(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = &self.0.at;
+        for graph in &at.graph {
+            write!(f, "{graph}: ")?;
+        }
+        if let Some(node) = &at.node {
+            write!(f, "node {}", node.index)?;
+            if !node.name.is_empty() {
+                write!(f, " \"{}\"", node.name)?;
+            }
+            write!(f, " {}-{}: ", node.op_type, node.version)?;
+        } else if let Some(file) = &at.file {
+            write!(f, "{}: ", file.display())?;
+        }
+        if let Some(part) = &at.part {
+            write!(f, "{part}: ")?;
+        }
+        f.write_str(&self.0.message)?;
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.source {
+            Some(source) => Some(source.as_ref()),
+            None => None,
+        }
+    }
+}
+
+impl From<std::num::TryFromIntError> for Error {
+    fn from(source: std::num::TryFromIntError) -> Self {
+        Error::limit("a number is out of range").caused_by(source)
+    }
+}
+
+impl From<ndarray::ShapeError> for Error {
+    fn from(source: ndarray::ShapeError) -> Self {
+        Error::invalid("elements and shape do not fit").caused_by(source)
+    }
+}
+
+/// All errors of one run; never empty.
+#[derive(Debug)]
+pub struct Errors(Vec<Error>);
+
+impl Errors {
+    /// `Err` with the errors where there are any.
+    pub fn check(errors: Vec<Error>) -> std::result::Result<(), Errors> {
+        if errors.is_empty() { Ok(()) } else { Err(Errors(errors)) }
+    }
+
+    /// Each error, in the order of the nodes.
+    pub fn iter(&self) -> std::slice::Iter<'_, Error> {
+        self.0.iter()
+    }
+}
+
+impl From<Error> for Errors {
+    fn from(error: Error) -> Self {
+        Errors(vec![error])
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Errors {}
+
+/// Returns early with an [`Error`] of kind `Unsupported`.
+macro_rules! unsupported {
+    ($($message:tt)*) => { return Err($crate::error::Error::unsupported(format!($($message)*))) };
+}
+
+/// Returns early with an [`Error`] of kind `Invalid`.
+macro_rules! invalid {
+    ($($message:tt)*) => { return Err($crate::error::Error::invalid(format!($($message)*))) };
+}
+
+pub(crate) use {invalid, unsupported};
+
+/// Indexing that answers with an error where others panic.
+pub(crate) trait At<T> {
+    /// The element at `index`.
+    fn at(&self, index: usize) -> Result<&T>;
+}
+
+impl<T> At<T> for [T] {
+    fn at(&self, index: usize) -> Result<&T> {
+        let len = self.len();
+        self.get(index).ok_or_else(|| Error::invalid(format!("element {index} of {len} was asked for")))
+    }
+}

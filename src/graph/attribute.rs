@@ -1,0 +1,70 @@
+//! Attributes of nodes.
+
+use bytes::Bytes;
+
+use super::Graph;
+use crate::tensor::Tensor;
+
+/// A named constant of a node.
+#[derive(Clone, Debug)]
+pub enum Attribute {
+    /// A single.
+    Float(f32),
+    /// An integer.
+    Int(i64),
+    /// Text, mostly.
+    String(Bytes),
+    /// A constant tensor.
+    Tensor(Tensor),
+    /// The body of a control-flow operator.
+    Graph(Box<Graph>),
+    /// Singles.
+    Floats(Vec<f32>),
+    /// Integers.
+    Ints(Vec<i64>),
+    /// Texts.
+    Strings(Vec<Bytes>),
+    /// Constant tensors.
+    Tensors(Vec<Tensor>),
+    /// Bodies.
+    Graphs(Vec<Graph>),
+    /// A kind that no operator of a convertible model has; the text names it.
+    Other(&'static str),
+}
+
+impl Attribute {
+    /// The kind, in ONNX's word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Attribute::Float(_) => "FLOAT",
+            Attribute::Int(_) => "INT",
+            Attribute::String(_) => "STRING",
+            Attribute::Tensor(_) => "TENSOR",
+            Attribute::Graph(_) => "GRAPH",
+            Attribute::Floats(_) => "FLOATS",
+            Attribute::Ints(_) => "INTS",
+            Attribute::Strings(_) => "STRINGS",
+            Attribute::Tensors(_) => "TENSORS",
+            Attribute::Graphs(_) => "GRAPHS",
+            Attribute::Other(kind) => kind,
+        }
+    }
+
+    /// The graphs in the attribute.
+    pub fn graphs(&self) -> &[Graph] {
+        match self {
+            Attribute::Graph(graph) => std::slice::from_ref(graph),
+            Attribute::Graphs(graphs) => graphs,
+            _ => &[],
+        }
+    }
+
+    /// The graphs in the attribute, to change them.
+    pub fn graphs_mut(&mut self) -> &mut [Graph] {
+        match self {
+            Attribute::Graph(graph) => std::slice::from_mut(graph),
+            Attribute::Graphs(graphs) => graphs,
+            _ => &mut [],
+        }
+    }
+}

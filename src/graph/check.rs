@@ -1,0 +1,57 @@
+//! What always holds of a graph; run after every pass in tests and under `--check`.
+
+use std::collections::BTreeSet;
+
+use super::{Graph, ValueId};
+use crate::error::{Error, Result, invalid};
+use crate::tensor::Dim;
+
+impl Graph {
+    /// Refuses a graph that breaks an invariant: order, producers, constants that fit their value's type and shape.
+    pub fn check(&self) -> Result<()> {
+        let mut made: BTreeSet<ValueId> = self.inputs.iter().copied().collect();
+        for (id, node) in self.nodes() {
+            let here = |error: Error| error.at_node(|| node.at());
+            for input in self.reads(node) {
+                let value = self.value(input);
+                let computed_later = value.producer.is_some() && !made.contains(&input);
+                if computed_later || (value.producer.is_none() && !self.is_given(input)) {
+                    return Err(here(Error::invalid(format!("\"{}\" is read before it is computed", value.name))));
+                }
+            }
+            for output in node.outputs.iter().flatten() {
+                if self.value(*output).producer != Some(id) {
+                    return Err(here(Error::invalid("an output has another producer")));
+                }
+                if !made.insert(*output) {
+                    return Err(here(Error::invalid(format!(
+                        "\"{}\" is computed twice",
+                        self.value(*output).name
+                    ))));
+                }
+            }
+        }
+        for output in &self.outputs {
+            if !made.contains(output) && !self.is_given(*output) {
+                invalid!("the graph output \"{}\" is not computed", self.value(*output).name);
+            }
+        }
+        self.check_constants()
+    }
+
+    /// Whether a value needs no node: an input, a constant, or a value of a graph around this one.
+    fn is_given(&self, id: ValueId) -> bool {
+        self.value(id).constant.is_some() || self.inputs.contains(&id) || self.captures.iter().any(|capture| capture.inner == id)
+    }
+
+    fn check_constants(&self) -> Result<()> {
+        for value in &self.values {
+            let (Some(tensor), Some(shape)) = (&value.constant, &value.shape) else { continue };
+            let tensor_shape: Result<Vec<Dim>> = tensor.shape().iter().map(|d| Dim::try_from(*d)).collect();
+            if tensor_shape? != *shape || value.dtype != Some(tensor.dtype()) {
+                invalid!("the constant \"{}\" has another type or shape than its value", value.name);
+            }
+        }
+        Ok(())
+    }
+}

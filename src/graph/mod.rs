@@ -1,0 +1,332 @@
+//! The source graph: ONNX's semantics with typed ids. Everything before lowering works on it.
+
+mod attribute;
+mod check;
+mod dump;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, NodeAt, Result};
+use crate::tensor::{Array, DType, Dim, Tensor};
+
+pub use attribute::Attribute;
+
+/// A value of a [`Graph`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(usize);
+
+/// A node of a [`Graph`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(usize);
+
+/// What a node computes or a graph is given: one tensor.
+#[derive(Clone, Debug, Default)]
+pub struct Value {
+    /// The name in the model; empty for values made here.
+    pub name: String,
+    /// The type of the elements, where it is known.
+    pub dtype: Option<DType>,
+    /// The sizes, where the number of axes is known.
+    pub shape: Option<Vec<Dim>>,
+    /// The elements, where the value is a constant.
+    pub constant: Option<Tensor>,
+    /// The elements of a small integer tensor that carries sizes, where they are not all numbers.
+    pub elements: Option<Array>,
+    /// The node that computes the value; none for inputs, initializers and captured values.
+    pub producer: Option<NodeId>,
+}
+
+/// One call of an operator.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// The name in the model; may be empty.
+    pub name: String,
+    /// The place in the model's list of nodes, for messages.
+    pub index: usize,
+    /// The domain; empty for ONNX's own, however the model spells it.
+    pub domain: String,
+    /// The operator.
+    pub op_type: String,
+    /// The version of the domain's operator set that the node follows.
+    pub version: i64,
+    /// Inputs in order; `None` where an optional one is left out.
+    pub inputs: Vec<Option<ValueId>>,
+    /// Outputs in order; `None` where an optional one is left out.
+    pub outputs: Vec<Option<ValueId>>,
+    /// Attributes by name.
+    pub attributes: BTreeMap<String, Attribute>,
+}
+
+impl Node {
+    /// The place for messages.
+    pub fn at(&self) -> NodeAt {
+        NodeAt {
+            name: self.name.clone(),
+            index: self.index,
+            op_type: self.qualified_op_type(),
+            version: self.version,
+        }
+    }
+
+    /// The operator with its domain, where that is not ONNX's own.
+    pub fn qualified_op_type(&self) -> String {
+        if self.domain.is_empty() { self.op_type.clone() } else { format!("{}.{}", self.domain, self.op_type) }
+    }
+
+    /// Whether the node is this operator of ONNX's own domain.
+    pub fn is(&self, op_type: &str) -> bool {
+        self.domain.is_empty() && self.op_type == op_type
+    }
+}
+
+/// A value of the graph around a body, and the value that stands for it in the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The value in the graph around.
+    pub outer: ValueId,
+    /// The value in the body.
+    pub inner: ValueId,
+}
+
+/// A graph: values in an arena, nodes in topological order.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// The name in the model.
+    pub name: String,
+    values: Vec<Value>,
+    nodes: Vec<Option<Node>>,
+    order: Vec<NodeId>,
+    /// Values that are given from outside, initializers not among them.
+    pub inputs: Vec<ValueId>,
+    /// Values that the graph is for.
+    pub outputs: Vec<ValueId>,
+    /// In the body of a control-flow node: values of the graph around it.
+    pub captures: Vec<Capture>,
+    /// Versions of the operator sets, by domain; ONNX's own is the empty one.
+    pub opsets: BTreeMap<String, i64>,
+}
+
+impl Graph {
+    /// A value. Ids are only made by this graph, so the value exists.
+    pub fn value(&self, id: ValueId) -> &Value {
+        const MISSING: &Value = &Value {
+            name: String::new(),
+            dtype: None,
+            shape: None,
+            constant: None,
+            elements: None,
+            producer: None,
+        };
+        self.values.get(id.0).unwrap_or(MISSING)
+    }
+
+    /// A value, to change it.
+    pub fn value_mut(&mut self, id: ValueId) -> Result<&mut Value> {
+        self.values.get_mut(id.0).ok_or_else(|| Error::invalid("a value of another graph"))
+    }
+
+    /// All values, in the order of their making.
+    pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..self.values.len()).map(ValueId)
+    }
+
+    /// Adds a value.
+    pub fn add_value(&mut self, value: Value) -> ValueId {
+        self.values.push(value);
+        ValueId(self.values.len() - 1)
+    }
+
+    /// Adds a constant.
+    pub fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<ValueId> {
+        let shape: Result<Vec<Dim>> = tensor.shape().iter().map(|d| Dim::try_from(*d)).collect();
+        Ok(self.add_value(Value {
+            name: name.to_owned(),
+            dtype: Some(tensor.dtype()),
+            shape: Some(shape?),
+            constant: Some(tensor),
+            ..Value::default()
+        }))
+    }
+
+    /// A node, if it has not been removed.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.0).and_then(Option::as_ref)
+    }
+
+    /// A node, to change its name or attributes. Inputs and outputs are changed through the graph.
+    pub fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(id.0).and_then(Option::as_mut)
+    }
+
+    /// The nodes in topological order.
+    pub fn node_ids(&self) -> Vec<NodeId> {
+        self.order.clone()
+    }
+
+    /// The nodes with their ids, in topological order.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.order.iter().filter_map(|id| Some((*id, self.node(*id)?)))
+    }
+
+    /// Appends a node; its outputs get it as their producer.
+    pub fn add_node(&mut self, node: Node) -> NodeId {
+        let id = self.new_node(node);
+        self.order.push(id);
+        id
+    }
+
+    fn new_node(&mut self, node: Node) -> NodeId {
+        let id = NodeId(self.nodes.len());
+        for output in node.outputs.iter().flatten() {
+            if let Some(value) = self.values.get_mut(output.0) {
+                value.producer = Some(id);
+            }
+        }
+        self.nodes.push(Some(node));
+        id
+    }
+
+    /// Puts nodes where `old` stands and removes `old`. They are in topological order and compute its outputs.
+    pub fn replace_node(&mut self, old: NodeId, new: Vec<Node>) -> Vec<NodeId> {
+        let ids: Vec<NodeId> = new.into_iter().map(|node| self.new_node(node)).collect();
+        if let Some(place) = self.order.iter().position(|id| *id == old) {
+            self.order.splice(place..=place, ids.iter().copied());
+        }
+        if let Some(slot) = self.nodes.get_mut(old.0) {
+            *slot = None;
+        }
+        ids
+    }
+
+    /// Puts a whole new list of nodes: `make` is asked for each node in order what stands in its place.
+    pub fn rewrite_nodes(
+        &mut self,
+        mut make: impl FnMut(&mut Graph, NodeId) -> Result<Option<Vec<Node>>>,
+    ) -> Result<()> {
+        let mut order = Vec::with_capacity(self.order.len());
+        for id in self.node_ids() {
+            match make(self, id)? {
+                None => order.push(id),
+                Some(nodes) => {
+                    if let Some(slot) = self.nodes.get_mut(id.0) {
+                        *slot = None;
+                    }
+                    for node in nodes {
+                        order.push(self.new_node(node));
+                    }
+                }
+            }
+        }
+        self.order = order;
+        Ok(())
+    }
+
+    /// Removes nodes; what they computed has no producer any more.
+    pub fn remove_nodes(&mut self, remove: &BTreeSet<NodeId>) {
+        for id in remove {
+            let Some(node) = self.nodes.get_mut(id.0).and_then(Option::take) else { continue };
+            for output in node.outputs.iter().flatten() {
+                if let Some(value) = self.values.get_mut(output.0)
+                    && value.producer == Some(*id)
+                {
+                    value.producer = None;
+                }
+            }
+        }
+        self.order.retain(|id| !remove.contains(id));
+    }
+
+    /// Sorts the nodes so that each stands after those that it reads from, and else in the order they have.
+    pub fn sort_nodes(&mut self) -> Result<()> {
+        let mut waiting: BTreeMap<NodeId, usize> = BTreeMap::new();
+        let mut readers: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        let place: BTreeMap<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        for (id, node) in self.nodes() {
+            let producers: BTreeSet<NodeId> =
+                self.reads(node).into_iter().filter_map(|v| self.value(v).producer).collect();
+            waiting.insert(id, producers.len());
+            for producer in producers {
+                readers.entry(producer).or_default().push(id);
+            }
+        }
+        let mut ready: BTreeSet<(usize, NodeId)> = BTreeSet::new();
+        for (id, count) in &waiting {
+            if *count == 0 {
+                ready.insert((place.get(id).copied().unwrap_or(0), *id));
+            }
+        }
+        let mut order = Vec::with_capacity(self.order.len());
+        while let Some((_, id)) = ready.pop_first() {
+            order.push(id);
+            for reader in readers.remove(&id).unwrap_or_default() {
+                if let Some(count) = waiting.get_mut(&reader) {
+                    *count -= 1;
+                    if *count == 0 {
+                        ready.insert((place.get(&reader).copied().unwrap_or(0), reader));
+                    }
+                }
+            }
+        }
+        if order.len() != self.order.len() {
+            let stuck = self.nodes().find(|(id, _)| waiting.get(id).is_some_and(|count| *count > 0));
+            let error = Error::invalid("the node reads, through others, what it computes");
+            return Err(match stuck {
+                Some((_, node)) => error.at_node(|| node.at()),
+                None => error,
+            });
+        }
+        self.order = order;
+        Ok(())
+    }
+
+    /// Every value that a node reads, those of its bodies among them.
+    pub fn reads(&self, node: &Node) -> Vec<ValueId> {
+        let mut reads: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+        for attribute in node.attributes.values() {
+            for body in attribute.graphs() {
+                reads.extend(body.captures.iter().map(|capture| capture.outer));
+            }
+        }
+        reads
+    }
+
+    /// How often each value is read, by nodes and as a graph output.
+    pub fn use_counts(&self) -> BTreeMap<ValueId, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, node) in self.nodes() {
+            for value in self.reads(node) {
+                *counts.entry(value).or_insert(0) += 1;
+            }
+        }
+        for output in &self.outputs {
+            *counts.entry(*output).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
+    pub fn redirect(&mut self, map: &BTreeMap<ValueId, ValueId>) {
+        let follow = |mut id: ValueId| {
+            // Each step goes to a value that stands earlier, so the chain ends; the bound guards against a cycle.
+            for _ in 0..map.len() {
+                match map.get(&id) {
+                    Some(next) => id = *next,
+                    None => break,
+                }
+            }
+            id
+        };
+        for node in self.nodes.iter_mut().flatten() {
+            for input in node.inputs.iter_mut().flatten() {
+                *input = follow(*input);
+            }
+            for attribute in node.attributes.values_mut() {
+                for body in attribute.graphs_mut() {
+                    for capture in &mut body.captures {
+                        capture.outer = follow(capture.outer);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Small nets that several operators are made of.
+
+use super::{Lower, form::MAX_AXES, isolate};
+use crate::error::{At, Error, Result, unsupported};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{BinaryOp, Permute, UnaryOp};
+use crate::tensor::{Dim, display_shape};
+
+impl Lower<'_> {
+    /// A function of each element; `op_type` as in [`crate::ncnn::layer::unary_op`].
+    pub fn unary(&mut self, op_type: i32, x: BlobId) -> Result<BlobId> {
+        let form = self.form(x);
+        self.emit(UnaryOp { op_type }, &[x], &form)
+    }
+
+    /// Arithmetic of a blob with a finite number; `op_type` as in [`crate::ncnn::layer::binary_op`].
+    pub fn binary_scalar(&mut self, op_type: i32, x: BlobId, b: f32) -> Result<BlobId> {
+        if !b.is_finite() {
+            unsupported!("arithmetic with the constant {b}");
+        }
+        let form = self.form(x);
+        self.emit(BinaryOp { op_type, with_scalar: 1, b }, &[x], &form)
+    }
+
+    /// Arithmetic of two blobs with the same number of axes, each of the same size or 1.
+    pub fn binary(&mut self, op_type: i32, a: BlobId, b: BlobId) -> Result<BlobId> {
+        let (fa, fb) = (self.form(a), self.form(b));
+        if fa.len() != fb.len() {
+            return Err(Error::invalid(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
+        }
+        let mut form = Vec::with_capacity(fa.len());
+        for (x, y) in fa.iter().zip(&fb) {
+            if x != y && !x.is(1) && !y.is(1) {
+                return Err(Error::invalid(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
+            }
+            form.push(if x.is(1) { y.clone() } else { x.clone() });
+        }
+        self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &form)
+    }
+
+    /// Input `index` in a form in which each of `axes` stands alone, and where these axes are in it. Axes that stay together are merged:
+    /// at most `axes.len()` of them stand alone, and what lies before, between and behind is one axis each.
+    pub fn isolated(&mut self, index: usize, axes: &[usize]) -> Result<(BlobId, Vec<usize>)> {
+        let shape = self.call.shape(index)?.to_vec();
+        let first = self.blob(index)?;
+        let id = self.input_id(index)?;
+        let held = self.state.forms.get(&id).cloned().unwrap_or_default();
+        for blob in std::iter::once(first).chain(held) {
+            if let Some(found) = isolate(&self.form(blob), &shape, axes) {
+                return Ok((blob, found));
+            }
+        }
+        let mut form: Vec<Dim> = Vec::new();
+        let mut found = vec![0; axes.len()];
+        let mut open = false;
+        for (axis, size) in shape.iter().enumerate() {
+            if let Some(place) = axes.iter().position(|a| *a == axis) {
+                if let Some(slot) = found.get_mut(place) {
+                    *slot = form.len();
+                }
+                form.push(size.clone());
+                open = false;
+            } else if size.is(1) {
+                continue;
+            } else if open {
+                let merged = form.pop().unwrap_or(Dim::Known(1)).mul(size)?;
+                form.push(merged);
+            } else {
+                form.push(size.clone());
+                open = true;
+            }
+        }
+        if form.is_empty() {
+            form.push(Dim::Known(1));
+        }
+        if form.len() > MAX_AXES {
+            unsupported!("axes {axes:?} of {} apart: ncnn has at most four axes", display_shape(&shape));
+        }
+        Ok((self.blob_as(index, &form)?, found))
+    }
+
+    /// A blob seen with sizes `shape` (any number of axes, same elements), its axes in the order `perm`. Axes that stay together move
+    /// as one; an order of more than four such groups takes several Permutes.
+    pub fn transpose(&mut self, blob: BlobId, shape: &[Dim], perm: &[usize]) -> Result<BlobId> {
+        let (mut sizes, mut order) = merge_axes(shape, perm)?;
+        let mut blob = blob;
+        while sizes.len() > MAX_AXES {
+            // One group at a time to its place: the block before it is swapped with it, over at most four merged axes.
+            let Some(target) = order.iter().enumerate().position(|(i, axis)| i != *axis) else { break };
+            let source = *order.at(target)?;
+            let before = Dim::product(sizes.iter().take(target))?;
+            let jumped = Dim::product(sizes.iter().skip(target).take(source - target))?;
+            let moved = sizes.at(source)?.clone();
+            let after = Dim::product(sizes.iter().skip(source + 1))?;
+            blob = self.reshape(blob, &[before, jumped, moved, after])?;
+            blob = self.permute(blob, &[0, 2, 1, 3])?;
+            let size = sizes.remove(source);
+            sizes.insert(target, size);
+            for axis in &mut order {
+                if *axis == source {
+                    *axis = target;
+                } else if (target..source).contains(axis) {
+                    *axis += 1;
+                }
+            }
+            (sizes, order) = merge_axes(&sizes, &order)?;
+        }
+        if order.iter().enumerate().all(|(i, axis)| i == *axis) {
+            return Ok(blob);
+        }
+        let blob = self.reshape(blob, &sizes)?;
+        self.permute(blob, &order)
+    }
+
+    /// The axes of a blob in another order.
+    pub fn permute(&mut self, blob: BlobId, perm: &[usize]) -> Result<BlobId> {
+        if perm.iter().enumerate().all(|(i, axis)| i == *axis) {
+            return Ok(blob);
+        }
+        let form = self.form(blob);
+        let mut top = Vec::with_capacity(form.len());
+        for axis in perm {
+            top.push(form.at(*axis)?.clone());
+        }
+        let order_type = order_type(perm)?;
+        self.emit(Permute { order_type }, &[blob], &top)
+    }
+}
+
+/// The number of an order of axes: ncnn lists the orders of w, h, (d,) c from the innermost axis of the result outwards, sorted as
+/// if each were a word whose letters are read from its end (`permute.cpp`).
+fn order_type(perm: &[usize]) -> Result<i32> {
+    let n = perm.len();
+    // Letters: 0 for the innermost axis of the bottom; read from the outermost axis of the top, larger letters first.
+    let word: Vec<usize> = perm.iter().map(|axis| n - 1 - axis).collect();
+    let mut left: Vec<usize> = (0..n).rev().collect();
+    let mut number = 0;
+    for letter in &word {
+        let place = left.iter().position(|l| l == letter);
+        let place = place.ok_or_else(|| Error::invalid(format!("{perm:?} is not an order of axes")))?;
+        left.remove(place);
+        number = number * (left.len() + 1) + place;
+    }
+    Ok(i32::try_from(number)?)
+}
+
+/// Leaves out unit axes and merges those that stay together; gives the sizes of what is left and its order.
+fn merge_axes(shape: &[Dim], perm: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
+    let mut kept = Vec::new();
+    for axis in perm {
+        if !shape.at(*axis)?.is(1) {
+            kept.push(*axis);
+        }
+    }
+    // Groups of axes that follow each other both before and after, in the order after.
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for axis in kept {
+        match groups.last_mut() {
+            Some(group) if follows(shape, group.last().copied(), axis) => group.push(axis),
+            _ => groups.push(vec![axis]),
+        }
+    }
+    let mut by_place: Vec<&Vec<usize>> = groups.iter().collect();
+    by_place.sort();
+    let mut sizes = Vec::with_capacity(groups.len());
+    for group in &by_place {
+        let mut size = Dim::Known(1);
+        for axis in group.iter() {
+            size = size.mul(shape.at(*axis)?)?;
+        }
+        sizes.push(size);
+    }
+    let order = groups.iter().filter_map(|group| by_place.iter().position(|g| *g == group)).collect();
+    if sizes.is_empty() {
+        return Ok((vec![Dim::Known(1)], vec![0]));
+    }
+    Ok((sizes, order))
+}
+
+/// Whether `axis` is the next one behind `last` that is not 1.
+fn follows(shape: &[Dim], last: Option<usize>, axis: usize) -> bool {
+    last.is_some_and(|last| {
+        last < axis && shape.iter().take(axis).skip(last + 1).all(|between| between.is(1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_types_are_those_of_the_runtime() {
+        for (perm, number) in [
+            (&[0, 1][..], 0),
+            (&[1, 0], 1),
+            // 1 = h w c, 2 = w c h, 3 = c w h, 4 = h c w, 5 = c h w (innermost first)
+            (&[0, 2, 1], 1),
+            (&[1, 0, 2], 2),
+            (&[1, 2, 0], 3),
+            (&[2, 0, 1], 4),
+            (&[2, 1, 0], 5),
+            // 6 = w h c d, 8 = w c h d, 23 = c d h w
+            (&[1, 0, 2, 3], 6),
+            (&[1, 2, 0, 3], 8),
+            (&[3, 2, 1, 0], 23),
+        ] {
+            assert_eq!(order_type(perm).unwrap(), number, "{perm:?}");
+        }
+    }
+
+    #[test]
+    fn axes_that_travel_together_are_one() {
+        let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
+        let (sizes, order) = merge_axes(&dims(&[2, 4, 7, 4, 7, 96]), &[0, 1, 3, 2, 4, 5]).unwrap();
+        assert_eq!((sizes, order), (dims(&[8, 7, 4, 672]), vec![0, 2, 1, 3]));
+        let (sizes, order) = merge_axes(&dims(&[1, 3, 8, 8]), &[0, 2, 3, 1]).unwrap();
+        assert_eq!((sizes, order), (dims(&[3, 64]), vec![1, 0]));
+    }
+}

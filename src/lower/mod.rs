@@ -1,0 +1,349 @@
+//! From ONNX's words to ncnn's: values become blobs, nodes become layers.
+//!
+//! A value may be held by several blobs at once, each in another *form*: the sizes of a Mat of at most four axes whose elements, in
+//! row-major order, are those of the value. Merging neighbouring axes or leaving out unit ones moves no data, so every form is a
+//! Reshape away from every other, and reshaping a value costs nothing until a layer needs another form.
+
+mod compose;
+mod form;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
+use crate::error::{Error, Result, unsupported};
+use crate::graph::{Graph, Node, ValueId};
+use crate::ncnn::layer::{Input, MemoryData, Reshape};
+use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer};
+use crate::ops::{self, Call};
+use crate::pass::infer::Doubts;
+use crate::tensor::{DType, Dim, Tensor, display_shape};
+
+pub(crate) use form::{interface_form, isolate, same_elements};
+
+/// The net while it is made.
+#[derive(Default)]
+pub(crate) struct State {
+    net: Net,
+    /// The forms in which each value is held; the first is the one that its node gave it.
+    forms: BTreeMap<ValueId, Vec<BlobId>>,
+}
+
+/// One node while it is lowered. It reads the node as [`Call`] does.
+pub(crate) struct Lower<'a> {
+    call: Call<'a>,
+    state: &'a mut State,
+}
+
+impl<'a> Deref for Lower<'a> {
+    type Target = Call<'a>;
+
+    fn deref(&self) -> &Call<'a> {
+        &self.call
+    }
+}
+
+/// Makes the net of a graph. Every node that cannot be lowered is reported, not the first alone.
+pub(crate) fn lower_graph(graph: &Graph, doubts: &mut Doubts) -> std::result::Result<Net, Vec<Error>> {
+    let mut state = State::default();
+    let mut errors = Vec::new();
+    for input in &graph.inputs {
+        if let Err(error) = lower_input(graph, *input, &mut state) {
+            errors.push(error.at_part(format!("input \"{}\"", graph.value(*input).name)));
+        }
+    }
+    // What follows a node that failed has no blobs to read: only the node itself is reported.
+    let mut missing: BTreeSet<ValueId> = BTreeSet::new();
+    if !errors.is_empty() {
+        missing.extend(&graph.inputs);
+    }
+    for (id, node) in graph.nodes() {
+        let reads_missing = graph.reads(node).iter().any(|value| missing.contains(value));
+        let lowered = match doubts.remove(&id) {
+            Some(error) if !reads_missing => Err(error),
+            Some(_) => Ok(()),
+            None => check_lowerable(graph, node).and_then(|()| {
+                if reads_missing { Ok(()) } else { lower_node(graph, node, &mut state) }
+            }),
+        };
+        if let Err(error) = lowered {
+            errors.push(error.at_node(|| node.at()));
+        }
+        let made = |value: &&ValueId| !state.forms.contains_key(value);
+        missing.extend(node.outputs.iter().flatten().filter(made));
+    }
+    for output in &graph.outputs {
+        if !missing.contains(output)
+            && let Err(error) = lower_output(graph, *output, &mut state)
+        {
+            errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
+        }
+    }
+    if errors.is_empty() { Ok(state.net) } else { Err(errors) }
+}
+
+/// What can be said against a node even where its inputs are missing.
+fn check_lowerable(_graph: &Graph, node: &Node) -> Result<()> {
+    match ops::find(node) {
+        Some(op) if op.lower.is_some() => Ok(()),
+        Some(_) => Err(Error::unsupported(format!("{} cannot be expressed in ncnn", node.op_type))
+            .help("cut the graph before it with --outputs")),
+        None => Err(Error::unsupported(format!("the operator {} is not known", node.qualified_op_type()))),
+    }
+}
+
+fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
+    let Some(op) = ops::find(node) else { return Ok(()) };
+    let Some(lower) = op.lower else { return Ok(()) };
+    lower(&mut Lower { call: Call::new(graph, node, op), state })
+}
+
+fn lower_input(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
+    let value = graph.value(id);
+    let Some(shape) = &value.shape else {
+        unsupported!("its number of axes is not known");
+    };
+    if value.dtype.is_none_or(|dtype| dtype.bits() == 0 || matches!(dtype, DType::C64 | DType::C128)) {
+        unsupported!("ncnn has no blobs of {}", value.dtype.map_or("an unknown type", DType::name));
+    }
+    let form = interface_form(shape)?;
+    let blob = state.net.add_blob(Blob { name: value.name.clone(), shape: form.clone(), element: Element::F32 });
+    let sizes: Option<Vec<i32>> =
+        form.iter().map(|d| d.known().and_then(|n| i32::try_from(n).ok())).collect();
+    let mut input = Input::default();
+    match sizes.as_deref() {
+        Some([w]) => input.w = *w,
+        Some([h, w]) => (input.w, input.h) = (*w, *h),
+        Some([c, h, w]) => (input.w, input.h, input.c) = (*w, *h, *c),
+        Some([c, d, h, w]) => (input.w, input.h, input.d, input.c) = (*w, *h, *d, *c),
+        _ => {}
+    }
+    state.net.layers.push(NetLayer {
+        name: value.name.clone(),
+        layer: input.into(),
+        bottoms: Vec::new(),
+        tops: vec![blob],
+    });
+    state.net.inputs.push(blob);
+    state.forms.insert(id, vec![blob]);
+    Ok(())
+}
+
+fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
+    let value = graph.value(id);
+    let Some(shape) = &value.shape else {
+        unsupported!("its number of axes is not known");
+    };
+    let blob = state.form(graph, id, &interface_form(shape)?)?;
+    state.net.outputs.push(blob);
+    Ok(())
+}
+
+impl State {
+    fn emit(&mut self, name: &str, layer: Layer, bottoms: &[BlobId], shapes: &[Vec<Dim>]) -> Result<Vec<BlobId>> {
+        let mut tops = Vec::with_capacity(shapes.len());
+        for shape in shapes {
+            if shape.is_empty() || shape.len() > 4 {
+                unsupported!("a blob of shape {}: ncnn has one to four axes", display_shape(shape));
+            }
+            if shape.iter().any(|d| d.is(0)) {
+                unsupported!("a blob of shape {} has no elements", display_shape(shape));
+            }
+            let blob = Blob { name: name.to_owned(), shape: shape.clone(), element: Element::F32 };
+            tops.push(self.net.add_blob(blob));
+        }
+        self.net.layers.push(NetLayer {
+            name: name.to_owned(),
+            layer,
+            bottoms: bottoms.to_vec(),
+            tops: tops.clone(),
+        });
+        Ok(tops)
+    }
+
+    /// A value in a form, through a Reshape or a MemoryData where it is not held in that form yet.
+    fn form(&mut self, graph: &Graph, id: ValueId, form: &[Dim]) -> Result<BlobId> {
+        let held = self.forms.get(&id).cloned().unwrap_or_default();
+        if let Some(blob) = held.iter().find(|blob| self.net.blob(**blob).shape == form) {
+            return Ok(*blob);
+        }
+        let value = graph.value(id);
+        let blob = match (&value.constant, held.first()) {
+            (Some(tensor), _) => self.memory_data(&value.name, tensor, form)?,
+            (None, Some(first)) => self.reshape(&value.name, *first, form)?,
+            (None, None) => return Err(Error::invalid(format!("\"{}\" has no blob", value.name))),
+        };
+        self.forms.entry(id).or_default().push(blob);
+        Ok(blob)
+    }
+
+    fn memory_data(&mut self, name: &str, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
+        let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
+        let sizes = sizes.ok_or_else(|| Error::invalid("a constant in a form that is not fixed"))?;
+        let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
+        let ints: std::result::Result<Vec<i32>, _> = sizes.iter().map(|n| i32::try_from(*n)).collect();
+        let mut layer = MemoryData { data: Some(tensor.reshaped(&usizes?)?), ..MemoryData::default() };
+        match ints?.as_slice() {
+            [w] => layer.w = *w,
+            [h, w] => (layer.w, layer.h) = (*w, *h),
+            [c, h, w] => (layer.w, layer.h, layer.c) = (*w, *h, *c),
+            [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
+            _ => unsupported!("a constant of {} axes", form.len()),
+        }
+        let tops = self.emit(name, layer.into(), &[], &[form.to_vec()])?;
+        tops.first().copied().ok_or_else(|| Error::invalid("a layer without a top"))
+    }
+
+    fn reshape(&mut self, name: &str, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
+        let from = self.net.blob(blob).shape.clone();
+        if from == form {
+            return Ok(blob);
+        }
+        if !same_elements(&from, form)? {
+            return Err(Error::invalid(format!(
+                "a blob of shape {} taken as {}",
+                display_shape(&from),
+                display_shape(form)
+            )));
+        }
+        let layer = reshape_layer(&from, form)?;
+        let tops = self.emit(name, layer.into(), &[blob], &[form.to_vec()])?;
+        tops.first().copied().ok_or_else(|| Error::invalid("a layer without a top"))
+    }
+}
+
+/// The Reshape from one form to another: at most one size may follow from the others where it is not a number.
+fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
+    let mut left_over = 0;
+    let mut sizes = Vec::with_capacity(to.len());
+    for (i, size) in to.iter().enumerate() {
+        let from_end = to.len() - 1 - i;
+        let same_axis = from.len() == to.len() && from.get(i) == Some(size);
+        // The outermost axis of two Mats has one name (w, h or c) only where their number of axes is the same; the innermost always.
+        let innermost = from_end == 0 && from.last() == Some(size);
+        sizes.push(match size.known() {
+            Some(n) => i32::try_from(n)?,
+            None if same_axis || innermost => 0,
+            None => {
+                left_over += 1;
+                -1
+            }
+        });
+    }
+    if left_over > 1 {
+        return Err(Error::unsupported(format!(
+            "sizes that are not fixed, from {} to {}",
+            display_shape(from),
+            display_shape(to)
+        ))
+        .help("fix them with --input-shape"));
+    }
+    let mut layer = Reshape::default();
+    match sizes.as_slice() {
+        [w] => layer.w = *w,
+        [h, w] => (layer.w, layer.h) = (*w, *h),
+        [c, h, w] => (layer.w, layer.h, layer.c) = (*w, *h, *c),
+        [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
+        _ => unsupported!("a blob of {} axes", to.len()),
+    }
+    Ok(layer)
+}
+
+impl Lower<'_> {
+    fn name(&self) -> String {
+        let node = self.call.node();
+        let first = node.outputs.iter().flatten().next();
+        let output = first.map_or("", |id| self.call.graph().value(*id).name.as_str());
+        if node.name.is_empty() { output.to_owned() } else { node.name.clone() }
+    }
+
+    fn input_id(&self, index: usize) -> Result<ValueId> {
+        let id = self.call.node().inputs.get(index).copied().flatten();
+        id.ok_or_else(|| Error::invalid(format!("input {index} is missing")))
+    }
+
+    /// Input `index` as it is held: any form. A constant is held in its interface form.
+    pub fn blob(&mut self, index: usize) -> Result<BlobId> {
+        let id = self.input_id(index)?;
+        if let Some(blob) = self.state.forms.get(&id).and_then(|held| held.first()) {
+            return Ok(*blob);
+        }
+        let form = interface_form(self.call.shape(index)?)?;
+        self.blob_as(index, &form)
+    }
+
+    /// Input `index` in a form: the sizes of a Mat with the same elements in the same order.
+    pub fn blob_as(&mut self, index: usize, form: &[Dim]) -> Result<BlobId> {
+        let id = self.input_id(index)?;
+        self.state.form(self.call.graph(), id, form)
+    }
+
+    /// The sizes of a blob, outermost first.
+    pub fn form(&self, blob: BlobId) -> Vec<Dim> {
+        self.state.net.blob(blob).shape.clone()
+    }
+
+    /// Adds a layer with one top of this form.
+    pub fn emit(&mut self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
+        let tops = self.emit_n(layer, bottoms, &[form.to_vec()])?;
+        tops.first().copied().ok_or_else(|| Error::invalid("a layer without a top"))
+    }
+
+    /// Adds a layer with a top of each of these forms.
+    pub fn emit_n(
+        &mut self,
+        layer: impl Into<Layer>,
+        bottoms: &[BlobId],
+        forms: &[Vec<Dim>],
+    ) -> Result<Vec<BlobId>> {
+        let name = self.name();
+        self.state.emit(&name, layer.into(), bottoms, forms)
+    }
+
+    /// A blob in another form; no layer where it has that form.
+    pub fn reshape(&mut self, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
+        let name = self.name();
+        self.state.reshape(&name, blob, form)
+    }
+
+    /// A constant blob in a form of its elements.
+    pub fn memory_data(&mut self, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
+        let name = self.name();
+        self.state.memory_data(&name, tensor, form)
+    }
+
+    /// Makes `blob` output `index`: any form of its elements. Nothing is asked for where the output is left out.
+    pub fn set(&mut self, index: usize, blob: BlobId) -> Result<()> {
+        let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
+        let shape = self.call.output_shape(index)?;
+        let form = self.form(blob);
+        if !same_elements(&form, shape)? {
+            return Err(Error::invalid(format!(
+                "output {index} of shape {} was lowered to a blob of {}",
+                display_shape(shape),
+                display_shape(&form)
+            )));
+        }
+        let name = &self.call.graph().value(id).name;
+        // The first value that a blob holds gives it its name, for people who read the .param file.
+        if let Some(made) = self.state.net.blob_mut(blob)
+            && !self.state.forms.values().flatten().any(|held| *held == blob)
+        {
+            made.name.clone_from(name);
+        }
+        self.state.forms.entry(id).or_default().push(blob);
+        Ok(())
+    }
+
+    /// Lets output 0 be input 0 in another shape: all forms of the input hold it.
+    pub fn alias(&mut self) -> Result<()> {
+        let first = self.blob(0)?;
+        let held = self.state.forms.get(&self.input_id(0)?).cloned().unwrap_or_default();
+        self.set(0, first)?;
+        for blob in held {
+            if blob != first {
+                self.set(0, blob)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Layers that work element by element.
+
+use super::{between, exactly, layer};
+
+layer! {
+    /// Arithmetic on two blobs of the same number of axes, or on one and the number `b`.
+    BinaryOp(between(1, 2), exactly(1)) {
+        params {
+            /// See [`binary_op`].
+            0 op_type: i32 = 0,
+            1 with_scalar: i32 = 0,
+            2 b: f32 = 0.0,
+        }
+    }
+}
+
+/// Numbers of `BinaryOp::op_type`.
+#[allow(missing_docs)] // The names are those of ncnn's `binaryop.h`.
+pub mod binary_op {
+    pub const ADD: i32 = 0;
+    pub const SUB: i32 = 1;
+    pub const MUL: i32 = 2;
+    pub const DIV: i32 = 3;
+    pub const MAX: i32 = 4;
+    pub const MIN: i32 = 5;
+    pub const POW: i32 = 6;
+    pub const RSUB: i32 = 7;
+    pub const RDIV: i32 = 8;
+    pub const RPOW: i32 = 9;
+    pub const ATAN2: i32 = 10;
+    pub const RATAN2: i32 = 11;
+}
+
+layer! {
+    /// A function of each element.
+    UnaryOp(exactly(1), exactly(1)) {
+        params {
+            /// See [`unary_op`].
+            0 op_type: i32 = 0,
+        }
+    }
+}
+
+/// Numbers of `UnaryOp::op_type`.
+#[allow(missing_docs)] // The names are those of ncnn's `unaryop.h`.
+pub mod unary_op {
+    pub const ABS: i32 = 0;
+    pub const NEG: i32 = 1;
+    pub const FLOOR: i32 = 2;
+    pub const CEIL: i32 = 3;
+    pub const SQUARE: i32 = 4;
+    pub const SQRT: i32 = 5;
+    pub const RSQRT: i32 = 6;
+    pub const EXP: i32 = 7;
+    pub const LOG: i32 = 8;
+    pub const SIN: i32 = 9;
+    pub const COS: i32 = 10;
+    pub const TAN: i32 = 11;
+    pub const ASIN: i32 = 12;
+    pub const ACOS: i32 = 13;
+    pub const ATAN: i32 = 14;
+    pub const RECIPROCAL: i32 = 15;
+    pub const TANH: i32 = 16;
+    pub const LOG10: i32 = 17;
+    pub const ROUND: i32 = 18;
+    pub const TRUNC: i32 = 19;
+}
+
+layer! {
+    /// `max(x, 0) + slope * min(x, 0)`.
+    ReLU(exactly(1), exactly(1)) {
+        params {
+            0 slope: f32 = 0.0,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! ncnn's layers, a typed struct each: param ids, defaults and the order of the weights are written once, here.
+//!
+//! Names and numbers are those of ncnn's operator table
+//! (<https://github.com/Tencent/ncnn/blob/master/docs/developer-guide/operators.md>); where that is silent, of the layer's
+//! `load_param` and `load_model`.
+
+mod convolution;
+mod elementwise;
+mod glue;
+
+use crate::tensor::Tensor;
+
+pub use convolution::*;
+pub use elementwise::*;
+pub use glue::*;
+
+/// A value in the `.param` file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Param {
+    /// `id=3`
+    Int(i32),
+    /// `id=5.000000e-01`
+    Float(f32),
+    /// `-23300-id=2,3,4`
+    Ints(Vec<i32>),
+    /// `-23300-id=2,3.000000e+00,4.000000e+00`
+    Floats(Vec<f32>),
+    /// `id="text"`
+    Text(String),
+}
+
+impl From<i32> for Param {
+    fn from(value: i32) -> Self {
+        Param::Int(value)
+    }
+}
+
+impl From<f32> for Param {
+    fn from(value: f32) -> Self {
+        Param::Float(value)
+    }
+}
+
+impl From<Vec<i32>> for Param {
+    fn from(value: Vec<i32>) -> Self {
+        Param::Ints(value)
+    }
+}
+
+impl From<Vec<f32>> for Param {
+    fn from(value: Vec<f32>) -> Self {
+        Param::Floats(value)
+    }
+}
+
+impl From<String> for Param {
+    fn from(value: String) -> Self {
+        Param::Text(value)
+    }
+}
+
+/// How the runtime finds a weight in the `.bin` file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Behind a tag of four bytes that tells the type: `mb.load(n, 0)`.
+    Tagged,
+    /// Plain singles: `mb.load(n, 1)`.
+    Raw,
+}
+
+/// A weight of a layer, in the order in which `load_model` asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Weight<'a> {
+    /// The name in ncnn's operator table.
+    pub name: &'static str,
+    /// How it is stored.
+    pub storage: Storage,
+    /// The elements.
+    pub tensor: &'a Tensor,
+}
+
+/// What the table of a layer's params says of one of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParamInfo {
+    /// The number.
+    pub id: i32,
+    /// The name.
+    pub name: &'static str,
+    /// What the runtime takes where the param is not written; `None` for params that follow from the weights.
+    pub default: Option<Param>,
+}
+
+/// How many blobs a layer reads or computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arity {
+    /// At least.
+    pub min: usize,
+    /// At most.
+    pub max: usize,
+}
+
+/// Any number of blobs, one at least.
+pub const MANY: Arity = Arity { min: 1, max: usize::MAX };
+
+/// Exactly `n` blobs.
+pub const fn exactly(n: usize) -> Arity {
+    Arity { min: n, max: n }
+}
+
+/// From `min` to `max` blobs.
+pub const fn between(min: usize, max: usize) -> Arity {
+    Arity { min, max }
+}
+
+/// The number of elements of a weight, as ncnn counts: 0 where it is absent.
+pub(crate) fn weight_len(weight: &Option<Tensor>) -> i32 {
+    weight.as_ref().map_or(0, |tensor| i32::try_from(tensor.len()).unwrap_or(i32::MAX))
+}
+
+/// Defines the struct of a layer from its table.
+///
+/// `params` are fields, each written where it differs from the default that the runtime takes; `always` ones have a default that
+/// depends on another param, and are written whenever they are not 0; `derived` ones follow from the weights.
+macro_rules! layer {
+    (
+        $(#[$doc:meta])*
+        $name:ident($bottoms:expr, $tops:expr) {
+            params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* }
+            $( derived { $( $did:literal $derived:ident = $compute:expr, )* } )?
+            $( weights { $( $storage:ident $weight:ident, )* } )?
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs)] // The names are those of ncnn's operator table.
+        pub struct $name {
+            $( $(#[$pdoc])* pub $param: $ty, )*
+            $( $( pub $weight: Option<$crate::tensor::Tensor>, )* )?
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name {
+                    $( $param: $default, )*
+                    $( $( $weight: None, )* )?
+                }
+            }
+        }
+
+        impl $name {
+            /// The name in the registry.
+            pub const TYPE: &'static str = stringify!($name);
+            /// How many blobs it reads.
+            pub const BOTTOMS: $crate::ncnn::layer::Arity = $bottoms;
+            /// How many blobs it computes.
+            pub const TOPS: $crate::ncnn::layer::Arity = $tops;
+
+            /// The params that must be written, by number.
+            pub fn params(&self) -> Vec<(i32, $crate::ncnn::layer::Param)> {
+                let mut params: Vec<(i32, $crate::ncnn::layer::Param)> = Vec::new();
+                $(
+                    let default: $ty = $default;
+                    if self.$param != default {
+                        params.push(($id, self.$param.clone().into()));
+                    }
+                )*
+                $( $(
+                    let compute: fn(&$name) -> i32 = $compute;
+                    let value = compute(self);
+                    if value != 0 {
+                        params.push(($did, value.into()));
+                    }
+                )* )?
+                params.sort_by_key(|(id, _)| *id);
+                params
+            }
+
+            /// The table of the params.
+            pub fn table() -> Vec<$crate::ncnn::layer::ParamInfo> {
+                vec![
+                    $( $crate::ncnn::layer::ParamInfo {
+                        id: $id,
+                        name: stringify!($param),
+                        default: Some(<$ty>::from($default).into()),
+                    }, )*
+                    $( $( $crate::ncnn::layer::ParamInfo { id: $did, name: stringify!($derived), default: None }, )* )?
+                ]
+            }
+
+            /// The weights in the order of `load_model`.
+            pub fn weights(&self) -> Vec<$crate::ncnn::layer::Weight<'_>> {
+                #[allow(unused_mut)]
+                let mut weights = Vec::new();
+                $( $(
+                    if let Some(tensor) = &self.$weight {
+                        weights.push($crate::ncnn::layer::Weight {
+                            name: stringify!($weight),
+                            storage: $crate::ncnn::layer::Storage::$storage,
+                            tensor,
+                        });
+                    }
+                )* )?
+                weights
+            }
+        }
+    };
+}
+pub(crate) use layer;
+
+/// Defines [`Layer`] over the structs of all layers.
+macro_rules! layers {
+    ( $( $name:ident, )* ) => {
+        /// A layer of any type.
+        #[derive(Clone, Debug)]
+        pub enum Layer {
+            $( #[doc = stringify!($name)] $name($name), )*
+        }
+
+        $(
+            impl From<$name> for Layer {
+                fn from(layer: $name) -> Self {
+                    Layer::$name(layer)
+                }
+            }
+        )*
+
+        impl Layer {
+            /// The name in the registry.
+            pub fn type_name(&self) -> &'static str {
+                match self { $( Layer::$name(_) => $name::TYPE, )* }
+            }
+
+            /// How many blobs it reads.
+            pub fn bottoms(&self) -> Arity {
+                match self { $( Layer::$name(_) => $name::BOTTOMS, )* }
+            }
+
+            /// How many blobs it computes.
+            pub fn tops(&self) -> Arity {
+                match self { $( Layer::$name(_) => $name::TOPS, )* }
+            }
+
+            /// The params that must be written, by number.
+            pub fn params(&self) -> Vec<(i32, Param)> {
+                match self { $( Layer::$name(layer) => layer.params(), )* }
+            }
+
+            /// The weights in the order of `load_model`.
+            pub fn weights(&self) -> Vec<Weight<'_>> {
+                match self { $( Layer::$name(layer) => layer.weights(), )* }
+            }
+
+            /// The table of every layer's params, by type name.
+            pub fn tables() -> Vec<(&'static str, Vec<ParamInfo>)> {
+                vec![ $( ($name::TYPE, $name::table()), )* ]
+            }
+        }
+    };
+}
+
+layers! {
+    BinaryOp,
+    Convolution,
+    ConvolutionDepthWise,
+    Input,
+    MemoryData,
+    Noop,
+    Permute,
+    ReLU,
+    Reshape,
+    Split,
+    UnaryOp,
+}

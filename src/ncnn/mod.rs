@@ -1,0 +1,84 @@
+//! The target: a net of layers and blobs, as ncnn's runtime reads it. Nothing here knows ONNX.
+
+
+pub mod layer;
+
+
+
+use crate::tensor::Dim;
+
+pub use layer::Layer;
+
+
+/// A blob of a [`Net`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobId(usize);
+
+/// How the runtime reads the elements of a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// Singles: everything but token ids.
+    F32,
+    /// 32-bit integers, which only Embed reads.
+    I32,
+}
+
+/// What a layer computes: a Mat of at most four axes.
+#[derive(Clone, Debug)]
+pub struct Blob {
+    /// The name in the `.param` file.
+    pub name: String,
+    /// Sizes, outermost first: `[w]`, `[h, w]`, `[c, h, w]` or `[c, d, h, w]`.
+    pub shape: Vec<Dim>,
+    /// The kind of the elements.
+    pub element: Element,
+}
+
+/// A layer in its place.
+#[derive(Clone, Debug)]
+pub struct NetLayer {
+    /// The name in the `.param` file.
+    pub name: String,
+    /// Type, params and weights.
+    pub layer: Layer,
+    /// Blobs that are read.
+    pub bottoms: Vec<BlobId>,
+    /// Blobs that are computed.
+    pub tops: Vec<BlobId>,
+}
+
+/// A network: layers in the order of execution.
+#[derive(Clone, Debug, Default)]
+pub struct Net {
+    blobs: Vec<Blob>,
+    /// The layers, each after those that it reads from.
+    pub layers: Vec<NetLayer>,
+    /// Blobs of the Input layers.
+    pub inputs: Vec<BlobId>,
+    /// Blobs that users extract.
+    pub outputs: Vec<BlobId>,
+}
+
+impl Net {
+    /// Adds a blob.
+    pub fn add_blob(&mut self, blob: Blob) -> BlobId {
+        self.blobs.push(blob);
+        BlobId(self.blobs.len() - 1)
+    }
+
+    /// A blob. Ids are only made by this net, so the blob exists.
+    pub fn blob(&self, id: BlobId) -> &Blob {
+        const MISSING: &Blob = &Blob { name: String::new(), shape: Vec::new(), element: Element::F32 };
+        self.blobs.get(id.0).unwrap_or(MISSING)
+    }
+
+    /// A blob, to change it.
+    pub fn blob_mut(&mut self, id: BlobId) -> Option<&mut Blob> {
+        self.blobs.get_mut(id.0)
+    }
+
+    /// All blobs, in the order of their making.
+    pub fn blob_ids(&self) -> impl Iterator<Item = BlobId> + use<> {
+        (0..self.blobs.len()).map(BlobId)
+    }
+}

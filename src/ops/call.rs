@@ -1,0 +1,187 @@
+//! One node with what is known of its inputs: what shape rules and lowerings look at.
+
+use std::ops::Deref;
+
+use super::{Attributes, Op};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, Value};
+use crate::tensor::{Array, DType, Dim, Tensor};
+
+/// What is known of an output.
+#[derive(Clone, Debug)]
+pub(crate) struct Fact {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// The sizes, where the number of axes is known.
+    pub shape: Option<Vec<Dim>>,
+    /// The elements, where they are sizes.
+    pub elements: Option<Array>,
+}
+
+impl Fact {
+    /// Type and shape.
+    pub fn new(dtype: DType, shape: Vec<Dim>) -> Fact {
+        Fact { dtype, shape: Some(shape), elements: None }
+    }
+
+    /// A type alone.
+    pub fn unranked(dtype: DType) -> Fact {
+        Fact { dtype, shape: None, elements: None }
+    }
+
+    /// The sizes that the value carries, exactly.
+    pub fn elements(elements: Array) -> Result<Fact> {
+        let shape: Result<Vec<Dim>> = elements.shape().iter().map(|d| Dim::try_from(*d)).collect();
+        Ok(Fact { dtype: elements.dtype(), shape: Some(shape?), elements: Some(elements) })
+    }
+}
+
+/// A node, its attributes, and what is known of its inputs.
+pub(crate) struct Call<'a> {
+    graph: &'a Graph,
+    node: &'a Node,
+    attributes: Attributes<'a>,
+}
+
+impl<'a> Deref for Call<'a> {
+    type Target = Attributes<'a>;
+
+    fn deref(&self) -> &Attributes<'a> {
+        &self.attributes
+    }
+}
+
+impl<'a> Call<'a> {
+    /// The call of `op` that `node` is.
+    pub fn new(graph: &'a Graph, node: &'a Node, op: &'a Op) -> Call<'a> {
+        Call { graph, node, attributes: Attributes::new(node, op) }
+    }
+
+    /// The attributes alone, as folding sees them.
+    pub fn attributes(&self) -> &Attributes<'a> {
+        &self.attributes
+    }
+
+    /// The graph around the node.
+    pub fn graph(&self) -> &'a Graph {
+        self.graph
+    }
+
+    /// The node.
+    pub fn node(&self) -> &'a Node {
+        self.node
+    }
+
+    /// The number of inputs, left-out ones among them.
+    pub fn input_count(&self) -> usize {
+        self.node.inputs.len()
+    }
+
+    /// Whether input `index` is given.
+    pub fn has_input(&self, index: usize) -> bool {
+        self.value(index).is_some()
+    }
+
+    /// Input `index`, unless it is left out.
+    pub fn value(&self, index: usize) -> Option<&'a Value> {
+        let id = self.node.inputs.get(index).copied().flatten()?;
+        Some(self.graph.value(id))
+    }
+
+    /// Input `index`, which must be given.
+    pub fn input(&self, index: usize) -> Result<&'a Value> {
+        self.value(index).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
+    }
+
+    fn label(&self, index: usize) -> String {
+        match self.value(index) {
+            Some(value) if !value.name.is_empty() => format!("input {index} \"{}\"", value.name),
+            _ => format!("input {index}"),
+        }
+    }
+
+    /// The element type of input `index`.
+    pub fn dtype(&self, index: usize) -> Result<DType> {
+        self.input(index)?
+            .dtype
+            .ok_or_else(|| Error::unsupported("its type is not known").at_part(self.label(index)))
+    }
+
+    /// The sizes of input `index`.
+    pub fn shape(&self, index: usize) -> Result<&'a [Dim]> {
+        self.input(index)?
+            .shape
+            .as_deref()
+            .ok_or_else(|| Error::unsupported("its number of axes is not known").at_part(self.label(index)))
+    }
+
+    /// The sizes of input `index`, which must all be numbers.
+    pub fn sizes(&self, index: usize) -> Result<Vec<i64>> {
+        let sizes: Option<Vec<i64>> = self.shape(index)?.iter().map(Dim::known).collect();
+        sizes.ok_or_else(|| {
+            Error::unsupported("its sizes must be fixed here")
+                .at_part(self.label(index))
+                .help("give them with --input-shape")
+        })
+    }
+
+    /// The tensor of input `index`, if that is a constant.
+    pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
+        self.value(index)?.constant.as_ref()
+    }
+
+    /// The tensor of input `index`, which must be a constant.
+    pub fn required_constant(&self, index: usize) -> Result<&'a Tensor> {
+        self.input(index)?;
+        self.constant(index).ok_or_else(|| {
+            Error::unsupported("it must be a constant; its value is computed at run time").at_part(self.label(index))
+        })
+    }
+
+    /// The elements of input `index` as far as they are known: a constant, or sizes.
+    pub fn array(&self, index: usize) -> Result<Array> {
+        if let Some(elements) = &self.input(index)?.elements {
+            return Ok(elements.clone());
+        }
+        self.required_constant(index)?.load()
+    }
+
+    /// The elements of input `index`, sizes that may be expressions, in row-major order.
+    pub fn dims(&self, index: usize) -> Result<Vec<Dim>> {
+        Ok(self.array(index)?.to_dims()?.iter().cloned().collect())
+    }
+
+    /// The elements of input `index`, which must be known integers, in row-major order.
+    pub fn int_list(&self, index: usize) -> Result<Vec<i64>> {
+        self.array(index)?.int_list().map_err(|e| e.at_part(self.label(index)))
+    }
+
+    /// The elements of input `index` as singles.
+    pub fn float_list(&self, index: usize) -> Result<Vec<f32>> {
+        self.array(index)?.float_list().map_err(|e| e.at_part(self.label(index)))
+    }
+
+    /// The sizes of output `index`.
+    pub fn output_shape(&self, index: usize) -> Result<&'a [Dim]> {
+        let id = self.node.outputs.get(index).copied().flatten();
+        id.and_then(|id| self.graph.value(id).shape.as_deref())
+            .ok_or_else(|| Error::unsupported("the number of axes of the output is not known"))
+    }
+
+    /// The element type of output `index`.
+    pub fn output_dtype(&self, index: usize) -> Result<DType> {
+        let id = self.node.outputs.get(index).copied().flatten();
+        id.and_then(|id| self.graph.value(id).dtype)
+            .ok_or_else(|| Error::unsupported("the type of the output is not known"))
+    }
+}
+
+/// `axis` counted from the front, where it is one of `rank` axes.
+pub(crate) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
+    let rank = i64::try_from(rank)?;
+    let counted = if axis < 0 { axis.saturating_add(rank) } else { axis };
+    if (0..rank).contains(&counted) {
+        return Ok(usize::try_from(counted)?);
+    }
+    Err(Error::invalid(format!("axis {axis} of {rank}")).at_part("axis"))
+}

@@ -1,0 +1,110 @@
+//! The operators: a file a family, a row an operator. A row says which versions are handled, how shapes are inferred, constants
+//! evaluated, and the node expressed in ncnn or in simpler operators.
+
+mod attributes;
+mod call;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::error::Result;
+use crate::graph::Node;
+use crate::lower::Lower;
+use crate::pass::expand::Expand;
+use crate::tensor::Array;
+
+pub(crate) use attributes::{Attributes, required};
+pub(crate) use call::{Call, Fact, resolve_axis};
+
+/// The newest version of ONNX's own operator set that the rows were read against. Newer models are refused.
+pub(crate) const NEWEST_OPSET: i64 = 27;
+
+/// Infers type and shape of each output. `Unsupported` means that they cannot be known, and is reported only if the node is
+/// still needed when the graph is lowered.
+pub(crate) type Infer = fn(&Call) -> Result<Vec<Fact>>;
+/// Evaluates the node on constants: an array an output.
+pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
+/// Expresses the node in ncnn layers.
+pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
+/// Expresses the node in other operators of ONNX. `false` leaves it as it is.
+pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
+
+/// An operator.
+pub(crate) struct Op {
+    /// The domain; empty for ONNX's own.
+    pub domain: &'static str,
+    /// The name.
+    pub name: &'static str,
+    /// The since-versions that are handled.
+    pub since: &'static [i64],
+    /// The shape rule.
+    pub infer: Infer,
+    /// The evaluation of constants.
+    pub fold: Option<Fold>,
+    /// The way to ncnn.
+    pub lower: Option<LowerNode>,
+    /// The way to other operators, tried before `lower`.
+    pub expand: Option<ExpandNode>,
+    /// Attributes that change nothing here, each with a reason beside the row.
+    pub waived: &'static [&'static str],
+}
+
+impl Op {
+    /// A row of ONNX's own domain.
+    pub const fn new(name: &'static str, since: &'static [i64], infer: Infer) -> Op {
+        Op { domain: "", name, since, infer, fold: None, lower: None, expand: None, waived: &[] }
+    }
+
+    /// The domain, where it is not ONNX's own.
+    pub const fn domain(mut self, domain: &'static str) -> Op {
+        self.domain = domain;
+        self
+    }
+
+    /// How constants are evaluated.
+    pub const fn fold(mut self, fold: Fold) -> Op {
+        self.fold = Some(fold);
+        self
+    }
+
+    /// How it is expressed in ncnn.
+    pub const fn lower(mut self, lower: LowerNode) -> Op {
+        self.lower = Some(lower);
+        self
+    }
+
+    /// How it is expressed in other operators.
+    pub const fn expand(mut self, expand: ExpandNode) -> Op {
+        self.expand = Some(expand);
+        self
+    }
+
+    /// Attributes that change nothing here.
+    pub const fn waive(mut self, names: &'static [&'static str]) -> Op {
+        self.waived = names;
+        self
+    }
+
+    /// The since-version that a node of this operator-set version follows.
+    pub fn since_version(&self, opset: i64) -> Option<i64> {
+        self.since.iter().copied().filter(|since| *since <= opset).max()
+    }
+}
+
+/// Every row, by domain and name.
+static REGISTRY: LazyLock<BTreeMap<(&'static str, &'static str), &'static Op>> =
+    LazyLock::new(|| all().map(|op| ((op.domain, op.name), op)).collect());
+
+/// The row of a node.
+pub(crate) fn find(node: &Node) -> Option<&'static Op> {
+    // The key's lifetime is that of the look-up, not 'static: BTreeMap finds it through the shorter borrow.
+    let registry: &BTreeMap<(&str, &str), &'static Op> = &REGISTRY;
+    registry.get(&(node.domain.as_str(), node.op_type.as_str())).copied()
+}
+
+/// Every row, family by family.
+pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
+    FAMILIES.iter().flat_map(|family| family.iter())
+}
+
+const FAMILIES: &[&[Op]] = &[];

@@ -1,0 +1,32 @@
+//! Removes nodes whose outputs nobody reads.
+
+use std::collections::BTreeSet;
+
+use crate::graph::{Graph, ValueId};
+
+/// Keeps what the graph's outputs need; also takes away optional outputs that nobody reads.
+pub fn remove_dead_nodes(graph: &mut Graph) {
+    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    let mut dead = BTreeSet::new();
+    let ids = graph.node_ids();
+    for id in ids.iter().rev() {
+        let Some(node) = graph.node(*id) else { continue };
+        if node.outputs.iter().flatten().any(|output| needed.contains(output)) {
+            needed.extend(graph.reads(node));
+        } else {
+            dead.insert(*id);
+        }
+    }
+    graph.remove_nodes(&dead);
+    for id in graph.node_ids() {
+        let Some(node) = graph.node_mut(id) else { continue };
+        for output in &mut node.outputs {
+            if output.is_some_and(|output| !needed.contains(&output)) {
+                *output = None;
+            }
+        }
+        while node.outputs.last().is_some_and(Option::is_none) {
+            node.outputs.pop();
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Shapes, types and constants, from the inputs to the outputs in one sweep.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::ops::{self, Attributes, Call, Fact, NEWEST_OPSET, Op};
+use crate::tensor::{Array, DType, Dim, Tensor};
+
+/// Constants of at most this many bytes are evaluated at once; larger ones when they are written.
+const EAGER_BYTES: u64 = 1 << 16;
+/// Most elements of an integer tensor whose elements are followed as sizes.
+const MAX_SIZE_ELEMENTS: usize = 1 << 12;
+/// A constant may be this much larger than all that it is computed from: a kilobyte must not become a gigabyte.
+const MAX_FOLD_GROWTH: u64 = 1 << 26;
+
+/// Why the outputs of nodes could not be inferred: reported if the node is needed in the end.
+pub type Doubts = BTreeMap<NodeId, Error>;
+
+/// Infers and folds everything. `Err` is a model that breaks ONNX; what merely cannot be known is in the doubts.
+pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
+    let mut doubts = Doubts::new();
+    let mut folded = BTreeSet::new();
+    for id in graph.node_ids() {
+        let Some(node) = graph.node(id).cloned() else { continue };
+        match visit(graph, &node) {
+            Ok(Visited::Inferred) => {}
+            Ok(Visited::Folded) => {
+                folded.insert(id);
+            }
+            Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => {
+                doubts.insert(id, error.at_node(|| node.at()));
+            }
+            Err(error) => return Err(error.at_node(|| node.at())),
+        }
+    }
+    graph.remove_nodes(&folded);
+    Ok(doubts)
+}
+
+enum Visited {
+    Inferred,
+    Folded,
+}
+
+fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
+    let op = find_op(node)?;
+    let call = Call::new(graph, node, op);
+    let facts = (op.infer)(&call)?;
+    call.attributes().check_all_read()?;
+    if facts.len() < node.outputs.len() {
+        return Err(Error::invalid(format!("{} outputs where it has {}", node.outputs.len(), facts.len())));
+    }
+    for (output, fact) in node.outputs.iter().zip(&facts) {
+        if let Some(output) = output {
+            record(graph, *output, fact)?;
+        }
+    }
+    fold(graph, node, op)
+}
+
+/// The row of a node, in a version that is handled.
+fn find_op(node: &Node) -> Result<&'static Op> {
+    let name = node.qualified_op_type();
+    let Some(op) = ops::find(node) else {
+        return Err(Error::unsupported(format!("the operator {name} is not known")));
+    };
+    if node.domain.is_empty() && node.version > NEWEST_OPSET {
+        return Err(Error::unsupported(format!(
+            "operator set {} is newer than {NEWEST_OPSET}, the newest that is known",
+            node.version
+        )));
+    }
+    if op.since_version(node.version).is_none() {
+        return Err(Error::unsupported(format!("{name} of operator set {} is not handled", node.version)));
+    }
+    Ok(op)
+}
+
+/// Keeps what was inferred; what the model says of the value must agree where both are numbers.
+fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
+    let value = graph.value_mut(id)?;
+    value.dtype = Some(fact.dtype);
+    if let Some(shape) = &fact.shape {
+        value.shape = Some(shape.clone());
+    }
+    if let Some(elements) = &fact.elements
+        && elements.len() <= MAX_SIZE_ELEMENTS
+    {
+        set_elements(graph, id, elements)?;
+    }
+    Ok(())
+}
+
+fn set_elements(graph: &mut Graph, id: ValueId, elements: &Array) -> Result<()> {
+    let tensor = Tensor::from_array(elements);
+    let value = graph.value_mut(id)?;
+    let shape: Result<Vec<Dim>> = elements.shape().iter().map(|d| Dim::try_from(*d)).collect();
+    value.shape = Some(shape?);
+    value.dtype = Some(elements.dtype());
+    match tensor {
+        Ok(tensor) => {
+            value.constant = Some(tensor);
+            value.elements = None;
+        }
+        Err(_) => value.elements = Some(elements.clone()),
+    }
+    Ok(())
+}
+
+fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
+    let outputs: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
+    let all_constant = |graph: &Graph| outputs.iter().all(|id| graph.value(*id).constant.is_some());
+    if all_constant(graph) {
+        return Ok(Visited::Folded);
+    }
+    let Some(evaluate) = op.fold else { return Ok(Visited::Inferred) };
+    let inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+    let known = |id: &ValueId| graph.value(*id).constant.is_some() || graph.value(*id).elements.is_some();
+    if !inputs.iter().all(known) {
+        return Ok(Visited::Inferred);
+    }
+    let constant = inputs.iter().all(|id| graph.value(*id).constant.is_some());
+    if constant && output_bytes(graph, &outputs)? > EAGER_BYTES {
+        return defer(graph, node, op);
+    }
+    let arrays = load_inputs(graph, node)?;
+    let folded = match evaluate(&Attributes::new(node, op), &arrays) {
+        Ok(folded) => folded,
+        // What cannot be evaluated stays a node: it may be lowered, or its reason is reported then.
+        Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => return Ok(Visited::Inferred),
+        Err(error) => return Err(error),
+    };
+    for (output, array) in node.outputs.iter().zip(&folded) {
+        let Some(output) = output else { continue };
+        if constant || array.len() <= MAX_SIZE_ELEMENTS {
+            set_elements(graph, *output, array)?;
+        }
+    }
+    Ok(if all_constant(graph) { Visited::Folded } else { Visited::Inferred })
+}
+
+fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
+    let load = |id: &Option<ValueId>| {
+        let Some(id) = id else { return Ok(None) };
+        let value = graph.value(*id);
+        match (&value.elements, &value.constant) {
+            (Some(elements), _) => Ok(Some(elements.clone())),
+            (None, Some(tensor)) => tensor.load().map(Some),
+            (None, None) => Ok(None),
+        }
+    };
+    node.inputs.iter().map(load).collect()
+}
+
+/// Bytes that the outputs take together, as far as their sizes are known.
+fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
+    let mut bytes = 0_u64;
+    for id in outputs {
+        let value = graph.value(*id);
+        let Some(shape) = &value.shape else { continue };
+        let count = Dim::product(shape)?.known().unwrap_or(0);
+        let bits = value.dtype.map_or(64, DType::bits);
+        bytes = bytes.saturating_add(u64::try_from(count)?.saturating_mul(u64::try_from(bits)?) / 8);
+    }
+    Ok(bytes)
+}
+
+/// Makes each output a tensor that is computed when it is read.
+fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
+    let tensors: Vec<Option<Tensor>> =
+        node.inputs.iter().map(|id| id.and_then(|id| graph.value(id).constant.clone())).collect();
+    let mut given = 0_u64;
+    for tensor in tensors.iter().flatten() {
+        given = given.saturating_add(tensor.byte_len()?);
+    }
+    let outputs: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
+    if output_bytes(graph, &outputs)? > given.saturating_add(MAX_FOLD_GROWTH) {
+        return Ok(Visited::Inferred);
+    }
+    let mut made = Vec::new();
+    for (index, output) in node.outputs.iter().enumerate() {
+        let Some(output) = output else { continue };
+        let value = graph.value(*output);
+        let sizes: Option<Vec<usize>> = value
+            .shape
+            .as_ref()
+            .and_then(|shape| shape.iter().map(|d| usize::try_from(d.known()?).ok()).collect());
+        let (Some(dtype), Some(shape)) = (value.dtype, sizes) else { return Ok(Visited::Inferred) };
+        let (node, present) = (node.clone(), tensors.iter().map(Option::is_some).collect::<Vec<_>>());
+        let inputs = tensors.iter().flatten().cloned().collect();
+        let tensor = Tensor::deferred(dtype, shape, inputs, move |arrays| {
+            let mut arrays = arrays.iter();
+            let inputs: Vec<Option<Array>> =
+                present.iter().map(|given| if *given { arrays.next().cloned() } else { None }).collect();
+            let evaluate = op.fold.ok_or_else(|| Error::invalid("a row lost its evaluation"))?;
+            let folded = evaluate(&Attributes::new(&node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
+            folded.into_iter().nth(index).ok_or_else(|| Error::invalid("an output was not evaluated"))
+        })?;
+        made.push((*output, tensor));
+    }
+    for (output, tensor) in made {
+        graph.value_mut(output)?.constant = Some(tensor);
+    }
+    Ok(Visited::Folded)
+}

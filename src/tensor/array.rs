@@ -1,0 +1,410 @@
+//! Elements in memory, for the evaluation of constants.
+//!
+//! Arithmetic knows few kinds of elements; the exact type stays beside them, and [`Array::new`] rounds and wraps to it. Integers
+//! that carry sizes may be [`Dim`]s, so that shape arithmetic folds where sizes are not known.
+
+use half::{bf16, f16};
+use ndarray::{ArrayD, IxDyn};
+use num_traits::AsPrimitive;
+
+use super::float8;
+use super::{DType, Dim};
+use crate::error::{Error, Result, invalid, unsupported};
+
+/// The elements of an [`Array`], in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elements {
+    /// Half, bfloat16, float8 and single.
+    F32(ArrayD<f32>),
+    /// Double.
+    F64(ArrayD<f64>),
+    /// Integers of every width, and bool as 0 and 1.
+    I64(ArrayD<i64>),
+    /// Integers that are not all known.
+    Dim(ArrayD<Dim>),
+}
+
+/// Elements with their shape and type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    dtype: DType,
+    elements: Elements,
+}
+
+/// Maps the elements of an array to elements of the same kind, whatever the kind is.
+macro_rules! map_elements {
+    ($array:expr, $elements:ident => $body:expr) => {{
+        use $crate::tensor::Elements;
+        let array: &$crate::tensor::Array = $array;
+        let mapped = match array.elements() {
+            Elements::F32($elements) => Elements::F32($body),
+            Elements::F64($elements) => Elements::F64($body),
+            Elements::I64($elements) => Elements::I64($body),
+            Elements::Dim($elements) => Elements::Dim($body),
+        };
+        $crate::tensor::Array::new(array.dtype(), mapped)
+    }};
+}
+pub(crate) use map_elements;
+
+/// Computes a value from the elements of an array, whatever their kind is.
+macro_rules! with_elements {
+    ($array:expr, $elements:ident => $body:expr) => {{
+        use $crate::tensor::Elements;
+        match $array {
+            Elements::F32($elements) => $body,
+            Elements::F64($elements) => $body,
+            Elements::I64($elements) => $body,
+            Elements::Dim($elements) => $body,
+        }
+    }};
+}
+pub(crate) use with_elements;
+
+fn wrap(value: i64, dtype: DType) -> i64 {
+    match dtype {
+        DType::Bool => i64::from(value != 0),
+        DType::I64 | DType::U64 => value,
+        _ => {
+            let drop = 64_u32.saturating_sub(dtype.bits().as_());
+            let high = value.wrapping_shl(drop);
+            if dtype.is_unsigned() {
+                let unsigned: u64 = high.as_();
+                unsigned.wrapping_shr(drop).as_()
+            } else {
+                high.wrapping_shr(drop)
+            }
+        }
+    }
+}
+
+fn round_float(value: f32, dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => f16::from_f32(value).to_f32(),
+        DType::BF16 => bf16::from_f32(value).to_f32(),
+        DType::F32 => value,
+        _ => float8::decode(float8::encode(value, dtype), dtype),
+    }
+}
+
+impl Array {
+    /// An array of `dtype`: elements are rounded and wrapped to what the type can hold.
+    pub fn new(dtype: DType, elements: Elements) -> Array {
+        let elements = match elements {
+            Elements::F32(a) if dtype == DType::F32 => Elements::F32(a),
+            Elements::F32(a) => Elements::F32(a.mapv_into(|x| round_float(x, dtype))),
+            Elements::I64(a) if matches!(dtype, DType::I64 | DType::U64) => Elements::I64(a),
+            Elements::I64(a) => Elements::I64(a.mapv_into(|x| wrap(x, dtype))),
+            Elements::Dim(a) => {
+                let known: Option<Vec<i64>> = a.iter().map(Dim::known).collect();
+                match known.map(|known| ArrayD::from_shape_vec(a.raw_dim(), known)) {
+                    Some(Ok(known)) => return Array::new(dtype, Elements::I64(known)),
+                    _ => Elements::Dim(a),
+                }
+            }
+            other => other,
+        };
+        Array { dtype, elements }
+    }
+
+    /// Singles.
+    pub fn f32(elements: ArrayD<f32>) -> Array {
+        Array::new(DType::F32, Elements::F32(elements))
+    }
+
+    /// 64-bit integers.
+    pub fn i64(elements: ArrayD<i64>) -> Array {
+        Array::new(DType::I64, Elements::I64(elements))
+    }
+
+    /// 64-bit integers that carry sizes.
+    pub fn dims(elements: ArrayD<Dim>) -> Array {
+        Array::new(DType::I64, Elements::Dim(elements))
+    }
+
+    /// A one-axis array of sizes.
+    pub fn from_dims(dims: &[Dim]) -> Array {
+        Array::dims(ArrayD::from_shape_fn(IxDyn(&[dims.len()]), |i| {
+            dims.get(ndarray::Dimension::slice(&i).first().copied().unwrap_or(0)).cloned().unwrap_or(Dim::Known(0))
+        }))
+    }
+
+    /// Truth values.
+    pub fn bool(elements: ArrayD<bool>) -> Array {
+        Array::new(DType::Bool, Elements::I64(elements.mapv(i64::from)))
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The elements.
+    pub fn elements(&self) -> &Elements {
+        &self.elements
+    }
+
+    /// The elements, owned.
+    pub fn into_elements(self) -> Elements {
+        self.elements
+    }
+
+    /// Sizes of the axes.
+    pub fn shape(&self) -> &[usize] {
+        with_elements!(&self.elements, a => a.shape())
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        with_elements!(&self.elements, a => a.len())
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same elements in another shape.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Array> {
+        Ok(map_elements!(self, a => a.as_standard_layout().into_owned().into_shape_with_order(IxDyn(shape))?))
+    }
+
+    /// As singles, whatever the type.
+    pub fn to_f32(&self) -> Result<ArrayD<f32>> {
+        Ok(match &self.elements {
+            Elements::F32(a) => a.clone(),
+            Elements::F64(a) => a.mapv(|x| x.as_()),
+            Elements::I64(a) => a.mapv(|x| x.as_()),
+            Elements::Dim(_) => unsupported!("a size is not known"),
+        })
+    }
+
+    /// As doubles, whatever the type.
+    pub fn to_f64(&self) -> Result<ArrayD<f64>> {
+        Ok(match &self.elements {
+            Elements::F32(a) => a.mapv(f64::from),
+            Elements::F64(a) => a.clone(),
+            Elements::I64(a) => a.mapv(|x| x.as_()),
+            Elements::Dim(_) => unsupported!("a size is not known"),
+        })
+    }
+
+    /// Integers; refuses floating point and what is not known.
+    pub fn to_i64(&self) -> Result<ArrayD<i64>> {
+        match &self.elements {
+            Elements::I64(a) => Ok(a.clone()),
+            Elements::Dim(_) => unsupported!("a size is not known"),
+            _ => invalid!("{} where integers are needed", self.dtype),
+        }
+    }
+
+    /// Integers that may be unknown; refuses floating point.
+    pub fn to_dims(&self) -> Result<ArrayD<Dim>> {
+        match &self.elements {
+            Elements::I64(a) => Ok(a.mapv(Dim::Known)),
+            Elements::Dim(a) => Ok(a.clone()),
+            _ => invalid!("{} where integers are needed", self.dtype),
+        }
+    }
+
+    /// All elements in row-major order, as integers.
+    pub fn int_list(&self) -> Result<Vec<i64>> {
+        Ok(self.to_i64()?.iter().copied().collect())
+    }
+
+    /// All elements in row-major order, as singles.
+    pub fn float_list(&self) -> Result<Vec<f32>> {
+        Ok(self.to_f32()?.iter().copied().collect())
+    }
+
+    /// The elements in another type, by the rules of ONNX's Cast: floats are cut towards zero, integers wrap around.
+    pub fn cast(&self, to: DType) -> Result<Array> {
+        if to.bits() == 0 || matches!(to, DType::C64 | DType::C128) {
+            unsupported!("a cast to {to}");
+        }
+        let elements = match &self.elements {
+            Elements::Dim(a) if to.is_int() => Elements::Dim(a.clone()),
+            Elements::Dim(_) => unsupported!("a size that is not known, as {to}"),
+            _ if to == DType::F64 => Elements::F64(self.to_f64()?),
+            _ if to.is_float() => Elements::F32(self.to_f32()?),
+            Elements::F32(a) if to == DType::Bool => Elements::I64(a.mapv(|x| i64::from(x != 0.0))),
+            Elements::F64(a) if to == DType::Bool => Elements::I64(a.mapv(|x| i64::from(x != 0.0))),
+            Elements::F32(a) => Elements::I64(a.mapv(|x| x.as_())),
+            Elements::F64(a) => Elements::I64(a.mapv(|x| x.as_())),
+            Elements::I64(a) => Elements::I64(a.clone()),
+        };
+        Ok(Array::new(to, elements))
+    }
+
+    /// Decodes `bytes` as ONNX's `raw_data`: little endian, types under 8 bits packed low bits first.
+    pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Array> {
+        let count = shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d));
+        let Some(count) = count.filter(|count| dtype.byte_len(*count) == Some(bytes.len())) else {
+            invalid!("{} bytes for {shape:?} elements of {dtype}", bytes.len());
+        };
+        let ints = |values: Vec<i64>| -> Result<Elements> {
+            Ok(Elements::I64(ArrayD::from_shape_vec(IxDyn(shape), values)?))
+        };
+        let floats = |values: Vec<f32>| -> Result<Elements> {
+            Ok(Elements::F32(ArrayD::from_shape_vec(IxDyn(shape), values)?))
+        };
+        let elements = match dtype {
+            DType::F32 => floats(words(bytes).map(f32::from_le_bytes).collect())?,
+            DType::F64 => Elements::F64(ArrayD::from_shape_vec(
+                IxDyn(shape),
+                words(bytes).map(f64::from_le_bytes).collect(),
+            )?),
+            DType::F16 => floats(words(bytes).map(|b| f16::from_le_bytes(b).to_f32()).collect())?,
+            DType::BF16 => floats(words(bytes).map(|b| bf16::from_le_bytes(b).to_f32()).collect())?,
+            DType::F8E4M3FN
+            | DType::F8E4M3FNUZ
+            | DType::F8E5M2
+            | DType::F8E5M2FNUZ
+            | DType::F8E8M0 => floats(bytes.iter().map(|b| float8::decode(*b, dtype)).collect())?,
+            DType::F4E2M1 => floats(unpack(bytes, 4).take(count).map(|b| float8::decode(b, dtype)).collect())?,
+            DType::I8 => ints(words(bytes).map(|b| i64::from(i8::from_le_bytes(b))).collect())?,
+            DType::I16 => ints(words(bytes).map(|b| i64::from(i16::from_le_bytes(b))).collect())?,
+            DType::I32 => ints(words(bytes).map(|b| i64::from(i32::from_le_bytes(b))).collect())?,
+            DType::I64 => ints(words(bytes).map(i64::from_le_bytes).collect())?,
+            DType::U8 => ints(bytes.iter().map(|b| i64::from(*b)).collect())?,
+            DType::Bool => ints(bytes.iter().map(|b| i64::from(*b != 0)).collect())?,
+            DType::U16 => ints(words(bytes).map(|b| i64::from(u16::from_le_bytes(b))).collect())?,
+            DType::U32 => ints(words(bytes).map(|b| i64::from(u32::from_le_bytes(b))).collect())?,
+            DType::U64 => {
+                let values: std::result::Result<Vec<i64>, _> =
+                    words(bytes).map(|b| i64::try_from(u64::from_le_bytes(b))).collect();
+                match values {
+                    Ok(values) => ints(values)?,
+                    Err(_) => unsupported!("a uint64 above 2^63"),
+                }
+            }
+            DType::U4 | DType::I4 | DType::U2 | DType::I2 => {
+                ints(unpack(bytes, dtype.bits()).take(count).map(i64::from).collect())?
+            }
+            DType::String | DType::C64 | DType::C128 => unsupported!("a tensor of {dtype}"),
+        };
+        Ok(Array::new(dtype, elements))
+    }
+
+    /// Encodes the elements as ONNX's `raw_data`.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.dtype.byte_len(self.len()).unwrap_or(0));
+        match &self.elements {
+            Elements::F32(a) => match self.dtype {
+                DType::F32 => a.iter().for_each(|x| out.extend(x.to_le_bytes())),
+                DType::F16 => a.iter().for_each(|x| out.extend(f16::from_f32(*x).to_le_bytes())),
+                DType::BF16 => a.iter().for_each(|x| out.extend(bf16::from_f32(*x).to_le_bytes())),
+                DType::F4E2M1 => out = pack(a.iter().map(|x| float8::encode(*x, self.dtype)), 4),
+                _ => out.extend(a.iter().map(|x| float8::encode(*x, self.dtype))),
+            },
+            Elements::F64(a) => a.iter().for_each(|x| out.extend(x.to_le_bytes())),
+            Elements::I64(a) => match self.dtype.bits() {
+                64 => a.iter().for_each(|x| out.extend(x.to_le_bytes())),
+                bits @ (8 | 16 | 32) => {
+                    a.iter().for_each(|x| out.extend(x.to_le_bytes().iter().take(bits / 8)));
+                }
+                bits => out = pack(a.iter().map(|x| x.to_le_bytes().first().copied().unwrap_or(0)), bits),
+            },
+            Elements::Dim(_) => unsupported!("a size is not known"),
+        }
+        Ok(out)
+    }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
+    bytes.as_chunks::<N>().0.iter().copied()
+}
+
+/// Elements of `bits` bits, low bits first.
+fn unpack(bytes: &[u8], bits: usize) -> impl Iterator<Item = u8> {
+    let mask = u8::MAX.wrapping_shr((8 - bits).as_());
+    bytes.iter().flat_map(move |b| (0..8 / bits).map(move |i| b.wrapping_shr((i * bits).as_()) & mask))
+}
+
+fn pack(elements: impl Iterator<Item = u8>, bits: usize) -> Vec<u8> {
+    let mask = u8::MAX.wrapping_shr((8 - bits).as_());
+    let mut out = Vec::new();
+    let mut used = 8;
+    for element in elements {
+        if used == 8 {
+            out.push(0_u8);
+            used = 0;
+        }
+        if let Some(last) = out.last_mut() {
+            *last |= (element & mask).wrapping_shl(used.as_());
+        }
+        used += bits;
+    }
+    out
+}
+
+impl Array {
+    /// The one element of an array of one element.
+    pub fn scalar_f32(&self) -> Result<f32> {
+        match self.float_list()?.as_slice() {
+            [x] => Ok(*x),
+            other => Err(Error::invalid(format!("{} elements where one is needed", other.len()))),
+        }
+    }
+
+    /// The one element of an array of one integer.
+    pub fn scalar_i64(&self) -> Result<i64> {
+        match self.int_list()?.as_slice() {
+            [x] => Ok(*x),
+            other => Err(Error::invalid(format!("{} elements where one is needed", other.len()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_make_the_round_trip_in_every_type() {
+        let types = [
+            (DType::F32, 16),
+            (DType::F64, 32),
+            (DType::F16, 8),
+            (DType::BF16, 8),
+            (DType::F8E4M3FN, 4),
+            (DType::F8E4M3FNUZ, 4),
+            (DType::F8E5M2, 4),
+            (DType::F8E5M2FNUZ, 4),
+            (DType::F8E8M0, 4),
+            (DType::F4E2M1, 2),
+            (DType::I2, 1),
+            (DType::I4, 2),
+            (DType::I8, 4),
+            (DType::I16, 8),
+            (DType::I32, 16),
+            (DType::I64, 32),
+            (DType::U2, 1),
+            (DType::U4, 2),
+            (DType::U8, 4),
+            (DType::U16, 8),
+            (DType::U32, 16),
+        ];
+        for (dtype, len) in types {
+            let bytes: Vec<u8> = (0..len).map(|i: u8| i.wrapping_mul(37) & 0x3f).collect();
+            let array = Array::from_bytes(dtype, &[4], &bytes).unwrap();
+            assert_eq!(array.to_bytes().unwrap(), bytes, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn integers_wrap_and_floats_round() {
+        let a = Array::i64(ArrayD::from_shape_vec(IxDyn(&[3]), vec![300, -1, 127]).unwrap());
+        assert_eq!(a.cast(DType::U8).unwrap().int_list().unwrap(), [44, 255, 127]);
+        assert_eq!(a.cast(DType::I8).unwrap().int_list().unwrap(), [44, -1, 127]);
+        assert_eq!(a.cast(DType::Bool).unwrap().int_list().unwrap(), [1, 1, 1]);
+        let f = Array::f32(ArrayD::from_elem(IxDyn(&[]), 0.1));
+        assert_eq!(f.cast(DType::F16).unwrap().scalar_f32().unwrap(), 0.099_975_586);
+    }
+
+    #[test]
+    fn wrong_length_is_refused() {
+        assert!(Array::from_bytes(DType::F32, &[2], &[0; 7]).is_err());
+        assert!(Array::from_bytes(DType::F32, &[usize::MAX, 2], &[0; 8]).is_err());
+    }
+}

@@ -1,0 +1,410 @@
+//! Axis sizes: numbers, or integer expressions over named symbols.
+//!
+//! An expression is kept as a polynomial in canonical form (sums of products of atoms), so that two spellings of one
+//! size compare equal. What is no polynomial (division, remainder, minimum, maximum) is an atom of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// Most terms of one expression; real models need under ten, the bound keeps products from exploding.
+const MAX_TERMS: usize = 64;
+/// Deepest nesting of divisions in one expression: above it recursion could exhaust the stack.
+const MAX_DEPTH: u32 = 200;
+
+/// The size of an axis, or an element of an integer tensor that carries sizes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dim {
+    /// A number. Sizes are not negative; elements of shape arithmetic may be.
+    Known(i64),
+    /// An expression with at least one symbol.
+    Expr(Arc<Expr>),
+}
+
+/// A polynomial over atoms, with integer coefficients.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Expr {
+    constant: i64,
+    /// Products of sorted atoms with their coefficients; none is zero.
+    terms: BTreeMap<Vec<Atom>, i64>,
+    depth: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Atom {
+    Symbol(Arc<str>),
+    FloorDiv(Dim, Dim),
+    Mod(Dim, Dim),
+    Min(Dim, Dim),
+    Max(Dim, Dim),
+}
+
+fn overflow() -> Error {
+    Error::limit("the arithmetic of sizes overflows 64 bits")
+}
+
+impl Atom {
+    fn depth(&self) -> u32 {
+        match self {
+            Atom::Symbol(_) => 0,
+            Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                1 + a.depth().max(b.depth())
+            }
+        }
+    }
+}
+
+impl Dim {
+    /// A free size with this name.
+    pub fn symbol(name: &str) -> Dim {
+        Dim::from_atom(Atom::Symbol(Arc::from(name)))
+    }
+
+    /// The number, where it is one.
+    pub fn known(&self) -> Option<i64> {
+        match self {
+            Dim::Known(n) => Some(*n),
+            Dim::Expr(_) => None,
+        }
+    }
+
+    /// Whether the size is the number `n`.
+    pub fn is(&self, n: i64) -> bool {
+        self.known() == Some(n)
+    }
+
+    fn depth(&self) -> u32 {
+        match self {
+            Dim::Known(_) => 0,
+            Dim::Expr(e) => e.depth,
+        }
+    }
+
+    fn from_atom(atom: Atom) -> Dim {
+        let depth = atom.depth();
+        Dim::Expr(Arc::new(Expr { constant: 0, terms: BTreeMap::from([(vec![atom], 1)]), depth }))
+    }
+
+    fn from_parts(constant: i64, mut terms: BTreeMap<Vec<Atom>, i64>) -> Result<Dim> {
+        terms.retain(|_, coefficient| *coefficient != 0);
+        if terms.is_empty() {
+            return Ok(Dim::Known(constant));
+        }
+        let depth = terms.keys().flatten().map(Atom::depth).max().unwrap_or(0);
+        if terms.len() > MAX_TERMS || depth > MAX_DEPTH {
+            return Err(Error::limit("a size is too complex an expression"));
+        }
+        Ok(Dim::Expr(Arc::new(Expr { constant, terms, depth })))
+    }
+
+    fn parts(&self) -> (i64, BTreeMap<Vec<Atom>, i64>) {
+        match self {
+            Dim::Known(n) => (*n, BTreeMap::new()),
+            Dim::Expr(e) => (e.constant, e.terms.clone()),
+        }
+    }
+
+    /// `self + other`.
+    pub fn add(&self, other: &Dim) -> Result<Dim> {
+        let (mut constant, mut terms) = self.parts();
+        let (c, t) = other.parts();
+        constant = constant.checked_add(c).ok_or_else(overflow)?;
+        for (product, coefficient) in t {
+            let sum = terms.entry(product).or_insert(0);
+            *sum = sum.checked_add(coefficient).ok_or_else(overflow)?;
+        }
+        Dim::from_parts(constant, terms)
+    }
+
+    /// `self - other`.
+    pub fn sub(&self, other: &Dim) -> Result<Dim> {
+        self.add(&other.mul(&Dim::Known(-1))?)
+    }
+
+    /// `self * other`.
+    pub fn mul(&self, other: &Dim) -> Result<Dim> {
+        let (ca, ta) = self.parts();
+        let (cb, tb) = other.parts();
+        let constant = ca.checked_mul(cb).ok_or_else(overflow)?;
+        let mut terms: BTreeMap<Vec<Atom>, i64> = BTreeMap::new();
+        let with_constant = |c: i64, t: BTreeMap<Vec<Atom>, i64>| t.into_iter().chain([(Vec::new(), c)]);
+        for (pa, a) in with_constant(ca, ta) {
+            for (pb, b) in with_constant(cb, tb.clone()) {
+                if pa.is_empty() && pb.is_empty() {
+                    continue;
+                }
+                let mut product = pa.clone();
+                product.extend(pb);
+                product.sort();
+                let sum = terms.entry(product).or_insert(0);
+                *sum = a.checked_mul(b).and_then(|ab| sum.checked_add(ab)).ok_or_else(overflow)?;
+            }
+        }
+        Dim::from_parts(constant, terms)
+    }
+
+    /// `self / other` where that is exact for every value of the symbols.
+    pub fn exact_div(&self, other: &Dim) -> Option<Dim> {
+        if let Dim::Known(n) = other {
+            let (constant, mut terms) = self.parts();
+            if *n == 0 || constant.checked_rem(*n)? != 0 {
+                return None;
+            }
+            for coefficient in terms.values_mut() {
+                if coefficient.checked_rem(*n)? != 0 {
+                    return None;
+                }
+                *coefficient = coefficient.checked_div(*n)?;
+            }
+            return Dim::from_parts(constant.checked_div(*n)?, terms).ok();
+        }
+        let Dim::Expr(divisor) = other else { return None };
+        if self == other {
+            return Some(Dim::Known(1));
+        }
+        if self.is(0) {
+            return Some(Dim::Known(0));
+        }
+        // A divisor of one product: take its atoms out of every product of the dividend.
+        let (constant, terms) = self.parts();
+        if divisor.constant != 0 || divisor.terms.len() != 1 || constant != 0 {
+            return None;
+        }
+        let (atoms, scale) = divisor.terms.first_key_value()?;
+        let mut quotient = Dim::Known(0);
+        for (mut product, coefficient) in terms {
+            for atom in atoms {
+                let place = product.iter().position(|a| a == atom)?;
+                product.remove(place);
+            }
+            if coefficient.checked_rem(*scale)? != 0 {
+                return None;
+            }
+            let coefficient = coefficient.checked_div(*scale)?;
+            let term = if product.is_empty() {
+                Dim::Known(coefficient)
+            } else {
+                Dim::from_parts(0, BTreeMap::from([(product, coefficient)])).ok()?
+            };
+            quotient = quotient.add(&term).ok()?;
+        }
+        Some(quotient)
+    }
+
+    /// The largest integer not above `self / other`.
+    pub fn floor_div(&self, other: &Dim) -> Result<Dim> {
+        if let Some(exact) = self.exact_div(other) {
+            return Ok(exact);
+        }
+        match (self, other) {
+            (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
+            (Dim::Known(a), Dim::Known(b)) => {
+                let (q, r) = (a.checked_div(*b).ok_or_else(overflow)?, a.checked_rem(*b).ok_or_else(overflow)?);
+                let below = r != 0 && ((r < 0) != (*b < 0));
+                Ok(Dim::Known(if below { q.checked_sub(1).ok_or_else(overflow)? } else { q }))
+            }
+            _ => Ok(Dim::from_atom(Atom::FloorDiv(self.clone(), other.clone()))).and_then(Dim::bounded),
+        }
+    }
+
+    /// The smallest integer not below `self / other`, for a positive `other`.
+    pub fn ceil_div(&self, other: &Dim) -> Result<Dim> {
+        match self.exact_div(other) {
+            Some(exact) => Ok(exact),
+            None => self.add(other)?.sub(&Dim::Known(1))?.floor_div(other),
+        }
+    }
+
+    /// The remainder of [`Dim::floor_div`].
+    pub fn modulo(&self, other: &Dim) -> Result<Dim> {
+        if self.exact_div(other).is_some() {
+            return Ok(Dim::Known(0));
+        }
+        match (self, other) {
+            (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
+            (Dim::Known(_), Dim::Known(_)) => self.sub(&self.floor_div(other)?.mul(other)?),
+            _ => Ok(Dim::from_atom(Atom::Mod(self.clone(), other.clone()))).and_then(Dim::bounded),
+        }
+    }
+
+    /// The smaller one.
+    pub fn smaller(&self, other: &Dim) -> Result<Dim> {
+        match self.sub(other)?.known() {
+            Some(difference) => Ok(if difference <= 0 { self.clone() } else { other.clone() }),
+            None => Dim::from_atom(Atom::Min(self.clone(), other.clone())).bounded(),
+        }
+    }
+
+    /// The larger one.
+    pub fn larger(&self, other: &Dim) -> Result<Dim> {
+        match self.sub(other)?.known() {
+            Some(difference) => Ok(if difference >= 0 { self.clone() } else { other.clone() }),
+            None => Dim::from_atom(Atom::Max(self.clone(), other.clone())).bounded(),
+        }
+    }
+
+    fn bounded(self) -> Result<Dim> {
+        if self.depth() > MAX_DEPTH {
+            return Err(Error::limit("a size is too complex an expression"));
+        }
+        Ok(self)
+    }
+
+    /// The product of sizes; 1 for none.
+    pub fn product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Result<Dim> {
+        dims.into_iter().try_fold(Dim::Known(1), |product, dim| product.mul(dim))
+    }
+
+    /// The same size with symbols replaced.
+    pub fn substitute(&self, values: &BTreeMap<String, Dim>) -> Result<Dim> {
+        let Dim::Expr(e) = self else { return Ok(self.clone()) };
+        let mut sum = Dim::Known(e.constant);
+        for (product, coefficient) in &e.terms {
+            let mut term = Dim::Known(*coefficient);
+            for atom in product {
+                let factor = match atom {
+                    Atom::Symbol(name) => {
+                        values.get(name.as_ref()).cloned().unwrap_or_else(|| Dim::from_atom(atom.clone()))
+                    }
+                    Atom::FloorDiv(a, b) => a.substitute(values)?.floor_div(&b.substitute(values)?)?,
+                    Atom::Mod(a, b) => a.substitute(values)?.modulo(&b.substitute(values)?)?,
+                    Atom::Min(a, b) => a.substitute(values)?.smaller(&b.substitute(values)?)?,
+                    Atom::Max(a, b) => a.substitute(values)?.larger(&b.substitute(values)?)?,
+                };
+                term = term.mul(&factor)?;
+            }
+            sum = sum.add(&term)?;
+        }
+        Ok(sum)
+    }
+
+    /// Adds the names of all symbols to `names`.
+    pub fn collect_symbols(&self, names: &mut BTreeSet<String>) {
+        let Dim::Expr(e) = self else { return };
+        for atom in e.terms.keys().flatten() {
+            match atom {
+                Atom::Symbol(name) => {
+                    names.insert(name.to_string());
+                }
+                Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                    a.collect_symbols(names);
+                    b.collect_symbols(names);
+                }
+            }
+        }
+    }
+}
+
+impl From<i64> for Dim {
+    fn from(n: i64) -> Self {
+        Dim::Known(n)
+    }
+}
+
+impl TryFrom<usize> for Dim {
+    type Error = Error;
+
+    fn try_from(n: usize) -> Result<Self> {
+        Ok(Dim::Known(i64::try_from(n)?))
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let e = match self {
+            Dim::Known(n) => return write!(f, "{n}"),
+            Dim::Expr(e) => e,
+        };
+        for (i, (product, coefficient)) in e.terms.iter().enumerate() {
+            if *coefficient < 0 {
+                f.write_str("-")?;
+            } else if i > 0 {
+                f.write_str("+")?;
+            }
+            if coefficient.unsigned_abs() != 1 {
+                write!(f, "{}*", coefficient.unsigned_abs())?;
+            }
+            for (j, atom) in product.iter().enumerate() {
+                if j > 0 {
+                    f.write_str("*")?;
+                }
+                match atom {
+                    Atom::Symbol(name) => f.write_str(name)?,
+                    Atom::FloorDiv(a, b) => write!(f, "floor_div({a}, {b})")?,
+                    Atom::Mod(a, b) => write!(f, "mod({a}, {b})")?,
+                    Atom::Min(a, b) => write!(f, "min({a}, {b})")?,
+                    Atom::Max(a, b) => write!(f, "max({a}, {b})")?,
+                }
+            }
+        }
+        match e.constant {
+            0 => Ok(()),
+            c if c > 0 => write!(f, "+{c}"),
+            c => write!(f, "{c}"),
+        }
+    }
+}
+
+impl fmt::Debug for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Writes a shape as `[1, 3, H, W]`.
+pub fn display_shape(shape: &[Dim]) -> String {
+    let axes: Vec<String> = shape.iter().map(Dim::to_string).collect();
+    format!("[{}]", axes.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn h() -> Dim {
+        Dim::symbol("H")
+    }
+
+    #[test]
+    fn spellings_of_one_size_are_equal() {
+        let two = Dim::Known(2);
+        let a = h().add(&h()).unwrap();
+        let b = h().mul(&two).unwrap();
+        assert_eq!(a, b);
+        assert_eq!(a.floor_div(&two).unwrap(), h());
+        assert_eq!(a.sub(&b).unwrap(), Dim::Known(0));
+        let w = Dim::symbol("W");
+        assert_eq!(h().mul(&w).unwrap().exact_div(&w), Some(h()));
+        assert_eq!(h().modulo(&Dim::Known(1)).unwrap(), Dim::Known(0));
+    }
+
+    #[test]
+    fn division_rounds_down() {
+        for (a, b, q) in [(7, 2, 3), (-7, 2, -4), (7, -2, -4), (-8, 2, -4), (0, 5, 0)] {
+            assert_eq!(Dim::Known(a).floor_div(&Dim::Known(b)).unwrap(), Dim::Known(q), "{a} / {b}");
+        }
+        assert_eq!(Dim::Known(7).ceil_div(&Dim::Known(2)).unwrap(), Dim::Known(4));
+    }
+
+    #[test]
+    fn substitution_evaluates() {
+        let half = h().sub(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap().add(&Dim::Known(1)).unwrap();
+        assert_eq!(half.to_string(), "floor_div(H-1, 2)+1");
+        let values = BTreeMap::from([("H".to_owned(), Dim::Known(8))]);
+        assert_eq!(half.substitute(&values).unwrap(), Dim::Known(4));
+    }
+
+    #[test]
+    fn hostile_expressions_are_bounded() {
+        let mut dim = h();
+        for _ in 0..10_000 {
+            match dim.floor_div(&Dim::Known(2)).and_then(|d| d.add(&Dim::Known(1))) {
+                Ok(next) => dim = next,
+                Err(_) => return,
+            }
+        }
+        panic!("the depth of an expression is not bounded");
+    }
+}

@@ -1,0 +1,322 @@
+//! Constants: element types, sizes, tensors that lie where they lie, and the arrays they are computed with.
+
+mod array;
+mod dim;
+mod dtype;
+mod float8;
+mod source;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result, invalid};
+
+pub use array::{Array, Elements};
+pub(crate) use array::{map_elements, with_elements};
+pub use dim::{Dim, display_shape};
+pub use dtype::DType;
+pub use source::{MappedFile, SourceFile};
+
+/// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
+const CHUNK_ELEMENTS: usize = 1 << 20;
+
+/// Longest chain of deferred tensors: evaluation recurses along it.
+const MAX_DEFERRED_DEPTH: usize = 64;
+
+/// A constant: type, shape, and where its bytes are.
+#[derive(Clone)]
+pub struct Tensor {
+    dtype: DType,
+    shape: Vec<usize>,
+    data: Data,
+}
+
+#[derive(Clone)]
+enum Data {
+    Owned(Bytes),
+    Mapped { bytes: Bytes, file: Arc<MappedFile> },
+    External { file: Arc<SourceFile>, offset: u64, len: u64 },
+    Deferred(Arc<Deferred>),
+}
+
+type Evaluate = dyn Fn(&[Array]) -> Result<Array> + Send + Sync;
+
+/// A tensor that is computed from others when it is needed, and dropped again.
+struct Deferred {
+    inputs: Vec<Tensor>,
+    evaluate: Box<Evaluate>,
+    depth: usize,
+}
+
+impl Tensor {
+    /// A tensor from its `raw_data`.
+    pub fn from_raw(dtype: DType, shape: Vec<usize>, bytes: Bytes) -> Result<Tensor> {
+        let tensor = Tensor { dtype, shape, data: Data::Owned(bytes) };
+        tensor.check()
+    }
+
+    /// A tensor whose `raw_data` are a slice of a mapped file.
+    pub fn from_mapped(
+        dtype: DType,
+        shape: Vec<usize>,
+        bytes: Bytes,
+        file: Arc<MappedFile>,
+    ) -> Result<Tensor> {
+        Tensor { dtype, shape, data: Data::Mapped { bytes, file } }.check()
+    }
+
+    /// A tensor whose bytes are a range of another file.
+    pub fn from_file(
+        dtype: DType,
+        shape: Vec<usize>,
+        file: Arc<SourceFile>,
+        offset: u64,
+        len: u64,
+    ) -> Result<Tensor> {
+        Tensor { dtype, shape, data: Data::External { file, offset, len } }.check()
+    }
+
+    /// A tensor with the elements of an array, all of which must be known.
+    pub fn from_array(array: &Array) -> Result<Tensor> {
+        Tensor::from_raw(array.dtype(), array.shape().to_vec(), Bytes::from(array.to_bytes()?))
+    }
+
+    /// A tensor of singles.
+    pub fn from_f32(shape: &[usize], elements: Vec<f32>) -> Result<Tensor> {
+        Tensor::from_array(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, elements)?))
+    }
+
+    /// A tensor that `evaluate` computes from `inputs` whenever it is read. The result must have `dtype` and `shape`.
+    pub fn deferred(
+        dtype: DType,
+        shape: Vec<usize>,
+        inputs: Vec<Tensor>,
+        evaluate: impl Fn(&[Array]) -> Result<Array> + Send + Sync + 'static,
+    ) -> Result<Tensor> {
+        let depth = 1 + inputs.iter().map(Tensor::depth).max().unwrap_or(0);
+        let deferred = Deferred { inputs, evaluate: Box::new(evaluate), depth };
+        let tensor = Tensor { dtype, shape, data: Data::Deferred(Arc::new(deferred)) };
+        if depth > MAX_DEFERRED_DEPTH { Tensor::from_array(&tensor.load()?) } else { Ok(tensor) }
+    }
+
+    fn depth(&self) -> usize {
+        match &self.data {
+            Data::Deferred(deferred) => deferred.depth,
+            _ => 0,
+        }
+    }
+
+    fn check(self) -> Result<Tensor> {
+        let needed = self.byte_len()?;
+        let have = match &self.data {
+            Data::Owned(bytes) | Data::Mapped { bytes, .. } => u64::try_from(bytes.len())?,
+            Data::External { len, .. } => *len,
+            Data::Deferred(_) => needed,
+        };
+        if needed != have {
+            invalid!(
+                "{have} bytes of data, but a {} tensor of shape {:?} has {needed}",
+                self.dtype,
+                self.shape
+            );
+        }
+        Ok(self)
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Sizes of the axes.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().fold(1, |n, d| n.saturating_mul(*d))
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that the elements take in the tensor's own type.
+    pub fn byte_len(&self) -> Result<u64> {
+        let too_large = || Error::limit(format!("a tensor of shape {:?} is too large", self.shape));
+        let count = self.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
+        Ok(u64::try_from(self.dtype.byte_len(count).ok_or_else(too_large)?)?)
+    }
+
+    /// Whether reading it computes it.
+    pub fn is_deferred(&self) -> bool {
+        matches!(self.data, Data::Deferred(_))
+    }
+
+    /// The bytes of `raw_data` where they are in memory already, mapped or owned.
+    pub fn raw_bytes(&self) -> Option<&Bytes> {
+        match &self.data {
+            Data::Owned(bytes) | Data::Mapped { bytes, .. } => Some(bytes),
+            Data::External { .. } | Data::Deferred(_) => None,
+        }
+    }
+
+    /// The same elements in another shape; moves no data.
+    pub fn reshaped(&self, shape: &[usize]) -> Result<Tensor> {
+        let count = shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d));
+        if count != Some(self.len()) {
+            invalid!("a constant of shape {:?} taken as {shape:?}", self.shape);
+        }
+        if let Data::Deferred(_) = self.data {
+            let target = shape.to_vec();
+            return Tensor::deferred(self.dtype, shape.to_vec(), vec![self.clone()], move |inputs| {
+                inputs.first().ok_or_else(|| Error::invalid("no input"))?.reshape(&target)
+            });
+        }
+        Ok(Tensor { dtype: self.dtype, shape: shape.to_vec(), data: self.data.clone() })
+    }
+
+    /// Reads, or computes, all elements.
+    pub fn load(&self) -> Result<Array> {
+        match &self.data {
+            Data::Owned(bytes) => Array::from_bytes(self.dtype, &self.shape, bytes),
+            Data::Mapped { bytes, file } => {
+                let array = Array::from_bytes(self.dtype, &self.shape, bytes);
+                if bytes.len() >= CHUNK_ELEMENTS {
+                    file.release(bytes);
+                }
+                array
+            }
+            Data::External { file, offset, len } => {
+                let mut bytes = Vec::new();
+                read_exactly(file, *offset, *len, &mut bytes)?;
+                Array::from_bytes(self.dtype, &self.shape, &bytes)
+            }
+            Data::Deferred(deferred) => {
+                let inputs: Result<Vec<Array>> = deferred.inputs.iter().map(Tensor::load).collect();
+                let array = (deferred.evaluate)(&inputs?)?;
+                if array.dtype() != self.dtype || array.shape() != self.shape {
+                    return Err(Error::invalid(format!(
+                        "a constant was inferred as {} {:?} and computed as {} {:?}",
+                        self.dtype,
+                        self.shape,
+                        array.dtype(),
+                        array.shape()
+                    )));
+                }
+                Ok(array)
+            }
+        }
+    }
+
+    /// Writes the elements as little-endian singles; what needs no change is copied by the system.
+    pub fn write_f32(&self, out: &mut BufWriter<File>) -> Result<()> {
+        if self.dtype == DType::F32 {
+            return self.write_raw(out);
+        }
+        match &self.data {
+            Data::Owned(bytes) => self.convert_chunks(bytes, out),
+            Data::Mapped { bytes, file } => {
+                let done = self.convert_chunks(bytes, out);
+                file.release(bytes);
+                done
+            }
+            Data::External { file, offset, len } => {
+                let chunk = u64::try_from(self.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS))?;
+                let mut bytes = Vec::new();
+                let mut at = 0_u64;
+                while at < *len {
+                    let take = chunk.min(len - at);
+                    read_exactly(file, offset + at, take, &mut bytes)?;
+                    self.convert_chunks(&bytes, out)?;
+                    at += take;
+                }
+                Ok(())
+            }
+            Data::Deferred(_) => write_array(&self.load()?.cast(DType::F32)?, out),
+        }
+    }
+
+    /// Writes the bytes of the tensor in its own type, as `raw_data`.
+    pub fn write_raw(&self, out: &mut BufWriter<File>) -> Result<()> {
+        match &self.data {
+            Data::Owned(bytes) => out.write_all(bytes).map_err(write_failed),
+            Data::Mapped { bytes, file } => match file.offset_of(bytes) {
+                Some(offset) => copy_range(file.source(), offset, u64::try_from(bytes.len())?, out),
+                None => out.write_all(bytes).map_err(write_failed),
+            },
+            Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
+            Data::Deferred(_) => write_array(&self.load()?, out),
+        }
+    }
+
+    fn convert_chunks(&self, bytes: &[u8], out: &mut BufWriter<File>) -> Result<()> {
+        let bits = self.dtype.bits().max(1);
+        let chunk = self.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS).max(1);
+        let mut left = self.len();
+        for part in bytes.chunks(chunk) {
+            // The last byte of a packed type may hold fewer elements than it has room for.
+            let count = left.min(part.len().saturating_mul(8) / bits);
+            left -= count;
+            write_array(&Array::from_bytes(self.dtype, &[count], part)?.cast(DType::F32)?, out)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_failed(source: io::Error) -> Error {
+    Error::io("writing failed", source)
+}
+
+fn write_array(array: &Array, out: &mut BufWriter<File>) -> Result<()> {
+    if let Elements::F32(elements) = array.elements() {
+        // A buffer of some pages: element-wise writes through the writer cost more than the conversion.
+        let mut buffer = Vec::with_capacity(1 << 16);
+        for element in elements {
+            buffer.extend(element.to_le_bytes());
+            if buffer.len() == 1 << 16 {
+                out.write_all(&buffer).map_err(write_failed)?;
+                buffer.clear();
+            }
+        }
+        return out.write_all(&buffer).map_err(write_failed);
+    }
+    out.write_all(&array.to_bytes()?).map_err(write_failed)
+}
+
+fn read_exactly(file: &SourceFile, offset: u64, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
+    bytes.clear();
+    bytes.reserve_exact(usize::try_from(len)?);
+    let read = file.range(offset, len)?.read_to_end(bytes);
+    let read = read.map_err(|e| Error::io("reading failed", e).in_file(file.path()))?;
+    if u64::try_from(read)? != len {
+        return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
+    }
+    Ok(())
+}
+
+fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut BufWriter<File>) -> Result<()> {
+    let copied = io::copy(&mut file.range(offset, len)?, out).map_err(write_failed)?;
+    if copied != len {
+        return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
+    }
+    Ok(())
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.dtype, self.shape)?;
+        match &self.data {
+            Data::Owned(_) => Ok(()),
+            Data::Mapped { .. } => f.write_str(" (mapped)"),
+            Data::External { .. } => f.write_str(" (external)"),
+            Data::Deferred(_) => f.write_str(" (deferred)"),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Files that constants lie in: the mapped model and ranges of external files.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memmap2::Mmap;
+
+use crate::error::{Error, Result};
+
+/// A file whose bytes are read range by range, or all at once through a mapping.
+#[derive(Debug)]
+pub struct SourceFile {
+    path: PathBuf,
+    file: File,
+    len: u64,
+}
+
+impl SourceFile {
+    /// Takes an open file; `path` is for messages.
+    pub fn new(file: File, path: &Path) -> Result<SourceFile> {
+        let metadata =
+            file.metadata().map_err(|e| Error::io("the file cannot be examined", e).in_file(path))?;
+        Ok(SourceFile { path: path.to_owned(), file, len: metadata.len() })
+    }
+
+    /// The path for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The length in bytes when the file was opened.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the file has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A reader of `len` bytes from `offset`. It moves the one cursor of the file: use one at a time.
+    pub fn range(&self, offset: u64, len: u64) -> Result<io::Take<&File>> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(offset)).map_err(|e| Error::io("seeking failed", e).in_file(&self.path))?;
+        Ok(file.take(len))
+    }
+}
+
+/// A model file in memory: its tensor data are slices of the mapping.
+#[derive(Debug)]
+pub struct MappedFile {
+    source: SourceFile,
+    map: Mmap,
+}
+
+struct Owner(Arc<MappedFile>);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.map
+    }
+}
+
+impl MappedFile {
+    /// Maps a file, read only.
+    pub fn new(source: SourceFile) -> Result<Arc<MappedFile>> {
+        // SAFETY: the mapping is private and read only. Another process that changes the file while it is read can change
+        // what is decoded, which every reader of it checks like any other bytes; one that truncates it can end this process
+        // with SIGBUS, which no reading of a file by mapping can rule out.
+        #[allow(unsafe_code)]
+        let map = unsafe { Mmap::map(&source.file) };
+        let map = map.map_err(|e| Error::io("the file cannot be mapped", e).in_file(&source.path))?;
+        Ok(Arc::new(MappedFile { source, map }))
+    }
+
+    /// The whole file; slices of it keep the mapping alive.
+    pub fn bytes(self: &Arc<Self>) -> Bytes {
+        Bytes::from_owner(Owner(self.clone()))
+    }
+
+    /// The file below the mapping.
+    pub fn source(&self) -> &SourceFile {
+        &self.source
+    }
+
+    /// Where `slice` begins in the file, if it is a slice of the mapping.
+    pub fn offset_of(&self, slice: &[u8]) -> Option<u64> {
+        let range = self.map.as_ptr_range();
+        let inside = range.start <= slice.as_ptr() && slice.as_ptr_range().end <= range.end;
+        let offset = slice.as_ptr().addr().checked_sub(range.start.addr())?;
+        if inside { u64::try_from(offset).ok() } else { None }
+    }
+
+    /// Lets the system take back the memory of a range that has been read; it is read again from the file when touched.
+    pub fn release(&self, slice: &[u8]) {
+        #[cfg(unix)]
+        if let Some(offset) = self.offset_of(slice).and_then(|offset| usize::try_from(offset).ok()) {
+            // SAFETY: for a private read-only file mapping this only drops clean pages.
+            #[allow(unsafe_code)]
+            let advised = unsafe {
+                self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, slice.len())
+            };
+            // Advice that the system does not take costs memory and nothing else.
+            drop(advised);
+        }
+    }
+}
