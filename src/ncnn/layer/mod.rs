@@ -7,12 +7,18 @@
 mod convolution;
 mod elementwise;
 mod glue;
+mod product;
+mod recurrent;
+mod reduction;
 
 use crate::tensor::Tensor;
 
 pub use convolution::*;
 pub use elementwise::*;
 pub use glue::*;
+pub use product::*;
+pub use recurrent::*;
+pub use reduction::*;
 
 /// A value in the `.param` file.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,7 +138,7 @@ macro_rules! layer {
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
-        #[allow(missing_docs)] // The names are those of ncnn's operator table.
+        #[allow(missing_docs, non_snake_case)] // The names are those of ncnn's operator table.
         pub struct $name {
             $( $(#[$pdoc])* pub $param: $ty, )*
             $( $( pub $weight: Option<$crate::tensor::Tensor>, )* )?
@@ -262,11 +268,18 @@ layers! {
     BinaryOp,
     Convolution,
     ConvolutionDepthWise,
+    GRU,
+    Gemm,
+    InnerProduct,
     Input,
+    LSTM,
+    MatMul,
     MemoryData,
     Noop,
     Permute,
+    RNN,
     ReLU,
+    Reduction,
     Reshape,
     Split,
     UnaryOp,

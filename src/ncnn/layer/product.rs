@@ -1,0 +1,68 @@
+//! Products of matrices.
+
+use super::{between, exactly, layer, weight_len};
+
+layer! {
+    /// `alpha * (A B + beta * C)`, rows of `A` and of the result along h. What is constant is a weight, else a bottom, in this order.
+    Gemm(between(0, 3), exactly(1)) {
+        params {
+            0 alpha: f32 = 1.0,
+            1 beta: f32 = 1.0,
+            2 transA: i32 = 0,
+            3 transB: i32 = 0,
+            6 constantC: i32 = 0,
+            7 constantM: i32 = 0,
+            8 constantN: i32 = 0,
+            9 constantK: i32 = 0,
+            /// The shape of a constant C: see [`broadcast_type_c`].
+            10 constant_broadcast_type_C: i32 = 0,
+        }
+        derived {
+            4 constantA = |layer| i32::from(layer.A_data.is_some()),
+            5 constantB = |layer| i32::from(layer.B_data.is_some()),
+        }
+        weights {
+            Tagged A_data,
+            Tagged B_data,
+            Tagged C_data,
+        }
+    }
+}
+
+/// Numbers of `Gemm::constant_broadcast_type_C`.
+#[allow(missing_docs)] // The names are the shapes in ncnn's `gemm.cpp`.
+pub mod broadcast_type_c {
+    pub const NONE: i32 = -1;
+    pub const SCALAR: i32 = 0;
+    pub const M_1: i32 = 2;
+    pub const M_N: i32 = 3;
+    pub const ONE_N: i32 = 4;
+}
+
+layer! {
+    /// A linear map of a vector, or of each row of a matrix; the weight is `[num_output, inputs]`.
+    InnerProduct(exactly(1), exactly(1)) {
+        params {
+            0 num_output: i32 = 0,
+            9 activation_type: i32 = 0,
+            10 activation_params: Vec<f32> = Vec::new(),
+        }
+        derived {
+            1 bias_term = |layer| i32::from(layer.bias_data.is_some()),
+            2 weight_data_size = |layer| weight_len(&layer.weight_data),
+        }
+        weights {
+            Tagged weight_data,
+            Raw bias_data,
+        }
+    }
+}
+
+layer! {
+    /// The product of the matrices over w and h; the other axes of one bottom are those of the other, or 1.
+    MatMul(exactly(2), exactly(1)) {
+        params {
+            0 transB: i32 = 0,
+        }
+    }
+}
