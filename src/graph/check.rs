@@ -16,7 +16,10 @@ impl Graph {
                 let value = self.value(input);
                 let computed_later = value.producer.is_some() && !made.contains(&input);
                 if computed_later || (value.producer.is_none() && !self.is_given(input)) {
-                    return Err(here(Error::invalid(format!("\"{}\" is read before it is computed", value.name))));
+                    return Err(here(Error::invalid(format!(
+                        "\"{}\" is read before it is computed",
+                        value.name
+                    ))));
                 }
             }
             for output in node.outputs.iter().flatten() {
@@ -41,7 +44,9 @@ impl Graph {
 
     /// Whether a value needs no node: an input, a constant, or a value of a graph around this one.
     fn is_given(&self, id: ValueId) -> bool {
-        self.value(id).constant.is_some() || self.inputs.contains(&id) || self.captures.iter().any(|capture| capture.inner == id)
+        self.value(id).constant.is_some()
+            || self.inputs.contains(&id)
+            || self.captures.iter().any(|capture| capture.inner == id)
     }
 
     fn check_constants(&self) -> Result<()> {

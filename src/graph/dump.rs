@@ -26,12 +26,10 @@ impl fmt::Display for Graph {
             writeln!(f, "input {}", self.typed_label(*input))?;
         }
         for (_, node) in self.nodes() {
-            let outputs: Vec<String> = node.outputs.iter().flatten().map(|id| self.typed_label(*id)).collect();
-            let inputs: Vec<String> = node
-                .inputs
-                .iter()
-                .map(|id| id.map_or_else(|| "-".to_owned(), |id| self.label(id)))
-                .collect();
+            let outputs: Vec<String> =
+                node.outputs.iter().flatten().map(|id| self.typed_label(*id)).collect();
+            let inputs: Vec<String> =
+                node.inputs.iter().map(|id| id.map_or_else(|| "-".to_owned(), |id| self.label(id))).collect();
             write!(
                 f,
                 "{} = {}-{}({})",

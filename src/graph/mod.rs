@@ -70,7 +70,11 @@ impl Node {
 
     /// The operator with its domain, where that is not ONNX's own.
     pub fn qualified_op_type(&self) -> String {
-        if self.domain.is_empty() { self.op_type.clone() } else { format!("{}.{}", self.domain, self.op_type) }
+        if self.domain.is_empty() {
+            self.op_type.clone()
+        } else {
+            format!("{}.{}", self.domain, self.op_type)
+        }
     }
 
     /// Whether the node is this operator of ONNX's own domain.

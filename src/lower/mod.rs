@@ -13,7 +13,7 @@ use std::ops::Deref;
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::{Input, MemoryData, Reshape};
-use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer};
+use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
 use crate::ops::{self, Call};
 use crate::pass::infer::Doubts;
 use crate::tensor::{DType, Dim, Tensor, display_shape};
@@ -61,9 +61,8 @@ pub(crate) fn lower_graph(graph: &Graph, doubts: &mut Doubts) -> std::result::Re
         let lowered = match doubts.remove(&id) {
             Some(error) if !reads_missing => Err(error),
             Some(_) => Ok(()),
-            None => check_lowerable(graph, node).and_then(|()| {
-                if reads_missing { Ok(()) } else { lower_node(graph, node, &mut state) }
-            }),
+            None => check_lowerable(graph, node)
+                .and_then(|()| if reads_missing { Ok(()) } else { lower_node(graph, node, &mut state) }),
         };
         if let Err(error) = lowered {
             errors.push(error.at_node(|| node.at()));
@@ -106,7 +105,8 @@ fn lower_input(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
         unsupported!("ncnn has no blobs of {}", value.dtype.map_or("an unknown type", DType::name));
     }
     let form = interface_form(shape)?;
-    let blob = state.net.add_blob(Blob { name: value.name.clone(), shape: form.clone(), element: Element::F32 });
+    let blob =
+        state.net.add_blob(Blob { name: value.name.clone(), shape: form.clone(), element: Element::F32 });
     let sizes: Option<Vec<i32>> =
         form.iter().map(|d| d.known().and_then(|n| i32::try_from(n).ok())).collect();
     let mut input = Input::default();
@@ -134,12 +134,18 @@ fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
         unsupported!("its number of axes is not known");
     };
     let blob = state.form(graph, id, &interface_form(shape)?)?;
-    state.net.outputs.push(blob);
+    state.net.outputs.push(Output { blob, name: value.name.clone() });
     Ok(())
 }
 
 impl State {
-    fn emit(&mut self, name: &str, layer: Layer, bottoms: &[BlobId], shapes: &[Vec<Dim>]) -> Result<Vec<BlobId>> {
+    fn emit(
+        &mut self,
+        name: &str,
+        layer: Layer,
+        bottoms: &[BlobId],
+        shapes: &[Vec<Dim>],
+    ) -> Result<Vec<BlobId>> {
         let mut tops = Vec::with_capacity(shapes.len());
         for shape in shapes {
             if shape.is_empty() || shape.len() > 4 {

@@ -1,14 +1,20 @@
 //! The target: a net of layers and blobs, as ncnn's runtime reads it. Nothing here knows ONNX.
+//!
+//! A net is made by [`Net::add_blob`] and by pushing layers, made ready by [`Net::split`] and [`Net::name`], and written by
+//! [`Net::write`], which checks it first.
 
-
+mod check;
 pub mod layer;
-
-
+mod name;
+mod split;
+mod text;
+mod write;
 
 use crate::tensor::Dim;
 
 pub use layer::Layer;
-
+pub use name::Renamed;
+pub use write::Written;
 
 /// A blob of a [`Net`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,16 +53,25 @@ pub struct NetLayer {
     pub tops: Vec<BlobId>,
 }
 
+/// A blob that users extract, and by which name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// What is extracted. Several outputs may be the same blob until [`Net::split`].
+    pub blob: BlobId,
+    /// The name to extract it by.
+    pub name: String,
+}
+
 /// A network: layers in the order of execution.
 #[derive(Clone, Debug, Default)]
 pub struct Net {
     blobs: Vec<Blob>,
     /// The layers, each after those that it reads from.
     pub layers: Vec<NetLayer>,
-    /// Blobs of the Input layers.
+    /// Blobs of the Input layers; their names are those that users give.
     pub inputs: Vec<BlobId>,
     /// Blobs that users extract.
-    pub outputs: Vec<BlobId>,
+    pub outputs: Vec<Output>,
 }
 
 impl Net {

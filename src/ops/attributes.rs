@@ -54,7 +54,8 @@ impl<'a> Attributes<'a> {
     ) -> Result<Option<T>> {
         let Some(attribute) = self.get(name) else { return Ok(None) };
         take(attribute).map(Some).ok_or_else(|| {
-            Error::invalid(format!("{} where {kind} is needed", attribute.kind())).at_part(format!("attribute {name}"))
+            Error::invalid(format!("{} where {kind} is needed", attribute.kind()))
+                .at_part(format!("attribute {name}"))
         })
     }
 
@@ -138,5 +139,6 @@ impl<'a> Attributes<'a> {
 
 /// The attribute must be there.
 pub(crate) fn required<T>(value: Option<T>, name: &str) -> Result<T> {
-    value.ok_or_else(|| Error::invalid("a required attribute is missing").at_part(format!("attribute {name}")))
+    value
+        .ok_or_else(|| Error::invalid("a required attribute is missing").at_part(format!("attribute {name}")))
 }

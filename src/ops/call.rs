@@ -134,7 +134,8 @@ impl<'a> Call<'a> {
     pub fn required_constant(&self, index: usize) -> Result<&'a Tensor> {
         self.input(index)?;
         self.constant(index).ok_or_else(|| {
-            Error::unsupported("it must be a constant; its value is computed at run time").at_part(self.label(index))
+            Error::unsupported("it must be a constant; its value is computed at run time")
+                .at_part(self.label(index))
         })
     }
 

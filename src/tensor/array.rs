@@ -125,7 +125,9 @@ impl Array {
     /// A one-axis array of sizes.
     pub fn from_dims(dims: &[Dim]) -> Array {
         Array::dims(ArrayD::from_shape_fn(IxDyn(&[dims.len()]), |i| {
-            dims.get(ndarray::Dimension::slice(&i).first().copied().unwrap_or(0)).cloned().unwrap_or(Dim::Known(0))
+            dims.get(ndarray::Dimension::slice(&i).first().copied().unwrap_or(0))
+                .cloned()
+                .unwrap_or(Dim::Known(0))
         }))
     }
 
@@ -256,12 +258,12 @@ impl Array {
             )?),
             DType::F16 => floats(words(bytes).map(|b| f16::from_le_bytes(b).to_f32()).collect())?,
             DType::BF16 => floats(words(bytes).map(|b| bf16::from_le_bytes(b).to_f32()).collect())?,
-            DType::F8E4M3FN
-            | DType::F8E4M3FNUZ
-            | DType::F8E5M2
-            | DType::F8E5M2FNUZ
-            | DType::F8E8M0 => floats(bytes.iter().map(|b| float8::decode(*b, dtype)).collect())?,
-            DType::F4E2M1 => floats(unpack(bytes, 4).take(count).map(|b| float8::decode(b, dtype)).collect())?,
+            DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ | DType::F8E8M0 => {
+                floats(bytes.iter().map(|b| float8::decode(*b, dtype)).collect())?
+            }
+            DType::F4E2M1 => {
+                floats(unpack(bytes, 4).take(count).map(|b| float8::decode(b, dtype)).collect())?
+            }
             DType::I8 => ints(words(bytes).map(|b| i64::from(i8::from_le_bytes(b))).collect())?,
             DType::I16 => ints(words(bytes).map(|b| i64::from(i16::from_le_bytes(b))).collect())?,
             DType::I32 => ints(words(bytes).map(|b| i64::from(i32::from_le_bytes(b))).collect())?,

@@ -201,7 +201,8 @@ impl Dim {
         match (self, other) {
             (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
             (Dim::Known(a), Dim::Known(b)) => {
-                let (q, r) = (a.checked_div(*b).ok_or_else(overflow)?, a.checked_rem(*b).ok_or_else(overflow)?);
+                let (q, r) =
+                    (a.checked_div(*b).ok_or_else(overflow)?, a.checked_rem(*b).ok_or_else(overflow)?);
                 let below = r != 0 && ((r < 0) != (*b < 0));
                 Ok(Dim::Known(if below { q.checked_sub(1).ok_or_else(overflow)? } else { q }))
             }
@@ -390,7 +391,8 @@ mod tests {
 
     #[test]
     fn substitution_evaluates() {
-        let half = h().sub(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap().add(&Dim::Known(1)).unwrap();
+        let half =
+            h().sub(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap().add(&Dim::Known(1)).unwrap();
         assert_eq!(half.to_string(), "floor_div(H-1, 2)+1");
         let values = BTreeMap::from([("H".to_owned(), Dim::Known(8))]);
         assert_eq!(half.substitute(&values).unwrap(), Dim::Known(4));

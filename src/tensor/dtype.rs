@@ -122,10 +122,7 @@ impl DType {
 
     /// Whether elements are real numbers held in floating point.
     pub fn is_float(self) -> bool {
-        matches!(
-            self,
-            F32 | F64 | F16 | BF16 | F8E4M3FN | F8E4M3FNUZ | F8E5M2 | F8E5M2FNUZ | F4E2M1 | F8E8M0
-        )
+        matches!(self, F32 | F64 | F16 | BF16 | F8E4M3FN | F8E4M3FNUZ | F8E5M2 | F8E5M2FNUZ | F4E2M1 | F8E8M0)
     }
 
     /// Whether elements are integers, signed or not.

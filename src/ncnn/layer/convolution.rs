@@ -14,13 +14,15 @@ layer! {
             4 pad_left: i32 = 0,
             9 activation_type: i32 = 0,
             10 activation_params: Vec<f32> = Vec::new(),
-            11 kernel_h: i32 = 0,
-            12 dilation_h: i32 = 1,
-            13 stride_h: i32 = 1,
-            14 pad_top: i32 = 0,
-            15 pad_right: i32 = 0,
-            16 pad_bottom: i32 = 0,
             18 pad_value: f32 = 0.0,
+        }
+        depends {
+            11 kernel_h: i32 = kernel_w,
+            12 dilation_h: i32 = dilation_w,
+            13 stride_h: i32 = stride_w,
+            14 pad_top: i32 = pad_left,
+            15 pad_right: i32 = pad_left,
+            16 pad_bottom: i32 = pad_top,
         }
         derived {
             5 bias_term = |layer| i32::from(layer.bias_data.is_some()),
@@ -45,13 +47,15 @@ layer! {
             7 group: i32 = 1,
             9 activation_type: i32 = 0,
             10 activation_params: Vec<f32> = Vec::new(),
-            11 kernel_h: i32 = 0,
-            12 dilation_h: i32 = 1,
-            13 stride_h: i32 = 1,
-            14 pad_top: i32 = 0,
-            15 pad_right: i32 = 0,
-            16 pad_bottom: i32 = 0,
             18 pad_value: f32 = 0.0,
+        }
+        depends {
+            11 kernel_h: i32 = kernel_w,
+            12 dilation_h: i32 = dilation_w,
+            13 stride_h: i32 = stride_w,
+            14 pad_top: i32 = pad_left,
+            15 pad_right: i32 = pad_left,
+            16 pad_bottom: i32 = pad_top,
         }
         derived {
             5 bias_term = |layer| i32::from(layer.bias_data.is_some()),

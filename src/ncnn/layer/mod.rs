@@ -85,6 +85,17 @@ pub struct Weight<'a> {
     pub tensor: &'a Tensor,
 }
 
+/// What the runtime takes where a param is not written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Missing {
+    /// This value.
+    Value(Param),
+    /// The value of the param of this name.
+    SameAs(&'static str),
+    /// A value that this program does not count on: the param is always written.
+    Other,
+}
+
 /// What the table of a layer's params says of one of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParamInfo {
@@ -92,8 +103,8 @@ pub struct ParamInfo {
     pub id: i32,
     /// The name.
     pub name: &'static str,
-    /// What the runtime takes where the param is not written; `None` for params that follow from the weights.
-    pub default: Option<Param>,
+    /// What the runtime takes where the param is not written.
+    pub missing: Missing,
 }
 
 /// How many blobs a layer reads or computes.
@@ -125,14 +136,17 @@ pub(crate) fn weight_len(weight: &Option<Tensor>) -> i32 {
 
 /// Defines the struct of a layer from its table.
 ///
-/// `params` are fields, each written where it differs from the default that the runtime takes; `always` ones have a default that
-/// depends on another param, and are written whenever they are not 0; `derived` ones follow from the weights.
+/// `params` are written where they differ from the value that the runtime takes; `depends` ones, whose runtime default is another
+/// param, where they differ from that; `always` ones are always written, behind `=` is the initial value of the field; `derived`
+/// ones follow from the rest of the layer, in brackets is the runtime default where that is not 0.
 macro_rules! layer {
     (
         $(#[$doc:meta])*
         $name:ident($bottoms:expr, $tops:expr) {
             params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* }
-            $( derived { $( $did:literal $derived:ident = $compute:expr, )* } )?
+            $( depends { $( $(#[$edoc:meta])* $eid:literal $depends:ident: $ety:ty = $on:ident, )* } )?
+            $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr, )* } )?
+            $( derived { $( $did:literal $derived:ident $(($ddefault:literal))? = $compute:expr, )* } )?
             $( weights { $( $storage:ident $weight:ident, )* } )?
         }
     ) => {
@@ -141,13 +155,19 @@ macro_rules! layer {
         #[allow(missing_docs, non_snake_case)] // The names are those of ncnn's operator table.
         pub struct $name {
             $( $(#[$pdoc])* pub $param: $ty, )*
+            $( $( $(#[$edoc])* pub $depends: $ety, )* )?
+            $( $( $(#[$adoc])* pub $always: $aty, )* )?
             $( $( pub $weight: Option<$crate::tensor::Tensor>, )* )?
         }
 
         impl Default for $name {
             fn default() -> Self {
+                $( let $param: $ty = $default; )*
+                $( $( let $depends: $ety = $on.clone(); )* )?
                 $name {
-                    $( $param: $default, )*
+                    $( $param, )*
+                    $( $( $depends, )* )?
+                    $( $( $always: $initial, )* )?
                     $( $( $weight: None, )* )?
                 }
             }
@@ -171,9 +191,15 @@ macro_rules! layer {
                     }
                 )*
                 $( $(
+                    if self.$depends != self.$on {
+                        params.push(($eid, self.$depends.clone().into()));
+                    }
+                )* )?
+                $( $( params.push(($aid, self.$always.clone().into())); )* )?
+                $( $(
                     let compute: fn(&$name) -> i32 = $compute;
                     let value = compute(self);
-                    if value != 0 {
+                    if value != 0 $(+ $ddefault)? {
                         params.push(($did, value.into()));
                     }
                 )* )?
@@ -183,13 +209,24 @@ macro_rules! layer {
 
             /// The table of the params.
             pub fn table() -> Vec<$crate::ncnn::layer::ParamInfo> {
+                use $crate::ncnn::layer::{Missing, ParamInfo};
                 vec![
-                    $( $crate::ncnn::layer::ParamInfo {
+                    $( ParamInfo {
                         id: $id,
                         name: stringify!($param),
-                        default: Some(<$ty>::from($default).into()),
+                        missing: Missing::Value(<$ty>::from($default).into()),
                     }, )*
-                    $( $( $crate::ncnn::layer::ParamInfo { id: $did, name: stringify!($derived), default: None }, )* )?
+                    $( $( ParamInfo {
+                        id: $eid,
+                        name: stringify!($depends),
+                        missing: Missing::SameAs(stringify!($on)),
+                    }, )* )?
+                    $( $( ParamInfo { id: $aid, name: stringify!($always), missing: Missing::Other }, )* )?
+                    $( $( ParamInfo {
+                        id: $did,
+                        name: stringify!($derived),
+                        missing: Missing::Value((0 $(+ $ddefault)?).into()),
+                    }, )* )?
                 ]
             }
 
