@@ -246,6 +246,24 @@ impl Dim {
         }
     }
 
+    /// The size of two axes that are broadcast against each other: equal, or one of them 1.
+    pub fn broadcast(&self, other: &Dim) -> Result<Dim> {
+        match (self, other) {
+            (a, b) if a == b || b.is(1) => Ok(a.clone()),
+            (a, b) if a.is(1) => Ok(b.clone()),
+            (Dim::Known(_), Dim::Known(_)) => {
+                Err(Error::invalid(format!("sizes {self} and {other} do not broadcast")))
+            }
+            // A size that is not known is 1 or the number: the result is the number either way.
+            (Dim::Known(_), Dim::Expr(_)) => Ok(self.clone()),
+            (Dim::Expr(_), Dim::Known(_)) => Ok(other.clone()),
+            (Dim::Expr(_), Dim::Expr(_)) => Err(Error::unsupported(format!(
+                "sizes {self} and {other}, of which one may be 1 or both equal"
+            ))
+            .help("fix them with --input-shape")),
+        }
+    }
+
     fn bounded(self) -> Result<Dim> {
         if self.depth() > MAX_DEPTH {
             return Err(Error::limit("a size is too complex an expression"));
@@ -354,6 +372,17 @@ impl fmt::Debug for Dim {
     }
 }
 
+/// The shape of two values that are broadcast against each other, aligned at their last axes.
+pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
+    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+    let (free, aligned) = long.split_at(long.len() - short.len());
+    let mut shape = free.to_vec();
+    for (x, y) in aligned.iter().zip(short) {
+        shape.push(x.broadcast(y)?);
+    }
+    Ok(shape)
+}
+
 /// Writes a shape as `[1, 3, H, W]`.
 pub fn display_shape(shape: &[Dim]) -> String {
     let axes: Vec<String> = shape.iter().map(Dim::to_string).collect();
@@ -387,6 +416,24 @@ mod tests {
             assert_eq!(Dim::Known(a).floor_div(&Dim::Known(b)).unwrap(), Dim::Known(q), "{a} / {b}");
         }
         assert_eq!(Dim::Known(7).ceil_div(&Dim::Known(2)).unwrap(), Dim::Known(4));
+    }
+
+    #[test]
+    fn shapes_broadcast_from_their_end() {
+        let (h, w) = (h(), Dim::symbol("W"));
+        let [one, two, three] = [1, 2, 3].map(Dim::Known);
+        let shape = |a: &[&Dim], b: &[&Dim]| {
+            let [a, b] = [a, b].map(|s| s.iter().map(|d| (*d).clone()).collect::<Vec<_>>());
+            broadcast_shapes(&a, &b).ok()
+        };
+        assert_eq!(
+            shape(&[&two, &one, &h], &[&three, &one]),
+            Some(vec![two.clone(), three.clone(), h.clone()])
+        );
+        assert_eq!(shape(&[&h], &[&three]), Some(vec![three.clone()]));
+        assert_eq!(shape(&[], &[&h]), Some(vec![h.clone()]));
+        assert_eq!(shape(&[&two], &[&three]), None);
+        assert_eq!(shape(&[&h], &[&w]), None);
     }
 
     #[test]

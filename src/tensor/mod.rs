@@ -17,7 +17,7 @@ use crate::error::{Error, Result, invalid};
 
 pub use array::{Array, Elements};
 pub(crate) use array::{map_elements, with_elements};
-pub use dim::{Dim, display_shape};
+pub use dim::{Dim, broadcast_shapes, display_shape};
 pub use dtype::DType;
 pub use source::{MappedFile, SourceFile};
 
