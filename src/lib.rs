@@ -4,6 +4,7 @@ pub mod error;
 pub mod graph;
 pub(crate) mod lower;
 pub mod ncnn;
+pub mod onnx;
 #[allow(dead_code)]
 pub(crate) mod ops;
 pub mod pass;

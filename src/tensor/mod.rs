@@ -167,6 +167,19 @@ impl Tensor {
         }
     }
 
+    /// The elements as `raw_data` holds them, read or computed where they are not in memory.
+    pub fn to_raw(&self) -> Result<Bytes> {
+        match &self.data {
+            Data::Owned(bytes) | Data::Mapped { bytes, .. } => Ok(bytes.clone()),
+            Data::External { file, offset, len } => {
+                let mut bytes = Vec::new();
+                read_exactly(file, *offset, *len, &mut bytes)?;
+                Ok(bytes.into())
+            }
+            Data::Deferred(_) => Ok(self.load()?.to_bytes()?.into()),
+        }
+    }
+
     /// The same elements in another shape; moves no data.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Tensor> {
         let count = shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d));

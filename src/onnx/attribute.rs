@@ -1,0 +1,133 @@
+//! `AttributeProto` to [`Attribute`].
+
+use std::collections::BTreeMap;
+
+use super::body::{Body, Reader};
+use super::proto::{AttributeProto, NodeProto, attribute_proto::AttributeType};
+use super::scope::Scope;
+use crate::error::{Error, Result, invalid};
+use crate::graph::Attribute;
+
+impl<'m> Reader<'m> {
+    /// The attributes of a node. One that stands for an argument which the function's call does not give is left out.
+    pub(super) fn read_attributes(
+        &mut self,
+        node: &'m NodeProto,
+        body: &mut Body,
+        scope: &Scope<'m, '_>,
+    ) -> Result<BTreeMap<String, Attribute>> {
+        let mut attributes = BTreeMap::new();
+        for proto in &node.attribute {
+            let name = proto.name.as_deref().unwrap_or_default();
+            let here = |e: Error| e.at_part(format!("attribute {name}"));
+            let Some(attribute) = self.read_attribute(proto, body, scope).map_err(here)? else { continue };
+            self.budget.take(size_of(&attribute))?;
+            if attributes.insert(name.to_owned(), attribute).is_some() {
+                return Err(here(Error::invalid("it is given twice")));
+            }
+        }
+        Ok(attributes)
+    }
+
+    fn read_attribute(
+        &mut self,
+        proto: &'m AttributeProto,
+        body: &mut Body,
+        scope: &Scope<'m, '_>,
+    ) -> Result<Option<Attribute>> {
+        if let Some(argument) = proto.ref_attr_name.as_deref().filter(|name| !name.is_empty()) {
+            let Some(arguments) = &scope.frame.arguments else {
+                invalid!("it refers to an attribute of a function, outside of a function");
+            };
+            return Ok(arguments.get(argument).cloned());
+        }
+        let attribute = match kind_of(proto)? {
+            AttributeType::Graph => match &proto.g {
+                Some(graph) => Attribute::Graph(Box::new(self.read_body(graph, body, scope)?)),
+                None => invalid!("it holds no graph"),
+            },
+            AttributeType::Graphs => {
+                let graphs: Result<_> =
+                    proto.graphs.iter().map(|graph| self.read_body(graph, body, scope)).collect();
+                Attribute::Graphs(graphs?)
+            }
+            kind => self.read_plain(proto, kind)?,
+        };
+        Ok(Some(attribute))
+    }
+
+    /// An attribute that is no graph: a default of a function is one too.
+    pub(super) fn read_default(&mut self, proto: &AttributeProto) -> Result<Attribute> {
+        let kind = kind_of(proto)?;
+        self.read_plain(proto, kind)
+    }
+
+    fn read_plain(&mut self, proto: &AttributeProto, kind: AttributeType) -> Result<Attribute> {
+        // A field that is left out is zero or empty: writers with proto3 rules leave those out.
+        Ok(match kind {
+            AttributeType::Float => Attribute::Float(proto.f.unwrap_or(0.0)),
+            AttributeType::Int => Attribute::Int(proto.i.unwrap_or(0)),
+            AttributeType::String => Attribute::String(proto.s.clone().unwrap_or_default()),
+            AttributeType::Floats => Attribute::Floats(proto.floats.clone()),
+            AttributeType::Ints => Attribute::Ints(proto.ints.clone()),
+            AttributeType::Strings => Attribute::Strings(proto.strings.clone()),
+            AttributeType::Tensor => match &proto.t {
+                Some(tensor) => Attribute::Tensor(self.tensors.read(tensor)?),
+                None => invalid!("it holds no tensor"),
+            },
+            AttributeType::Tensors => {
+                Attribute::Tensors(proto.tensors.iter().map(|t| self.tensors.read(t)).collect::<Result<_>>()?)
+            }
+            AttributeType::SparseTensor => match &proto.sparse_tensor {
+                Some(sparse) => Attribute::Tensor(self.tensors.read_sparse(sparse)?),
+                None => invalid!("it holds no tensor"),
+            },
+            AttributeType::SparseTensors => Attribute::Other("SPARSE_TENSORS"),
+            AttributeType::TypeProto => Attribute::Other("TYPE_PROTO"),
+            AttributeType::TypeProtos => Attribute::Other("TYPE_PROTOS"),
+            AttributeType::Graph | AttributeType::Graphs => Attribute::Other("GRAPH of a function's default"),
+            AttributeType::Undefined => invalid!("its kind is not given"),
+        })
+    }
+}
+
+/// The kind of an attribute. The oldest models do not give it: it follows from the field that is there.
+fn kind_of(proto: &AttributeProto) -> Result<AttributeType> {
+    let code = proto.r#type.unwrap_or(0);
+    let Ok(kind) = AttributeType::try_from(code) else { invalid!("a kind {code} that is not known") };
+    if kind != AttributeType::Undefined {
+        return Ok(kind);
+    }
+    let fields = [
+        (AttributeType::Float, proto.f.is_some()),
+        (AttributeType::Int, proto.i.is_some()),
+        (AttributeType::String, proto.s.is_some()),
+        (AttributeType::Tensor, proto.t.is_some()),
+        (AttributeType::Graph, proto.g.is_some()),
+        (AttributeType::SparseTensor, proto.sparse_tensor.is_some()),
+        (AttributeType::TypeProto, proto.tp.is_some()),
+        (AttributeType::Floats, !proto.floats.is_empty()),
+        (AttributeType::Ints, !proto.ints.is_empty()),
+        (AttributeType::Strings, !proto.strings.is_empty()),
+        (AttributeType::Tensors, !proto.tensors.is_empty()),
+        (AttributeType::Graphs, !proto.graphs.is_empty()),
+        (AttributeType::SparseTensors, !proto.sparse_tensors.is_empty()),
+        (AttributeType::TypeProtos, !proto.type_protos.is_empty()),
+    ];
+    let mut present = fields.into_iter().filter(|(_, present)| *present);
+    match (present.next(), present.next()) {
+        (Some((kind, _)), None) => Ok(kind),
+        _ => invalid!("its kind is not given"),
+    }
+}
+
+/// What an attribute costs of the budget of inlining; tensors and texts are shared.
+fn size_of(attribute: &Attribute) -> usize {
+    match attribute {
+        Attribute::Floats(list) => list.len(),
+        Attribute::Ints(list) => list.len(),
+        Attribute::Strings(list) => list.len(),
+        Attribute::Tensors(list) => list.len(),
+        _ => 1,
+    }
+}

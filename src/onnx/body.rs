@@ -1,0 +1,299 @@
+//! `GraphProto` to [`Graph`]: names become values, in the main graph and in the bodies of control-flow nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::domain_of;
+use super::external::Folder;
+use super::function::{Budget, Functions};
+use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
+use super::scope::{Frame, Scope, Slot};
+use super::tensor::Tensors;
+use super::types::{Declared, Types, name_of};
+use crate::error::{Error, NodeAt, Result, invalid};
+use crate::graph::{Capture, Graph, Node, Value, ValueId};
+use crate::tensor::MappedFile;
+
+/// Deepest nesting of bodies and functions: reading recurses along it. Protobuf itself ends at some thirty bodies.
+const MAX_NESTING: usize = 64;
+
+/// What all graphs of one model share while they are read.
+pub(super) struct Reader<'m> {
+    pub tensors: Tensors,
+    pub budget: Budget,
+    /// The functions that are being inlined, outermost first.
+    pub calls: Vec<&'m FunctionProto>,
+    /// How many calls have been inlined.
+    pub inlined: usize,
+    types: Types,
+    functions: Functions<'m>,
+    opsets: &'m BTreeMap<String, i64>,
+    depth: usize,
+}
+
+/// A graph while it is read.
+#[derive(Default)]
+pub(super) struct Body {
+    pub graph: Graph,
+    /// Constants that are listed as inputs too.
+    pub defaulted_inputs: Vec<ValueId>,
+    /// Names of the graphs around, and the values that stand for them here.
+    captured: BTreeMap<String, ValueId>,
+}
+
+impl Body {
+    /// The value of a name, captured from the graphs around where it is theirs. `None` where nothing defines it.
+    fn resolve(&mut self, name: &str, scope: &Scope) -> Option<Slot> {
+        if let Some(slot) = scope.own(name) {
+            return Some(slot);
+        }
+        match scope.of_around(name)? {
+            Slot::Omitted => Some(Slot::Omitted),
+            Slot::Value(_) => Some(Slot::Value(match self.captured.get(name) {
+                Some(id) => *id,
+                None => {
+                    let id = self.graph.add_value(Value { name: name.to_owned(), ..Value::default() });
+                    self.captured.insert(name.to_owned(), id);
+                    id
+                }
+            })),
+        }
+    }
+
+    /// The input of a node with this name.
+    fn read_input(&mut self, name: &str, scope: &Scope) -> Result<Option<ValueId>> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        match self.resolve(name, scope) {
+            Some(Slot::Value(id)) => Ok(Some(id)),
+            Some(Slot::Omitted) => Ok(None),
+            None => invalid!("it reads \"{name}\", which is not defined"),
+        }
+    }
+}
+
+impl<'m> Reader<'m> {
+    /// A reader of `model`, which was decoded from `file`.
+    pub fn new(
+        file: &Arc<MappedFile>,
+        folder: Folder,
+        model: &'m ModelProto,
+        opsets: &'m BTreeMap<String, i64>,
+    ) -> Result<Self> {
+        Ok(Reader {
+            tensors: Tensors::new(file, folder),
+            budget: Budget::default(),
+            calls: Vec::new(),
+            inlined: 0,
+            types: Types::default(),
+            functions: Functions::new(&model.functions)?,
+            opsets,
+            depth: 0,
+        })
+    }
+
+    /// The main graph.
+    pub fn read_main(&mut self, proto: &'m GraphProto) -> Result<Body> {
+        let frame = Frame { versions: self.opsets.clone(), ..Frame::default() };
+        let mut main = self.read_graph(proto, Scope::new(&frame, None))?;
+        describe_captures(&mut main.graph)?;
+        Ok(main)
+    }
+
+    /// The body of a control-flow node in the graph `around`.
+    pub(super) fn read_body(
+        &mut self,
+        proto: &'m GraphProto,
+        around: &mut Body,
+        scope: &Scope<'m, '_>,
+    ) -> Result<Graph> {
+        let infos = proto.input.iter().chain(&proto.output).chain(&proto.value_info);
+        self.budget.take(infos.count() + proto.initializer.len() + proto.sparse_initializer.len())?;
+        let mut body =
+            self.nested(|reader| reader.read_graph(proto, Scope::new(scope.frame, Some(scope))))?;
+        for (name, inner) in std::mem::take(&mut body.captured) {
+            if let Some(Slot::Value(outer)) = around.resolve(&name, scope) {
+                body.graph.captures.push(Capture { outer, inner });
+            }
+        }
+        Ok(body.graph)
+    }
+
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= MAX_NESTING {
+            return Err(Error::limit(format!("bodies and functions are nested deeper than {MAX_NESTING}")));
+        }
+        self.depth += 1;
+        let done = read(self);
+        self.depth -= 1;
+        done
+    }
+
+    /// A graph; `scope` holds no name of its own yet.
+    fn read_graph(&mut self, proto: &'m GraphProto, mut scope: Scope<'m, '_>) -> Result<Body> {
+        let mut body = Body::default();
+        body.graph.name = proto.name.clone().unwrap_or_default();
+        body.graph.opsets = self.opsets.clone();
+        self.read_initializers(proto, &mut body, &mut scope)?;
+        self.read_inputs(proto, &mut body, &mut scope)?;
+        self.define_outputs(proto, &mut body, &mut scope)?;
+        for (index, node) in proto.node.iter().enumerate() {
+            self.read_node(node, index, &mut body, &scope).map_err(|e| at_node(e, node, index, &scope))?;
+        }
+        for info in &proto.output {
+            let name = name_of(info);
+            match body.resolve(name, &scope) {
+                Some(Slot::Value(id)) => body.graph.outputs.push(id),
+                _ => invalid!("the graph output \"{name}\" is not computed"),
+            }
+        }
+        body.graph.sort_nodes()?;
+        Ok(body)
+    }
+
+    fn read_initializers(
+        &mut self,
+        proto: &'m GraphProto,
+        body: &mut Body,
+        scope: &mut Scope<'m, '_>,
+    ) -> Result<()> {
+        for tensor in &proto.initializer {
+            let name = tensor.name.as_deref().unwrap_or_default();
+            let id = body.graph.add_constant(name, self.tensors.read(tensor)?)?;
+            scope.define(name, Slot::Value(id))?;
+        }
+        for sparse in &proto.sparse_initializer {
+            let name = sparse.values.as_ref().and_then(|v| v.name.as_deref()).unwrap_or_default();
+            let id = body.graph.add_constant(name, self.tensors.read_sparse(sparse)?)?;
+            scope.define(name, Slot::Value(id))?;
+        }
+        Ok(())
+    }
+
+    /// Adds the inputs. Those that are initializers too are constants: nobody gives them another value.
+    fn read_inputs(
+        &mut self,
+        proto: &'m GraphProto,
+        body: &mut Body,
+        scope: &mut Scope<'m, '_>,
+    ) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        for info in &proto.input {
+            let name = name_of(info);
+            let here = |e: Error| e.at_part(format!("input \"{name}\""));
+            if !seen.insert(name) {
+                return Err(here(Error::invalid("it is listed twice")));
+            }
+            let Declared { dtype, shape } = self.types.read(info).map_err(here)?;
+            if let Some(Slot::Value(id)) = scope.own(name) {
+                if dtype.is_some() && dtype != body.graph.value(id).dtype {
+                    return Err(here(Error::invalid("its initializer has another type")));
+                }
+                body.defaulted_inputs.push(id);
+                continue;
+            }
+            let id = body.graph.add_value(Value { name: name.to_owned(), dtype, shape, ..Value::default() });
+            scope.define(name, Slot::Value(id))?;
+            body.graph.inputs.push(id);
+        }
+        Ok(())
+    }
+
+    /// Defines what the nodes compute. What the model says of its type and shape is a hint until it is inferred.
+    fn define_outputs(
+        &mut self,
+        proto: &'m GraphProto,
+        body: &mut Body,
+        scope: &mut Scope<'m, '_>,
+    ) -> Result<()> {
+        let mut hints: BTreeMap<&str, Declared> = BTreeMap::new();
+        for info in proto.output.iter().chain(&proto.value_info) {
+            if let Ok(declared) = self.types.read(info) {
+                hints.entry(name_of(info)).or_insert(declared);
+            }
+        }
+        for (index, node) in proto.node.iter().enumerate() {
+            for name in node.output.iter().filter(|name| !name.is_empty()) {
+                let Declared { dtype, shape } = hints.remove(name.as_str()).unwrap_or_default();
+                let value = Value { name: scope.frame.full_name(name), dtype, shape, ..Value::default() };
+                let id = body.graph.add_value(value);
+                scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, index, scope))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a node, or what a call of a function is replaced by. What it computes is defined in `scope` already.
+    pub(super) fn read_node(
+        &mut self,
+        proto: &'m NodeProto,
+        index: usize,
+        body: &mut Body,
+        scope: &Scope<'m, '_>,
+    ) -> Result<()> {
+        self.budget.take(1 + proto.input.len() + proto.output.len() + proto.attribute.len())?;
+        let inputs: Result<Vec<_>> = proto.input.iter().map(|name| body.read_input(name, scope)).collect();
+        let defined = |name: &String| match scope.own(name) {
+            Some(Slot::Value(id)) => Some(id),
+            _ => None,
+        };
+        let mut node = Node {
+            name: scope.frame.full_name(proto.name.as_deref().unwrap_or_default()),
+            index,
+            domain: domain_of(&proto.domain).to_owned(),
+            op_type: proto.op_type.clone().unwrap_or_default(),
+            version: 1,
+            inputs: inputs?,
+            outputs: proto.output.iter().map(defined).collect(),
+            attributes: self.read_attributes(proto, body, scope)?,
+        };
+        if let Some(function) = self.functions.find(proto) {
+            return self.nested(|reader| reader.inline(function, node, body));
+        }
+        match scope.frame.versions.get(&node.domain) {
+            Some(version) => node.version = *version,
+            None => invalid!("no operator set of the domain \"{}\" is imported", node.domain),
+        }
+        body.graph.add_node(node);
+        Ok(())
+    }
+}
+
+/// Names the node that an error happened at.
+pub(super) fn at_node(error: Error, proto: &NodeProto, index: usize, scope: &Scope) -> Error {
+    error.at_node(|| {
+        let domain = domain_of(&proto.domain);
+        let op_type = proto.op_type.clone().unwrap_or_default();
+        NodeAt {
+            name: scope.frame.full_name(proto.name.as_deref().unwrap_or_default()),
+            index,
+            version: scope.frame.versions.get(domain).copied().unwrap_or(1),
+            op_type: if domain.is_empty() { op_type } else { format!("{domain}.{op_type}") },
+        }
+    })
+}
+
+/// Tells the bodies what is known of the values that they read from the graphs around.
+fn describe_captures(graph: &mut Graph) -> Result<()> {
+    for id in graph.node_ids() {
+        let Some(node) = graph.node_mut(id) else { continue };
+        if node.attributes.values().all(|attribute| attribute.graphs().is_empty()) {
+            continue;
+        }
+        let mut attributes = std::mem::take(&mut node.attributes);
+        for body in attributes.values_mut().flat_map(|attribute| attribute.graphs_mut()) {
+            for capture in body.captures.clone() {
+                let outer = graph.value(capture.outer);
+                let (dtype, shape, constant) = (outer.dtype, outer.shape.clone(), outer.constant.clone());
+                let inner = body.value_mut(capture.inner)?;
+                (inner.dtype, inner.shape, inner.constant) = (dtype, shape, constant);
+            }
+            describe_captures(body)?;
+        }
+        if let Some(node) = graph.node_mut(id) {
+            node.attributes = attributes;
+        }
+    }
+    Ok(())
+}

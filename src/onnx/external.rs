@@ -1,0 +1,201 @@
+//! Constants that lie in files beside the model (<https://github.com/onnx/onnx/blob/main/docs/ExternalData.md>).
+//!
+//! A model must not make the program read files that its user did not give: every file must lie in the model's folder, links
+//! followed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use sha1::{Digest, Sha1};
+
+use super::proto::StringStringEntryProto;
+use crate::error::{Error, Result, invalid};
+use crate::tensor::{DType, SourceFile, Tensor};
+
+/// Where external data may lie.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    /// The folder that locations start from.
+    base: Option<PathBuf>,
+    /// The model, where it is a file.
+    model: Option<PathBuf>,
+}
+
+impl Folder {
+    /// A folder that the user gave.
+    pub fn given(folder: &Path) -> Folder {
+        Folder { base: Some(folder.to_owned()), model: None }
+    }
+
+    /// The folder of a model.
+    pub fn of_model(model: &Path) -> Folder {
+        let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty());
+        Folder { base: Some(parent.unwrap_or(Path::new(".")).to_owned()), model: Some(model.to_owned()) }
+    }
+
+    /// No folder: the model came through a pipe.
+    pub fn none() -> Folder {
+        Folder { base: None, model: None }
+    }
+
+    /// The folders that a file may lie in, links followed: the one that locations start from, and the one that the model itself
+    /// lies in where it is a link. The caches of Hugging Face link model and data alike into a folder of blobs.
+    fn roots(&self, base: &Path) -> Result<Vec<PathBuf>> {
+        let failed = |e| Error::io("the folder of external data cannot be opened", e).in_file(base);
+        let mut roots = vec![base.canonicalize().map_err(failed)?];
+        if let Some(Ok(model)) = self.model.as_ref().map(|model| model.canonicalize()) {
+            roots.extend(model.parent().map(Path::to_owned));
+        }
+        Ok(roots)
+    }
+
+    fn open(&self, location: &str) -> Result<SourceFile> {
+        let Some(base) = &self.base else {
+            return Err(Error::invalid("external data of a model that was not read from a file")
+                .help("give the folder of the data with --data-dir"));
+        };
+        let relative = Path::new(location);
+        let plain = |part: Component| matches!(part, Component::Normal(_) | Component::CurDir);
+        if location.is_empty() || location.contains('\0') || !relative.components().all(plain) {
+            invalid!("external data at {location:?}: the location must be a path inside the model's folder");
+        }
+        let path = base.join(relative);
+        let failed = |e| Error::io(format!("the external data {} cannot be opened", path.display()), e);
+        let real = path.canonicalize().map_err(failed)?;
+        if !self.roots(base)?.iter().any(|root| real.starts_with(root)) {
+            invalid!("external data at {location:?}: a link leads out of the model's folder");
+        }
+        // Opening a pipe would wait for its writer, so the kind of file is looked at first.
+        if !fs::metadata(&real).map_err(failed)?.is_file() {
+            invalid!("external data at {location:?} is not a regular file");
+        }
+        SourceFile::new(File::open(&real).map_err(failed)?, &path)
+    }
+}
+
+/// The files of external data of one model, each opened once.
+pub(super) struct ExternalFiles {
+    folder: Folder,
+    files: BTreeMap<String, ExternalFile>,
+}
+
+struct ExternalFile {
+    source: Arc<SourceFile>,
+    /// SHA-1 in hexadecimal, where a tensor asked for it.
+    digest: Option<String>,
+}
+
+/// The entries of `external_data`. Keys that are not known, `basepath` among them, are read past.
+#[derive(Debug, Default)]
+struct Entries<'a> {
+    location: &'a str,
+    offset: Option<u64>,
+    length: Option<u64>,
+    checksum: Option<&'a str>,
+}
+
+impl<'a> Entries<'a> {
+    fn read(entries: &'a [StringStringEntryProto]) -> Result<Entries<'a>> {
+        let mut read = Entries::default();
+        for entry in entries {
+            let value = entry.value.as_deref().unwrap_or_default();
+            match entry.key.as_deref().unwrap_or_default() {
+                "location" => read.location = value,
+                "offset" => read.offset = Some(number("offset", value)?),
+                "length" => read.length = Some(number("length", value)?),
+                "checksum" => read.checksum = Some(value),
+                _ => {}
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn number(key: &str, value: &str) -> Result<u64> {
+    value.trim().parse().map_err(|_| Error::invalid(format!("external data with {key} {value:?}")))
+}
+
+impl ExternalFiles {
+    /// Files in a folder.
+    pub fn new(folder: Folder) -> ExternalFiles {
+        ExternalFiles { folder, files: BTreeMap::new() }
+    }
+
+    /// A tensor whose bytes are a range of a file.
+    pub fn tensor(
+        &mut self,
+        dtype: DType,
+        shape: Vec<usize>,
+        entries: &[StringStringEntryProto],
+    ) -> Result<Tensor> {
+        let entries = Entries::read(entries)?;
+        let file = match self.files.get_mut(entries.location) {
+            Some(file) => file,
+            None => {
+                let source = Arc::new(self.folder.open(entries.location)?);
+                let file = ExternalFile { source, digest: None };
+                self.files.entry(entries.location.to_owned()).or_insert(file)
+            }
+        };
+        if let Some(checksum) = entries.checksum {
+            file.verify(checksum)?;
+        }
+        let needed = needed_bytes(dtype, &shape)?;
+        let (offset, len) = (entries.offset.unwrap_or(0), entries.length.unwrap_or(needed));
+        let have = file.source.len();
+        if offset.checked_add(len).is_none_or(|end| end > have) {
+            invalid!(
+                "external data at {offset} of {len} bytes, but {} has {have} bytes",
+                file.source.path().display()
+            );
+        }
+        Tensor::from_file(dtype, shape, file.source.clone(), offset, len)
+    }
+}
+
+fn needed_bytes(dtype: DType, shape: &[usize]) -> Result<u64> {
+    let count = shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d));
+    match count.and_then(|count| dtype.byte_len(count)) {
+        Some(bytes) => Ok(u64::try_from(bytes)?),
+        None => Err(Error::limit(format!("a tensor of shape {shape:?} is too large"))),
+    }
+}
+
+impl ExternalFile {
+    fn verify(&mut self, checksum: &str) -> Result<()> {
+        let digest = match &self.digest {
+            Some(digest) => digest,
+            None => self.digest.insert(sha1_of(&self.source)?),
+        };
+        if !digest.eq_ignore_ascii_case(checksum.trim()) {
+            let path = self.source.path().display();
+            invalid!("{path} has the SHA-1 {digest}, but the model was made with {checksum}");
+        }
+        Ok(())
+    }
+}
+
+fn sha1_of(source: &SourceFile) -> Result<String> {
+    let failed = |e: io::Error| Error::io("reading failed", e).in_file(source.path());
+    let mut reader = source.range(0, source.len())?;
+    let mut buffer = vec![0; 1 << 16];
+    let mut sha1 = Sha1::new();
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => sha1.update(buffer.get(..n).unwrap_or_default()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(failed(e)),
+        }
+    }
+    let mut text = String::new();
+    for byte in sha1.finalize() {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}

@@ -1,0 +1,194 @@
+//! Model-local functions: each call is replaced by the function's nodes.
+
+use std::collections::BTreeMap;
+
+use super::body::{Body, Reader, at_node};
+use super::proto::{FunctionProto, NodeProto};
+use super::scope::{Frame, Scope, Slot};
+use super::{domain_of, read_opsets};
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::{Attribute, Node, Value, ValueId};
+
+/// What inlining may cost: about a node, an input, an output or an element of an attribute each. The largest exports have some ten
+/// thousand nodes; functions that call each other twice could make 2^64.
+const INLINING_BUDGET: usize = 1 << 21;
+
+/// Domain, name and overload.
+type Key<'m> = (&'m str, &'m str, &'m str);
+
+/// The functions of a model.
+pub(super) struct Functions<'m>(BTreeMap<Key<'m>, &'m FunctionProto>);
+
+impl<'m> Functions<'m> {
+    pub fn new(protos: &'m [FunctionProto]) -> Result<Functions<'m>> {
+        let mut functions = BTreeMap::new();
+        for function in protos {
+            let key = key(&function.domain, &function.name, &function.overload);
+            if functions.insert(key, function).is_some() {
+                invalid!("the function {}.{} is defined twice", key.0, key.1);
+            }
+        }
+        Ok(Functions(functions))
+    }
+
+    /// The function that a node calls.
+    pub fn find(&self, node: &NodeProto) -> Option<&'m FunctionProto> {
+        self.0.get(&key(&node.domain, &node.op_type, &node.overload)).copied()
+    }
+}
+
+fn key<'a>(domain: &'a Option<String>, name: &'a Option<String>, overload: &'a Option<String>) -> Key<'a> {
+    (domain_of(domain), name.as_deref().unwrap_or_default(), overload.as_deref().unwrap_or_default())
+}
+
+/// What inlining may still cost.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: usize,
+    /// Functions that are being inlined: only what is read inside of one costs anything.
+    pub calls: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { left: INLINING_BUDGET, calls: 0 }
+    }
+}
+
+impl Budget {
+    /// Takes `cost` where a function is being inlined.
+    pub fn take(&mut self, cost: usize) -> Result<()> {
+        if self.calls == 0 {
+            return Ok(());
+        }
+        match self.left.checked_sub(cost) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(Error::limit("the functions of the model are too large once they are inlined")),
+        }
+    }
+}
+
+impl<'m> Reader<'m> {
+    /// Adds the nodes of a function in the place of its call.
+    pub(super) fn inline(&mut self, function: &'m FunctionProto, call: Node, body: &mut Body) -> Result<()> {
+        let name = function.name.as_deref().unwrap_or_default();
+        if self.calls.iter().any(|open| std::ptr::eq(*open, function)) {
+            invalid!("the function {name} calls itself");
+        }
+        self.calls.push(function);
+        self.budget.calls += 1;
+        let done = self.inline_body(function, &call, body);
+        self.budget.calls -= 1;
+        self.calls.pop();
+        done.map_err(|e| e.in_graph(format!("function {name}")))
+    }
+
+    fn inline_body(&mut self, function: &'m FunctionProto, call: &Node, body: &mut Body) -> Result<()> {
+        if call.inputs.len() > function.input.len() || call.outputs.len() > function.output.len() {
+            invalid!(
+                "a call with {} inputs and {} outputs; the function has {} and {}",
+                call.inputs.len(),
+                call.outputs.len(),
+                function.input.len(),
+                function.output.len()
+            );
+        }
+        let frame = Frame {
+            versions: read_opsets(&function.opset_import)?,
+            arguments: Some(self.read_arguments(function, call)?),
+            prefix: self.call_name(call),
+        };
+        let mut scope = Scope::new(&frame, None);
+        for (i, name) in function.input.iter().enumerate() {
+            let given = call.inputs.get(i).copied().flatten();
+            scope.define(name, given.map_or(Slot::Omitted, Slot::Value))?;
+        }
+        let copies = define_values(function, call, body, &mut scope, &mut self.budget)?;
+        for node in &function.node {
+            self.read_node(node, call.index, body, &scope)
+                .map_err(|e| at_node(e, node, call.index, &scope))?;
+        }
+        for (name, output) in copies {
+            let Some(Slot::Value(input)) = scope.own(name) else {
+                invalid!("the output \"{name}\" of the function is not computed");
+            };
+            body.graph.add_node(Node {
+                name: frame.full_name(name),
+                index: call.index,
+                op_type: "Identity".to_owned(),
+                version: frame.versions.get("").copied().unwrap_or(1),
+                inputs: vec![Some(input)],
+                outputs: vec![Some(output)],
+                ..Node::default()
+            });
+        }
+        Ok(())
+    }
+
+    /// The attributes of a call, and the function's defaults for those that it leaves out.
+    fn read_arguments(
+        &mut self,
+        function: &'m FunctionProto,
+        call: &Node,
+    ) -> Result<BTreeMap<String, Attribute>> {
+        let mut arguments = call.attributes.clone();
+        for proto in &function.attribute_proto {
+            let name = proto.name.as_deref().unwrap_or_default();
+            if !arguments.contains_key(name) {
+                let default = self.read_default(proto).map_err(|e| e.at_part(format!("attribute {name}")))?;
+                arguments.insert(name.to_owned(), default);
+            }
+        }
+        if let Some((name, _)) = arguments.iter().find(|(_, attribute)| !attribute.graphs().is_empty()) {
+            unsupported!("the graph {name} is given to a function");
+        }
+        Ok(arguments)
+    }
+
+    /// A name for what a call is replaced by: its own, or the function's with a number.
+    fn call_name(&mut self, call: &Node) -> String {
+        self.inlined += 1;
+        if call.name.is_empty() { format!("{}_{}", call.op_type, self.inlined) } else { call.name.clone() }
+    }
+}
+
+/// Defines what the nodes of a function compute: outputs of the call, or new values. Outputs that no node computes under a name of
+/// its own (an input of the function, or an output that is listed twice) are returned: they are copied.
+fn define_values<'m>(
+    function: &'m FunctionProto,
+    call: &Node,
+    body: &mut Body,
+    scope: &mut Scope<'m, '_>,
+    budget: &mut Budget,
+) -> Result<Vec<(&'m str, ValueId)>> {
+    let mut computed: BTreeMap<&str, ValueId> = BTreeMap::new();
+    let mut copies = Vec::new();
+    for (name, output) in function.output.iter().zip(&call.outputs) {
+        let Some(output) = output else { continue };
+        if scope.own(name).is_some() || computed.contains_key(name.as_str()) {
+            copies.push((name.as_str(), *output));
+        } else {
+            computed.insert(name, *output);
+        }
+    }
+    for node in &function.node {
+        for name in node.output.iter().filter(|name| !name.is_empty()) {
+            let id = match computed.remove(name.as_str()) {
+                Some(output) => output,
+                None => {
+                    let name = scope.frame.full_name(name);
+                    budget.take(1 + name.len() / 64)?;
+                    body.graph.add_value(Value { name, ..Value::default() })
+                }
+            };
+            scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, call.index, scope))?;
+        }
+    }
+    match computed.keys().next() {
+        Some(name) => invalid!("the output \"{name}\" of the function is not computed"),
+        None => Ok(copies),
+    }
+}

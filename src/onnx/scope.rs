@@ -1,0 +1,80 @@
+//! Which value a name means: in a graph, in the graphs around it, in the body of a function.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Result, invalid};
+use crate::graph::{Attribute, ValueId};
+
+/// What is the same for all nodes of a model or of a function's body.
+#[derive(Debug, Default)]
+pub(super) struct Frame {
+    /// Versions of the imported operator sets, by domain.
+    pub versions: BTreeMap<String, i64>,
+    /// In a function: the attributes of its call and its defaults.
+    pub arguments: Option<BTreeMap<String, Attribute>>,
+    /// Goes before the names of nodes and values; empty in the model itself.
+    pub prefix: String,
+}
+
+impl Frame {
+    /// A name of this frame, as the inlined graph has it.
+    pub fn full_name(&self, name: &str) -> String {
+        if self.prefix.is_empty() || name.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", self.prefix)
+        }
+    }
+}
+
+/// What a name means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// A value.
+    Value(ValueId),
+    /// An input of a function that its call leaves out.
+    Omitted,
+}
+
+/// The names of one graph or function.
+#[derive(Debug)]
+pub(super) struct Scope<'m, 's> {
+    pub frame: &'s Frame,
+    names: BTreeMap<&'m str, Slot>,
+    /// The names of the graph around; none in the main graph, and none in a function, which sees its inputs only.
+    around: Option<&'s Scope<'m, 's>>,
+}
+
+impl<'m, 's> Scope<'m, 's> {
+    pub fn new(frame: &'s Frame, around: Option<&'s Scope<'m, 's>>) -> Self {
+        Scope { frame, names: BTreeMap::new(), around }
+    }
+
+    /// Gives a name its one meaning here.
+    pub fn define(&mut self, name: &'m str, slot: Slot) -> Result<()> {
+        if name.is_empty() {
+            invalid!("a value without a name");
+        }
+        if self.names.insert(name, slot).is_some() {
+            invalid!("\"{name}\" is defined twice");
+        }
+        Ok(())
+    }
+
+    /// What a name means that is defined here.
+    pub fn own(&self, name: &str) -> Option<Slot> {
+        self.names.get(name).copied()
+    }
+
+    /// What a name means in the graphs around, the nearest first. The value is one of that graph.
+    pub fn of_around(&self, name: &str) -> Option<Slot> {
+        let mut scope = self.around;
+        while let Some(outer) = scope {
+            match outer.own(name) {
+                None => scope = outer.around,
+                found => return found,
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,77 @@
+//! Sparse constants, made dense: ncnn has no other.
+
+use bytes::Bytes;
+
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::tensor::{DType, Tensor};
+
+/// Most bytes of a sparse constant once it is dense: a few indices must not become gigabytes.
+const MAX_DENSE_BYTES: usize = 1 << 28;
+
+/// The dense tensor of `shape`. `indices` are of shape [count], places in row-major order, or [count, axes].
+pub(super) fn densify(shape: Vec<usize>, values: &Tensor, indices: &Tensor) -> Result<Tensor> {
+    let dtype = values.dtype();
+    let width = dtype.bits() / 8;
+    if width == 0 {
+        unsupported!("a sparse tensor of {dtype}");
+    }
+    let bytes = shape.iter().try_fold(width, |n, d| n.checked_mul(*d));
+    let Some(bytes) = bytes.filter(|bytes| *bytes <= MAX_DENSE_BYTES) else {
+        return Err(Error::limit(format!(
+            "a sparse tensor of shape {shape:?} is too large once it is dense"
+        )));
+    };
+    if values.shape().len() != 1 || values.len() > bytes / width {
+        invalid!("values of shape {:?} in a tensor of shape {shape:?}", values.shape());
+    }
+    let places = read_places(&shape, values.len(), indices)?;
+    let raw = values.to_raw()?;
+    let mut dense = vec![0_u8; bytes];
+    for (place, element) in places.iter().zip(raw.chunks_exact(width)) {
+        if let Some(target) = dense.chunks_exact_mut(width).nth(*place) {
+            target.copy_from_slice(element);
+        }
+    }
+    Tensor::from_raw(dtype, shape, Bytes::from(dense))
+}
+
+/// The places of the values in row-major order; they must ascend.
+fn read_places(shape: &[usize], count: usize, indices: &Tensor) -> Result<Vec<usize>> {
+    let rank = shape.len();
+    let linear = indices.shape() == [count];
+    if indices.dtype() != DType::I64 || !(linear || (indices.shape() == [count, rank] && rank > 0)) {
+        invalid!(
+            "{} indices of shape {:?} for {count} values in a tensor of {rank} axes",
+            indices.dtype(),
+            indices.shape()
+        );
+    }
+    let sizes: Result<Vec<i64>> = shape.iter().map(|d| Ok(i64::try_from(*d)?)).collect();
+    let sizes = sizes?;
+    let elements: i64 = sizes.iter().product();
+    let list = indices.load()?.int_list()?;
+    let places: Vec<i64> = match linear {
+        true => list,
+        false => list.chunks(rank).map(|index| place_of(index, &sizes)).collect::<Result<_>>()?,
+    };
+    if !places.is_sorted_by(|a, b| a < b) {
+        invalid!("indices that do not ascend");
+    }
+    if places.iter().any(|place| !(0..elements).contains(place)) {
+        invalid!("an index outside of a tensor of shape {shape:?}");
+    }
+    places.into_iter().map(|place| Ok(usize::try_from(place)?)).collect()
+}
+
+fn place_of(index: &[i64], sizes: &[i64]) -> Result<i64> {
+    let mut place = 0_i64;
+    for (axis, size) in sizes.iter().enumerate() {
+        let i = *index.at(axis)?;
+        if !(0..*size).contains(&i) {
+            invalid!("index {i} on an axis of size {size}");
+        }
+        // Below the number of elements, which was found to fit.
+        place = place.saturating_mul(*size).saturating_add(i);
+    }
+    Ok(place)
+}

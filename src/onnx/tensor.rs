@@ -1,0 +1,134 @@
+//! `TensorProto` to [`Tensor`]: every element type in every encoding that the specification allows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::external::{self, ExternalFiles};
+use super::proto::{SparseTensorProto, TensorProto, tensor_proto::DataLocation};
+use super::sparse;
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::tensor::{DType, MappedFile, Tensor};
+
+/// Reads the constants of one model.
+pub(super) struct Tensors {
+    file: Arc<MappedFile>,
+    external: ExternalFiles,
+}
+
+impl Tensors {
+    /// Constants of a mapped model, with the files beside it.
+    pub fn new(file: &Arc<MappedFile>, folder: external::Folder) -> Tensors {
+        Tensors { file: file.clone(), external: ExternalFiles::new(folder) }
+    }
+
+    /// A constant. Errors name it.
+    pub fn read(&mut self, proto: &TensorProto) -> Result<Tensor> {
+        self.read_data(proto).map_err(|e| match proto.name.as_deref() {
+            None | Some("") => e,
+            Some(name) => e.at_part(format!("tensor \"{name}\"")),
+        })
+    }
+
+    /// A constant that is given by its elements that are not zero. Errors name it.
+    pub fn read_sparse(&mut self, proto: &SparseTensorProto) -> Result<Tensor> {
+        let name = proto.values.as_ref().and_then(|values| values.name.as_deref()).unwrap_or_default();
+        self.read_sparse_data(proto).map_err(|e| e.at_part(format!("sparse tensor \"{name}\"")))
+    }
+
+    fn read_sparse_data(&mut self, proto: &SparseTensorProto) -> Result<Tensor> {
+        let (Some(values), Some(indices)) = (&proto.values, &proto.indices) else {
+            invalid!("values or indices are missing");
+        };
+        let shape = read_shape(&proto.dims)?;
+        let (values, indices) = (self.read_data(values)?, self.read_data(indices)?);
+        sparse::densify(shape, &values, &indices)
+    }
+
+    fn read_data(&mut self, proto: &TensorProto) -> Result<Tensor> {
+        if proto.segment.is_some() {
+            unsupported!("a tensor in segments");
+        }
+        let code = proto.data_type.unwrap_or(0);
+        let Some(dtype) = DType::from_onnx(code) else { invalid!("element type {code} is not known") };
+        let shape = read_shape(&proto.dims)?;
+        if proto.data_location == Some(i32::from(DataLocation::External)) {
+            if dtype == DType::String {
+                invalid!("text in an external file");
+            }
+            return self.external.tensor(dtype, shape, &proto.external_data);
+        }
+        if dtype == DType::String {
+            // Nothing that can be converted reads text: type and shape stay, and whoever asks for the elements is refused.
+            return Tensor::from_raw(dtype, shape, Bytes::new());
+        }
+        match &proto.raw_data {
+            Some(raw) if !raw.is_empty() => {
+                check_alone(proto)?;
+                Tensor::from_mapped(dtype, shape, raw.clone(), self.file.clone())
+            }
+            _ => Tensor::from_raw(dtype, shape, typed_bytes(proto, dtype)?),
+        }
+    }
+}
+
+/// Sizes of the axes.
+pub(super) fn read_shape(dims: &[i64]) -> Result<Vec<usize>> {
+    let size = |d: &i64| usize::try_from(*d).map_err(|_| Error::invalid(format!("an axis of size {d}")));
+    dims.iter().map(size).collect()
+}
+
+/// The typed fields of a tensor that hold anything.
+fn typed_fields(proto: &TensorProto) -> Vec<&'static str> {
+    let fields = [
+        ("float_data", proto.float_data.is_empty()),
+        ("int32_data", proto.int32_data.is_empty()),
+        ("int64_data", proto.int64_data.is_empty()),
+        ("double_data", proto.double_data.is_empty()),
+        ("uint64_data", proto.uint64_data.is_empty()),
+        ("string_data", proto.string_data.is_empty()),
+    ];
+    fields.into_iter().filter(|(_, empty)| !empty).map(|(name, _)| name).collect()
+}
+
+fn check_alone(proto: &TensorProto) -> Result<()> {
+    match typed_fields(proto).first() {
+        Some(field) => Err(Error::invalid(format!("data in raw_data and in {field}"))),
+        None => Ok(()),
+    }
+}
+
+/// The field that elements of a type lie in where they are not raw.
+fn field_of(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 | DType::C64 => "float_data",
+        DType::F64 | DType::C128 => "double_data",
+        DType::I64 => "int64_data",
+        DType::U32 | DType::U64 => "uint64_data",
+        DType::String => "string_data",
+        _ => "int32_data",
+    }
+}
+
+/// The elements of a typed field, as `raw_data` would hold them.
+fn typed_bytes(proto: &TensorProto, dtype: DType) -> Result<Bytes> {
+    let field = field_of(dtype);
+    if let Some(other) = typed_fields(proto).into_iter().find(|name| *name != field) {
+        invalid!("data in {other}; elements of {dtype} lie in {field}");
+    }
+    let bytes: Vec<u8> = match field {
+        "float_data" => proto.float_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        "double_data" => proto.double_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        "int64_data" => proto.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        "uint64_data" => low_bytes(proto.uint64_data.iter().map(|x| x.to_le_bytes()), dtype),
+        _ if dtype == DType::Bool => proto.int32_data.iter().map(|x| u8::from(*x != 0)).collect(),
+        _ => low_bytes(proto.int32_data.iter().map(|x| x.to_le_bytes()), dtype),
+    };
+    Ok(bytes.into())
+}
+
+/// The low bytes of wider integers, as many as an element takes. Types under eight bits are packed into the lowest byte.
+fn low_bytes<const N: usize>(words: impl Iterator<Item = [u8; N]>, dtype: DType) -> Vec<u8> {
+    let width = dtype.bits().div_ceil(8);
+    words.flat_map(|word| word.into_iter().take(width)).collect()
+}

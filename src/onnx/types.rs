@@ -1,0 +1,77 @@
+//! Types and shapes that a model gives its values.
+
+use std::collections::BTreeSet;
+
+use super::proto::{TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
+use crate::error::{Error, Result};
+use crate::tensor::{DType, Dim};
+
+/// What a model says of a value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Declared {
+    pub dtype: Option<DType>,
+    pub shape: Option<Vec<Dim>>,
+}
+
+/// The name of a value.
+pub(super) fn name_of(info: &ValueInfoProto) -> &str {
+    info.name.as_deref().unwrap_or_default()
+}
+
+/// Reads types. Axes without a size or a name get a name of their own.
+#[derive(Debug, Default)]
+pub(super) struct Types {
+    /// Names of sizes in the whole model, which a new name must not meet.
+    pub symbols: BTreeSet<String>,
+}
+
+impl Types {
+    /// The type of a value that must be a tensor.
+    pub fn read(&mut self, info: &ValueInfoProto) -> Result<Declared> {
+        let tensor = match info.r#type.as_ref().and_then(|t: &TypeProto| t.value.as_ref()) {
+            Some(type_proto::Value::TensorType(tensor)) => tensor,
+            Some(other) => {
+                let message = format!("a value of type {}; ncnn knows tensors only", kind_of(other));
+                return Err(Error::unsupported(message));
+            }
+            None => return Ok(Declared::default()),
+        };
+        let code = tensor.elem_type.unwrap_or(0);
+        let dtype = DType::from_onnx(code);
+        if dtype.is_none() && code != 0 {
+            return Err(Error::invalid(format!("element type {code} is not known")));
+        }
+        let Some(shape) = &tensor.shape else { return Ok(Declared { dtype, shape: None }) };
+        let name = name_of(info);
+        let dims = shape.dim.iter().enumerate().map(|(axis, dim)| match &dim.value {
+            Some(dimension::Value::DimValue(size)) if *size >= 0 => Dim::Known(*size),
+            Some(dimension::Value::DimParam(symbol)) if is_name(symbol) => Dim::symbol(symbol),
+            _ => self.fresh(name, axis),
+        });
+        Ok(Declared { dtype, shape: Some(dims.collect()) })
+    }
+
+    fn fresh(&mut self, value: &str, axis: usize) -> Dim {
+        let mut name = format!("{value}[{axis}]");
+        while !self.symbols.insert(name.clone()) {
+            name.push('\'');
+        }
+        Dim::symbol(&name)
+    }
+}
+
+/// Whether a `dim_param` names a size: exporters also write `?`, `-1` and `None`, several times for different sizes.
+pub(super) fn is_name(symbol: &str) -> bool {
+    symbol.chars().any(char::is_alphabetic) && symbol != "None"
+}
+
+fn kind_of(value: &type_proto::Value) -> &'static str {
+    match value {
+        type_proto::Value::TensorType(_) => "tensor",
+        type_proto::Value::SequenceType(_) => "sequence",
+        type_proto::Value::MapType(_) => "map",
+        type_proto::Value::OptionalType(_) => "optional",
+        type_proto::Value::SparseTensorType(_) => "sparse tensor",
+        type_proto::Value::OpaqueType(_) => "opaque",
+    }
+}
