@@ -1,6 +1,6 @@
 //! Layers that work element by element.
 
-use super::{between, exactly, layer};
+use super::{OLDEST, between, exactly, layer};
 
 layer! {
     /// Arithmetic on two blobs of the same number of axes, or on one and the number `b`.
@@ -11,10 +11,11 @@ layer! {
             1 with_scalar: i32 = 0,
             2 b: f32 = 0.0,
         }
+        since { |layer| if layer.op_type > binary_op::RATAN2 { 20260526 } else { OLDEST } }
     }
 }
 
-/// Numbers of `BinaryOp::op_type`.
+/// Numbers of `BinaryOp::op_type`. Those from `FMOD` on need the release of 20260526.
 #[allow(missing_docs)] // The names are those of ncnn's `binaryop.h`.
 pub mod binary_op {
     pub const ADD: i32 = 0;
@@ -29,6 +30,13 @@ pub mod binary_op {
     pub const RPOW: i32 = 9;
     pub const ATAN2: i32 = 10;
     pub const RATAN2: i32 = 11;
+    pub const FMOD: i32 = 12;
+    pub const RFMOD: i32 = 13;
+    pub const LOGADDEXP: i32 = 14;
+    pub const FLOOR_DIVIDE: i32 = 15;
+    pub const RFLOOR_DIVIDE: i32 = 16;
+    pub const REMAINDER: i32 = 17;
+    pub const RREMAINDER: i32 = 18;
 }
 
 layer! {
@@ -38,10 +46,11 @@ layer! {
             /// See [`unary_op`].
             0 op_type: i32 = 0,
         }
+        since { |layer| if layer.op_type > unary_op::TRUNC { 20260526 } else { OLDEST } }
     }
 }
 
-/// Numbers of `UnaryOp::op_type`.
+/// Numbers of `UnaryOp::op_type`. Those from `SIGN` on need the release of 20260526.
 #[allow(missing_docs)] // The names are those of ncnn's `unaryop.h`.
 pub mod unary_op {
     pub const ABS: i32 = 0;
@@ -64,6 +73,35 @@ pub mod unary_op {
     pub const LOG10: i32 = 17;
     pub const ROUND: i32 = 18;
     pub const TRUNC: i32 = 19;
+    pub const SIGN: i32 = 20;
+    pub const EXPM1: i32 = 21;
+    pub const SINH: i32 = 22;
+    pub const ASINH: i32 = 23;
+    pub const COSH: i32 = 24;
+    pub const ACOSH: i32 = 25;
+    pub const ATANH: i32 = 26;
+    pub const LOG1P: i32 = 27;
+}
+
+layer! {
+    /// The product, weighted sum or maximum of blobs of one shape.
+    Eltwise(between(2, usize::MAX), exactly(1)) {
+        params {
+            /// 0 product, 1 sum, 2 maximum.
+            0 op_type: i32 = 0,
+            /// Weights of the sum.
+            1 coeffs: Vec<f32> = Vec::new(),
+        }
+    }
+}
+
+layer! {
+    /// One half of the axis times the sigmoid of the other.
+    GLU(exactly(1), exactly(1)) {
+        params {
+            0 axis: i32 = 0,
+        }
+    }
 }
 
 layer! {

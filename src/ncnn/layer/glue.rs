@@ -1,6 +1,6 @@
 //! Layers that bring data in, copy it, or move it without computing.
 
-use super::{MANY, between, exactly, layer};
+use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer};
 
 layer! {
     /// A blob that the user gives.
@@ -54,6 +54,7 @@ layer! {
             6 shape_expr: String = String::new(),
             11 d: i32 = -233,
         }
+        since { |layer| if layer.shape_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
     }
 }
 

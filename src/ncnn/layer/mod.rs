@@ -4,21 +4,41 @@
 //! (<https://github.com/Tencent/ncnn/blob/master/docs/developer-guide/operators.md>); where that is silent, of the layer's
 //! `load_param` and `load_model`.
 
+mod activation;
+mod attention;
 mod convolution;
 mod elementwise;
+mod fold;
 mod glue;
+mod movement;
+mod normalization;
+mod pooling;
 mod product;
 mod recurrent;
 mod reduction;
+mod sampling;
 
 use crate::tensor::Tensor;
 
+pub use activation::*;
+pub use attention::*;
 pub use convolution::*;
 pub use elementwise::*;
+pub use fold::*;
 pub use glue::*;
+pub use movement::*;
+pub use normalization::*;
+pub use pooling::*;
 pub use product::*;
 pub use recurrent::*;
 pub use reduction::*;
+pub use sampling::*;
+
+/// The oldest release that this program writes for; releases are numbered by their dates.
+pub const OLDEST: u32 = 20240410;
+
+/// The first release with expressions for sizes, which are written as texts (`paramdict.cpp`).
+pub(crate) const EXPRESSIONS: u32 = 20250428;
 
 /// A value in the `.param` file.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,8 +157,9 @@ pub(crate) fn weight_len(weight: &Option<Tensor>) -> i32 {
 /// Defines the struct of a layer from its table.
 ///
 /// `params` are written where they differ from the value that the runtime takes; `depends` ones, whose runtime default is another
-/// param, where they differ from that; `always` ones are always written, behind `=` is the initial value of the field; `derived`
-/// ones follow from the rest of the layer, in brackets is the runtime default where that is not 0.
+/// param that stands before them, where they differ from that; `always` ones are always written, behind `=` is the initial value of the field; `derived`
+/// ones follow from the rest of the layer, in brackets is the runtime default where that is not 0. `since` tells the first release
+/// that reads the layer, where that is not [`OLDEST`].
 macro_rules! layer {
     (
         $(#[$doc:meta])*
@@ -148,6 +169,7 @@ macro_rules! layer {
             $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr, )* } )?
             $( derived { $( $did:literal $derived:ident $(($ddefault:literal))? = $compute:expr, )* } )?
             $( weights { $( $storage:ident $weight:ident, )* } )?
+            $( since { $since:expr } )?
         }
     ) => {
         $(#[$doc])*
@@ -160,6 +182,7 @@ macro_rules! layer {
             $( $( pub $weight: Option<$crate::tensor::Tensor>, )* )?
         }
 
+        #[allow(non_snake_case)] // As the struct.
         impl Default for $name {
             fn default() -> Self {
                 $( let $param: $ty = $default; )*
@@ -207,25 +230,34 @@ macro_rules! layer {
                 params
             }
 
+            /// The first release of the runtime that reads this layer as this program writes it, but not before [`OLDEST`].
+            ///
+            /// [`OLDEST`]: crate::ncnn::layer::OLDEST
+            pub fn since(&self) -> u32 {
+                #[allow(unused_mut, unused_assignments)]
+                let mut since: fn(&$name) -> u32 = |_| $crate::ncnn::layer::OLDEST;
+                $( since = $since; )?
+                since(self)
+            }
+
             /// The table of the params.
             pub fn table() -> Vec<$crate::ncnn::layer::ParamInfo> {
-                use $crate::ncnn::layer::{Missing, ParamInfo};
                 vec![
-                    $( ParamInfo {
+                    $( $crate::ncnn::layer::ParamInfo {
                         id: $id,
                         name: stringify!($param),
-                        missing: Missing::Value(<$ty>::from($default).into()),
+                        missing: $crate::ncnn::layer::Missing::Value(<$ty>::from($default).into()),
                     }, )*
-                    $( $( ParamInfo {
+                    $( $( $crate::ncnn::layer::ParamInfo {
                         id: $eid,
                         name: stringify!($depends),
-                        missing: Missing::SameAs(stringify!($on)),
+                        missing: $crate::ncnn::layer::Missing::SameAs(stringify!($on)),
                     }, )* )?
-                    $( $( ParamInfo { id: $aid, name: stringify!($always), missing: Missing::Other }, )* )?
-                    $( $( ParamInfo {
+                    $( $( $crate::ncnn::layer::ParamInfo { id: $aid, name: stringify!($always), missing: $crate::ncnn::layer::Missing::Other }, )* )?
+                    $( $( $crate::ncnn::layer::ParamInfo {
                         id: $did,
                         name: stringify!($derived),
-                        missing: Missing::Value((0 $(+ $ddefault)?).into()),
+                        missing: $crate::ncnn::layer::Missing::Value((0 $(+ $ddefault)?).into()),
                     }, )* )?
                 ]
             }
@@ -288,6 +320,11 @@ macro_rules! layers {
                 match self { $( Layer::$name(layer) => layer.params(), )* }
             }
 
+            /// The first release of the runtime that reads this layer, but not before [`OLDEST`].
+            pub fn since(&self) -> u32 {
+                match self { $( Layer::$name(layer) => layer.since(), )* }
+            }
+
             /// The weights in the order of `load_model`.
             pub fn weights(&self) -> Vec<Weight<'_>> {
                 match self { $( Layer::$name(layer) => layer.weights(), )* }
@@ -302,22 +339,90 @@ macro_rules! layers {
 }
 
 layers! {
+    AbsVal,
+    BatchNorm,
+    Bias,
     BinaryOp,
+    BNLL,
+    Cast,
+    CELU,
+    Clip,
+    Concat,
     Convolution,
     ConvolutionDepthWise,
-    GRU,
+    CopyTo,
+    Crop,
+    CumulativeSum,
+    DeepCopy,
+    Diag,
+    Dropout,
+    Einsum,
+    Eltwise,
+    ELU,
+    Embed,
+    Erf,
+    Exp,
+    ExpandDims,
+    Flatten,
+    Flip,
+    Fold,
+    GELU,
     Gemm,
+    GLU,
+    GridSample,
+    GroupNorm,
+    GRU,
+    HardSigmoid,
+    HardSwish,
     InnerProduct,
     Input,
+    InstanceNorm,
+    Interp,
+    InverseSpectrogram,
+    LayerNorm,
+    Log,
+    LRN,
     LSTM,
     MatMul,
     MemoryData,
+    Mish,
+    MultiHeadAttention,
+    MVN,
     Noop,
+    Normalize,
+    Padding,
     Permute,
-    RNN,
-    ReLU,
+    PixelShuffle,
+    Pooling,
+    Pooling1D,
+    Pooling3D,
+    Power,
+    PReLU,
     Reduction,
+    ReLU,
+    Reorg,
     Reshape,
+    RMSNorm,
+    RNN,
+    ROIAlign,
+    ROIPooling,
+    RotaryEmbed,
+    Scale,
+    SDPA,
+    SELU,
+    Shrink,
+    ShuffleChannel,
+    Sigmoid,
+    Slice,
+    Softmax,
+    Softplus,
+    Spectrogram,
     Split,
+    Squeeze,
+    Swish,
+    TanH,
+    Threshold,
+    Tile,
     UnaryOp,
+    Unfold,
 }

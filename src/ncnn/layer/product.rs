@@ -1,6 +1,6 @@
 //! Products of matrices.
 
-use super::{between, exactly, layer, weight_len};
+use super::{MANY, between, exactly, layer, weight_len};
 
 layer! {
     /// `alpha * (A B + beta * C)`, rows of `A` and of the result along h. What is constant is a weight, else a bottom, in this order.
@@ -63,6 +63,33 @@ layer! {
     MatMul(exactly(2), exactly(1)) {
         params {
             0 transB: i32 = 0,
+        }
+    }
+}
+
+layer! {
+    /// Sums of products over letters from `i` on; the equation as the codes of its characters.
+    Einsum(MANY, exactly(1)) {
+        params {
+            0 equation: Vec<i32> = Vec::new(),
+        }
+    }
+}
+
+layer! {
+    /// Rows of a table `[input_dim, num_output]` by int32 indices.
+    Embed(exactly(1), exactly(1)) {
+        params {
+            0 num_output: i32 = 0,
+            1 input_dim: i32 = 0,
+        }
+        derived {
+            2 bias_term = |layer| i32::from(layer.bias_data.is_some()),
+            3 weight_data_size = |layer| weight_len(&layer.weight_data),
+        }
+        weights {
+            Tagged weight_data,
+            Raw bias_data,
         }
     }
 }

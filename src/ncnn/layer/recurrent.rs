@@ -10,6 +10,9 @@ layer! {
             /// 0 forward, 1 reverse, 2 both.
             2 direction: i32 = 0,
         }
+        depends {
+            3 hidden_size: i32 = num_output,
+        }
         derived {
             1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
         }
@@ -17,6 +20,7 @@ layer! {
             Tagged weight_xc_data,
             Tagged bias_c_data,
             Tagged weight_hc_data,
+            Tagged weight_hr_data,
         }
     }
 }

@@ -1,0 +1,213 @@
+//! Functions that follow linear layers in most networks.
+
+use super::{exactly, layer, weight_len};
+
+layer! {
+    /// `|x|`.
+    AbsVal(exactly(1), exactly(1)) {
+        params {}
+    }
+}
+
+layer! {
+    /// `log(1 + exp(x))`.
+    BNLL(exactly(1), exactly(1)) {
+        params {}
+    }
+}
+
+layer! {
+    /// `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`.
+    CELU(exactly(1), exactly(1)) {
+        params {
+            0 alpha: f32 = 1.0,
+        }
+    }
+}
+
+layer! {
+    /// `min(max(x, min), max)`.
+    Clip(exactly(1), exactly(1)) {
+        params {
+            0 min: f32 = f32::MIN,
+            1 max: f32 = f32::MAX,
+        }
+    }
+}
+
+layer! {
+    /// `x * scale`.
+    Dropout(exactly(1), exactly(1)) {
+        params {
+            0 scale: f32 = 1.0,
+        }
+    }
+}
+
+layer! {
+    /// `x` where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+    ELU(exactly(1), exactly(1)) {
+        params {
+            0 alpha: f32 = 0.1,
+        }
+    }
+}
+
+layer! {
+    /// The error function.
+    Erf(exactly(1), exactly(1)) {
+        params {}
+    }
+}
+
+layer! {
+    /// `base ^ (shift + scale * x)`; a base of -1 is e.
+    Exp(exactly(1), exactly(1)) {
+        params {
+            0 base: f32 = -1.0,
+            1 scale: f32 = 1.0,
+            2 shift: f32 = 0.0,
+        }
+    }
+}
+
+layer! {
+    /// `x * Φ(x)`.
+    GELU(exactly(1), exactly(1)) {
+        params {
+            /// 1: the approximation by tanh.
+            0 fast_gelu: i32 = 0,
+        }
+    }
+}
+
+layer! {
+    /// `min(max(alpha * x + beta, 0), 1)`.
+    HardSigmoid(exactly(1), exactly(1)) {
+        params {
+            0 alpha: f32 = 0.2,
+            1 beta: f32 = 0.5,
+        }
+    }
+}
+
+layer! {
+    /// `x * min(max(alpha * x + beta, 0), 1)`.
+    HardSwish(exactly(1), exactly(1)) {
+        params {
+            0 alpha: f32 = 0.2,
+            1 beta: f32 = 0.5,
+        }
+    }
+}
+
+layer! {
+    /// The logarithm of `shift + scale * x`; a base of -1 is e.
+    Log(exactly(1), exactly(1)) {
+        params {
+            0 base: f32 = -1.0,
+            1 scale: f32 = 1.0,
+            2 shift: f32 = 0.0,
+        }
+    }
+}
+
+layer! {
+    /// `x * tanh(log(1 + exp(x)))`.
+    Mish(exactly(1), exactly(1)) {
+        params {}
+    }
+}
+
+layer! {
+    /// `(shift + scale * x) ^ power`.
+    Power(exactly(1), exactly(1)) {
+        params {
+            0 power: f32 = 1.0,
+            1 scale: f32 = 1.0,
+            2 shift: f32 = 0.0,
+        }
+    }
+}
+
+layer! {
+    /// `x` where it is positive, `slope * x` elsewhere; one slope, or one for each place on the outermost axis.
+    PReLU(exactly(1), exactly(1)) {
+        params {}
+        derived {
+            0 num_slope = |layer| weight_len(&layer.slope_data),
+        }
+        weights {
+            Raw slope_data,
+        }
+    }
+}
+
+layer! {
+    /// `lambda * x` where it is positive, `lambda * alpha * (exp(x) - 1)` elsewhere.
+    SELU(exactly(1), exactly(1)) {
+        params {
+            0 alpha: f32 = 1.673_263_2,
+            1 lambda: f32 = 1.050_701,
+        }
+    }
+}
+
+layer! {
+    /// `x - bias` above `lambd`, `x + bias` below `-lambd`, 0 between.
+    Shrink(exactly(1), exactly(1)) {
+        params {
+            0 bias: f32 = 0.0,
+            1 lambd: f32 = 0.5,
+        }
+    }
+}
+
+layer! {
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid(exactly(1), exactly(1)) {
+        params {}
+    }
+}
+
+layer! {
+    /// `exp(x)` over the sum of it along an axis.
+    Softmax(exactly(1), exactly(1)) {
+        params {
+            /// From the outermost; a negative one counts from behind.
+            0 axis: i32 = 0,
+            /// Must be 1 where `axis` is not 0.
+            1 fixbug0: i32 = 0,
+        }
+    }
+}
+
+layer! {
+    /// `log(1 + exp(x))`.
+    Softplus(exactly(1), exactly(1)) {
+        params {}
+    }
+}
+
+layer! {
+    /// `x / (1 + exp(-x))`.
+    Swish(exactly(1), exactly(1)) {
+        params {}
+    }
+}
+
+layer! {
+    /// The hyperbolic tangent.
+    TanH(exactly(1), exactly(1)) {
+        params {}
+    }
+}
+
+layer! {
+    /// 1 where `x > threshold`, 0 elsewhere.
+    Threshold(exactly(1), exactly(1)) {
+        params {
+            0 threshold: f32 = 0.0,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Attention, and layers that are used with it.
+
+use num_traits::AsPrimitive;
+
+use super::{OLDEST, between, exactly, layer, weight_len};
+
+layer! {
+    /// Attention of several heads with its four linear maps. Bottoms: q, then k and v where they differ, then the mask where `attn_mask`
+    /// is 1. Weights of the maps are `[embed_dim, inputs]`, that of the last one `[inputs of q, embed_dim]`.
+    MultiHeadAttention(between(1, 4), exactly(1)) {
+        params {
+            0 embed_dim: i32 = 0,
+            1 num_heads: i32 = 1,
+            5 attn_mask: i32 = 0,
+        }
+        depends {
+            3 kdim: i32 = embed_dim,
+            4 vdim: i32 = embed_dim,
+        }
+        always {
+            /// What scores are multiplied with.
+            6 scale: f32 = 1.0,
+        }
+        derived {
+            2 weight_data_size = |layer| weight_len(&layer.q_weight_data),
+        }
+        weights {
+            Tagged q_weight_data,
+            Raw q_bias_data,
+            Tagged k_weight_data,
+            Raw k_bias_data,
+            Tagged v_weight_data,
+            Raw v_bias_data,
+            Tagged out_weight_data,
+            Raw out_bias_data,
+        }
+        since { |layer| if layer.has_usual_scale() { OLDEST } else { 20240820 } }
+    }
+}
+
+impl MultiHeadAttention {
+    /// Whether the scale is the one that runtimes take which do not read it (`multiheadattention.cpp`).
+    fn has_usual_scale(&self) -> bool {
+        let heads = self.embed_dim.checked_div(self.num_heads).unwrap_or(0);
+        let width: f32 = heads.as_();
+        self.scale == 1.0 / width.sqrt()
+    }
+}
+
+layer! {
+    /// `x * cos + rotated x * sin`, over `[c, h, w]` with `cos` and `sin` of half the width.
+    RotaryEmbed(exactly(3), exactly(1)) {
+        params {
+            /// 1: pairs are neighbours, else halves apart.
+            0 interleaved: i32 = 0,
+        }
+        since { |_| 20260113 }
+    }
+}
+
+layer! {
+    /// Scaled dot product attention: q, k, v, then the mask where `attn_mask` is 1.
+    SDPA(between(3, 6), between(1, 3)) {
+        params {
+            5 attn_mask: i32 = 0,
+            /// 0: 1 over the square root of the width.
+            6 scale: f32 = 0.0,
+            7 kv_cache: i32 = 0,
+        }
+        since { |_| 20260113 }
+    }
+}

@@ -1,0 +1,87 @@
+//! Windows over a signal or an image as columns, and back.
+
+use super::{exactly, layer};
+
+layer! {
+    /// Sums of columns at the places of their windows: the inverse of [`Unfold`].
+    Fold(exactly(1), exactly(1)) {
+        params {
+            1 kernel_w: i32 = 0,
+            2 dilation_w: i32 = 1,
+            3 stride_w: i32 = 1,
+            4 pad_left: i32 = 0,
+            20 output_w: i32 = 0,
+        }
+        depends {
+            11 kernel_h: i32 = kernel_w,
+            12 dilation_h: i32 = dilation_w,
+            13 stride_h: i32 = stride_w,
+            14 pad_top: i32 = pad_left,
+            15 pad_right: i32 = pad_left,
+            16 pad_bottom: i32 = pad_top,
+            21 output_h: i32 = output_w,
+        }
+    }
+}
+
+layer! {
+    /// A column for each window: `[c * kernel_h * kernel_w, windows]`.
+    Unfold(exactly(1), exactly(1)) {
+        params {
+            1 kernel_w: i32 = 0,
+            2 dilation_w: i32 = 1,
+            3 stride_w: i32 = 1,
+            4 pad_left: i32 = 0,
+            18 pad_value: f32 = 0.0,
+        }
+        depends {
+            11 kernel_h: i32 = kernel_w,
+            12 dilation_h: i32 = dilation_w,
+            13 stride_h: i32 = stride_w,
+            14 pad_top: i32 = pad_left,
+            15 pad_right: i32 = pad_left,
+            16 pad_bottom: i32 = pad_top,
+        }
+    }
+}
+
+layer! {
+    /// The short time Fourier transform of a signal.
+    Spectrogram(exactly(1), exactly(1)) {
+        params {
+            0 n_fft: i32 = 0,
+            /// 0: complex, w of 2; 1: magnitude; 2: square of it.
+            1 power: i32 = 0,
+            /// 0 ones, 1 Hann, 2 Hamming.
+            4 window_type: i32 = 0,
+            5 center: i32 = 1,
+            /// 0 constant, 1 replicate, 2 reflect.
+            6 pad_type: i32 = 2,
+            7 normalized: i32 = 0,
+            8 onesided: i32 = 1,
+        }
+        always {
+            2 hoplen: i32 = 0,
+            3 winlen: i32 = 0,
+        }
+        since { |_| 20241226 }
+    }
+}
+
+layer! {
+    /// The inverse of [`Spectrogram`].
+    InverseSpectrogram(exactly(1), exactly(1)) {
+        params {
+            0 n_fft: i32 = 0,
+            1 returns: i32 = 0,
+            4 window_type: i32 = 0,
+            5 center: i32 = 1,
+            7 normalized: i32 = 0,
+        }
+        always {
+            2 hoplen: i32 = 0,
+            3 winlen: i32 = 0,
+        }
+        since { |_| 20241226 }
+    }
+}

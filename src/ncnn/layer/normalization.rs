@@ -1,0 +1,163 @@
+//! Normalization, and scales and shifts along the outermost axis.
+
+use super::{between, exactly, layer, weight_len};
+
+layer! {
+    /// `slope * (x - mean) / sqrt(var + eps) + bias` for each place on the outermost axis.
+    BatchNorm(exactly(1), exactly(1)) {
+        params {
+            1 eps: f32 = 0.0,
+        }
+        derived {
+            0 channels = |layer| weight_len(&layer.slope_data),
+        }
+        weights {
+            Raw slope_data,
+            Raw mean_data,
+            Raw var_data,
+            Raw bias_data,
+        }
+    }
+}
+
+layer! {
+    /// `x + bias` for each place on the outermost axis.
+    Bias(exactly(1), exactly(1)) {
+        params {}
+        derived {
+            0 bias_data_size = |layer| weight_len(&layer.bias_data),
+        }
+        weights {
+            Raw bias_data,
+        }
+    }
+}
+
+layer! {
+    /// Normalization of groups of channels; channels are the outermost axis.
+    GroupNorm(exactly(1), exactly(1)) {
+        params {
+            0 group: i32 = 1,
+            1 channels: i32 = 0,
+            2 eps: f32 = 0.001,
+        }
+        derived {
+            3 affine (1) = |layer| i32::from(layer.gamma_data.is_some()),
+        }
+        weights {
+            Raw gamma_data,
+            Raw beta_data,
+        }
+    }
+}
+
+layer! {
+    /// Normalization of each channel.
+    InstanceNorm(exactly(1), exactly(1)) {
+        params {
+            0 channels: i32 = 0,
+            1 eps: f32 = 0.001,
+        }
+        derived {
+            2 affine (1) = |layer| i32::from(layer.gamma_data.is_some()),
+        }
+        weights {
+            Raw gamma_data,
+            Raw beta_data,
+        }
+    }
+}
+
+layer! {
+    /// Normalization over the last axes, `affine_size` elements together.
+    LayerNorm(exactly(1), exactly(1)) {
+        params {
+            0 affine_size: i32 = 0,
+            1 eps: f32 = 0.001,
+        }
+        derived {
+            2 affine (1) = |layer| i32::from(layer.gamma_data.is_some()),
+        }
+        weights {
+            Raw gamma_data,
+            Raw beta_data,
+        }
+    }
+}
+
+layer! {
+    /// `x * (bias + alpha * mean of squares) ^ -beta` over neighbours.
+    LRN(exactly(1), exactly(1)) {
+        params {
+            /// 0 across channels, 1 within each.
+            0 region_type: i32 = 0,
+            1 local_size: i32 = 5,
+            2 alpha: f32 = 1.0,
+            3 beta: f32 = 0.75,
+            4 bias: f32 = 1.0,
+        }
+    }
+}
+
+layer! {
+    /// Without the mean, and over the deviation if asked for.
+    MVN(exactly(1), exactly(1)) {
+        params {
+            0 normalize_variance: i32 = 0,
+            1 across_channels: i32 = 0,
+            2 eps: f32 = 0.0001,
+        }
+    }
+}
+
+layer! {
+    /// Over the root of the sum of squares, times `scale_data`, which must be given.
+    Normalize(exactly(1), exactly(1)) {
+        params {
+            0 across_spatial: i32 = 0,
+            1 channel_shared: i32 = 0,
+            2 eps: f32 = 0.0001,
+            4 across_channel: i32 = 1,
+            /// 0: added, within the root; 1: the lower bound of the root; 2: the lower bound within the root.
+            9 eps_mode: i32 = 0,
+        }
+        derived {
+            3 scale_data_size = |layer| weight_len(&layer.scale_data),
+        }
+        weights {
+            Raw scale_data,
+        }
+    }
+}
+
+layer! {
+    /// Over the root of the mean of squares of the last axes, `affine_size` elements together.
+    RMSNorm(exactly(1), exactly(1)) {
+        params {
+            0 affine_size: i32 = 0,
+            1 eps: f32 = 0.001,
+        }
+        derived {
+            2 affine (1) = |layer| i32::from(layer.gamma_data.is_some()),
+        }
+        weights {
+            Raw gamma_data,
+        }
+        since { |_| 20240820 }
+    }
+}
+
+layer! {
+    /// `scale * x + bias` for each place on the outermost axis; without `scale_data` the scale is the second bottom.
+    Scale(between(1, 2), exactly(1)) {
+        params {}
+        derived {
+            0 scale_data_size = |layer| layer.scale_data.as_ref().map_or(-233, |_| weight_len(&layer.scale_data)),
+            1 bias_term = |layer| i32::from(layer.bias_data.is_some()),
+        }
+        weights {
+            Raw scale_data,
+            Raw bias_data,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Pooling in one to three dimensions.
+
+use super::{exactly, layer};
+
+layer! {
+    /// Over `[h, w]`.
+    Pooling1D(exactly(1), exactly(1)) {
+        params {
+            /// 0 maximum, 1 average.
+            0 pooling_type: i32 = 0,
+            1 kernel_w: i32 = 0,
+            2 stride_w: i32 = 1,
+            3 pad_left: i32 = 0,
+            4 global_pooling: i32 = 0,
+            /// 0 full, 1 valid, 2 SAME_UPPER, 3 SAME_LOWER.
+            5 pad_mode: i32 = 0,
+            6 avgpool_count_include_pad: i32 = 0,
+            7 adaptive_pooling: i32 = 0,
+            8 out_w: i32 = 0,
+        }
+        depends {
+            14 pad_right: i32 = pad_left,
+        }
+    }
+}
+
+layer! {
+    /// Over `[c, h, w]`.
+    Pooling(exactly(1), exactly(1)) {
+        params {
+            /// 0 maximum, 1 average.
+            0 pooling_type: i32 = 0,
+            1 kernel_w: i32 = 0,
+            2 stride_w: i32 = 1,
+            3 pad_left: i32 = 0,
+            4 global_pooling: i32 = 0,
+            /// 0 full, 1 valid, 2 SAME_UPPER, 3 SAME_LOWER.
+            5 pad_mode: i32 = 0,
+            6 avgpool_count_include_pad: i32 = 0,
+            7 adaptive_pooling: i32 = 0,
+            8 out_w: i32 = 0,
+        }
+        depends {
+            11 kernel_h: i32 = kernel_w,
+            12 stride_h: i32 = stride_w,
+            13 pad_top: i32 = pad_left,
+            14 pad_right: i32 = pad_left,
+            15 pad_bottom: i32 = pad_top,
+            18 out_h: i32 = out_w,
+        }
+    }
+}
+
+layer! {
+    /// Over `[c, d, h, w]`.
+    Pooling3D(exactly(1), exactly(1)) {
+        params {
+            /// 0 maximum, 1 average.
+            0 pooling_type: i32 = 0,
+            1 kernel_w: i32 = 0,
+            2 stride_w: i32 = 1,
+            3 pad_left: i32 = 0,
+            4 global_pooling: i32 = 0,
+            /// 0 full, 1 valid, 2 SAME_UPPER, 3 SAME_LOWER.
+            5 pad_mode: i32 = 0,
+            6 avgpool_count_include_pad: i32 = 0,
+            7 adaptive_pooling: i32 = 0,
+            8 out_w: i32 = 0,
+        }
+        depends {
+            11 kernel_h: i32 = kernel_w,
+            12 stride_h: i32 = stride_w,
+            13 pad_top: i32 = pad_left,
+            14 pad_right: i32 = pad_left,
+            15 pad_bottom: i32 = pad_top,
+            18 out_h: i32 = out_w,
+            21 kernel_d: i32 = kernel_w,
+            22 stride_d: i32 = stride_w,
+            23 pad_front: i32 = pad_left,
+            16 pad_behind: i32 = pad_front,
+            28 out_d: i32 = out_w,
+        }
+    }
+}

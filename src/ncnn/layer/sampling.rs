@@ -1,0 +1,63 @@
+//! Layers that read between the elements.
+
+use super::{EXPRESSIONS, OLDEST, between, exactly, layer};
+
+layer! {
+    /// Reads at the places of the second bottom.
+    GridSample(exactly(2), exactly(1)) {
+        params {
+            /// 1 bilinear, 2 nearest, 3 bicubic.
+            0 sample_type: i32 = 1,
+            /// 1 zeros, 2 border, 3 reflection.
+            1 padding_mode: i32 = 1,
+            2 align_corner: i32 = 0,
+            /// 1: the grid is `[c, h, w]`, coordinates outermost.
+            3 permute_fusion: i32 = 0,
+        }
+    }
+}
+
+layer! {
+    /// Another height and width.
+    Interp(between(1, 32), exactly(1)) {
+        params {
+            /// 1 nearest, 2 bilinear, 3 bicubic.
+            0 resize_type: i32 = 0,
+            1 height_scale: f32 = 1.0,
+            2 width_scale: f32 = 1.0,
+            3 output_height: i32 = 0,
+            4 output_width: i32 = 0,
+            /// 1: the size of the second bottom.
+            5 dynamic_target_size: i32 = 0,
+            6 align_corner: i32 = 0,
+            /// Width and height as expressions over the bottoms.
+            9 size_expr: String = String::new(),
+        }
+        since { |layer| if layer.size_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
+    }
+}
+
+layer! {
+    /// Averages of parts of regions.
+    ROIAlign(exactly(2), exactly(1)) {
+        params {
+            0 pooled_width: i32 = 0,
+            1 pooled_height: i32 = 0,
+            2 spatial_scale: f32 = 1.0,
+            3 sampling_ratio: i32 = 0,
+            4 aligned: i32 = 0,
+            5 version: i32 = 0,
+        }
+    }
+}
+
+layer! {
+    /// Maxima of parts of regions.
+    ROIPooling(exactly(2), exactly(1)) {
+        params {
+            0 pooled_width: i32 = 0,
+            1 pooled_height: i32 = 0,
+            2 spatial_scale: f32 = 1.0,
+        }
+    }
+}
