@@ -120,7 +120,7 @@ impl<'a> Attributes<'a> {
     }
 
     /// The body of a control-flow operator.
-    pub fn graph(&self, name: &str) -> Result<Option<&'a Graph>> {
+    pub fn body(&self, name: &str) -> Result<Option<&'a Graph>> {
         self.read(name, "GRAPH", |a| if let Attribute::Graph(g) = a { Some(g.as_ref()) } else { None })
     }
 

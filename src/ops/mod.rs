@@ -3,12 +3,13 @@
 
 mod attributes;
 mod call;
+mod control;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::error::Result;
-use crate::graph::Node;
+use crate::graph::{Graph, Node};
 use crate::lower::Lower;
 use crate::pass::expand::Expand;
 use crate::tensor::Array;
@@ -29,6 +30,9 @@ pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
 /// Expresses the node in other operators of ONNX. `false` leaves it as it is.
 pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
 
+/// Whether a node hands on its first input as it is.
+pub(crate) type IsIdentity = fn(&Graph, &Node) -> bool;
+
 /// An operator.
 pub(crate) struct Op {
     /// The domain; empty for ONNX's own.
@@ -45,6 +49,10 @@ pub(crate) struct Op {
     pub lower: Option<LowerNode>,
     /// The way to other operators, tried before `lower`.
     pub expand: Option<ExpandNode>,
+    /// The way to other operators before the graph is written as ONNX: control flow that is known.
+    pub inline: Option<ExpandNode>,
+    /// Whether a node hands on its first input as it is.
+    pub identity: Option<IsIdentity>,
     /// Attributes that change nothing here, each with a reason beside the row.
     pub waived: &'static [&'static str],
 }
@@ -52,7 +60,18 @@ pub(crate) struct Op {
 impl Op {
     /// A row of ONNX's own domain.
     pub const fn new(name: &'static str, since: &'static [i64], infer: Infer) -> Op {
-        Op { domain: "", name, since, infer, fold: None, lower: None, expand: None, waived: &[] }
+        Op {
+            domain: "",
+            name,
+            since,
+            infer,
+            fold: None,
+            lower: None,
+            expand: None,
+            inline: None,
+            identity: None,
+            waived: &[],
+        }
     }
 
     /// The domain, where it is not ONNX's own.
@@ -76,6 +95,18 @@ impl Op {
     /// How it is expressed in other operators.
     pub const fn expand(mut self, expand: ExpandNode) -> Op {
         self.expand = Some(expand);
+        self
+    }
+
+    /// How known control flow is replaced by what it does.
+    pub const fn inline(mut self, inline: ExpandNode) -> Op {
+        self.inline = Some(inline);
+        self
+    }
+
+    /// When it hands on its first input as it is.
+    pub const fn identity(mut self, holds: IsIdentity) -> Op {
+        self.identity = Some(holds);
         self
     }
 
@@ -107,4 +138,4 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-const FAMILIES: &[&[Op]] = &[];
+const FAMILIES: &[&[Op]] = &[control::OPS];

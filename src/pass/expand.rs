@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::ops::{self, Call, NEWEST_OPSET};
-use crate::pass::infer;
+use crate::pass::infer::{self, Doubts};
 use crate::tensor::{Array, Tensor};
 
 /// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
 const MAX_ROUNDS: usize = 8;
+
+/// Most nodes that one node may become: loops are unrolled.
+const MAX_NODES: usize = 100_000;
 
 /// Builds what stands in the place of one node. It reads the node as [`Call`] does.
 pub(crate) struct Expand<'a> {
@@ -35,11 +38,11 @@ pub(crate) enum PendingValue {
 }
 
 struct PendingNode {
-    domain: &'static str,
-    op_type: &'static str,
+    node: Node,
     inputs: Vec<Option<Operand>>,
     outputs: Vec<Option<Operand>>,
-    attributes: BTreeMap<String, Attribute>,
+    /// Where the node has bodies: what stands for the values that they capture.
+    captures: BTreeMap<ValueId, Operand>,
 }
 
 impl<'a> Deref for Expand<'a> {
@@ -58,7 +61,7 @@ impl Expand<'_> {
     }
 
     /// A constant.
-    pub fn constant(&mut self, array: &Array) -> Result<Operand> {
+    pub fn literal(&mut self, array: &Array) -> Result<Operand> {
         self.tensor(Tensor::from_array(array)?)
     }
 
@@ -70,13 +73,13 @@ impl Expand<'_> {
 
     /// A constant list of integers, as axes and shapes are given.
     pub fn ints(&mut self, list: &[i64]) -> Result<Operand> {
-        self.constant(&Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?))
+        self.literal(&Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?))
     }
 
     /// A constant of no axes, in the type of input `index`.
     pub fn scalar_like(&mut self, index: usize, value: f32) -> Result<Operand> {
         let dtype = self.call.dtype(index)?;
-        self.constant(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)).cast(dtype)?)
+        self.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)).cast(dtype)?)
     }
 
     /// A node of the newest operator set with one output.
@@ -105,55 +108,123 @@ impl Expand<'_> {
                 Operand::New(self.values.len() - 1)
             })
             .collect();
+        let node = Node {
+            op_type: op_type.to_owned(),
+            version: NEWEST_OPSET,
+            attributes: attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone())).collect(),
+            ..Node::default()
+        };
         self.nodes.push(PendingNode {
-            domain: "",
-            op_type,
+            node,
             inputs: inputs.to_vec(),
             outputs: made.iter().copied().map(Some).collect(),
-            attributes: attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone())).collect(),
+            captures: BTreeMap::new(),
         });
         Ok(made)
+    }
+
+    /// The nodes of a body, reading `inputs`; gives its outputs.
+    pub fn inline(&mut self, body: &Graph, inputs: &[Operand]) -> Result<Vec<Operand>> {
+        if inputs.len() != body.inputs.len() {
+            return Err(Error::invalid(format!(
+                "{} inputs for a body of {}",
+                inputs.len(),
+                body.inputs.len()
+            )));
+        }
+        let mut operands: BTreeMap<ValueId, Operand> =
+            body.inputs.iter().copied().zip(inputs.iter().copied()).collect();
+        operands.extend(body.captures.iter().map(|capture| (capture.inner, Operand::Value(capture.outer))));
+        for id in body.value_ids() {
+            if let Some(tensor) = &body.value(id).constant
+                && !operands.contains_key(&id)
+            {
+                let operand = self.tensor(tensor.clone())?;
+                operands.insert(id, operand);
+            }
+        }
+        for (_, node) in body.nodes() {
+            for output in node.outputs.iter().flatten() {
+                self.values.push(PendingValue::Computed);
+                operands.insert(*output, Operand::New(self.values.len() - 1));
+            }
+            if self.nodes.len() >= MAX_NODES {
+                return Err(Error::limit(format!("the node unrolls to more than {MAX_NODES} nodes")));
+            }
+            let find = |id: &Option<ValueId>| id.and_then(|id| operands.get(&id).copied());
+            self.nodes.push(PendingNode {
+                node: node.clone(),
+                inputs: node.inputs.iter().map(find).collect(),
+                outputs: node.outputs.iter().map(find).collect(),
+                captures: body.reads(node).iter().filter_map(|id| Some((*id, *operands.get(id)?))).collect(),
+            });
+        }
+        let find = |id: &ValueId| {
+            let missing =
+                || Error::invalid(format!("the body does not compute \"{}\"", body.value(*id).name));
+            operands.get(id).copied().ok_or_else(missing)
+        };
+        body.outputs.iter().map(find).collect()
     }
 
     /// Makes `operand` output `index` of the node. Nothing is asked for where that output is left out.
     pub fn output(&mut self, index: usize, operand: Operand) -> Result<()> {
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
+        let node = Node { op_type: "Identity".to_owned(), version: NEWEST_OPSET, ..Node::default() };
         self.nodes.push(PendingNode {
-            domain: "",
-            op_type: "Identity",
+            node,
             inputs: vec![Some(operand)],
             outputs: vec![Some(Operand::Value(id))],
-            attributes: BTreeMap::new(),
+            captures: BTreeMap::new(),
         });
         Ok(())
     }
 }
 
-/// Expands every node whose row says how, until none is left, with shapes and constants of what is made.
-pub(crate) fn expand_nodes(graph: &mut Graph, errors: &mut Vec<Error>) -> Result<()> {
-    for _ in 0..MAX_ROUNDS {
-        let mut changed = false;
-        graph.rewrite_nodes(|graph, id| {
-            let made = expand_node(graph, id);
-            changed |= matches!(made, Ok(Some(_)));
-            Ok(made.unwrap_or_else(|error| {
-                errors.push(error);
-                None
-            }))
-        })?;
-        if !changed || !errors.is_empty() {
-            return Ok(());
-        }
-        infer::infer_and_fold(graph)?;
-        super::dead::remove_dead_nodes(graph);
-    }
-    Ok(())
+/// Which of a row's ways to other operators is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Control flow that is known: the graph stays one that onnxruntime runs as it did.
+    Inline,
+    /// Operators that ncnn has no layer for.
+    Expand,
 }
 
-fn expand_node(graph: &mut Graph, id: NodeId) -> Result<Option<Vec<Node>>> {
-    let Some(node) = graph.node(id).cloned() else { return Ok(None) };
-    let Some(op) = ops::find(&node) else { return Ok(None) };
-    let Some(expand) = op.expand else { return Ok(None) };
+/// Replaces every node whose row says how, until none is left, with shapes and constants of what is made. Errors are those of nodes
+/// that are still there in the end.
+pub(crate) fn expand_nodes(graph: &mut Graph, stage: Stage, doubts: &mut Doubts) -> Result<Vec<Error>> {
+    let mut errors = Vec::new();
+    for _ in 0..MAX_ROUNDS {
+        errors.clear();
+        let mut changed = false;
+        graph.rewrite_nodes(|graph, id| match expand_node(graph, id, stage) {
+            Ok(made) => {
+                changed |= made.is_some();
+                Ok(made)
+            }
+            Err(error) if doubts.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
+                errors.push((id, error));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        })?;
+        if !changed {
+            break;
+        }
+        super::dead::remove_dead_nodes(graph);
+        *doubts = infer::infer_and_fold(graph)?;
+        super::dead::remove_dead_nodes(graph);
+    }
+    // A node that is in doubt is reported with that doubt: what expansion says of it only follows.
+    Ok(errors.into_iter().filter(|(id, _)| !doubts.contains_key(id)).map(|(_, error)| error).collect())
+}
+
+fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec<Node>>> {
+    let Some(node) = graph.node(id) else { return Ok(None) };
+    let Some(op) = ops::find(node) else { return Ok(None) };
+    let way = if stage == Stage::Inline { op.inline } else { op.expand };
+    let Some(expand) = way else { return Ok(None) };
+    let node = node.clone();
     let mut values = Vec::new();
     let (done, pending) = {
         let call = Call::new(graph, &node, op);
@@ -171,20 +242,25 @@ fn expand_node(graph: &mut Graph, id: NodeId) -> Result<Option<Vec<Node>>> {
             PendingValue::Computed => graph.add_value(Value::default()),
         });
     }
-    let resolve = |operand: &Option<Operand>| match operand {
-        Some(Operand::Value(id)) => Some(*id),
-        Some(Operand::New(index)) => ids.get(*index).copied(),
-        None => None,
+    let resolve = |operand: &Operand| match operand {
+        Operand::Value(id) => Some(*id),
+        Operand::New(index) => ids.get(*index).copied(),
     };
-    let nodes = pending.iter().map(|made| Node {
-        name: node.name.clone(),
-        index: node.index,
-        domain: made.domain.to_owned(),
-        op_type: made.op_type.to_owned(),
-        version: NEWEST_OPSET,
-        inputs: made.inputs.iter().map(resolve).collect(),
-        outputs: made.outputs.iter().map(resolve).collect(),
-        attributes: made.attributes.clone(),
+    let nodes = pending.into_iter().map(|pending| {
+        let mut made = pending.node;
+        for body in made.attributes.values_mut().flat_map(Attribute::graphs_mut) {
+            for capture in &mut body.captures {
+                if let Some(id) = pending.captures.get(&capture.outer).and_then(resolve) {
+                    capture.outer = id;
+                }
+            }
+        }
+        // Messages speak of the node in the model.
+        made.name.clone_from(&node.name);
+        made.index = node.index;
+        made.inputs = pending.inputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();
+        made.outputs = pending.outputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();
+        made
     });
     Ok(Some(nodes.collect()))
 }

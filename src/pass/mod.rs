@@ -1,5 +1,8 @@
 //! Algorithms over the whole graph. None of them knows an operator by name.
 
+pub mod cut;
 pub mod dead;
 pub(crate) mod expand;
+pub mod identity;
 pub mod infer;
+pub mod input_shape;

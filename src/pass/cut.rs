@@ -1,0 +1,50 @@
+//! Cuts a part out of the graph: other inputs, other outputs.
+
+use std::collections::BTreeSet;
+
+use crate::error::{Error, Result};
+use crate::graph::{Graph, ValueId};
+
+/// Makes the named values the inputs and the outputs; empty lists keep the model's own.
+pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Result<()> {
+    if !outputs.is_empty() {
+        graph.outputs = find_values(graph, outputs)?;
+    }
+    if !inputs.is_empty() {
+        let new = find_values(graph, inputs)?;
+        for id in &new {
+            let producer = graph.value(*id).producer;
+            if let Some(node) = producer.and_then(|producer| graph.node_mut(producer)) {
+                for output in &mut node.outputs {
+                    if *output == Some(*id) {
+                        *output = None;
+                    }
+                }
+            }
+            let value = graph.value_mut(*id)?;
+            value.producer = None;
+            value.constant = None;
+        }
+        let dropped: Vec<ValueId> = graph.inputs.iter().copied().filter(|id| !new.contains(id)).collect();
+        graph.inputs = new;
+        super::dead::remove_dead_nodes(graph);
+        let needed: BTreeSet<ValueId> = graph.use_counts().into_keys().collect();
+        if let Some(id) = dropped.iter().find(|id| needed.contains(id)) {
+            return Err(Error::invalid(format!(
+                "the outputs still need the graph input \"{}\", which is not among --inputs",
+                graph.value(*id).name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn find_values(graph: &Graph, names: &[String]) -> Result<Vec<ValueId>> {
+    let find = |name: &String| {
+        graph
+            .value_ids()
+            .find(|id| graph.value(*id).name == *name)
+            .ok_or_else(|| Error::invalid(format!("the graph has no value \"{name}\" to be cut at")))
+    };
+    names.iter().map(find).collect()
+}

@@ -1,0 +1,26 @@
+//! Removes nodes that hand on their input as it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::graph::Graph;
+use crate::ops;
+
+/// Makes readers of such a node read its input. A graph output keeps its own node, and so its name.
+pub fn remove_identities(graph: &mut Graph) {
+    let mut map = BTreeMap::new();
+    let mut removed = BTreeSet::new();
+    for (id, node) in graph.nodes() {
+        let hands_on = ops::find(node).is_some_and(|op| op.identity.is_some_and(|holds| holds(graph, node)));
+        let (Some(Some(input)), Some(Some(output))) = (node.inputs.first(), node.outputs.first()) else {
+            continue;
+        };
+        if hands_on && node.outputs.len() == 1 {
+            map.insert(*output, *input);
+            if !graph.outputs.contains(output) {
+                removed.insert(id);
+            }
+        }
+    }
+    graph.redirect(&map);
+    graph.remove_nodes(&removed);
+}
