@@ -1,11 +1,160 @@
 //! Converts ONNX models to the files that [ncnn](https://github.com/Tencent/ncnn) loads.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use onnx2ncnn::{Input, Options, convert};
+//!
+//! let conversion = convert(&Input::Path("model.onnx".into()), &Options::default())?;
+//! let written = conversion.write(Path::new("model.param"), Path::new("model.bin"))?;
+//! println!("{} layers", written.layers);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The way of the data: the file is mapped and read as a graph in ONNX's words, shapes are inferred and constants folded, what is
+//! left is lowered to a net in ncnn's words, and the net is written. Either the net computes what the model computes, or there
+//! are errors that name each node in the way.
 
 pub mod error;
 pub mod graph;
 pub(crate) mod lower;
 pub mod ncnn;
 pub mod onnx;
-#[allow(dead_code)]
 pub(crate) mod ops;
 pub mod pass;
 pub mod tensor;
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Errors};
+use crate::graph::{Graph, ValueId};
+use crate::ncnn::{BlobId, Net, Written};
+use crate::pass::expand::Stage;
+use crate::pass::infer::Doubts;
+use crate::tensor::Dim;
+
+pub use crate::onnx::{Input, ReadOptions};
+
+/// What to convert, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Limits and folders for reading.
+    pub read: ReadOptions,
+    /// Sizes of graph inputs, in place of those in the model. The empty name stands for the only input.
+    pub input_shapes: Vec<(String, Vec<Dim>)>,
+    /// Values to be the inputs of the net: the graph is cut there. Empty for the model's own.
+    pub inputs: Vec<String>,
+    /// Values to be the outputs of the net: the graph is cut there. Empty for the model's own.
+    pub outputs: Vec<String>,
+    /// Where the simplified graph is written as ONNX.
+    pub emit_onnx: Option<PathBuf>,
+    /// Checks the invariants of the graph after every pass.
+    pub check: bool,
+}
+
+/// A graph input or output and the blob that it is in the net.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// The name in the model.
+    pub name: String,
+    /// The element type in the model, in ONNX's word.
+    pub dtype: String,
+    /// The sizes in the model.
+    pub shape: Vec<Dim>,
+    /// The name of the blob.
+    pub blob: String,
+    /// The sizes of the blob, outermost first.
+    pub form: Vec<Dim>,
+    /// Whether the runtime reads the blob as 32-bit integers.
+    pub int32: bool,
+}
+
+/// A converted model, ready to be written.
+#[derive(Debug)]
+pub struct Conversion {
+    net: Net,
+    /// What users give.
+    pub inputs: Vec<Port>,
+    /// What users get.
+    pub outputs: Vec<Port>,
+    /// What users should know: assumptions and changed names.
+    pub warnings: Vec<String>,
+    /// Nodes of the model, and those that were left after simplification.
+    pub nodes: (usize, usize),
+}
+
+impl Conversion {
+    /// The net.
+    pub fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// Writes both files: both are there afterwards, or neither is changed.
+    pub fn write(&self, param: &Path, bin: &Path) -> error::Result<Written> {
+        self.net.write(param, bin)
+    }
+}
+
+/// Converts a model: read, check, infer, fold, simplify, expand, lower, check.
+pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
+    let mut graph = onnx::read(input, &options.read)?.graph;
+    let nodes_before = graph.nodes().count();
+    pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
+    let mut warnings = Vec::new();
+    pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
+    pass::input_shape::fix_batch(&mut graph, &mut warnings)?;
+    check(&graph, options)?;
+    let mut doubts = simplify(&mut graph, options)?;
+    let nodes = (nodes_before, graph.nodes().count());
+    let mut errors = pass::expand::expand_nodes(&mut graph, Stage::Expand, &mut doubts)?;
+    check(&graph, options)?;
+    let mut net = match lower::lower_graph(&graph, &mut doubts) {
+        Ok(net) if errors.is_empty() => net,
+        Ok(_) => return Err(Errors::check(errors).err().unwrap_or_else(|| Error::invalid("no net").into())),
+        Err(more) => {
+            errors.extend(more);
+            Errors::check(errors)?;
+            return Err(Error::invalid("no net").into());
+        }
+    };
+    net.split();
+    for renamed in net.name() {
+        warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));
+    }
+    net.check()?;
+    let ports = |values: &[ValueId], blobs: Vec<BlobId>| {
+        values.iter().zip(blobs).map(|(value, blob)| port(&graph, &net, *value, blob)).collect()
+    };
+    let inputs = ports(&graph.inputs, net.inputs.clone());
+    let outputs = ports(&graph.outputs, net.outputs.iter().map(|output| output.blob).collect());
+    Ok(Conversion { inputs, outputs, warnings, nodes, net })
+}
+
+/// Infers, folds and removes what nobody reads. The graph keeps its meaning.
+fn simplify(graph: &mut Graph, options: &Options) -> error::Result<Doubts> {
+    pass::dead::remove_dead_nodes(graph);
+    let mut doubts = pass::infer::infer_and_fold(graph)?;
+    check(graph, options)?;
+    // What cannot be inlined stays, and is reported when it cannot be lowered.
+    pass::expand::expand_nodes(graph, Stage::Inline, &mut doubts)?;
+    check(graph, options)?;
+    pass::identity::remove_identities(graph);
+    pass::dead::remove_dead_nodes(graph);
+    check(graph, options)?;
+    Ok(doubts)
+}
+
+fn check(graph: &Graph, options: &Options) -> error::Result<()> {
+    if options.check { graph.check() } else { Ok(()) }
+}
+
+fn port(graph: &Graph, net: &Net, value: ValueId, blob: BlobId) -> Port {
+    let (value, blob) = (graph.value(value), net.blob(blob));
+    Port {
+        name: value.name.clone(),
+        dtype: value.dtype.map_or_else(|| "?".to_owned(), |dtype| dtype.name().to_owned()),
+        shape: value.shape.clone().unwrap_or_default(),
+        blob: blob.name.clone(),
+        form: blob.shape.clone(),
+        int32: blob.element == ncnn::Element::I32,
+    }
+}
