@@ -16,23 +16,31 @@ pub(crate) struct Fact {
     pub shape: Option<Vec<Dim>>,
     /// The elements, where they are sizes.
     pub elements: Option<Array>,
+    /// The value itself, where it is a constant that needs no computing.
+    pub constant: Option<Tensor>,
 }
 
 impl Fact {
     /// Type and shape.
     pub fn new(dtype: DType, shape: Vec<Dim>) -> Fact {
-        Fact { dtype, shape: Some(shape), elements: None }
+        Fact { dtype, shape: Some(shape), elements: None, constant: None }
     }
 
     /// A type alone.
     pub fn unranked(dtype: DType) -> Fact {
-        Fact { dtype, shape: None, elements: None }
+        Fact { dtype, shape: None, elements: None, constant: None }
+    }
+
+    /// A constant.
+    pub fn constant(tensor: Tensor) -> Result<Fact> {
+        let shape: Result<Vec<Dim>> = tensor.shape().iter().map(|d| Dim::try_from(*d)).collect();
+        Ok(Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape?) })
     }
 
     /// The sizes that the value carries, exactly.
     pub fn elements(elements: Array) -> Result<Fact> {
         let shape: Result<Vec<Dim>> = elements.shape().iter().map(|d| Dim::try_from(*d)).collect();
-        Ok(Fact { dtype: elements.dtype(), shape: Some(shape?), elements: Some(elements) })
+        Ok(Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape?) })
     }
 }
 
@@ -175,6 +183,14 @@ impl<'a> Call<'a> {
         id.and_then(|id| self.graph.value(id).dtype)
             .ok_or_else(|| Error::unsupported("the type of the output is not known"))
     }
+}
+
+/// Input `index` of a node that is evaluated, which must be given.
+pub(crate) fn given(inputs: &[Option<Array>], index: usize) -> Result<&Array> {
+    inputs
+        .get(index)
+        .and_then(Option::as_ref)
+        .ok_or_else(|| Error::invalid(format!("input {index} is missing")))
 }
 
 /// `axis` counted from the front, where it is one of `rank` axes.

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod call;
+mod constant;
 mod control;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use crate::pass::expand::Expand;
 use crate::tensor::Array;
 
 pub(crate) use attributes::{Attributes, required};
-pub(crate) use call::{Call, Fact, resolve_axis};
+pub(crate) use call::{Call, Fact, given, resolve_axis};
 
 /// The newest version of ONNX's own operator set that the rows were read against. Newer models are refused.
 pub(crate) const NEWEST_OPSET: i64 = 27;
@@ -138,4 +139,4 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-const FAMILIES: &[&[Op]] = &[control::OPS];
+const FAMILIES: &[&[Op]] = &[constant::OPS, control::OPS];

@@ -84,6 +84,9 @@ fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
     if let Some(shape) = &fact.shape {
         value.shape = Some(shape.clone());
     }
+    if let Some(constant) = &fact.constant {
+        value.constant = Some(constant.clone());
+    }
     if let Some(elements) = &fact.elements
         && elements.len() <= MAX_SIZE_ELEMENTS
     {

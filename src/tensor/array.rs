@@ -27,8 +27,8 @@ pub enum Elements {
 /// Elements with their shape and type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    dtype: DType,
-    elements: Elements,
+    pub(super) dtype: DType,
+    pub(super) elements: Elements,
 }
 
 /// Maps the elements of an array to elements of the same kind, whatever the kind is.

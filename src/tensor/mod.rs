@@ -4,6 +4,7 @@ mod array;
 mod dim;
 mod dtype;
 mod float8;
+mod movement;
 mod source;
 
 use std::fmt;
@@ -19,6 +20,7 @@ pub use array::{Array, Elements};
 pub(crate) use array::{map_elements, with_elements};
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub use dtype::DType;
+pub(crate) use movement::{coordinates, row_major};
 pub use source::{MappedFile, SourceFile};
 
 /// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.

@@ -1,0 +1,170 @@
+//! Moving elements: the same for every kind of them.
+
+use ndarray::{ArrayD, Axis, IxDyn};
+
+use super::{Array, Dim, Elements, map_elements};
+use crate::error::{At, Error, Result, invalid};
+
+impl Array {
+    /// The elements at `places` along an axis, in that order.
+    pub fn take(&self, axis: usize, places: &[usize]) -> Result<Array> {
+        let size = *self.shape().at(axis)?;
+        if let Some(outside) = places.iter().find(|place| **place >= size) {
+            invalid!("element {outside} of {size} along axis {axis}");
+        }
+        Ok(map_elements!(self, a => a.select(Axis(axis), places)))
+    }
+
+    /// The axes in the order `perm`.
+    pub fn transpose(&self, perm: &[usize]) -> Result<Array> {
+        let mut sorted = perm.to_vec();
+        sorted.sort_unstable();
+        if !sorted.into_iter().eq(0..self.shape().len()) {
+            invalid!("{perm:?} is not an order of {} axes", self.shape().len());
+        }
+        Ok(map_elements!(self, a => a.view().permuted_axes(IxDyn(perm)).as_standard_layout().into_owned()))
+    }
+
+    /// The elements repeated to `shape`, by ONNX's rules of broadcasting in one direction.
+    pub fn broadcast(&self, shape: &[usize]) -> Result<Array> {
+        let error = || Error::invalid(format!("{:?} does not broadcast to {shape:?}", self.shape()));
+        Ok(map_elements!(self, a => a.broadcast(IxDyn(shape)).ok_or_else(error)?.to_owned()))
+    }
+
+    /// The arrays one after the other along an axis.
+    pub fn concat(arrays: &[Array], axis: usize) -> Result<Array> {
+        let arrays = Array::of_one_kind(arrays)?;
+        let first = arrays.first().ok_or_else(|| Error::invalid("nothing to concatenate"))?;
+        first.shape().at(axis)?;
+        macro_rules! concat {
+            ($kind:ident) => {{
+                let parts: Vec<_> = arrays
+                    .iter()
+                    .filter_map(
+                        |array| if let Elements::$kind(a) = array.elements() { Some(a.view()) } else { None },
+                    )
+                    .collect();
+                Elements::$kind(ndarray::concatenate(Axis(axis), &parts)?)
+            }};
+        }
+        let elements = match first.elements() {
+            Elements::F32(_) => concat!(F32),
+            Elements::F64(_) => concat!(F64),
+            Elements::I64(_) => concat!(I64),
+            Elements::Dim(_) => concat!(Dim),
+        };
+        Ok(Array::new(first.dtype(), elements))
+    }
+
+    /// The same arrays with elements of one kind: numbers become sizes where one of them holds sizes.
+    pub fn of_one_kind(arrays: &[Array]) -> Result<Vec<Array>> {
+        let Some(first) = arrays.first() else { return Ok(Vec::new()) };
+        if let Some(other) = arrays.iter().find(|array| array.dtype() != first.dtype()) {
+            invalid!("{} beside {}", first.dtype(), other.dtype());
+        }
+        let some_sizes = arrays.iter().any(|array| matches!(array.elements(), Elements::Dim(_)));
+        let lift = |array: &Array| match array.elements() {
+            Elements::I64(a) if some_sizes => {
+                Array { dtype: array.dtype, elements: Elements::Dim(a.mapv(Dim::Known)) }
+            }
+            _ => array.clone(),
+        };
+        Ok(arrays.iter().map(lift).collect())
+    }
+
+    /// The elements with those at `targets` replaced by those of `updates`, in order; both count in row-major order.
+    pub fn replace(&self, targets: &[usize], updates: &Array) -> Result<Array> {
+        let pair = Array::of_one_kind(&[self.clone(), updates.clone()])?;
+        let (base, updates) = (pair.at(0)?, pair.at(1)?);
+        macro_rules! replace {
+            ($kind:ident, $base:expr, $updates:expr) => {{
+                let mut base: ArrayD<_> = $base.as_standard_layout().into_owned();
+                let cells = base.as_slice_mut().ok_or_else(|| Error::invalid("an array with gaps"))?;
+                for (target, update) in targets.iter().zip($updates.iter()) {
+                    let len = cells.len();
+                    let cell = cells.get_mut(*target);
+                    *cell.ok_or_else(|| Error::invalid(format!("element {target} of {len}")))? =
+                        update.clone();
+                }
+                Elements::$kind(base)
+            }};
+        }
+        let elements = match (base.elements(), updates.elements()) {
+            (Elements::F32(a), Elements::F32(b)) => replace!(F32, a, b),
+            (Elements::F64(a), Elements::F64(b)) => replace!(F64, a, b),
+            (Elements::I64(a), Elements::I64(b)) => replace!(I64, a, b),
+            (Elements::Dim(a), Elements::Dim(b)) => replace!(Dim, a, b),
+            _ => invalid!("{} beside {}", base.dtype(), updates.dtype()),
+        };
+        Ok(Array::new(base.dtype(), elements))
+    }
+
+    /// The elements at `places`, which count in row-major order, in a new shape.
+    pub fn pick(&self, places: &[usize], shape: &[usize]) -> Result<Array> {
+        self.reshape(&[self.len()])?.take(0, places)?.reshape(shape)
+    }
+}
+
+/// The row-major places of all elements of `shape`, as coordinates.
+pub(crate) fn coordinates(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let shape = shape.to_vec();
+    let count = shape.iter().product::<usize>();
+    (0..count).map(move |mut place| {
+        let mut at = vec![0; shape.len()];
+        for (slot, size) in at.iter_mut().zip(&shape).rev() {
+            *slot = place % size;
+            place /= size;
+        }
+        at
+    })
+}
+
+/// The place of a coordinate in row-major order.
+pub(crate) fn row_major(shape: &[usize], at: &[usize]) -> usize {
+    shape.iter().zip(at).fold(0, |place, (size, i)| place * size + i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ints(shape: &[usize], elements: &[i64]) -> Array {
+        Array::i64(ArrayD::from_shape_vec(shape, elements.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn elements_move_whatever_their_kind() {
+        let a = ints(&[2, 3], &[0, 1, 2, 3, 4, 5]);
+        assert_eq!(a.take(1, &[2, 0]).unwrap(), ints(&[2, 2], &[2, 0, 5, 3]));
+        assert_eq!(a.transpose(&[1, 0]).unwrap(), ints(&[3, 2], &[0, 3, 1, 4, 2, 5]));
+        assert_eq!(ints(&[2, 1], &[7, 8]).broadcast(&[2, 2]).unwrap(), ints(&[2, 2], &[7, 7, 8, 8]));
+        assert_eq!(a.replace(&[5, 0], &ints(&[2], &[9, 8])).unwrap(), ints(&[2, 3], &[8, 1, 2, 3, 4, 9]));
+        assert_eq!(a.pick(&[5, 5], &[1, 2]).unwrap(), ints(&[1, 2], &[5, 5]));
+        let sizes = Array::from_dims(&[Dim::symbol("H")]);
+        let both = Array::concat(&[ints(&[1], &[3]), sizes], 0).unwrap();
+        assert_eq!(
+            both.to_dims().unwrap().iter().cloned().collect::<Vec<_>>(),
+            [Dim::Known(3), Dim::symbol("H")]
+        );
+    }
+
+    #[test]
+    fn what_is_outside_is_refused() {
+        let a = ints(&[2, 3], &[0; 6]);
+        assert!(a.take(1, &[3]).is_err());
+        assert!(a.take(2, &[0]).is_err());
+        assert!(a.transpose(&[0, 0]).is_err());
+        assert!(a.broadcast(&[3, 3]).is_err());
+        assert!(a.replace(&[6], &ints(&[1], &[1])).is_err());
+        assert!(Array::concat(&[a, Array::f32(ArrayD::zeros(vec![2, 3]))], 0).is_err());
+    }
+
+    #[test]
+    fn coordinates_count_in_row_major_order() {
+        let all: Vec<Vec<usize>> = coordinates(&[2, 2]).collect();
+        assert_eq!(all, [[0, 0], [0, 1], [1, 0], [1, 1]]);
+        assert!(all.iter().enumerate().all(|(i, at)| row_major(&[2, 2], at) == i));
+        assert_eq!(coordinates(&[]).count(), 1);
+        assert_eq!(coordinates(&[0, 4]).count(), 0);
+    }
+}
