@@ -26,6 +26,8 @@ pub(crate) struct State {
     net: Net,
     /// The forms in which each value is held; the first is the one that its node gave it.
     forms: BTreeMap<ValueId, Vec<BlobId>>,
+    /// Blobs that have the name of the value that they were made for.
+    named: BTreeSet<BlobId>,
 }
 
 /// One node while it is lowered. It reads the node as [`Call`] does.
@@ -332,7 +334,7 @@ impl Lower<'_> {
         let name = &self.call.graph().value(id).name;
         // The first value that a blob holds gives it its name, for people who read the .param file.
         if let Some(made) = self.state.net.blob_mut(blob)
-            && !self.state.forms.values().flatten().any(|held| *held == blob)
+            && self.state.named.insert(blob)
         {
             made.name.clone_from(name);
         }

@@ -19,7 +19,7 @@ pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, given, resolve_axis};
 
 /// The newest version of ONNX's own operator set that the rows were read against. Newer models are refused.
-pub(crate) const NEWEST_OPSET: i64 = 27;
+pub(crate) const NEWEST_OPSET: i64 = 28;
 
 /// Infers type and shape of each output. `Unsupported` means that they cannot be known, and is reported only if the node is
 /// still needed when the graph is lowered.
