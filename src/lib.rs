@@ -20,6 +20,7 @@ pub(crate) mod lower;
 pub mod ncnn;
 pub mod onnx;
 pub(crate) mod ops;
+pub(crate) mod output;
 pub mod pass;
 pub mod tensor;
 

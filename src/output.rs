@@ -1,0 +1,143 @@
+//! Files that are written whole or not at all: each is written beside its place, synced, and renamed last.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, TempPath};
+
+use crate::error::{Error, Result};
+
+/// Begins the names of files that are not whole yet.
+const TEMPORARY: &str = ".onnx2ncnn-";
+
+/// A place for a file.
+pub(crate) struct Target {
+    /// What the user named: for messages.
+    named: PathBuf,
+    /// Where the file comes to lie: behind symbolic links.
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+/// A whole file beside its place.
+pub(crate) struct Whole {
+    path: TempPath,
+    /// Its bytes.
+    pub len: u64,
+}
+
+impl Target {
+    /// The place that a path names; it need not exist yet, but its folder must.
+    pub fn new(named: &Path) -> Result<Target> {
+        let failed = |error| Error::io("the file cannot be written", error).in_file(named);
+        let path = match fs::canonicalize(named) {
+            Ok(path) => {
+                if !fs::metadata(&path).map_err(failed)?.is_file() {
+                    return Err(failed(io::Error::other("it exists and is not a regular file")));
+                }
+                path
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let name = named.file_name();
+                let name = name.ok_or_else(|| failed(io::Error::other("the path does not name a file")))?;
+                let folder = named.parent().filter(|folder| !folder.as_os_str().is_empty());
+                fs::canonicalize(folder.unwrap_or(Path::new("."))).map_err(failed)?.join(name)
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
+        Ok(Target { named: named.to_owned(), path, folder })
+    }
+
+    /// Whether both are one place.
+    pub fn is(&self, other: &Target) -> bool {
+        self.path == other.path
+    }
+
+    fn failed(&self, what: &str, error: io::Error) -> Error {
+        Error::io(what, error).in_file(&self.named)
+    }
+
+    /// Writes a file beside the place, to the disk.
+    pub fn write(&self, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<Whole> {
+        let failed = |error| self.failed("the file cannot be written", error);
+        let mut builder = Builder::new();
+        builder.prefix(TEMPORARY);
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let (file, path) = builder.tempfile_in(&self.folder).map_err(failed)?.into_parts();
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        content(&mut out).map_err(|error| error.in_file(&self.named))?;
+        let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.sync_all().map_err(failed)?;
+        let len = file.metadata().map_err(failed)?.len();
+        Ok(Whole { path, len })
+    }
+
+    /// Moves what lies in the place aside.
+    fn set_aside(&self) -> Result<Option<TempPath>> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let failed = |error| self.failed("the file cannot be replaced", error);
+        let aside =
+            Builder::new().prefix(TEMPORARY).tempfile_in(&self.folder).map_err(failed)?.into_temp_path();
+        fs::rename(&self.path, &aside).map_err(failed)?;
+        Ok(Some(aside))
+    }
+
+    fn put(&self, whole: Whole) -> Result<()> {
+        let failed = |error| self.failed("the file cannot be put in its place", error);
+        whole.path.persist(&self.path).map_err(|error| failed(error.error))?;
+        // The rename is whole without this too; it makes it last through a loss of power where the system can.
+        #[cfg(unix)]
+        if let Ok(folder) = File::open(&self.folder) {
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+
+    /// Puts a file in its place and gives what lay there.
+    fn put_keeping(&self, whole: Whole) -> Result<Option<TempPath>> {
+        let kept = self.set_aside()?;
+        match self.put(whole) {
+            Ok(()) => Ok(kept),
+            Err(error) => {
+                self.restore(kept);
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts back what was set aside, after another failure, which is the one that is reported.
+    fn restore(&self, kept: Option<TempPath>) {
+        let _ = match kept {
+            Some(kept) => kept.persist(&self.path).map_err(|error| error.error),
+            None => fs::remove_file(&self.path),
+        };
+    }
+}
+
+/// Puts all files in their places, or none.
+pub(crate) fn put_all(files: Vec<(Target, Whole)>) -> Result<()> {
+    let mut done: Vec<(Target, Option<TempPath>)> = Vec::with_capacity(files.len());
+    let mut left = files.into_iter().peekable();
+    while let Some((target, whole)) = left.next() {
+        // The last file replaces the old one in one step; the old ones of the others are kept until nothing can fail any more.
+        let put = match left.peek() {
+            Some(_) => target.put_keeping(whole),
+            None => target.put(whole).map(|()| None),
+        };
+        match put {
+            Ok(kept) => done.push((target, kept)),
+            Err(error) => {
+                for (target, kept) in done.into_iter().rev() {
+                    target.restore(kept);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
