@@ -5,6 +5,8 @@ mod attributes;
 mod call;
 mod constant;
 mod control;
+mod reshape;
+mod transpose;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -139,4 +141,4 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-const FAMILIES: &[&[Op]] = &[constant::OPS, control::OPS];
+const FAMILIES: &[&[Op]] = &[constant::OPS, control::OPS, reshape::OPS, transpose::OPS];

@@ -1,0 +1,47 @@
+//! Transpose.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | Transpose | Permute over at most four merged axes; several in a row for more; nothing where no element moves |
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Transpose.html>.
+
+use super::{Attributes, Call, Fact, Op, given, resolve_axis};
+use crate::error::{At, Result, invalid};
+use crate::lower::Lower;
+use crate::tensor::Array;
+
+pub(super) const OPS: &[Op] = &[Op::new("Transpose", &[1, 13, 21, 23, 24, 25], infer_transpose)
+    .fold(fold_transpose)
+    .lower(lower_transpose)];
+
+/// The order of the axes; reversed where none is given.
+fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
+    let Some(perm) = attributes.ints("perm")? else { return Ok((0..rank).rev().collect()) };
+    let perm: Result<Vec<usize>> = perm.iter().map(|axis| resolve_axis(*axis, rank)).collect();
+    let perm = perm?;
+    if perm.len() != rank || (0..rank).any(|axis| !perm.contains(&axis)) {
+        invalid!("{perm:?} is not an order of {rank} axes");
+    }
+    Ok(perm)
+}
+
+fn infer_transpose(call: &Call) -> Result<Vec<Fact>> {
+    let shape = call.shape(0)?;
+    let perm = read_perm(call, shape.len())?;
+    let moved: Result<Vec<_>> = perm.iter().map(|axis| shape.at(*axis).cloned()).collect();
+    Ok(vec![Fact::new(call.dtype(0)?, moved?)])
+}
+
+fn fold_transpose(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = given(inputs, 0)?;
+    Ok(vec![data.transpose(&read_perm(attributes, data.shape().len())?)?])
+}
+
+fn lower_transpose(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?;
+    let perm = read_perm(lower, shape.len())?;
+    let blob = lower.blob(0)?;
+    let moved = lower.transpose(blob, shape, &perm)?;
+    lower.set(0, moved)
+}
