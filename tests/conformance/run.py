@@ -1,0 +1,105 @@
+"""Converts cases, runs the results in ncnn, and writes a verdict on each.
+
+usage: run.py CONVERTER VERDICTS < CASES
+
+CASES has a line a case: its name, a tab, its folder. VERDICTS gets a line a case: its name, the verdict, the reason, with tabs
+between them.
+
+pass      ncnn computes every output as expected, and onnxruntime does from the simplified graph
+refused   the converter said why it does not convert the model, and left no file
+crashed   the converter ended in another way than by converting or refusing
+broken    it converted, but the result cannot be loaded, fed or run, or takes the runtime down
+wrong     the result runs, and a shape or a number is wrong
+"""
+
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SECONDS = 120
+
+
+class Judge:
+    """A child process that answers the functions of judge.py; another is started where one has died."""
+
+    def __init__(self):
+        self.process = None
+
+    def ask(self, function, *arguments):
+        if self.process is None:
+            self.start()
+        self.connection.send((function, arguments))
+        try:
+            if self.connection.poll(SECONDS):
+                return self.connection.recv()
+            reason = f"{function}: no end after {SECONDS} s"
+        except EOFError:
+            reason = f"{function}: the process died"
+        self.stop()
+        return "broken", reason
+
+    def start(self):
+        self.connection, other = multiprocessing.Pipe()
+        self.process = multiprocessing.Process(target=serve, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+
+    def stop(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def serve(connection):
+    # Only the child imports ncnn and onnxruntime.
+    import judge
+
+    judge.serve(connection)
+
+
+def last_words(output):
+    lines = [line.strip() for line in output.decode("utf8", "replace").splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error")]
+    return (errors or lines or [""])[0].replace("\t", " ")
+
+
+def judge_case(converter, case, folder, judge):
+    for left in folder.iterdir():
+        left.unlink()
+    param, weights, simplified = folder / "net.param", folder / "net.bin", folder / "simplified.onnx"
+    command = [converter, "--check", "--emit-onnx", simplified, case / "model.onnx", param, weights]
+    try:
+        run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return "crashed", f"no end after {SECONDS} s"
+    words = last_words(run.stderr)
+    if run.returncode not in (0, 1):
+        return "crashed", f"exit code {run.returncode}: {words}"
+    if run.returncode == 1:
+        left = [path.name for path in folder.iterdir()]
+        if left:
+            return "broken", f"refused, and left {', '.join(left)}"
+        return ("refused", words) if words else ("crashed", "refused without a reason")
+    verdict, reason = judge.ask("judge_net", case, param, weights)
+    if verdict == "pass":
+        verdict, reason = judge.ask("judge_simplified", case, simplified)
+    return verdict, reason
+
+
+def main():
+    converter, verdicts = sys.argv[1:]
+    judge = Judge()
+    with tempfile.TemporaryDirectory() as folder, open(verdicts, "w", encoding="utf8") as file:
+        for line in sys.stdin:
+            name, case = line.rstrip("\n").split("\t")
+            verdict, reason = judge_case(converter, Path(case), Path(folder), judge)
+            print(name, verdict, " ".join(reason.split()), sep="\t", file=file, flush=True)
+    judge.stop()
+
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    main()
