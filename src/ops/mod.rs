@@ -5,6 +5,7 @@ mod attributes;
 mod call;
 mod constant;
 mod control;
+mod matmul;
 mod reshape;
 mod transpose;
 
@@ -141,4 +142,4 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-const FAMILIES: &[&[Op]] = &[constant::OPS, control::OPS, reshape::OPS, transpose::OPS];
+const FAMILIES: &[&[Op]] = &[constant::OPS, control::OPS, matmul::OPS, reshape::OPS, transpose::OPS];

@@ -1,0 +1,133 @@
+//! MatMul on blobs: batch axes become at most two axes of a Mat.
+
+use super::gemm::{Factors, emit_gemm};
+use super::stacks;
+use crate::error::{Result, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::layer::MatMul;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Dim, display_shape};
+
+/// ncnn's MatMul has two axes beside those of the matrices (`matmul.cpp`).
+const MAX_GROUPS: usize = 2;
+
+/// Neighbouring batch axes that are broadcast alike, merged: the size on each side, equal or one of them 1.
+#[derive(Clone, Debug, PartialEq)]
+struct Group {
+    a: Dim,
+    b: Dim,
+}
+
+impl Group {
+    /// Which sides have the axes.
+    fn sides(&self) -> (bool, bool) {
+        (!self.a.is(1), !self.b.is(1))
+    }
+
+    fn size(&self) -> Dim {
+        if self.a.is(1) { self.b.clone() } else { self.a.clone() }
+    }
+}
+
+fn groups(batch_a: &[Dim], batch_b: &[Dim]) -> Result<Vec<Group>> {
+    let rank = batch_a.len().max(batch_b.len());
+    let padded = |batch: &[Dim]| {
+        let ones = std::iter::repeat_n(Dim::Known(1), rank - batch.len());
+        ones.chain(batch.iter().cloned()).collect::<Vec<_>>()
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    for (a, b) in padded(batch_a).into_iter().zip(padded(batch_b)) {
+        if a != b && !a.is(1) && !b.is(1) {
+            unsupported!(
+                "batches of {} and {}: sizes that may be 1",
+                display_shape(batch_a),
+                display_shape(batch_b)
+            );
+        }
+        let next = Group { a, b };
+        match groups.last_mut() {
+            _ if next.sides() == (false, false) => {}
+            Some(last) if last.sides() == next.sides() => {
+                *last = Group { a: last.a.mul(&next.a)?, b: last.b.mul(&next.b)? };
+            }
+            _ => groups.push(next),
+        }
+    }
+    Ok(groups)
+}
+
+/// Where batch axes alternate too often, both operands are broadcast first.
+pub(super) fn expand_matmul(expand: &mut Expand) -> Result<bool> {
+    let stacks = stacks(expand.shape(0)?, expand.shape(1)?)?;
+    let Ok(groups) = groups(&stacks.batch_a, &stacks.batch_b) else { return Ok(false) };
+    let merged_into_rows = usize::from(groups.last().is_some_and(|group| group.sides() == (true, false)));
+    if groups.len() - merged_into_rows <= MAX_GROUPS {
+        return Ok(false);
+    }
+    let batch: Vec<Dim> = crate::tensor::broadcast_shapes(&stacks.batch_a, &stacks.batch_b)?;
+    let mut full = |index: usize, matrix: [&Dim; 2]| -> Result<Option<Operand>> {
+        let sizes: Option<Vec<i64>> = batch.iter().chain(matrix).map(Dim::known).collect();
+        let Some(sizes) = sizes else { return Ok(None) };
+        let (operand, shape) = (expand.operand(index)?, expand.ints(&sizes)?);
+        Ok(Some(expand.op("Expand", &[operand, shape], &[])?))
+    };
+    let (Some(a), Some(b)) = (full(0, [&stacks.m, &stacks.k])?, full(1, [&stacks.k, &stacks.n])?) else {
+        return Ok(false);
+    };
+    let product = expand.op("MatMul", &[a, b], &[])?;
+    expand.output(0, product)?;
+    Ok(true)
+}
+
+pub(super) fn lower_matmul(lower: &mut Lower) -> Result<()> {
+    let stacks = stacks(lower.shape(0)?, lower.shape(1)?)?;
+    let mut groups = groups(&stacks.batch_a, &stacks.batch_b)?;
+    // Rows of A over all of a batch that B does not have are one matrix.
+    let mut m = stacks.m.clone();
+    if let Some(last) = groups.pop_if(|group| group.sides() == (true, false)) {
+        m = last.a.mul(&m)?;
+    }
+    if groups.is_empty() && (lower.constant(0).is_some() || lower.constant(1).is_some()) {
+        let factors = Factors { m, k: stacks.k, n: stacks.n, trans_a: false, trans_b: false };
+        let product = emit_gemm(lower, &factors, 1.0, None)?;
+        return lower.set(0, product);
+    }
+    if groups.len() > MAX_GROUPS {
+        unsupported!(
+            "a product over batches of {} and {}",
+            display_shape(&stacks.batch_a),
+            display_shape(&stacks.batch_b)
+        );
+    }
+    let form = |sizes: Vec<Dim>, matrix: [&Dim; 2]| -> Vec<Dim> {
+        sizes.into_iter().chain(matrix.into_iter().cloned()).collect()
+    };
+    let a = form(groups.iter().map(|g| g.a.clone()).collect(), [&m, &stacks.k]);
+    let b = form(groups.iter().map(|g| g.b.clone()).collect(), [&stacks.k, &stacks.n]);
+    let top = form(groups.iter().map(Group::size).collect(), [&m, &stacks.n]);
+    let (a, b) = (lower.blob_as(0, &a)?, lower.blob_as(1, &b)?);
+    let product = lower.emit(MatMul::default(), &[a, b], &top)?;
+    lower.set(0, product)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_that_are_broadcast_alike_are_one() {
+        let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
+        for (a, b, expected) in [
+            (&[][..], &[][..], &[][..]),
+            (&[2, 3], &[2, 3], &[(6, 6)]),
+            (&[2, 3], &[], &[(6, 1)]),
+            (&[2, 1, 3], &[1, 4, 3], &[(2, 1), (1, 4), (3, 3)]),
+            (&[2, 1, 3], &[2, 1, 3], &[(6, 6)]),
+        ] {
+            let found = groups(&dims(a), &dims(b)).unwrap();
+            let expected: Vec<Group> =
+                expected.iter().map(|(a, b)| Group { a: Dim::Known(*a), b: Dim::Known(*b) }).collect();
+            assert_eq!(found, expected, "{a:?} {b:?}");
+        }
+    }
+}
