@@ -5,9 +5,11 @@ mod attributes;
 mod call;
 mod constant;
 mod control;
+mod conv;
 mod matmul;
 mod reshape;
 mod transpose;
+mod window;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -142,4 +144,5 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-const FAMILIES: &[&[Op]] = &[constant::OPS, control::OPS, matmul::OPS, reshape::OPS, transpose::OPS];
+const FAMILIES: &[&[Op]] =
+    &[constant::OPS, control::OPS, conv::OPS, matmul::OPS, reshape::OPS, transpose::OPS];

@@ -7,6 +7,7 @@
 mod activation;
 mod attention;
 mod convolution;
+mod deconvolution;
 mod elementwise;
 mod fold;
 mod glue;
@@ -23,6 +24,7 @@ use crate::tensor::Tensor;
 pub use activation::*;
 pub use attention::*;
 pub use convolution::*;
+pub use deconvolution::*;
 pub use elementwise::*;
 pub use fold::*;
 pub use glue::*;
@@ -349,11 +351,22 @@ layers! {
     Clip,
     Concat,
     Convolution,
+    Convolution1D,
+    Convolution3D,
     ConvolutionDepthWise,
+    ConvolutionDepthWise1D,
+    ConvolutionDepthWise3D,
     CopyTo,
     Crop,
     CumulativeSum,
+    Deconvolution,
+    Deconvolution1D,
+    Deconvolution3D,
+    DeconvolutionDepthWise,
+    DeconvolutionDepthWise1D,
+    DeconvolutionDepthWise3D,
     DeepCopy,
+    DeformableConv2D,
     Diag,
     Dropout,
     Einsum,

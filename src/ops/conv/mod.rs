@@ -1,0 +1,193 @@
+//! Convolutions.
+//!
+//! | ONNX | ncnn | not expressed |
+//! | --- | --- | --- |
+//! | [Conv](https://onnx.ai/onnx/operators/onnx__Conv.html) | Convolution, Convolution1D, Convolution3D; in groups ConvolutionDepthWise* | weights computed at run time in three dimensions |
+//! | [ConvTranspose](https://onnx.ai/onnx/operators/onnx__ConvTranspose.html) | Deconvolution, Deconvolution1D, Deconvolution3D; in groups DeconvolutionDepthWise* | the same |
+//!
+//! A batch is an axis that the window crosses one element at a time: the layer of one dimension more over `[C, N, ...]`.
+
+mod kernel;
+mod transpose;
+
+use super::window::{Span, Window, read_window};
+use super::{Call, Fact, Op};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::layer::binary_op;
+use crate::ncnn::{BlobId, Layer};
+use crate::tensor::{Dim, display_shape};
+
+use kernel::Kernel;
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("Conv", &[1, 11, 22], infer_conv).lower(lower_conv),
+    Op::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
+        .lower(transpose::lower_conv_transpose),
+];
+
+struct Conv {
+    window: Window,
+    group: i64,
+}
+
+/// The size of the window: the attribute, or the weight's spatial axes.
+fn read_kernel_shape(call: &Call) -> Result<Vec<i64>> {
+    let weight = call.shape(1)?;
+    let spatial = weight.get(2..).unwrap_or_default();
+    let given = call.ints("kernel_shape")?;
+    if let Some(given) = given {
+        let differs = |(n, size): (&i64, &Dim)| size.known().is_some_and(|size| size != *n);
+        if given.len() != spatial.len() || given.iter().zip(spatial).any(differs) {
+            invalid!("kernel_shape is {given:?}, and the weight has the shape {}", display_shape(weight));
+        }
+        return Ok(given);
+    }
+    let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
+    sizes.ok_or_else(|| {
+        Error::unsupported("kernel_shape is missing, and the sizes of the weight are not fixed")
+    })
+}
+
+fn read_group(call: &Call) -> Result<i64> {
+    match call.int_or("group", 1)? {
+        group if group < 1 => Err(Error::invalid(format!("group is {group}"))),
+        group => Ok(group),
+    }
+}
+
+fn read_conv(call: &Call) -> Result<Conv> {
+    Ok(Conv { window: read_window(call, read_kernel_shape(call)?)?, group: read_group(call)? })
+}
+
+/// The sizes of the input: batch, channels, and spatial axes. The weight has as many axes.
+fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
+    let (shape, weight) = (call.shape(0)?, call.shape(1)?);
+    match shape {
+        [batch, channels, spatial @ ..] if !spatial.is_empty() && weight.len() == shape.len() => {
+            Ok((batch, channels, spatial))
+        }
+        _ => Err(Error::invalid(format!(
+            "an input of shape {} and a weight of shape {}",
+            display_shape(shape),
+            display_shape(weight)
+        ))),
+    }
+}
+
+fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
+    let conv = read_conv(call)?;
+    let (batch, channels, spatial) = split_shape(call)?;
+    let weight = call.shape(1)?;
+    let taken = weight.at(1)?.mul(&Dim::Known(conv.group))?;
+    if let (Some(have), Some(taken)) = (channels.known(), taken.known())
+        && have != taken
+    {
+        invalid!("{have} channels into a weight of shape {} in {} groups", display_shape(weight), conv.group);
+    }
+    let mut shape = vec![batch.clone(), weight.at(0)?.clone()];
+    shape.extend(conv.window.output_sizes(spatial)?);
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn lower_conv(lower: &mut Lower) -> Result<()> {
+    let conv = read_conv(lower)?;
+    let (_, _, spatial) = split_shape(lower)?;
+    let spans = conv.window.spans(spatial)?;
+    let kernel = Kernel {
+        num_output: fixed(lower.shape(1)?.at(0)?)?,
+        group: i32::try_from(conv.group)?,
+        spans,
+        output_pads: None,
+        weight: lower.constant(1).cloned(),
+        bias: None,
+    };
+    lower_kernel(lower, kernel, Kernel::convolution)
+}
+
+/// A size that ncnn must be told.
+fn fixed(size: &Dim) -> Result<i32> {
+    match size.known() {
+        Some(size) => Ok(i32::try_from(size)?),
+        None => Err(Error::unsupported(format!("{size} channels: the number must be fixed"))),
+    }
+}
+
+/// Emits the layer of `kernel` over input 0, with the bias of input 2.
+fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<Layer>) -> Result<()> {
+    let output = lower.output_shape(0)?.to_vec();
+    let batched = !output.at(0)?.is(1);
+    let bottom = channels_first(lower, batched)?;
+    let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
+    if batched {
+        form.insert(1, output.at(0)?.clone());
+        kernel.spans.insert(0, Span::ONE);
+        if let Some(pads) = &mut kernel.output_pads {
+            pads.insert(0, 0);
+        }
+    }
+    let mut bottoms = vec![bottom];
+    if kernel.weight.is_none() {
+        bottoms.push(weight_blob(lower, batched)?);
+    } else if let Some(bias) = lower.constant(2) {
+        kernel.bias = Some(bias.clone());
+    }
+    let (num_output, biased) = (kernel.num_output, kernel.bias.is_some());
+    let mut top = lower.emit(layer(kernel)?, &bottoms, &form)?;
+    if lower.has_input(2) && !biased {
+        let mut bias_form = vec![Dim::Known(1); form.len()];
+        if let Some(channels) = bias_form.first_mut() {
+            *channels = Dim::Known(i64::from(num_output));
+        }
+        let bias = lower.blob_as(2, &bias_form)?;
+        top = lower.binary(binary_op::ADD, top, bias)?;
+    }
+    if batched {
+        top = lower.transpose(top, &form, &swap_leading(form.len()))?;
+    }
+    lower.set(0, top)
+}
+
+fn swap_leading(rank: usize) -> Vec<usize> {
+    [1, 0].into_iter().chain(2..rank).collect()
+}
+
+/// Input 0 with its channels outermost: `[C, ...]`, or `[C, N, ...]`.
+fn channels_first(lower: &mut Lower, batched: bool) -> Result<BlobId> {
+    let shape = lower.shape(0)?.to_vec();
+    if !batched {
+        return lower.blob_as(0, shape.get(1..).unwrap_or_default());
+    }
+    if shape.len() > 4 {
+        unsupported!("a batch of {} with three spatial axes: ncnn has at most four axes", shape.at(0)?);
+    }
+    let order = swap_leading(shape.len());
+    let first = lower.blob(0)?;
+    let swapped = lower.transpose(first, &shape, &order)?;
+    let mut form = shape.clone();
+    form.swap(0, 1);
+    lower.reshape(swapped, &form)
+}
+
+/// The weight as a blob: the layer reads it as a bottom.
+fn weight_blob(lower: &mut Lower, batched: bool) -> Result<BlobId> {
+    let mut form = lower.shape(1)?.to_vec();
+    if batched {
+        form.insert(2, Dim::Known(1));
+    }
+    if form.len() > 4 {
+        return Err(Error::unsupported("weights computed at run time in three dimensions")
+            .help("ncnn's Convolution3D and Deconvolution3D take constant weights only"));
+    }
+    lower.blob_as(1, &form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swapping_keeps_the_spatial_axes() {
+        assert_eq!(swap_leading(4), [1, 0, 2, 3]);
+    }
+}
