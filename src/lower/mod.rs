@@ -62,9 +62,9 @@ pub(crate) fn lower_graph(graph: &Graph, doubts: &mut Doubts) -> std::result::Re
         let reads_missing = graph.reads(node).iter().any(|value| missing.contains(value));
         let lowered = match doubts.remove(&id) {
             Some(error) if !reads_missing => Err(error),
-            Some(_) => Ok(()),
-            None => check_lowerable(graph, node)
-                .and_then(|()| if reads_missing { Ok(()) } else { lower_node(graph, node, &mut state) }),
+            // Even where its inputs are missing: an operator that nobody knows.
+            _ if reads_missing => ops::find_handled(node).map(drop),
+            _ => lower_node(graph, node, &mut state),
         };
         if let Err(error) = lowered {
             errors.push(error.at_node(|| node.at()));
@@ -82,19 +82,12 @@ pub(crate) fn lower_graph(graph: &Graph, doubts: &mut Doubts) -> std::result::Re
     if errors.is_empty() { Ok(state.net) } else { Err(errors) }
 }
 
-/// What can be said against a node even where its inputs are missing.
-fn check_lowerable(_graph: &Graph, node: &Node) -> Result<()> {
-    match ops::find(node) {
-        Some(op) if op.lower.is_some() => Ok(()),
-        Some(_) => Err(Error::unsupported(format!("{} cannot be expressed in ncnn", node.op_type))
-            .help("cut the graph before it with --outputs")),
-        None => Err(Error::unsupported(format!("the operator {} is not known", node.qualified_op_type()))),
-    }
-}
-
 fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
-    let Some(op) = ops::find(node) else { return Ok(()) };
-    let Some(lower) = op.lower else { return Ok(()) };
+    let op = ops::find_handled(node)?;
+    let Some(lower) = op.lower else {
+        let message = format!("{} cannot be expressed in ncnn", node.qualified_op_type());
+        return Err(Error::unsupported(message).help(ops::CUT));
+    };
     lower(&mut Lower { call: Call::new(graph, node, op), state })
 }
 

@@ -14,7 +14,7 @@ mod window;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};
 use crate::lower::Lower;
 use crate::pass::expand::Expand;
@@ -137,6 +137,27 @@ pub(crate) fn find(node: &Node) -> Option<&'static Op> {
     // The key's lifetime is that of the look-up, not 'static: BTreeMap finds it through the shorter borrow.
     let registry: &BTreeMap<(&str, &str), &'static Op> = &REGISTRY;
     registry.get(&(node.domain.as_str(), node.op_type.as_str())).copied()
+}
+
+/// The way out for operators that have none to ncnn.
+pub(crate) const CUT: &str = "cut the graph before it with --outputs";
+
+/// The row of a node, in a version that is handled.
+pub(crate) fn find_handled(node: &Node) -> Result<&'static Op> {
+    let name = node.qualified_op_type();
+    let Some(op) = find(node) else {
+        return Err(Error::unsupported(format!("the operator {name} is not known")).help(CUT));
+    };
+    if node.domain.is_empty() && node.version > NEWEST_OPSET {
+        return Err(Error::unsupported(format!(
+            "operator set {} is newer than {NEWEST_OPSET}, the newest that is known",
+            node.version
+        )));
+    }
+    if op.since_version(node.version).is_none() {
+        return Err(Error::unsupported(format!("{name} of operator set {} is not handled", node.version)));
+    }
+    Ok(op)
 }
 
 /// Every row, family by family.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, NodeId, ValueId};
-use crate::ops::{self, Attributes, Call, Fact, NEWEST_OPSET, Op};
+use crate::ops::{self, Attributes, Call, Fact, Op};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// Constants of at most this many bytes are evaluated at once; larger ones when they are written.
@@ -44,7 +44,7 @@ enum Visited {
 }
 
 fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
-    let op = find_op(node)?;
+    let op = ops::find_handled(node)?;
     let call = Call::new(graph, node, op);
     let facts = (op.infer)(&call)?;
     call.attributes().check_all_read()?;
@@ -57,24 +57,6 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
         }
     }
     fold(graph, node, op)
-}
-
-/// The row of a node, in a version that is handled.
-fn find_op(node: &Node) -> Result<&'static Op> {
-    let name = node.qualified_op_type();
-    let Some(op) = ops::find(node) else {
-        return Err(Error::unsupported(format!("the operator {name} is not known")));
-    };
-    if node.domain.is_empty() && node.version > NEWEST_OPSET {
-        return Err(Error::unsupported(format!(
-            "operator set {} is newer than {NEWEST_OPSET}, the newest that is known",
-            node.version
-        )));
-    }
-    if op.since_version(node.version).is_none() {
-        return Err(Error::unsupported(format!("{name} of operator set {} is not handled", node.version)));
-    }
-    Ok(op)
 }
 
 /// Keeps what was inferred; what the model says of the value must agree where both are numbers.

@@ -1,44 +1,70 @@
 //! Sizes of the graph's inputs: what the user gives, and the batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 use crate::tensor::{Dim, display_shape};
 
-/// Sets the shapes that the user gives. Sizes that the model knows by name get the given number everywhere.
+/// Sets the shapes that the user gives. Where the model has a name for a size, it gets the new size in all its values.
 pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
-    let mut symbols = BTreeMap::new();
+    let mut given = BTreeMap::new();
+    let mut symbols: BTreeMap<String, Dim> = BTreeMap::new();
+    let mut contradicts = false;
     for (name, shape) in shapes {
         let id = find_input(graph, name)?;
-        let value = graph.value_mut(id)?;
-        if let Some(old) = &value.shape {
-            if old.len() != shape.len() {
-                return Err(Error::invalid(format!(
-                    "the input \"{}\" has {} axes, but {} were given",
-                    value.name,
-                    display_shape(old),
-                    display_shape(shape)
-                )));
-            }
-            for (old, new) in old.iter().zip(shape) {
-                if old.known().is_none() && new.known().is_some() {
-                    symbols.insert(old.to_string(), new.clone());
-                }
-            }
+        let value = graph.value(id);
+        for (old, new) in value.shape.iter().flatten().zip(shape) {
+            contradicts |= match old.known() {
+                Some(_) => old != new,
+                None => symbols.insert(old.to_string(), new.clone()).is_some_and(|other| other != *new),
+            };
         }
-        value.shape = Some(shape.clone());
+        if let Some(old) = value.shape.as_ref().filter(|old| old.len() != shape.len()) {
+            return Err(Error::invalid(format!(
+                "the input \"{}\" has the axes {}, but {} were given",
+                value.name,
+                display_shape(old),
+                display_shape(shape)
+            )));
+        }
+        given.insert(id, shape.clone());
     }
-    substitute_symbols(graph, &symbols)
+    if contradicts {
+        forget_shapes(graph)?;
+    }
+    substitute_symbols(graph, &symbols)?;
+    // Last: a name in a given shape is the user's, also where the model uses it for another size.
+    for (id, shape) in given {
+        graph.value_mut(id)?.shape = Some(shape);
+    }
+    Ok(())
 }
 
-/// Takes a free first axis of an input of rank 2 or more as 1: ncnn has no batch axis.
+/// Takes away what the model says of values that are computed: it was said of other inputs.
+fn forget_shapes(graph: &mut Graph) -> Result<()> {
+    for id in graph.value_ids() {
+        if graph.value(id).producer.is_some() {
+            graph.value_mut(id)?.shape = None;
+        }
+    }
+    Ok(())
+}
+
+/// Takes a free first axis of an input of rank 2 or more as 1: ncnn has no batch axis. A size that is also that of another axis is
+/// no batch.
 pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
+    let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
+    let others: BTreeSet<String> =
+        shapes.flat_map(|shape| shape.iter().skip(1)).map(Dim::to_string).collect();
     let mut symbols = BTreeMap::new();
     for id in &graph.inputs {
         let value = graph.value(*id);
         let Some([first, _, ..]) = value.shape.as_deref() else { continue };
-        if first.known().is_none() && symbols.insert(first.to_string(), Dim::Known(1)).is_none() {
+        if first.known().is_none()
+            && !others.contains(&first.to_string())
+            && symbols.insert(first.to_string(), Dim::Known(1)).is_none()
+        {
             warnings
                 .push(format!("the free first axis \"{first}\" of input \"{}\" is taken as 1", value.name));
         }
@@ -72,4 +98,49 @@ fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) -> Res
         graph.value_mut(id)?.shape = Some(shape?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Value;
+
+    fn shape(sizes: &str) -> Vec<Dim> {
+        sizes.split(' ').map(|size| size.parse().map_or_else(|_| Dim::symbol(size), Dim::Known)).collect()
+    }
+
+    /// Two inputs and a computed value; what is known of their shapes after `given`.
+    fn shapes_after(model: [&str; 3], given: &[(&str, &str)]) -> Vec<String> {
+        let mut graph = Graph::default();
+        for (name, sizes) in ["x", "y"].iter().zip(model) {
+            let id = graph.add_value(Value {
+                name: (*name).to_owned(),
+                shape: Some(shape(sizes)),
+                ..Value::default()
+            });
+            graph.inputs.push(id);
+        }
+        let computed = graph.add_value(Value { shape: Some(shape(model[2])), ..Value::default() });
+        graph.add_node(crate::graph::Node { outputs: vec![Some(computed)], ..Default::default() });
+        let given: Vec<_> = given.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
+        set_input_shapes(&mut graph, &given).unwrap();
+        fix_batch(&mut graph, &mut Vec::new()).unwrap();
+        let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
+        graph.value_ids().map(shown).collect()
+    }
+
+    #[test]
+    fn given_sizes_reach_every_value() {
+        for (model, given, after) in [
+            (["N H W", "N 3", "N H"], &[("x", "1 4 5")][..], ["[1, 4, 5]", "[1, 3]", "[1, 4]"]),
+            (["N H W", "N 3", "N H"], &[("x", "1 4 H")], ["[1, 4, H]", "[1, 3]", "[1, 4]"]),
+            (["N H W", "N 3", "W H"], &[("x", "1 A H")], ["[1, A, H]", "[1, 3]", "[H, A]"]),
+            (["N 3", "M 4", "N 7"], &[], ["[1, 3]", "[1, 4]", "[1, 7]"]),
+            (["S S", "N 4", "S 7"], &[], ["[S, S]", "[1, 4]", "[S, 7]"]),
+            (["1 3 8", "1 3", "1 8"], &[("x", "1 3 9")], ["[1, 3, 9]", "[1, 3]", "?"]),
+            (["N 3", "N 4", "N 7"], &[("x", "2 3"), ("y", "5 4")], ["[2, 3]", "[5, 4]", "?"]),
+        ] {
+            assert_eq!(shapes_after(model, given), after, "{model:?} {given:?}");
+        }
+    }
 }

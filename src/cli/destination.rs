@@ -1,0 +1,206 @@
+//! The files to write, and everything that can be said against them before the model is read.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use onnx2ncnn::error::{Error, ErrorKind, Result};
+
+use super::arguments::{Arguments, STANDARD_INPUT};
+
+/// Where the results go: paths without links, in folders that files can be made in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Destination {
+    pub param: PathBuf,
+    pub bin: PathBuf,
+    pub onnx: Option<PathBuf>,
+}
+
+impl Destination {
+    /// The files that the arguments name or mean.
+    pub fn of(arguments: &Arguments) -> Result<Destination> {
+        let (param, bin) = named_files(arguments)?;
+        let destination = Destination {
+            param: writable(&param)?,
+            bin: writable(&bin)?,
+            onnx: arguments.emit_onnx.as_deref().map(writable).transpose()?,
+        };
+        destination.check_distinct(&arguments.model)?;
+        Ok(destination)
+    }
+
+    fn check_distinct(&self, model: &Path) -> Result<()> {
+        let model = (model != Path::new(STANDARD_INPUT)).then(|| model.canonicalize().ok()).flatten();
+        let mut taken: Vec<(&Path, &str)> =
+            model.as_deref().map(|path| (path, "the model itself")).into_iter().collect();
+        let files = [
+            (Some(&self.param), "the .param file"),
+            (Some(&self.bin), "the .bin file"),
+            (self.onnx.as_ref(), "the ONNX file"),
+        ];
+        for (path, what) in files {
+            let Some(path) = path else { continue };
+            if let Some((_, other)) = taken.iter().find(|(other, _)| other == path) {
+                return Err(refused(path, format!("{what} would overwrite {other}")));
+            }
+            taken.push((path, what));
+        }
+        Ok(())
+    }
+}
+
+fn refused(path: &Path, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Io, message).in_file(path)
+}
+
+fn named_files(arguments: &Arguments) -> Result<(PathBuf, PathBuf)> {
+    let model = &arguments.model;
+    match (&arguments.param, &arguments.bin) {
+        (Some(param), Some(bin)) => Ok((param.clone(), bin.clone())),
+        _ if model == Path::new(STANDARD_INPUT) => {
+            Err(Error::new(ErrorKind::Io, "a model from standard input has no name to call the results by")
+                .help("name both files: onnx2ncnn - out.param out.bin"))
+        }
+        (Some(param), None) if param.extension() == Some(OsStr::new("param")) => {
+            Ok((param.clone(), param.with_extension("bin")))
+        }
+        (Some(param), None) => {
+            Err(refused(param, "the name does not end in .param, which would tell that of the .bin file")
+                .help("name both files: onnx2ncnn model.onnx out.param out.bin"))
+        }
+        (None, _) => Ok((beside(model, "ncnn.param"), beside(model, "ncnn.bin"))),
+    }
+}
+
+/// `folder/model.onnx` to `folder/model.EXTENSION`; another ending than `.onnx` is part of the name.
+fn beside(model: &Path, extension: &str) -> PathBuf {
+    let is_onnx = model.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
+    let stem = if is_onnx { model.file_stem() } else { model.file_name() };
+    let mut name = stem.unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(extension);
+    model.with_file_name(name)
+}
+
+/// The path with its links followed, where a file can be made or replaced there.
+fn writable(path: &Path) -> Result<PathBuf> {
+    let Some(name) = path.file_name() else { return Err(refused(path, "this is no name of a file")) };
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let real_folder =
+        folder.canonicalize().map_err(|e| Error::io("the folder cannot be opened", e).in_file(folder))?;
+    if !real_folder.is_dir() {
+        return Err(refused(folder, "this is no folder"));
+    }
+    let real = match fs::symlink_metadata(path) {
+        Ok(_) => replaceable(path)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => real_folder.join(name),
+        Err(e) => return Err(Error::io("the file cannot be examined", e).in_file(path)),
+    };
+    // Results are written beside their final names and renamed, so it is the folder that must be writable.
+    let parent = real.parent().unwrap_or(&real_folder);
+    tempfile::tempfile_in(parent)
+        .map_err(|e| Error::io("no file can be made in the folder", e).in_file(parent))?;
+    Ok(real)
+}
+
+/// The existing file that `path` leads to. A link stays one: its target is replaced.
+fn replaceable(path: &Path) -> Result<PathBuf> {
+    let real = path.canonicalize().map_err(|e| Error::io("the link cannot be followed", e).in_file(path))?;
+    let metadata =
+        fs::metadata(&real).map_err(|e| Error::io("the file cannot be examined", e).in_file(path))?;
+    if metadata.is_dir() {
+        return Err(refused(path, "this is a folder"));
+    }
+    // Renaming over a device or a pipe would put a file in its place.
+    if !metadata.is_file() {
+        return Err(refused(path, "this is no regular file"));
+    }
+    if metadata.permissions().readonly() {
+        return Err(refused(path, "the file is write-protected"));
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn destination(folder: &Path, names: &[&str]) -> Result<Destination> {
+        let paths =
+            names.iter().map(|name| if *name == "-" { PathBuf::from(name) } else { folder.join(name) });
+        let line = std::iter::once(PathBuf::from("onnx2ncnn")).chain(paths);
+        Destination::of(&Arguments::try_parse_from(line).unwrap())
+    }
+
+    #[test]
+    fn names_follow_from_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        for (given, param, bin) in [
+            (&["m.onnx"][..], "m.ncnn.param", "m.ncnn.bin"),
+            (&["m.v2.ONNX"], "m.v2.ncnn.param", "m.v2.ncnn.bin"),
+            (&["m.pb"], "m.pb.ncnn.param", "m.pb.ncnn.bin"),
+            (&["m"], "m.ncnn.param", "m.ncnn.bin"),
+            (&["m.onnx", "a.b.param"], "a.b.param", "a.b.bin"),
+            (&["m.onnx", "x", "y"], "x", "y"),
+            (&["-", "x", "y"], "x", "y"),
+        ] {
+            let found = destination(folder.path(), given).unwrap();
+            assert_eq!((found.param, found.bin), (real.join(param), real.join(bin)), "{given:?}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_found_early() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["m.onnx", "file"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        for (given, message) in [
+            (&["-"][..], "no name"),
+            (&["-", "x.param"], "no name"),
+            (&["m.onnx", "x"], "does not end in .param"),
+            (&["m.onnx", "x", "x"], "would overwrite the .param file"),
+            (&["m.onnx", "x", "folder/../x"], "would overwrite the .param file"),
+            (&["m.onnx", "m.onnx", "x"], "would overwrite the model itself"),
+            (&["m.onnx", "x", "folder/../m.onnx"], "would overwrite the model itself"),
+            (&["m.onnx", "folder", "x"], "this is a folder"),
+            (&["m.onnx", "x", "folder/.."], "no name of a file"),
+            (&["m.onnx", "none/x", "y"], "the folder cannot be opened"),
+            (&["m.onnx", "file/x", "y"], "this is no folder"),
+        ] {
+            let error = destination(folder.path(), given).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{given:?}");
+            assert!(error.to_string().contains(message), "{given:?}: {error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed() {
+        use std::os::unix::fs::symlink;
+
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::write(real.join("m.onnx"), "").unwrap();
+        fs::write(real.join("target"), "").unwrap();
+        symlink("target", real.join("link")).unwrap();
+        symlink("m.onnx", real.join("model")).unwrap();
+        symlink("none", real.join("dangling")).unwrap();
+        assert_eq!(destination(&real, &["m.onnx", "link", "x"]).unwrap().param, real.join("target"));
+        for given in [["m.onnx", "model", "x"], ["model", "m.onnx", "x"], ["m.onnx", "dangling", "x"]] {
+            assert!(destination(&real, &given).is_err(), "{given:?}");
+        }
+        let error =
+            Destination::of(&Arguments::try_parse_from(["onnx2ncnn", "m", "/dev/null", "/tmp/x"]).unwrap());
+        assert!(error.unwrap_err().to_string().contains("no regular file"));
+    }
+}

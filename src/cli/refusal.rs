@@ -1,0 +1,159 @@
+//! What is said when a model is not converted.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::fmt::Write as _;
+
+use onnx2ncnn::error::{Error, ErrorKind, Where};
+
+use super::terminal::{BAD, HELP, count, labelled, printable};
+
+/// Most places that are listed of one reason, unless all are asked for.
+const MAX_PLACES: usize = 5;
+
+/// One reason, and every place where it holds.
+struct Reason<'a> {
+    error: &'a Error,
+    places: Vec<String>,
+    nodes: usize,
+}
+
+/// The whole text: a paragraph a reason, in the order of the first node of each, and a last line that sums up.
+pub(super) fn describe<'a>(errors: impl IntoIterator<Item = &'a Error>, verbose: bool) -> String {
+    let mut reasons: Vec<Reason> = Vec::new();
+    let mut known: BTreeMap<(ErrorKind, String, Option<String>), usize> = BTreeMap::new();
+    for error in errors {
+        let key = (error.kind(), headline(error), error.help_text().map(str::to_owned));
+        let index = *known.entry(key).or_insert(reasons.len());
+        if index == reasons.len() {
+            reasons.push(Reason { error, places: Vec::new(), nodes: 0 });
+        }
+        if let Some(reason) = reasons.get_mut(index) {
+            reason.places.extend(place(error.at()));
+            reason.nodes += usize::from(error.at().node.is_some());
+        }
+    }
+    let mut text = String::new();
+    for reason in &reasons {
+        describe_reason(&mut text, reason, verbose);
+    }
+    labelled(&mut text, BAD, "error", &sum_up(&reasons));
+    text
+}
+
+fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
+    let mut head = headline(reason.error);
+    if reason.nodes > 1 {
+        head = format!("{}: {head}", count(reason.nodes, "node"));
+    }
+    labelled(text, BAD, &reason.error.kind().to_string(), &head);
+    let shown = if verbose { usize::MAX } else { MAX_PLACES };
+    for place in reason.places.iter().take(shown) {
+        let _ = writeln!(text, "  {place}");
+    }
+    if reason.places.len() > shown {
+        let _ = writeln!(text, "  and {} more: -v lists all", reason.places.len() - shown);
+    }
+    if let Some(help) = reason.error.help_text() {
+        text.push_str("  ");
+        labelled(text, HELP, "help", &printable(help));
+    }
+}
+
+/// The reason with what is below it, and the file where there is no node to name.
+fn headline(error: &Error) -> String {
+    let mut head = String::new();
+    if let (None, Some(file)) = (&error.at().node, &error.at().file) {
+        let _ = write!(head, "{}: ", printable(&file.display().to_string()));
+    }
+    head.push_str(&printable(error.message()));
+    let mut below = error.source();
+    while let Some(cause) = below {
+        let _ = write!(head, ": {}", printable(&cause.to_string()));
+        below = cause.source();
+    }
+    head
+}
+
+/// `graph "then": node 3 "name" Conv-11: input 1`, as much of it as there is.
+fn place(at: &Where) -> Option<String> {
+    let mut words: Vec<String> = at.graph.iter().map(|graph| printable(graph)).collect();
+    if let Some(node) = &at.node {
+        let name =
+            if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
+        words.push(format!("node {}{name} {}-{}", node.index, printable(&node.op_type), node.version));
+        words.extend(at.file.as_ref().map(|file| printable(&file.display().to_string())));
+    }
+    words.extend(at.part.as_deref().map(printable));
+    if words.is_empty() { None } else { Some(words.join(": ")) }
+}
+
+fn sum_up(reasons: &[Reason]) -> String {
+    match reasons.iter().map(|reason| reason.nodes).sum() {
+        0 => "nothing was written".to_owned(),
+        nodes => format!("{} cannot be converted; nothing was written", count(nodes, "node")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onnx2ncnn::error::NodeAt;
+
+    use super::*;
+
+    fn at(error: Error, index: usize, name: &str, op_type: &str) -> Error {
+        error.at_node(|| NodeAt { name: name.to_owned(), index, op_type: op_type.to_owned(), version: 13 })
+    }
+
+    fn plain(errors: &[Error], verbose: bool) -> String {
+        anstream::adapter::strip_str(&describe(errors, verbose)).to_string()
+    }
+
+    #[test]
+    fn nodes_with_one_reason_are_told_together() {
+        let mut errors: Vec<Error> = (0..7)
+            .map(|i| {
+                at(
+                    Error::unsupported("a mode that is not known").help("export it anew"),
+                    i,
+                    &format!("r{i}"),
+                    "Resize",
+                )
+            })
+            .collect();
+        errors.insert(1, at(Error::invalid("axis 9 of 4").at_part("attribute axis"), 9, "", "Concat"));
+        assert_eq!(
+            plain(&errors, false),
+            "unsupported: 7 nodes: a mode that is not known\n  \
+               node 0 \"r0\" Resize-13\n  node 1 \"r1\" Resize-13\n  node 2 \"r2\" Resize-13\n  \
+               node 3 \"r3\" Resize-13\n  node 4 \"r4\" Resize-13\n  and 2 more: -v lists all\n  \
+               help: export it anew\n\
+             invalid model: axis 9 of 4\n  \
+               node 9 Concat-13: attribute axis\n\
+             error: 8 nodes cannot be converted; nothing was written\n"
+        );
+        assert!(plain(&errors, true).contains("node 6 \"r6\" Resize-13"));
+    }
+
+    #[test]
+    fn files_and_causes_are_told() {
+        let cause = std::io::Error::other("the disk is on fire");
+        let error = Error::io("reading failed", cause).in_file("m.onnx");
+        assert_eq!(
+            plain(&[error], false),
+            "i/o error: m.onnx: reading failed: the disk is on fire\nerror: nothing was written\n"
+        );
+        let error = Error::unsupported("ncnn has no blobs of string").at_part("input \"x\"");
+        assert_eq!(
+            plain(&[error], false),
+            "unsupported: ncnn has no blobs of string\n  input \"x\"\nerror: nothing was written\n"
+        );
+    }
+
+    #[test]
+    fn names_cannot_write_to_the_terminal() {
+        let error = at(Error::unsupported("\u{1b}[2J"), 0, "a\nb\r", "\u{7}Op").in_graph("\u{1b}c");
+        let text = plain(&[error], false);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! The values of `--input-shape`.
+
+use onnx2ncnn::tensor::Dim;
+
+/// The shape that the user gives an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct InputShape {
+    /// The input; the only one where it is not named.
+    pub name: Option<String>,
+    /// Numbers and named sizes.
+    pub shape: Vec<Dim>,
+}
+
+/// Parses `NAME:1,3,H,W`. Names may hold colons, sizes may not: the last colon ends the name.
+pub(super) fn parse_input_shape(text: &str) -> Result<InputShape, String> {
+    let (name, sizes) = match text.rsplit_once(':') {
+        Some(("", _)) => return Err("the name before the colon is empty".to_owned()),
+        Some((name, sizes)) => (Some(name.to_owned()), sizes),
+        None => (None, text),
+    };
+    let shape: Result<Vec<Dim>, String> = sizes.split(',').map(|size| parse_size(size.trim())).collect();
+    Ok(InputShape { name, shape: shape? })
+}
+
+fn parse_size(text: &str) -> Result<Dim, String> {
+    let is_name = text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+    if is_name {
+        return Ok(Dim::symbol(text));
+    }
+    match text.parse::<i64>() {
+        Ok(n) if n > 0 => Ok(Dim::Known(n)),
+        _ => Err(format!(
+            "\"{text}\" is no size; sizes are numbers from 1 and names such as H, with commas between them"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (Option<String>, String) {
+        let given = parse_input_shape(text).unwrap();
+        (given.name, onnx2ncnn::tensor::display_shape(&given.shape))
+    }
+
+    #[test]
+    fn the_last_colon_ends_the_name() {
+        for (text, name, shape) in [
+            ("1,3,224,224", None, "[1, 3, 224, 224]"),
+            ("x:1,3,H,W", Some("x"), "[1, 3, H, W]"),
+            ("serving_default_x:0:1,8", Some("serving_default_x:0"), "[1, 8]"),
+            ("x: 1, 3", Some("x"), "[1, 3]"),
+            ("a b,c:batch_size,s.0", Some("a b,c"), "[batch_size, s.0]"),
+            ("n:7", Some("n"), "[7]"),
+        ] {
+            assert_eq!(parsed(text), (name.map(str::to_owned), shape.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn equal_names_are_one_size() {
+        let square = parse_input_shape("1,3,S,S").unwrap().shape;
+        assert_eq!(square[2], square[3]);
+    }
+
+    #[test]
+    fn what_is_no_shape_is_refused() {
+        for text in [
+            "",
+            "x:",
+            ":1,3",
+            "1,,3",
+            "1,3,",
+            "x:1;3",
+            "0",
+            "-1,3",
+            "1,H+1",
+            "1.5",
+            "[1,3]",
+            "99999999999999999999",
+            "1x3x8x8",
+        ] {
+            assert!(parse_input_shape(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What is said of a model that was converted.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use onnx2ncnn::ncnn::Written;
+use onnx2ncnn::tensor::{Dim, display_shape};
+use onnx2ncnn::{Conversion, Port};
+
+use super::destination::Destination;
+use super::size::{display_bytes, display_scaled};
+use super::terminal::{NOTICE, STRONG, count, labelled, printable};
+
+/// The table of inputs and outputs, what should be known of them, and what was written.
+pub(super) fn describe(
+    conversion: &Conversion,
+    written: &Written,
+    destination: &Destination,
+    elapsed: Duration,
+    verbose: bool,
+) -> String {
+    let mut text = String::new();
+    describe_ports(&mut text, conversion);
+    if let Some(rule) = interface_rule(conversion.inputs.iter().chain(&conversion.outputs)) {
+        labelled(&mut text, STRONG, "note", &rule);
+    }
+    for warning in &conversion.warnings {
+        labelled(&mut text, NOTICE, "warning", &printable(warning));
+    }
+    if verbose {
+        describe_passes(&mut text, conversion);
+    }
+    describe_files(&mut text, conversion, written, destination, elapsed);
+    text
+}
+
+/// A row a port: name, type and shape in the model, and what the runtime sees.
+fn describe_ports(text: &mut String, conversion: &Conversion) {
+    let mut rows: Vec<[String; 5]> = Vec::new();
+    for (kind, ports) in [("input", &conversion.inputs), ("output", &conversion.outputs)] {
+        for port in ports {
+            let renamed = if port.blob == port.name {
+                String::new()
+            } else {
+                format!("\"{}\" ", printable(&port.blob))
+            };
+            let int32 = if port.int32 { " as int32" } else { "" };
+            rows.push([
+                kind.to_owned(),
+                format!("\"{}\"", printable(&port.name)),
+                port.dtype.clone(),
+                display_shape(&port.shape),
+                format!("{renamed}{}{int32}", display_form(&port.form)),
+            ]);
+        }
+    }
+    let mut widths = [0; 5];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let [kind_width, name_width, dtype_width, shape_width, _] = widths;
+    for [kind, name, dtype, shape, form] in &rows {
+        let _ = writeln!(
+            text,
+            "{kind:kind_width$}  {STRONG}{name:name_width$}{STRONG:#}  {dtype:dtype_width$}  {shape:shape_width$}  ->  {form}"
+        );
+    }
+}
+
+/// The sizes of a Mat by ncnn's names: `w=8 h=8 c=3`.
+fn display_form(form: &[Dim]) -> String {
+    let names: &[&str] = match form.len() {
+        4 => &["c", "d", "h", "w"],
+        3 => &["c", "h", "w"],
+        2 => &["h", "w"],
+        _ => &["w"],
+    };
+    let sizes: Vec<String> =
+        names.iter().zip(form).rev().map(|(name, size)| format!("{name}={size}")).collect();
+    sizes.join(" ")
+}
+
+/// The rule by which axes were left out or merged, where any were.
+fn interface_rule<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<String> {
+    let (mut dropped, mut folded) = (false, false);
+    for port in ports {
+        let batch = usize::from(port.shape.len() >= 2 && port.shape.first().is_some_and(|size| size.is(1)));
+        dropped |= batch == 1;
+        folded |= port.shape.len() > port.form.len() + batch;
+    }
+    let batch = "a first axis of 1 is left out";
+    let rest = "where more than four axes are left, other axes of 1 are left out too, then the leading axes are merged";
+    match (dropped, folded) {
+        (false, false) => None,
+        (true, false) => Some(format!("ncnn has no batch axis: {batch}")),
+        (false, true) => Some(rest.to_owned()),
+        (true, true) => Some(format!("ncnn has no batch axis: {batch}; {rest}")),
+    }
+}
+
+fn describe_passes(text: &mut String, conversion: &Conversion) {
+    let (before, after) = conversion.nodes;
+    let _ = writeln!(text, "{} in the model, {after} after simplification", count(before, "node"));
+}
+
+fn describe_files(
+    text: &mut String,
+    conversion: &Conversion,
+    written: &Written,
+    destination: &Destination,
+    elapsed: Duration,
+) {
+    let weights: u64 = conversion
+        .net()
+        .layers
+        .iter()
+        .flat_map(|layer| layer.layer.weights())
+        .map(|weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX))
+        .fold(0, u64::saturating_add);
+    let _ = writeln!(
+        text,
+        "{}, {}, {} in {:.2} s",
+        count(written.layers, "layer"),
+        if weights == 1 {
+            "1 weight".to_owned()
+        } else {
+            display_scaled(weights, ["weights", "K weights", "M weights", "G weights", "T weights"])
+        },
+        display_bytes(written.param_bytes.saturating_add(written.bin_bytes)),
+        elapsed.as_secs_f64()
+    );
+    let files = [Some(&destination.param), Some(&destination.bin), destination.onnx.as_ref()];
+    for path in files.into_iter().flatten() {
+        let _ = writeln!(text, "  {}", printable(&display_path(path)));
+    }
+}
+
+/// The path from here where the file lies below the current folder.
+fn display_path(path: &Path) -> String {
+    let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
+    let below = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
+    below.as_deref().unwrap_or(path).display().to_string()
+}

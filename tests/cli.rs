@@ -1,0 +1,344 @@
+//! The command as a shell sees it: exit codes, what is said where, and which files there are afterwards.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A few words of protobuf, enough for a model of nodes with one input and one output.
+mod onnx {
+    fn varint(mut n: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while n >= 0x80 {
+            bytes.push((n & 0x7f) as u8 | 0x80);
+            n >>= 7;
+        }
+        bytes.push(n as u8);
+        bytes
+    }
+
+    fn number(field: u64, n: u64) -> Vec<u8> {
+        [varint(field << 3), varint(n)].concat()
+    }
+
+    fn message(field: u64, parts: &[Vec<u8>]) -> Vec<u8> {
+        let body = parts.concat();
+        [varint(field << 3 | 2), varint(body.len() as u64), body].concat()
+    }
+
+    fn text(field: u64, s: &str) -> Vec<u8> {
+        message(field, &[s.as_bytes().to_vec()])
+    }
+
+    /// A value of floats; sizes are numbers or symbols.
+    fn value(field: u64, name: &str, shape: &[&str]) -> Vec<u8> {
+        let dim = |size: &&str| match size.parse() {
+            Ok(n) => message(1, &[number(1, n)]),
+            Err(_) => message(1, &[text(2, size)]),
+        };
+        let dims: Vec<Vec<u8>> = shape.iter().map(dim).collect();
+        message(field, &[text(1, name), message(2, &[message(1, &[number(1, 1), message(2, &dims)])])])
+    }
+
+    /// A chain of operators from `x` to `y`; without any, `x` is the output.
+    pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
+        let name = |i: usize| match i {
+            0 => "x".to_owned(),
+            _ if i == op_types.len() => "y".to_owned(),
+            _ => format!("t{i}"),
+        };
+        let mut graph =
+            vec![text(2, "chain"), value(11, "x", shape), value(12, &name(op_types.len()), shape)];
+        graph.extend((1..op_types.len()).map(|i| value(13, &name(i), shape)));
+        for (i, op_type) in op_types.iter().enumerate() {
+            let names = [text(1, &name(i)), text(2, &name(i + 1)), text(3, &format!("node{i}"))];
+            graph.push(message(1, &[names.concat(), text(4, op_type)]));
+        }
+        [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
+    }
+}
+
+/// A folder of its own, and the command run in it.
+struct Room(tempfile::TempDir);
+
+impl Room {
+    fn new() -> Room {
+        Room(tempfile::tempdir().unwrap())
+    }
+
+    /// A room with a model that is converted.
+    fn with_model() -> Room {
+        let room = Room::new();
+        room.put("m.onnx", &good());
+        room
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onnx2ncnn"));
+        command.args(line.split_whitespace()).current_dir(&self.0).stdin(Stdio::null());
+        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// Every file and folder, sorted.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[track_caller]
+    fn expect(&self, line: &str, code: i32, said: &str) -> String {
+        expect(&self.run(line), line, code, said)
+    }
+}
+
+#[track_caller]
+fn expect(output: &Output, line: &str, code: i32, said: &str) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{line}: {text}");
+    assert!(text.contains(said), "{line} says: {text}");
+    assert!(output.stdout.is_empty(), "{line}: standard output is for nothing but help");
+    assert!(!text.contains("panicked"), "{line} says: {text}");
+    text
+}
+
+fn good() -> Vec<u8> {
+    onnx::chain(&[], &["1", "3", "8", "8"])
+}
+
+fn refused() -> Vec<u8> {
+    onnx::chain(&["NoSuchOperator", "NoSuchOperator"], &["1", "3", "8", "8"])
+}
+
+fn is_param(path: &Path) -> bool {
+    fs::read_to_string(path).unwrap().starts_with("7767517\n")
+}
+
+#[test]
+fn converts_beside_the_model_or_where_it_is_told() {
+    let room = Room::with_model();
+    room.expect("m.onnx", 0, "layer");
+    assert_eq!(room.names(), ["m.ncnn.bin", "m.ncnn.param", "m.onnx"]);
+    room.expect("m.onnx out.param", 0, "");
+    room.expect("m.onnx a b", 0, "");
+    assert_eq!(room.names(), ["a", "b", "m.ncnn.bin", "m.ncnn.param", "m.onnx", "out.bin", "out.param"]);
+    for name in ["m.ncnn.param", "out.param", "a"] {
+        assert!(is_param(&room.path(name)), "{name}");
+    }
+}
+
+#[test]
+fn tells_inputs_and_outputs_unless_quiet() {
+    let room = Room::with_model();
+    let text = room.expect("m.onnx", 0, "");
+    for words in ["input", "output", "\"x\"", "[1, 3, 8, 8]", "w=8 h=8 c=3", "first axis"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert_eq!(room.expect("-q m.onnx", 0, ""), "");
+    assert!(room.expect("-v m.onnx", 0, "").len() > text.len());
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    let room = Room::new();
+    for (line, words) in
+        [("--help", "Exit codes"), ("-h", "onnx2ncnn model.onnx"), ("--version", env!("CARGO_PKG_VERSION"))]
+    {
+        let output = room.run(line);
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert!(String::from_utf8(output.stdout).unwrap().contains(words), "{line}");
+        assert!(output.stderr.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn wrong_command_lines_are_2() {
+    let room = Room::with_model();
+    for (line, said) in [
+        ("", "MODEL"),
+        ("m.onnx a b c", "unexpected"),
+        ("m.onnx --input_shape 1,3", "--input-shape"),
+        ("m.onnx --input-shape 1,0", "is no size"),
+        ("m.onnx --max-size lots", "unit"),
+        ("m.onnx -q -v", "cannot be used with"),
+        ("-", "no name"),
+        ("m.onnx a a", "overwrite"),
+        ("m.onnx m.onnx b", "overwrite"),
+        ("m.onnx a.param a.bin --emit-onnx m.onnx", "overwrite"),
+        ("m.onnx none/a b", "none"),
+        ("m.onnx m.onnx/a b", "m.onnx"),
+        ("m.onnx a .", "file"),
+        ("none.onnx", "none.onnx"),
+        (".", "directory"),
+        ("none/m.onnx a b", "none"),
+    ] {
+        room.expect(line, 2, said);
+    }
+    assert_eq!(room.names(), ["m.onnx"]);
+}
+
+#[test]
+fn what_is_no_model_is_1() {
+    let room = Room::new();
+    room.put("text", b"This is a text and no model at all.\n");
+    room.put("empty", b"");
+    room.put("pickle", b"PK\x03\x04 archive/data.pkl");
+    for name in ["text", "empty", "pickle"] {
+        room.expect(&format!("{name} a b"), 1, "nothing was written");
+    }
+    let model = good();
+    for cut in 1..model.len() {
+        room.put("cut", &model[..cut]);
+        let output = room.run("cut a b");
+        assert_eq!(output.status.code(), Some(1), "{cut} of {} bytes", model.len());
+    }
+    assert_eq!(room.names(), ["cut", "empty", "pickle", "text"]);
+}
+
+#[test]
+fn a_refusal_names_every_node_and_leaves_files_alone() {
+    let room = Room::new();
+    room.put("m.onnx", &refused());
+    let text = room.expect("m.onnx", 1, "NoSuchOperator");
+    for words in ["2 nodes", "node0", "node1", "-17"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert_eq!(text.lines().last(), Some("error: 2 nodes cannot be converted; nothing was written"));
+    assert_eq!(room.names(), ["m.onnx"]);
+    for name in ["a.param", "a.bin"] {
+        room.put(name, b"mine");
+    }
+    room.expect("m.onnx a.param a.bin", 1, "");
+    for name in ["a.param", "a.bin"] {
+        assert_eq!(fs::read(room.path(name)).unwrap(), b"mine");
+    }
+    assert_eq!(room.names(), ["a.bin", "a.param", "m.onnx"]);
+}
+
+#[test]
+fn existing_results_are_replaced() {
+    let room = Room::with_model();
+    room.put("a.param", &[b'x'; 9999]);
+    room.put("a.bin", &[b'x'; 9999]);
+    room.expect("m.onnx a.param", 0, "");
+    assert!(is_param(&room.path("a.param")));
+    assert!(fs::metadata(room.path("a.bin")).unwrap().len() < 9999);
+    assert_eq!(room.names(), ["a.bin", "a.param", "m.onnx"]);
+}
+
+#[test]
+fn standard_input_is_read() {
+    let room = Room::new();
+    let mut child = room.command("- a b").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&good()).unwrap();
+    expect(&child.wait_with_output().unwrap(), "- a b", 0, "");
+    assert_eq!(room.names(), ["a", "b"]);
+    room.expect("- c d", 1, "nothing was written");
+    room.put("m.onnx", &good());
+    let file = fs::File::open(room.path("m.onnx")).unwrap();
+    let output = room.command("- c d").stdin(file).output().unwrap();
+    expect(&output, "- c d < m.onnx", 0, "");
+    assert_eq!(fs::read(room.path("a")).unwrap(), fs::read(room.path("c")).unwrap());
+}
+
+#[test]
+fn endless_input_is_bounded() {
+    let room = Room::new();
+    let Ok(zeros) = fs::File::open("/dev/zero") else { return };
+    let output = room.command("- a b --max-size 1MB").stdin(zeros).output().unwrap();
+    expect(&output, "- a b < /dev/zero", 1, "nothing was written");
+    assert_eq!(room.names(), Vec::<String>::new());
+}
+
+#[test]
+fn readers_that_go_away_change_nothing() {
+    let room = Room::with_model();
+    room.put("bad.onnx", &refused());
+    for (line, code) in [("m.onnx a b", 0), ("bad.onnx c d", 1), ("--help", 0), ("--nonsense", 2)] {
+        let closed = || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            writer
+        };
+        let status = room.command(line).stdout(closed()).stderr(closed()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{line}");
+    }
+    assert_eq!(room.names(), ["a", "b", "bad.onnx", "m.onnx"]);
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let room = Room::new();
+    room.put("m.onnx", &refused());
+    assert!(!room.expect("m.onnx", 1, "").contains('\u{1b}'));
+    assert!(!room.expect("m.onnx --color never", 1, "").contains('\u{1b}'));
+    assert!(room.expect("m.onnx --color always", 1, "").contains('\u{1b}'));
+}
+
+#[test]
+fn shapes_and_cuts_are_taken() {
+    let room = Room::new();
+    room.put("m.onnx", &onnx::chain(&["NoSuchOperator", "NoSuchOperator"], &["N", "3", "H", "W"]));
+    room.expect("m.onnx", 1, "NoSuchOperator");
+    room.expect("m.onnx --inputs t1 --outputs t1", 0, "w=W h=H c=3");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape t1:1,3,4,5", 0, "w=5 h=4 c=3");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3,4,H", 0, "w=H h=4 c=3");
+    room.expect("m.onnx --outputs nowhere", 1, "nowhere");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape nowhere:1", 1, "nowhere");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 1, "axes");
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn links_stay_links() {
+        let room = Room::with_model();
+        room.put("real.param", b"old");
+        symlink("real.param", room.path("a.param")).unwrap();
+        symlink("m.onnx", room.path("model")).unwrap();
+        symlink("gone", room.path("dangling")).unwrap();
+        room.expect("model a.param", 0, "");
+        assert!(is_param(&room.path("real.param")));
+        assert!(fs::symlink_metadata(room.path("a.param")).unwrap().is_symlink());
+        room.expect("m.onnx model b", 2, "overwrite");
+        room.expect("m.onnx dangling b", 2, "link");
+        assert_eq!(fs::read(room.path("m.onnx")).unwrap(), good());
+    }
+
+    #[test]
+    fn devices_are_not_replaced() {
+        let room = Room::with_model();
+        room.expect("m.onnx /dev/null b", 2, "no regular file");
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn results_can_be_read_by_those_who_may() {
+        let room = Room::with_model();
+        room.expect("m.onnx", 0, "");
+        let mode = |name: &str| fs::metadata(room.path(name)).unwrap().permissions().mode() & 0o777;
+        // The model was written by this test with the same umask.
+        assert_eq!(mode("m.ncnn.param"), mode("m.onnx"));
+        assert_eq!(mode("m.ncnn.bin"), mode("m.onnx"));
+    }
+}
