@@ -119,6 +119,7 @@ fn lower_input(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
         tops: vec![blob],
     });
     state.net.inputs.push(blob);
+    state.named.insert(blob);
     state.forms.insert(id, vec![blob]);
     Ok(())
 }

@@ -60,10 +60,9 @@ def serve(connection):
     judge.serve(connection)
 
 
-def last_words(output):
-    lines = [line.strip() for line in output.decode("utf8", "replace").splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error")]
-    return (errors or lines or [""])[0].replace("\t", " ")
+def first_words(output):
+    lines = output.decode("utf8", "replace").splitlines()
+    return next((line.replace("\t", " ") for line in lines if line and not line.startswith("warning")), "")
 
 
 def judge_case(converter, case, folder, judge):
@@ -75,10 +74,10 @@ def judge_case(converter, case, folder, judge):
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return "crashed", f"no end after {SECONDS} s"
-    words = last_words(run.stderr)
-    if run.returncode not in (0, 1):
+    words = first_words(run.stderr)
+    if run.returncode not in (0, 1, 2):
         return "crashed", f"exit code {run.returncode}: {words}"
-    if run.returncode == 1:
+    if run.returncode != 0:
         left = [path.name for path in folder.iterdir()]
         if left:
             return "broken", f"refused, and left {', '.join(left)}"
