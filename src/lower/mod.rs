@@ -88,7 +88,13 @@ fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
         let message = format!("{} cannot be expressed in ncnn", node.qualified_op_type());
         return Err(Error::unsupported(message).help(ops::CUT));
     };
-    lower(&mut Lower { call: Call::new(graph, node, op), state })
+    lower(&mut Lower { call: Call::new(graph, node, op), state })?;
+    for (index, output) in node.outputs.iter().enumerate() {
+        if output.is_some_and(|output| !state.forms.contains_key(&output)) {
+            unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
+        }
+    }
+    Ok(())
 }
 
 fn lower_input(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
