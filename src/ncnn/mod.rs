@@ -4,6 +4,8 @@
 //! [`Net::write`], which checks it first.
 
 mod check;
+#[cfg(test)]
+mod example;
 pub mod layer;
 mod name;
 mod split;
@@ -54,7 +56,7 @@ pub struct NetLayer {
 }
 
 /// A blob that users extract, and by which name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Output {
     /// What is extracted. Several outputs may be the same blob until [`Net::split`].
     pub blob: BlobId,

@@ -111,3 +111,49 @@ fn fnv(bytes: &[u8]) -> u64 {
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn inputs_and_outputs_keep_their_names_before_others() {
+        let mut net = Net::default();
+        let x = net.push_input("a b", &[4]);
+        let hidden = net.push_abs("y", x);
+        let other = net.push_abs("", hidden);
+        let y = net.push_abs("a_b", other);
+        net.push_output("y", y);
+        net.split();
+        let renamed = net.name();
+        assert_eq!(renamed, [Renamed { from: "a b".into(), to: "a_b".into() }]);
+        assert_eq!(net.wiring(), [" > a_b", "a_b > y_1", "y_1 > UnaryOp", "UnaryOp > y"]);
+        let layers: Vec<&str> = net.layers.iter().map(|layer| layer.name.as_str()).collect();
+        assert_eq!(layers, ["a_b", "y", "UnaryOp", "a_b_1"]);
+        net.check().unwrap();
+    }
+
+    #[test]
+    fn long_names_are_cut_and_differ() {
+        let long = |end: &str| format!("{}{end}", "ü".repeat(200));
+        let (a, b) = (legal(&long("a")), legal(&long("b")));
+        assert!(a.len() <= MAX_NAME && b.len() <= MAX_NAME && a != b);
+        assert_eq!(a, legal(&long("a")));
+        assert_eq!(legal("tab\tand\u{a0}no-break\0"), "tab_and_no-break_");
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_legal_and_unique(wanted in prop::collection::vec(".{0,4}|a{250,260}", 0..40)) {
+            let mut names = Names::default();
+            let mut seen = BTreeSet::new();
+            for name in wanted {
+                let claimed = names.claim(&name, "blob");
+                prop_assert!(!claimed.is_empty() && claimed.len() <= MAX_NAME);
+                prop_assert!(!claimed.chars().any(|c| c.is_whitespace() || c.is_control()));
+                prop_assert!(seen.insert(claimed));
+            }
+        }
+    }
+}

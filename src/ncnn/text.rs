@@ -8,8 +8,17 @@ use super::{BlobId, Net, NetLayer};
 /// The first line of every `.param` file.
 const MAGIC: u32 = 7_767_517;
 
+/// The id that every layer keeps for the sizes of its tops.
+const SHAPE_HINTS: i32 = 30;
+
 /// Ids of arrays are written as this minus the id.
 const ARRAY: i32 = -23300;
+
+/// Characters of a value that are scanned first, the quote included.
+const FIRST_SCAN: usize = 15;
+
+/// Characters of a text that are scanned behind the first ones.
+const MAX_REST: usize = 240;
 
 impl Net {
     /// The counts in the second line: layers and blobs.
@@ -41,8 +50,38 @@ impl Net {
             line.push(' ');
             line.push_str(&format_param(id, &param));
         }
+        if let Some(hints) = self.shape_hints(layer) {
+            line.push(' ');
+            line.push_str(&format_param(SHAPE_HINTS, &Param::Ints(hints)));
+        }
         line.push('\n');
         line
+    }
+}
+
+impl Net {
+    /// The sizes of the tops, where all are fixed: for each the number of axes and w, h, c, or w, h, d, c where one of them has four.
+    /// Runtimes before 20260526 take four numbers a top whatever is written (`Net::load_param`), and skip over four axes: what they
+    /// would take for something else is left out.
+    fn shape_hints(&self, layer: &NetLayer) -> Option<Vec<i32>> {
+        let mut shapes = Vec::with_capacity(layer.tops.len());
+        for top in &layer.tops {
+            let sizes: Option<Vec<i32>> =
+                self.blob(*top).shape.iter().map(|size| i32::try_from(size.known()?).ok()).collect();
+            shapes.push(sizes?);
+        }
+        let deep = shapes.iter().any(|sizes| sizes.len() == 4);
+        if deep && shapes.len() > 1 {
+            return None;
+        }
+        let hints = shapes.iter().map(|sizes| match *sizes.as_slice() {
+            [w] => Some(vec![1, w, 1, 1]),
+            [h, w] => Some(vec![2, w, h, 1]),
+            [c, h, w] => Some(vec![3, w, h, c]),
+            [c, d, h, w] => Some(vec![4, w, h, d, c]),
+            _ => None,
+        });
+        Some(hints.collect::<Option<Vec<_>>>()?.concat())
     }
 }
 
@@ -53,8 +92,27 @@ pub(super) fn format_param(id: i32, param: &Param) -> String {
         Param::Float(value) => format!("{id}={}", format_float(*value)),
         Param::Ints(values) => format_array(id, values.iter().map(i32::to_string)),
         Param::Floats(values) => format_array(id, values.iter().copied().map(format_float)),
-        Param::Text(text) => format!("{id}=\"{text}\""),
+        Param::Text(text) => format!("{id}={}", format_text(text)),
     }
+}
+
+/// A text between quotes. One of exactly 14 characters without a comma or space would leave its closing quote unread, since the first
+/// 15 characters are scanned alone (`ParamDict::load_param`); texts are expressions, which may end in a comma.
+fn format_text(text: &str) -> String {
+    let first = text.split([',', ' ']).next().unwrap_or_default();
+    if first.len() == FIRST_SCAN - 1 && first.len() == text.len() {
+        format!("\"{text},\"")
+    } else {
+        format!("\"{text}\"")
+    }
+}
+
+/// Whether the runtime reads the text as it is written. It scans up to 15 characters, to the first comma or space, and then as many as
+/// its buffer holds to the closing quote.
+pub(super) fn is_readable(text: &str) -> bool {
+    let begins = text.chars().next().is_some_and(|c| c != ',' && c != ' ');
+    let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '"' || c == ' ');
+    begins && plain && text.len() < MAX_REST
 }
 
 /// The form of arrays that every runtime reads.
@@ -67,10 +125,13 @@ fn format_array(id: i32, values: impl ExactSizeIterator<Item = String>) -> Strin
     text
 }
 
-/// A float as the runtime tells it from an int, by its `e`; the shortest digits that are read as the same number, at most 15
-/// characters: `-1.23456789e-01`.
+/// A float as the runtime tells it from an int, by its `e`; few digits that are read as the same number, at most 15 characters:
+/// `-1.23456789e-01`.
 pub(super) fn format_float(value: f32) -> String {
-    let shortest = format!("{value:e}");
+    let mut shortest = format!("{value:e}");
+    if !is_off_ties(&shortest, value) {
+        shortest = format!("{value:.8e}");
+    }
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let (sign, exponent) = match exponent.strip_prefix('-') {
         Some(digits) => ('-', digits),
@@ -81,4 +142,104 @@ pub(super) fn format_float(value: f32) -> String {
     // Writing to a string does not fail.
     let _ = write!(text, "{mantissa}{point}e{sign}{exponent:0>2}");
     text
+}
+
+/// Whether digits are clearly nearer to this float than to its neighbours: `vstr_to_float` computes in doubles with an error of a few
+/// units, and the shortest digits of a float may lie exactly half way.
+fn is_off_ties(digits: &str, value: f32) -> bool {
+    let wide = f64::from(value);
+    let gap = (wide - f64::from(value.next_down())).min(f64::from(value.next_up()) - wide);
+    digits.parse::<f64>().is_ok_and(|read| (read - wide).abs() < 0.49 * gap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What `vstr_to_float` in `paramdict.cpp` reads: `u32` digits on both sides of the point, powers of ten in doubles.
+    fn read_float(text: &str) -> f32 {
+        let (sign, digits) = text.strip_prefix('-').map_or((1.0, text), |digits| (-1.0, digits));
+        let (mantissa, exponent) = digits.split_once('e').unwrap();
+        let (whole, fraction) = mantissa.split_once('.').unwrap();
+        let mut value = f64::from(whole.parse::<u32>().unwrap());
+        value += f64::from(fraction.parse::<u32>().unwrap()) / f64::from(10_u32.pow(fraction.len() as u32));
+        let mut left: i32 = exponent[1..].parse().unwrap();
+        let mut scale = 1.0;
+        while left >= 8 {
+            scale *= 1e8;
+            left -= 8;
+        }
+        while left > 0 {
+            scale *= 10.0;
+            left -= 1;
+        }
+        value = if exponent.starts_with('-') { value / scale } else { value * scale };
+        (sign * value) as f32
+    }
+
+    #[test]
+    fn floats_are_told_from_ints() {
+        for (value, text) in [
+            (0.0, "0.0e+00"),
+            (-0.0, "-0.0e+00"),
+            (1.0, "1.0e+00"),
+            (-1.5, "-1.5e+00"),
+            (1e-5, "1.0e-05"),
+            (f32::MAX, "3.4028235e+38"),
+            (-f32::MIN_POSITIVE, "-1.1754944e-38"),
+            (f32::from_bits(1), "1.0e-45"),
+        ] {
+            assert_eq!(format_float(value), text);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #[test]
+        fn floats_make_the_round_trip(bits in any::<u32>()) {
+            let value = f32::from_bits(bits);
+            prop_assume!(value.is_finite());
+            let text = format_float(value);
+            prop_assert!(text.len() <= FIRST_SCAN);
+            prop_assert_eq!(read_float(&text).to_bits(), bits, "{}", text);
+        }
+    }
+
+    #[test]
+    fn params_are_written_as_the_runtime_scans_them() {
+        for (id, param, text) in [
+            (0, Param::Int(-233), "0=-233"),
+            (2, Param::Float(0.5), "2=5.0e-01"),
+            (3, Param::Ints(vec![0, -1]), "-23303=2,0,-1"),
+            (10, Param::Floats(vec![0.0, 6.0]), "-23310=2,0.0e+00,6.0e+00"),
+            (6, Param::Text("0w,1h".into()), "6=\"0w,1h\""),
+            // 14 characters in one piece: the closing quote would be left behind.
+            (6, Param::Text("*(0w+12345678)".into()), "6=\"*(0w+12345678),\""),
+        ] {
+            assert_eq!(format_param(id, &param), text);
+        }
+    }
+
+    #[test]
+    fn hints_are_left_out_where_an_old_runtime_misreads_them() {
+        use crate::ncnn::layer::{Noop, Split};
+        use crate::tensor::Dim;
+        let mut net = Net::default();
+        let deep = net.push_input("deep", &[2, 3, 4, 5]);
+        let flat = net.push_input("flat", &[4, 5]);
+        let free = net.push_input("free", &[4, 5]);
+        net.blob_mut(free).unwrap().shape = vec![Dim::symbol("h"), Dim::Known(5)];
+        let layer = |layer: crate::ncnn::Layer, tops: &[BlobId]| NetLayer {
+            name: String::new(),
+            layer,
+            bottoms: Vec::new(),
+            tops: tops.to_vec(),
+        };
+        let hints = |l: NetLayer| net.shape_hints(&l);
+        assert_eq!(hints(layer(Noop::default().into(), &[deep])), Some(vec![4, 5, 4, 3, 2]));
+        assert_eq!(hints(layer(Split::default().into(), &[flat, flat])), Some(vec![2, 5, 4, 1, 2, 5, 4, 1]));
+        assert_eq!(hints(layer(Split::default().into(), &[deep, flat])), None);
+        assert_eq!(hints(layer(Noop::default().into(), &[free])), None);
+    }
 }

@@ -65,3 +65,115 @@ impl Net {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::ncnn::layer::{InnerProduct, Softmax};
+    use crate::tensor::{DType, Tensor};
+
+    /// `x`, an InnerProduct with weights in half precision, a Softmax.
+    fn small_net() -> Net {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[2]);
+        let weight: Vec<u8> =
+            [1.0, -2.0, 0.5, 4.0].iter().flat_map(|w| half::f16::from_f32(*w).to_le_bytes()).collect();
+        let linear = InnerProduct {
+            num_output: 2,
+            weight_data: Some(Tensor::from_raw(DType::F16, vec![2, 2], weight.into()).unwrap()),
+            bias_data: Some(Tensor::from_f32(&[2], vec![0.25, -1.0]).unwrap()),
+            ..InnerProduct::default()
+        };
+        let hidden = net.push("fc", linear, &[x], &[2]);
+        let y = net.push("softmax", Softmax { axis: 0, fixbug0: 1 }, &[hidden], &[2]);
+        net.push_output("y", y);
+        net.split();
+        net.name();
+        net
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_net_has_these_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (param, bin) = (folder.path().join("a.param"), folder.path().join("a.bin"));
+        let written = small_net().write(&param, &bin).unwrap();
+        let text = fs::read_to_string(&param).unwrap();
+        assert_eq!(
+            text,
+            "7767517\n3 3\n\
+             Input                    x                        0 1 x -23330=4,1,2,1,1\n\
+             InnerProduct             fc                       1 1 x fc 0=2 1=1 2=4 -23330=4,1,2,1,1\n\
+             Softmax                  softmax                  1 1 fc y 1=1 -23330=4,1,2,1,1\n"
+        );
+        let bytes = fs::read(&bin).unwrap();
+        let mut expected = vec![0; 4];
+        expected.extend([1.0_f32, -2.0, 0.5, 4.0, 0.25, -1.0].iter().flat_map(|w| w.to_le_bytes()));
+        assert_eq!(bytes, expected);
+        let lens = (text.len() as u64, bytes.len() as u64);
+        assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes: lens.0, bin_bytes: lens.1 });
+        assert_eq!(names(folder.path()), ["a.bin", "a.param"]);
+    }
+
+    #[test]
+    fn files_that_are_there_are_replaced_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (param, bin) = (folder.path().join("a.param"), folder.path().join("a.bin"));
+        fs::write(&param, "old").unwrap();
+        fs::write(folder.path().join("real.bin"), "old").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("real.bin", &bin).unwrap();
+        small_net().write(&param, &bin).unwrap();
+        assert_eq!(fs::read(&bin).unwrap().len(), 28);
+        #[cfg(unix)]
+        assert_eq!(fs::read(folder.path().join("real.bin")).unwrap().len(), 28);
+        assert!(fs::read_to_string(&param).unwrap().starts_with("7767517"));
+    }
+
+    #[test]
+    fn a_failure_leaves_everything_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("folder")).unwrap();
+        fs::write(at("old.param"), "old").unwrap();
+        let net = small_net();
+        for (param, bin) in [
+            ("a.param", "folder"),
+            ("folder", "a.bin"),
+            ("old.param", "none/a.bin"),
+            ("none/a.param", "a.bin"),
+            ("old.param", "old.param"),
+            ("a.param", "folder/../a.param"),
+        ] {
+            let error = net.write(&at(param), &at(bin)).unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Io, "{error}");
+            assert!(error.at().file.is_some(), "{error}");
+            assert_eq!(names(folder.path()), ["folder", "old.param"], "{error}");
+            assert_eq!(fs::read_to_string(at("old.param")).unwrap(), "old");
+        }
+    }
+
+    #[test]
+    fn a_weight_that_cannot_be_computed_leaves_no_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut net = small_net();
+        let broken =
+            Tensor::deferred(DType::F32, vec![2], Vec::new(), |_| Err(Error::unsupported("no"))).unwrap();
+        let Some(crate::ncnn::Layer::InnerProduct(linear)) = net.layers.get_mut(1).map(|l| &mut l.layer)
+        else {
+            panic!()
+        };
+        linear.bias_data = Some(broken);
+        let error = net.write(&folder.path().join("a.param"), &folder.path().join("a.bin")).unwrap_err();
+        assert!(error.to_string().ends_with("a.bin: bias_data of layer \"fc\": no"), "{error}");
+        assert!(names(folder.path()).is_empty());
+    }
+}

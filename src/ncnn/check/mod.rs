@@ -1,0 +1,274 @@
+//! What must hold before a net is written: the runtime trusts its files, and reads beyond a weight or runs a layer without its blobs
+//! rather than say what is wrong.
+
+mod weight;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::layer::{Arity, Param};
+use super::name::MAX_NAME;
+use super::text::is_readable;
+use super::{BlobId, Layer, Net, NetLayer};
+use crate::error::{Result, unsupported};
+use crate::tensor::DType;
+
+/// Param ids are below this (`NCNN_MAX_PARAM_COUNT` in `paramdict.h`).
+const MAX_PARAMS: i32 = 32;
+
+impl Net {
+    /// Checks that the runtime can load the net and reads from it what is meant: names, arities, params, weights, and that every blob
+    /// is computed once, before it is read, and read once at most.
+    pub fn check(&self) -> Result<()> {
+        if self.layers.is_empty() {
+            unsupported!("the net has no layers");
+        }
+        let (layers, blobs) = self.counts();
+        i32::try_from(layers)?;
+        i32::try_from(blobs)?;
+        let mut names = BTreeSet::new();
+        for layer in &self.layers {
+            check_name(&layer.name)
+                .and_then(|()| check_layer(layer))
+                .map_err(|e| e.at_part(describe(layer)))?;
+            if !names.insert(&layer.name) {
+                unsupported!("two layers are called \"{}\"", layer.name);
+            }
+            self.check_weights(layer).map_err(|e| e.at_part(describe(layer)))?;
+        }
+        self.check_flow()?;
+        self.check_blobs()?;
+        self.check_interface()
+    }
+
+    /// The first release of the runtime that loads the net, and the layer that needs it.
+    pub fn since(&self) -> (u32, Option<&NetLayer>) {
+        let newest = self.layers.iter().max_by_key(|layer| layer.layer.since());
+        (newest.map_or(super::layer::OLDEST, |layer| layer.layer.since()), newest)
+    }
+
+    fn check_flow(&self) -> Result<()> {
+        let mut computed = BTreeSet::new();
+        let mut read: BTreeMap<BlobId, &str> = BTreeMap::new();
+        for layer in &self.layers {
+            for bottom in &layer.bottoms {
+                let name = &self.blob(*bottom).name;
+                if !computed.contains(bottom) {
+                    unsupported!("{} reads \"{name}\" before it is computed", describe(layer));
+                }
+                if let Some(other) = read.insert(*bottom, &layer.name) {
+                    unsupported!("{} reads \"{name}\", which layer \"{other}\" has read", describe(layer));
+                }
+            }
+            for top in &layer.tops {
+                if !computed.insert(*top) {
+                    unsupported!("{} computes \"{}\" again", describe(layer), self.blob(*top).name);
+                }
+            }
+        }
+        for output in &self.outputs {
+            if !computed.contains(&output.blob) {
+                unsupported!("output \"{}\" is not computed", output.name);
+            }
+            if let Some(layer) = read.get(&output.blob) {
+                unsupported!("output \"{}\" is read by layer \"{layer}\"", output.name);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_blobs(&self) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for top in self.layers.iter().flat_map(|layer| &layer.tops) {
+            let blob = self.blob(*top);
+            check_name(&blob.name).map_err(|e| e.at_part(format!("blob \"{}\"", blob.name)))?;
+            if !names.insert(&blob.name) {
+                unsupported!("two blobs are called \"{}\"", blob.name);
+            }
+            if blob.shape.is_empty() || blob.shape.len() > 4 {
+                unsupported!("blob \"{}\" has {} axes: ncnn has one to four", blob.name, blob.shape.len());
+            }
+            for size in blob.shape.iter().filter_map(|size| size.known()) {
+                if i32::try_from(size).is_err() || size < 1 {
+                    unsupported!("blob \"{}\" has an axis of size {size}", blob.name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_interface(&self) -> Result<()> {
+        let is_input = |layer: &&NetLayer| matches!(layer.layer, Layer::Input(_));
+        let tops: BTreeSet<_> = self.layers.iter().filter(is_input).flat_map(|layer| &layer.tops).collect();
+        if tops != self.inputs.iter().collect() {
+            unsupported!("the inputs are not the blobs of the Input layers");
+        }
+        match self.outputs.iter().find(|output| output.name != self.blob(output.blob).name) {
+            Some(output) => unsupported!("output \"{}\" is called otherwise", output.name),
+            None => Ok(()),
+        }
+    }
+}
+
+fn describe(layer: &NetLayer) -> String {
+    format!("{} layer \"{}\"", layer.layer.type_name(), layer.name)
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        unsupported!("the name {name:?} cannot be read by ncnn");
+    }
+    Ok(())
+}
+
+fn check_layer(layer: &NetLayer) -> Result<()> {
+    let within = |arity: Arity, n: usize| (arity.min..=arity.max).contains(&n);
+    if !within(layer.layer.bottoms(), layer.bottoms.len()) {
+        unsupported!("{} bottoms", layer.bottoms.len());
+    }
+    if !within(layer.layer.tops(), layer.tops.len()) {
+        unsupported!("{} tops", layer.tops.len());
+    }
+    for (id, param) in layer.layer.params() {
+        check_param(id, &param)?;
+    }
+    Ok(())
+}
+
+fn check_param(id: i32, param: &Param) -> Result<()> {
+    if !(0..MAX_PARAMS).contains(&id) {
+        unsupported!("param {id}");
+    }
+    let finite = |value: &f32| {
+        if value.is_finite() {
+            Ok(())
+        } else {
+            unsupported!("{value} as param {id}: ncnn reads finite numbers only")
+        }
+    };
+    match param {
+        Param::Float(value) => finite(value),
+        Param::Floats(values) => values.iter().try_for_each(finite),
+        Param::Text(text) if !is_readable(text) => {
+            unsupported!("param {id} is {text:?}, which ncnn cannot read")
+        }
+        Param::Int(_) | Param::Ints(_) | Param::Text(_) => Ok(()),
+    }
+}
+
+/// Whether singles can be made of a type.
+fn is_number(dtype: DType) -> bool {
+    dtype.bits() > 0 && !matches!(dtype, DType::C64 | DType::C128 | DType::String)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ncnn::layer::{BatchNorm, BinaryOp, Clip, Convolution, Gemm, LayerNorm, MemoryData, Reshape};
+    use crate::tensor::Tensor;
+
+    fn tensor(len: usize) -> Option<Tensor> {
+        Some(Tensor::from_f32(&[len], vec![0.0; len]).unwrap())
+    }
+
+    /// The words of the refusal of a net of one layer over `[2, 3, 4]`; empty where there is none.
+    fn refusal(layer: impl Into<Layer>, bottoms: usize) -> String {
+        let mut net = Net::default();
+        let inputs: Vec<BlobId> =
+            (0..bottoms).map(|i| net.push_input(&format!("x{i}"), &[2, 3, 4])).collect();
+        let y = net.push("y", layer, &inputs, &[2, 3, 4]);
+        net.push_output("y", y);
+        net.check().err().map_or_else(String::new, |e| e.to_string())
+    }
+
+    #[test]
+    fn params_and_arities_must_be_readable() {
+        let reshape = |text: &str| Reshape { shape_expr: text.into(), ..Reshape::default() };
+        for (refusal, words) in [
+            (refusal(Clip { min: f32::NEG_INFINITY, max: 1.0 }, 1), "Clip layer \"y\": -inf as param 0"),
+            (refusal(BinaryOp::default(), 3), "BinaryOp layer \"y\": 3 bottoms"),
+            (refusal(reshape(" 0w"), 1), "Reshape layer \"y\": param 6 is \" 0w\""),
+            (refusal(reshape("0w\""), 1), "param 6 is"),
+            (refusal(reshape(&"0w,".repeat(100)), 1), "param 6 is"),
+            (refusal(reshape("0w,0h,0c"), 1), ""),
+        ] {
+            assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
+        }
+    }
+
+    #[test]
+    fn weights_must_have_the_sizes_that_the_runtime_takes() {
+        let conv = |weight, bias| Convolution {
+            num_output: 5,
+            kernel_w: 3,
+            kernel_h: 1,
+            weight_data: weight,
+            bias_data: bias,
+            ..Convolution::default()
+        };
+        let gemm =
+            Gemm { constantN: 4, constantK: 4, B_data: tensor(16), C_data: tensor(4), ..Gemm::default() };
+        let norm = LayerNorm { affine_size: 4, gamma_data: tensor(4), ..LayerNorm::default() };
+        let memory = MemoryData { w: 4, h: 2, data: tensor(7), ..MemoryData::default() };
+        let batch = BatchNorm {
+            slope_data: tensor(2),
+            mean_data: tensor(2),
+            var_data: tensor(2),
+            bias_data: tensor(3),
+            ..BatchNorm::default()
+        };
+        for (refusal, words) in [
+            (refusal(conv(tensor(30), tensor(5)), 1), ""),
+            (refusal(conv(tensor(15), None), 1), "weight_data has 15 elements where ncnn takes 30"),
+            (refusal(conv(tensor(30), tensor(4)), 1), "bias_data has 4 elements where ncnn takes 5"),
+            (refusal(conv(None, None), 1), "weight_data is missing"),
+            (refusal(gemm, 1), "C_data is given, which ncnn does not read"),
+            (refusal(norm, 1), "beta_data is missing"),
+            (refusal(memory, 0), "data has 7 elements where ncnn takes 8"),
+            (refusal(batch, 1), "bias_data has 3 elements where ncnn takes 2"),
+        ] {
+            assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
+        }
+    }
+
+    #[test]
+    fn blobs_must_flow() {
+        let base = || {
+            let mut net = Net::default();
+            let x = net.push_input("x", &[4]);
+            let y = net.push_abs("y", x);
+            net.push_output("y", y);
+            (net, x, y)
+        };
+        let (net, ..) = base();
+        net.check().unwrap();
+        let refused = |net: Net, words: &str| {
+            let error = net.check().unwrap_err().to_string();
+            assert!(error.contains(words), "{error}: {words}");
+        };
+        refused(Net::default(), "no layers");
+        let (mut net, x, _) = base();
+        net.push_abs("z", x);
+        refused(net, "reads \"x\", which layer \"y\" has read");
+        let (mut net, ..) = base();
+        net.layers.reverse();
+        refused(net, "reads \"x\" before it is computed");
+        let (mut net, _, y) = base();
+        net.push_abs("z", y);
+        refused(net, "output \"y\" is read by layer \"z\"");
+        let (mut net, _, y) = base();
+        net.push_output("other", y);
+        refused(net, "output \"other\" is called otherwise");
+        let (mut net, ..) = base();
+        net.inputs.clear();
+        refused(net, "the inputs are not");
+        let (mut net, ..) = base();
+        net.push_input("y", &[4]);
+        refused(net, "two layers are called \"y\"");
+        let (mut net, _, y) = base();
+        net.blob_mut(y).unwrap().name = "a b".into();
+        refused(net, "cannot be read");
+        let (mut net, _, y) = base();
+        net.blob_mut(y).unwrap().shape = vec![crate::tensor::Dim::Known(0)];
+        refused(net, "has an axis of size 0");
+    }
+}

@@ -1,0 +1,49 @@
+//! Small nets for tests.
+
+use super::layer::{Input, UnaryOp, unary_op};
+use super::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
+use crate::tensor::Dim;
+
+impl Net {
+    /// Adds a layer with one top of these sizes.
+    pub(super) fn push(
+        &mut self,
+        name: &str,
+        layer: impl Into<Layer>,
+        bottoms: &[BlobId],
+        sizes: &[i64],
+    ) -> BlobId {
+        let shape = sizes.iter().copied().map(Dim::Known).collect();
+        let top = self.add_blob(Blob { name: name.to_owned(), shape, element: Element::F32 });
+        let layer = NetLayer {
+            name: name.to_owned(),
+            layer: layer.into(),
+            bottoms: bottoms.to_vec(),
+            tops: vec![top],
+        };
+        self.layers.push(layer);
+        top
+    }
+
+    pub(super) fn push_input(&mut self, name: &str, sizes: &[i64]) -> BlobId {
+        let top = self.push(name, Input::default(), &[], sizes);
+        self.inputs.push(top);
+        top
+    }
+
+    pub(super) fn push_abs(&mut self, name: &str, bottom: BlobId) -> BlobId {
+        self.push(name, UnaryOp { op_type: unary_op::ABS }, &[bottom], &[4])
+    }
+
+    pub(super) fn push_output(&mut self, name: &str, blob: BlobId) {
+        self.outputs.push(Output { blob, name: name.to_owned() });
+    }
+
+    /// The lines of the layers, in short: names of bottoms, `>`, names of tops.
+    pub(super) fn wiring(&self) -> Vec<String> {
+        let names =
+            |blobs: &[BlobId]| blobs.iter().map(|b| self.blob(*b).name.clone()).collect::<Vec<_>>().join(" ");
+        let wires = |l: &NetLayer| format!("{} > {}", names(&l.bottoms), names(&l.tops));
+        self.layers.iter().map(wires).collect()
+    }
+}
