@@ -4,9 +4,11 @@
 mod attributes;
 mod call;
 mod constant;
+mod contrib;
 mod control;
 mod conv;
 mod matmul;
+mod quantize;
 mod reshape;
 mod transpose;
 mod window;
@@ -165,5 +167,14 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-const FAMILIES: &[&[Op]] =
-    &[constant::OPS, control::OPS, conv::OPS, matmul::OPS, reshape::OPS, transpose::OPS];
+const FAMILIES: &[&[Op]] = &[
+    constant::OPS,
+    contrib::OPS,
+    contrib::ATTENTION_OPS,
+    control::OPS,
+    conv::OPS,
+    matmul::OPS,
+    quantize::OPS,
+    reshape::OPS,
+    transpose::OPS,
+];

@@ -13,6 +13,7 @@ mod transpose;
 use super::window::{Span, Window, read_window};
 use super::{Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
 use crate::ncnn::{BlobId, Layer};
@@ -32,8 +33,7 @@ struct Conv {
 }
 
 /// The size of the window: the attribute, or the weight's spatial axes.
-fn read_kernel_shape(call: &Call) -> Result<Vec<i64>> {
-    let weight = call.shape(1)?;
+fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
     let spatial = weight.get(2..).unwrap_or_default();
     let given = call.ints("kernel_shape")?;
     if let Some(given) = given {
@@ -56,13 +56,12 @@ fn read_group(call: &Call) -> Result<i64> {
     }
 }
 
-fn read_conv(call: &Call) -> Result<Conv> {
-    Ok(Conv { window: read_window(call, read_kernel_shape(call)?)?, group: read_group(call)? })
+fn read_conv(call: &Call, weight: &[Dim]) -> Result<Conv> {
+    Ok(Conv { window: read_window(call, read_kernel_shape(call, weight)?)?, group: read_group(call)? })
 }
 
 /// The sizes of the input: batch, channels, and spatial axes. The weight has as many axes.
-fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
-    let (shape, weight) = (call.shape(0)?, call.shape(1)?);
+fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
     match shape {
         [batch, channels, spatial @ ..] if !spatial.is_empty() && weight.len() == shape.len() => {
             Ok((batch, channels, spatial))
@@ -76,9 +75,13 @@ fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
 }
 
 fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
-    let conv = read_conv(call)?;
-    let (batch, channels, spatial) = split_shape(call)?;
-    let weight = call.shape(1)?;
+    Ok(vec![Fact::new(call.dtype(0)?, conv_shape(call, call.shape(1)?)?)])
+}
+
+/// The shape of the convolution of input 0 with a weight of these sizes.
+pub(super) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>> {
+    let conv = read_conv(call, weight)?;
+    let (batch, channels, spatial) = split_shape(call.shape(0)?, weight)?;
     let taken = weight.at(1)?.mul(&Dim::Known(conv.group))?;
     if let (Some(have), Some(taken)) = (channels.known(), taken.known())
         && have != taken
@@ -87,12 +90,20 @@ fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
     }
     let mut shape = vec![batch.clone(), weight.at(0)?.clone()];
     shape.extend(conv.window.output_sizes(spatial)?);
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    Ok(shape)
+}
+
+/// The attributes that other convolutions share with Conv, for a Conv that does their work.
+pub(super) fn conv_attributes(call: &Call) -> Vec<(&'static str, Attribute)> {
+    ["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"]
+        .into_iter()
+        .filter_map(|name| Some((name, call.node().attributes.get(name)?.clone())))
+        .collect()
 }
 
 fn lower_conv(lower: &mut Lower) -> Result<()> {
-    let conv = read_conv(lower)?;
-    let (_, _, spatial) = split_shape(lower)?;
+    let conv = read_conv(lower, lower.shape(1)?)?;
+    let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     let spans = conv.window.spans(spatial)?;
     let kernel = Kernel {
         num_output: fixed(lower.shape(1)?.at(0)?)?,

@@ -16,7 +16,7 @@ struct ConvTranspose {
 }
 
 fn read_conv_transpose(call: &Call) -> Result<ConvTranspose> {
-    let window = read_window(call, read_kernel_shape(call)?)?;
+    let window = read_window(call, read_kernel_shape(call, call.shape(1)?)?)?;
     let rank = window.rank();
     let output_padding = call.ints("output_padding")?.unwrap_or_else(|| vec![0; rank]);
     if output_padding.len() != rank || output_padding.iter().any(|n| *n < 0 || i32::try_from(*n).is_err()) {
@@ -77,7 +77,7 @@ impl ConvTranspose {
 
 pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {
     let conv = read_conv_transpose(call)?;
-    let (batch, channels, spatial) = split_shape(call)?;
+    let (batch, channels, spatial) = split_shape(call.shape(0)?, call.shape(1)?)?;
     let weight = call.shape(1)?;
     if let (Some(have), Some(taken)) = (channels.known(), weight.at(0)?.known())
         && (have != taken || have % conv.group != 0)
@@ -97,7 +97,7 @@ pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {
 
 pub(super) fn lower_conv_transpose(lower: &mut Lower) -> Result<()> {
     let conv = read_conv_transpose(lower)?;
-    let (_, _, spatial) = split_shape(lower)?;
+    let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     let mut spans = Vec::with_capacity(spatial.len());
     let mut output_pads = Vec::with_capacity(spatial.len());
     for (axis, input) in spatial.iter().enumerate() {

@@ -55,7 +55,7 @@ fn stacks(a: &[Dim], b: &[Dim]) -> Result<Stacks> {
 }
 
 /// The shape of numpy's `matmul`.
-fn matmul_shape(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
+pub(super) fn matmul_shape(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
     let stacks = stacks(a, b)?;
     let mut shape = broadcast_shapes(&stacks.batch_a, &stacks.batch_b)?;
     if a.len() > 1 {

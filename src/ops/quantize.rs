@@ -1,0 +1,300 @@
+//! Quantised operators, computed in float: integers of up to 24 bits are exact there.
+//!
+//! | ONNX | becomes |
+//! | --- | --- |
+//! | DequantizeLinear | (x - zero point) * scale |
+//! | QuantizeLinear | round half to even (x / scale) + zero point, clipped to the type |
+//! | DynamicQuantizeLinear | the same, with scale and zero point from the extremes of x |
+//! | QLinearMatMul, QLinearConv | MatMul, Conv of the differences to the zero points, scaled, rounded, clipped |
+//! | ConvInteger | Conv of the differences to the zero points |
+//!
+//! Refused: float8 and float4 results, which float32 arithmetic does not round to. <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>
+
+use super::{Call, Fact, Op, resolve_axis};
+use crate::error::{At, Error, Result, unsupported};
+use crate::graph::Attribute;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Dim};
+
+pub(super) const OPS: &[Op] = &[
+    // `saturate` is about float8 results, `precision` about the rounding of a division that is done in float32 here.
+    Op::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
+        .expand(expand_quantize)
+        .waive(&["saturate", "precision"]),
+    Op::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
+        .expand(expand_dequantize),
+    Op::new("DynamicQuantizeLinear", &[11], infer_dynamic).expand(expand_dynamic),
+    Op::new("QLinearMatMul", &[10, 21], infer_qlinear_matmul).expand(expand_qlinear_matmul),
+    Op::new("QLinearConv", &[10], infer_qlinear_conv).expand(expand_qlinear_conv),
+    Op::new("ConvInteger", &[10], infer_conv_integer).expand(expand_conv_integer),
+];
+
+/// How scale and zero point lie along the input.
+struct Granularity {
+    axis: i64,
+    /// Elements of the axis that share a scale; 0 for all where the scale is a scalar, for one where it is a vector.
+    block_size: i64,
+}
+
+fn read_granularity(call: &Call) -> Result<Granularity> {
+    let axis = if call.since() >= 13 { call.int_or("axis", 1)? } else { 1 };
+    let block_size = if call.since() >= 21 { call.int_or("block_size", 0)? } else { 0 };
+    Ok(Granularity { axis, block_size })
+}
+
+fn read_output_dtype(call: &Call) -> Result<Option<DType>> {
+    if call.since() < 21 {
+        return Ok(None);
+    }
+    match call.int_or("output_dtype", 0)? {
+        0 => Ok(None),
+        code => i32::try_from(code).ok().and_then(DType::from_onnx).map(Some).ok_or_else(|| {
+            Error::invalid(format!("the element type {code}")).at_part("attribute output_dtype")
+        }),
+    }
+}
+
+fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
+    read_granularity(call)?;
+    let given = read_output_dtype(call)?;
+    let dtype = match given {
+        Some(dtype) => dtype,
+        None if call.has_input(2) => call.dtype(2)?,
+        None => DType::U8,
+    };
+    Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
+}
+
+fn infer_dequantize(call: &Call) -> Result<Vec<Fact>> {
+    read_granularity(call)?;
+    let dtype = match read_output_dtype(call)? {
+        Some(dtype) => dtype,
+        None => call.dtype(1)?,
+    };
+    Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
+}
+
+fn cast(x: &mut Expand, operand: Operand, to: DType) -> Result<Operand> {
+    x.op("Cast", &[operand], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
+}
+
+/// Scale or zero point, input `index`, as float32 in a shape that broadcasts against input 0.
+fn parameter(x: &mut Expand, index: usize, granularity: &Granularity) -> Result<Operand> {
+    let operand = x.operand(index)?;
+    let operand = cast(x, operand, DType::F32)?;
+    let (shape, parameter) = (x.shape(0)?.to_vec(), x.shape(index)?.to_vec());
+    if parameter.iter().all(|d| d.is(1)) {
+        let scalar = x.ints(&[])?;
+        return x.op("Reshape", &[operand, scalar], &[]);
+    }
+    let axis = resolve_axis(granularity.axis, shape.len())?;
+    if parameter.len() == 1 && granularity.block_size == 0 {
+        let mut sizes = vec![1; shape.len()];
+        if let Some(size) = sizes.get_mut(axis) {
+            *size = -1;
+        }
+        let sizes = x.ints(&sizes)?;
+        return x.op("Reshape", &[operand, sizes], &[]);
+    }
+    if parameter.len() != shape.len() || granularity.block_size <= 0 {
+        unsupported!("a scale of {} axes for an input of {}", parameter.len(), shape.len());
+    }
+    // Blocks: each element of the parameter stands `block_size` times along the axis.
+    let numbers = |dims: &[Dim]| dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>();
+    let (Some(mut sizes), Some(whole)) = (numbers(&parameter), numbers(&shape)) else {
+        unsupported!("blocks of a size that is not fixed");
+    };
+    sizes.insert(axis + 1, 1);
+    let apart = x.ints(&sizes)?;
+    if let Some(size) = sizes.get_mut(axis + 1) {
+        *size = granularity.block_size;
+    }
+    let repeated = x.ints(&sizes)?;
+    let mut merged = sizes;
+    let block = merged.remove(axis + 1);
+    let size = merged.at(axis)?.saturating_mul(block);
+    if let Some(slot) = merged.get_mut(axis) {
+        *slot = size;
+    }
+    let together = x.ints(&merged)?;
+    let operand = x.op("Reshape", &[operand, apart], &[])?;
+    let operand = x.op("Expand", &[operand, repeated], &[])?;
+    let operand = x.op("Reshape", &[operand, together], &[])?;
+    // The last block may be cut short.
+    let (start, end, axes) = (x.ints(&[0])?, x.ints(&[*whole.at(axis)?])?, x.ints(&[i64::try_from(axis)?])?);
+    x.op("Slice", &[operand, start, end, axes], &[])
+}
+
+/// `operand`, of whole numbers plus a fraction, rounded, moved by the zero point and clipped to the type.
+fn round_to(x: &mut Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
+    let Some((low, high)) = dtype.int_range() else {
+        unsupported!("a quantised value of type {dtype}");
+    };
+    let mut operand = x.op("Round", &[operand], &[])?;
+    if let Some(zero) = zero {
+        operand = x.op("Add", &[operand, zero], &[])?;
+    }
+    let scalar = |n: i128| -> Result<Array> {
+        let n = i64::try_from(n)?;
+        Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), n)).cast(DType::F32)
+    };
+    let (low, high) = (x.literal(&scalar(low)?)?, x.literal(&scalar(high)?)?);
+    operand = x.op("Clip", &[operand, low, high], &[])?;
+    cast(x, operand, dtype)
+}
+
+fn expand_quantize(x: &mut Expand) -> Result<bool> {
+    let granularity = read_granularity(x)?;
+    let dtype = x.output_dtype(0)?;
+    let input = x.operand(0)?;
+    let input = cast(x, input, DType::F32)?;
+    let scale = parameter(x, 1, &granularity)?;
+    let zero = if x.has_input(2) { Some(parameter(x, 2, &granularity)?) } else { None };
+    let scaled = x.op("Div", &[input, scale], &[])?;
+    let rounded = round_to(x, scaled, zero, dtype)?;
+    x.output(0, rounded)?;
+    Ok(true)
+}
+
+/// Input `index` less its zero point, input `zero`, in float32.
+fn difference(x: &mut Expand, index: usize, zero: Option<Operand>) -> Result<Operand> {
+    let operand = x.operand(index)?;
+    let operand = cast(x, operand, DType::F32)?;
+    match zero {
+        Some(zero) => x.op("Sub", &[operand, zero], &[]),
+        None => Ok(operand),
+    }
+}
+
+fn expand_dequantize(x: &mut Expand) -> Result<bool> {
+    let granularity = read_granularity(x)?;
+    let scale = parameter(x, 1, &granularity)?;
+    let zero = if x.has_input(2) { Some(parameter(x, 2, &granularity)?) } else { None };
+    let difference = difference(x, 0, zero)?;
+    let scaled = x.op("Mul", &[difference, scale], &[])?;
+    let dtype = x.output_dtype(0)?;
+    let result = cast(x, scaled, dtype)?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+fn infer_dynamic(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![
+        Fact::new(DType::U8, call.shape(0)?.to_vec()),
+        Fact::new(DType::F32, Vec::new()),
+        Fact::new(DType::U8, Vec::new()),
+    ])
+}
+
+fn expand_dynamic(x: &mut Expand) -> Result<bool> {
+    let input = x.operand(0)?;
+    let keep = [("keepdims", Attribute::Int(0))];
+    let (zero, levels) = (x.scalar_like(0, 0.0)?, x.scalar_like(0, 255.0)?);
+    let low = x.op("ReduceMin", &[input], &keep)?;
+    let high = x.op("ReduceMax", &[input], &keep)?;
+    let low = x.op("Min", &[low, zero], &[])?;
+    let high = x.op("Max", &[high, zero], &[])?;
+    let range = x.op("Sub", &[high, low], &[])?;
+    let scale = x.op("Div", &[range, levels], &[])?;
+    let minus_low = x.op("Neg", &[low], &[])?;
+    let zero_point = x.op("Div", &[minus_low, scale], &[])?;
+    let zero_point = round_to(x, zero_point, None, DType::U8)?;
+    let zero_point_float = cast(x, zero_point, DType::F32)?;
+    let scaled = x.op("Div", &[input, scale], &[])?;
+    let rounded = round_to(x, scaled, Some(zero_point_float), DType::U8)?;
+    x.output(0, rounded)?;
+    x.output(1, scale)?;
+    x.output(2, zero_point)?;
+    Ok(true)
+}
+
+fn infer_qlinear_matmul(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::new(call.dtype(7)?, super::matmul::matmul_shape(call.shape(0)?, call.shape(3)?)?)])
+}
+
+/// Scale or zero point of a matrix, input `index`: a scalar, or one for each row (of the left) or column (of the right).
+fn matrix_parameter(x: &mut Expand, index: usize, rows: bool) -> Result<Operand> {
+    let operand = x.operand(index)?;
+    let operand = cast(x, operand, DType::F32)?;
+    let shape = x.shape(index)?;
+    let axes: &[i64] = match shape.len() {
+        1 if rows && !shape.iter().all(|d| d.is(1)) => &[-1, 1],
+        _ => return Ok(operand),
+    };
+    let axes = x.ints(axes)?;
+    x.op("Reshape", &[operand, axes], &[])
+}
+
+fn expand_qlinear_matmul(x: &mut Expand) -> Result<bool> {
+    let (a_zero, b_zero) = (matrix_parameter(x, 2, true)?, matrix_parameter(x, 5, false)?);
+    let (a, b) = (difference(x, 0, Some(a_zero))?, difference(x, 3, Some(b_zero))?);
+    let product = x.op("MatMul", &[a, b], &[])?;
+    let (a_scale, b_scale) = (matrix_parameter(x, 1, true)?, matrix_parameter(x, 4, false)?);
+    let (y_scale, y_zero) = (matrix_parameter(x, 6, true)?, matrix_parameter(x, 7, true)?);
+    let scale = x.op("Mul", &[a_scale, b_scale], &[])?;
+    let scale = x.op("Div", &[scale, y_scale], &[])?;
+    let scaled = x.op("Mul", &[product, scale], &[])?;
+    let dtype = x.output_dtype(0)?;
+    let rounded = round_to(x, scaled, Some(y_zero), dtype)?;
+    x.output(0, rounded)?;
+    Ok(true)
+}
+
+fn infer_qlinear_conv(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::new(call.dtype(7)?, super::conv::conv_shape(call, call.shape(3)?)?)])
+}
+
+/// A parameter of the weight: a scalar, or one for each output channel, seen along axis `axis` of `rank` axes.
+fn channel_parameter(x: &mut Expand, index: usize, axis: usize, rank: usize) -> Result<Operand> {
+    let operand = x.operand(index)?;
+    let operand = cast(x, operand, DType::F32)?;
+    if x.shape(index)?.iter().all(|d| d.is(1)) {
+        let scalar = x.ints(&[])?;
+        return x.op("Reshape", &[operand, scalar], &[]);
+    }
+    let mut sizes = vec![1; rank];
+    if let Some(size) = sizes.get_mut(axis) {
+        *size = -1;
+    }
+    let sizes = x.ints(&sizes)?;
+    x.op("Reshape", &[operand, sizes], &[])
+}
+
+fn expand_qlinear_conv(x: &mut Expand) -> Result<bool> {
+    let rank = x.shape(0)?.len();
+    let x_zero = channel_parameter(x, 2, 1, rank)?;
+    let w_zero = channel_parameter(x, 5, 0, rank)?;
+    let (input, weight) = (difference(x, 0, Some(x_zero))?, difference(x, 3, Some(w_zero))?);
+    let attributes = super::conv::conv_attributes(x);
+    let mut inputs = vec![input, weight];
+    if x.has_input(8) {
+        let bias = x.operand(8)?;
+        inputs.push(cast(x, bias, DType::F32)?);
+    }
+    let sum = x.op("Conv", &inputs, &attributes)?;
+    let (x_scale, w_scale) = (channel_parameter(x, 1, 1, rank)?, channel_parameter(x, 4, 1, rank)?);
+    let (y_scale, y_zero) = (channel_parameter(x, 6, 1, rank)?, channel_parameter(x, 7, 1, rank)?);
+    let scale = x.op("Mul", &[x_scale, w_scale], &[])?;
+    let scale = x.op("Div", &[scale, y_scale], &[])?;
+    let scaled = x.op("Mul", &[sum, scale], &[])?;
+    let dtype = x.output_dtype(0)?;
+    let rounded = round_to(x, scaled, Some(y_zero), dtype)?;
+    x.output(0, rounded)?;
+    Ok(true)
+}
+
+fn infer_conv_integer(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::new(DType::I32, super::conv::conv_shape(call, call.shape(1)?)?)])
+}
+
+fn expand_conv_integer(x: &mut Expand) -> Result<bool> {
+    let rank = x.shape(0)?.len();
+    let x_zero = if x.has_input(2) { Some(channel_parameter(x, 2, 1, rank)?) } else { None };
+    let w_zero = if x.has_input(3) { Some(channel_parameter(x, 3, 0, rank)?) } else { None };
+    let (input, weight) = (difference(x, 0, x_zero)?, difference(x, 1, w_zero)?);
+    let attributes = super::conv::conv_attributes(x);
+    let sum = x.op("Conv", &[input, weight], &attributes)?;
+    let sum = cast(x, sum, DType::I32)?;
+    x.output(0, sum)?;
+    Ok(true)
+}
