@@ -1,4 +1,19 @@
 //! Everything that the converter says when it does not convert.
+//!
+//! | kind | it says | exit code |
+//! | --- | --- | --- |
+//! | [`ErrorKind::Unsupported`] | good ONNX that cannot be expressed in ncnn, or not yet | 1 |
+//! | [`ErrorKind::Invalid`] | the model breaks the ONNX specification | 1 |
+//! | [`ErrorKind::Parse`] | the bytes are not an ONNX model | 1 |
+//! | [`ErrorKind::Limit`] | a size or a count is above a limit | 1 |
+//! | [`ErrorKind::Usage`] | what was asked for does not fit the model, or would overwrite it | 2 |
+//! | [`ErrorKind::Io`] | a file cannot be read or written | 2 |
+//!
+//! A run with errors of several kinds ends with the highest of their exit codes. A command line that cannot be parsed is 2 as well.
+//!
+//! A message is a phrase that begins in lower case and has no full stop: it tells what is there and what was needed, with names of
+//! the model in double quotes and shapes as `[1, 3, H, W]`. Where it speaks of "it", that is the node, or the part of it, that the
+//! error is at. What the user can do about it is the help, in the imperative.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,6 +34,8 @@ pub enum ErrorKind {
     Unsupported,
     /// A size or count above a limit.
     Limit,
+    /// What was asked for does not fit the model, or the files.
+    Usage,
 }
 
 impl fmt::Display for ErrorKind {
@@ -29,6 +46,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Invalid => "invalid model",
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Limit => "limit exceeded",
+            ErrorKind::Usage => "usage error",
         })
     }
 }
@@ -92,6 +110,11 @@ impl Error {
     /// A limit is exceeded.
     pub fn limit(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Limit, message)
+    }
+
+    /// What was asked for does not fit.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Usage, message)
     }
 
     /// A file could not be read or written.
@@ -164,6 +187,7 @@ impl Error {
     }
 }
 
+/// The place and the message; with `{:#}` also what is below them.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = &self.0.at;
@@ -183,8 +207,10 @@ impl fmt::Display for Error {
             write!(f, "{part}: ")?;
         }
         f.write_str(&self.0.message)?;
-        if let Some(source) = &self.0.source {
+        let mut below = std::error::Error::source(self).filter(|_| f.alternate());
+        while let Some(source) = below {
             write!(f, ": {source}")?;
+            below = source.source();
         }
         Ok(())
     }
@@ -233,6 +259,7 @@ impl From<Error> for Errors {
     }
 }
 
+/// An error a line; with `{:#}` also what is below each.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, error) in self.0.iter().enumerate() {

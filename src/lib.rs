@@ -79,8 +79,17 @@ pub struct Conversion {
     pub outputs: Vec<Port>,
     /// What users should know: assumptions and changed names.
     pub warnings: Vec<String>,
-    /// Nodes of the model, and those that were left after simplification.
-    pub nodes: (usize, usize),
+    /// The nodes that each pass left, from reading on.
+    pub passes: Vec<Pass>,
+}
+
+/// What a pass left of the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// What was done.
+    pub name: &'static str,
+    /// The nodes after it.
+    pub nodes: usize,
 }
 
 impl Conversion {
@@ -95,28 +104,24 @@ impl Conversion {
     }
 }
 
-/// Converts a model: read, check, infer, fold, simplify, expand, lower, check.
+/// Converts a model: read, cut, infer, fold, simplify, expand, lower, check.
 pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
+    let mut progress = Progress { options, passes: Vec::new() };
     let mut graph = onnx::read(input, &options.read)?.graph;
-    let nodes_before = graph.nodes().count();
+    progress.after("read", &graph)?;
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     let mut warnings = Vec::new();
     pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
     pass::input_shape::fix_batch(&mut graph, &mut warnings)?;
-    check(&graph, options)?;
-    let mut doubts = simplify(&mut graph, options)?;
-    let nodes = (nodes_before, graph.nodes().count());
-    let mut errors = pass::expand::expand_nodes(&mut graph, Stage::Expand, &mut doubts)?;
-    check(&graph, options)?;
-    let mut net = match lower::lower_graph(&graph, &mut doubts) {
-        Ok(net) if errors.is_empty() => net,
-        Ok(_) => return Err(Errors::check(errors).err().unwrap_or_else(|| Error::invalid("no net").into())),
-        Err(more) => {
-            errors.extend(more);
-            Errors::check(errors)?;
-            return Err(Error::invalid("no net").into());
-        }
-    };
+    progress.after("cut", &graph)?;
+    let mut refused = Doubts::new();
+    let mut doubts = simplify(&mut graph, &mut refused, &mut progress)?;
+    pass::expand::expand_nodes(&mut graph, Stage::Expand, &mut doubts, &mut refused)?;
+    progress.after("expand", &graph)?;
+    for (node, error) in refused {
+        doubts.entry(node).or_insert(error);
+    }
+    let mut net = lower::lower_graph(&graph, &mut doubts)?;
     net.split();
     for renamed in net.name() {
         warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));
@@ -127,25 +132,42 @@ pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     };
     let inputs = ports(&graph.inputs, net.inputs.clone());
     let outputs = ports(&graph.outputs, net.outputs.iter().map(|output| output.blob).collect());
-    Ok(Conversion { inputs, outputs, warnings, nodes, net })
+    Ok(Conversion { inputs, outputs, warnings, passes: progress.passes, net })
 }
 
 /// Infers, folds and removes what nobody reads. The graph keeps its meaning.
-fn simplify(graph: &mut Graph, options: &Options) -> error::Result<Doubts> {
+fn simplify(graph: &mut Graph, refused: &mut Doubts, progress: &mut Progress) -> error::Result<Doubts> {
     pass::dead::remove_dead_nodes(graph);
     let mut doubts = pass::infer::infer_and_fold(graph)?;
-    check(graph, options)?;
-    // What cannot be inlined stays, and is reported when it cannot be lowered.
-    pass::expand::expand_nodes(graph, Stage::Inline, &mut doubts)?;
-    check(graph, options)?;
+    progress.after("infer and fold", graph)?;
+    pass::expand::expand_nodes(graph, Stage::Inline, &mut doubts, refused)?;
+    progress.after("inline", graph)?;
     pass::identity::remove_identities(graph);
     pass::dead::remove_dead_nodes(graph);
-    check(graph, options)?;
+    progress.after("simplify", graph)?;
     Ok(doubts)
 }
 
-fn check(graph: &Graph, options: &Options) -> error::Result<()> {
-    if options.check { graph.check() } else { Ok(()) }
+/// What has been done so far.
+struct Progress<'a> {
+    options: &'a Options,
+    passes: Vec<Pass>,
+}
+
+impl Progress<'_> {
+    /// Notes what a pass left, and checks it where that is asked for.
+    fn after(&mut self, name: &'static str, graph: &Graph) -> error::Result<()> {
+        self.passes.push(Pass { name, nodes: graph.nodes().count() });
+        if !self.options.check {
+            return Ok(());
+        }
+        let broken = |error| {
+            Error::invalid(format!("after the pass \"{name}\" the graph is broken"))
+                .caused_by(error)
+                .help("this is a mistake of the converter: please report it")
+        };
+        graph.check().map_err(broken)
+    }
 }
 
 fn port(graph: &Graph, net: &Net, value: ValueId, blob: BlobId) -> Port {

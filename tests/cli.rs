@@ -299,9 +299,12 @@ fn shapes_and_cuts_are_taken() {
     room.expect("m.onnx --inputs t1 --outputs t1", 0, "w=W h=H c=3");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape t1:1,3,4,5", 0, "w=5 h=4 c=3");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3,4,H", 0, "w=H h=4 c=3");
-    room.expect("m.onnx --outputs nowhere", 1, "nowhere");
-    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape nowhere:1", 1, "nowhere");
-    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 1, "axes");
+    room.expect("m.onnx --outputs nowhere", 2, "nowhere");
+    room.expect("m.onnx --outputs node0", 2, "\"t1\"");
+    room.expect("m.onnx --outputs t1,t1", 2, "twice");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape nowhere:1", 2, "inputs are \"t1\"");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 2, "axes");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3,4,5 --input-shape t1:1,3,4,5", 2, "twice");
 }
 
 #[cfg(unix)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use onnx2ncnn::error::{Error, ErrorKind, Result};
+use onnx2ncnn::error::{Error, Result};
 
 use super::arguments::{Arguments, STANDARD_INPUT};
 
@@ -51,7 +51,7 @@ impl Destination {
 }
 
 fn refused(path: &Path, message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Io, message).in_file(path)
+    Error::usage(message).in_file(path)
 }
 
 fn named_files(arguments: &Arguments) -> Result<(PathBuf, PathBuf)> {
@@ -59,7 +59,7 @@ fn named_files(arguments: &Arguments) -> Result<(PathBuf, PathBuf)> {
     match (&arguments.param, &arguments.bin) {
         (Some(param), Some(bin)) => Ok((param.clone(), bin.clone())),
         _ if model == Path::new(STANDARD_INPUT) => {
-            Err(Error::new(ErrorKind::Io, "a model from standard input has no name to call the results by")
+            Err(Error::usage("a model from standard input has no name to call the results by")
                 .help("name both files: onnx2ncnn - out.param out.bin"))
         }
         (Some(param), None) if param.extension() == Some(OsStr::new("param")) => {
@@ -128,6 +128,7 @@ fn replaceable(path: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use onnx2ncnn::error::ErrorKind;
 
     use super::*;
 
@@ -178,7 +179,7 @@ mod tests {
             (&["m.onnx", "file/x", "y"], "this is no folder"),
         ] {
             let error = destination(folder.path(), given).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Io, "{given:?}");
+            assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Usage), "{given:?}");
             assert!(error.to_string().contains(message), "{given:?}: {error}");
         }
     }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use onnx2ncnn::error::{ErrorKind, Errors};
+use onnx2ncnn::error::{Error, ErrorKind, Errors};
 use onnx2ncnn::{Input, Options, ReadOptions, convert};
 
 use arguments::Arguments;
@@ -40,8 +40,13 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// The highest exit code of all errors.
 fn exit_code(errors: &Errors) -> u8 {
-    if errors.iter().any(|error| error.kind() == ErrorKind::Io) { NOT_DONE } else { REFUSED }
+    let code = |error: &Error| match error.kind() {
+        ErrorKind::Parse | ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Limit => REFUSED,
+        ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
+    };
+    errors.iter().map(code).max().unwrap_or(REFUSED)
 }
 
 /// Converts and writes; the answer is what there is to say about it.

@@ -101,9 +101,12 @@ fn interface_rule<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<String> {
     }
 }
 
+/// A row a pass, and the layers that came of it.
 fn describe_passes(text: &mut String, conversion: &Conversion) {
-    let (before, after) = conversion.nodes;
-    let _ = writeln!(text, "{} in the model, {after} after simplification", count(before, "node"));
+    let width = conversion.passes.iter().map(|pass| pass.name.len()).max().unwrap_or(0);
+    for pass in &conversion.passes {
+        let _ = writeln!(text, "{:width$}  {}", pass.name, count(pass.nodes, "node"));
+    }
 }
 
 fn describe_files(

@@ -10,7 +10,7 @@ mod form;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use crate::error::{Error, Result, unsupported};
+use crate::error::{Error, Errors, Result, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::{Input, MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
@@ -45,7 +45,7 @@ impl<'a> Deref for Lower<'a> {
 }
 
 /// Makes the net of a graph. Every node that cannot be lowered is reported, not the first alone.
-pub(crate) fn lower_graph(graph: &Graph, doubts: &mut Doubts) -> std::result::Result<Net, Vec<Error>> {
+pub(crate) fn lower_graph(graph: &Graph, doubts: &mut Doubts) -> std::result::Result<Net, Errors> {
     let mut state = State::default();
     let mut errors = Vec::new();
     for input in &graph.inputs {
@@ -79,7 +79,7 @@ pub(crate) fn lower_graph(graph: &Graph, doubts: &mut Doubts) -> std::result::Re
             errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
         }
     }
-    if errors.is_empty() { Ok(state.net) } else { Err(errors) }
+    Errors::check(errors).map(|()| state.net)
 }
 
 fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {

@@ -30,7 +30,7 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
         super::dead::remove_dead_nodes(graph);
         let needed: BTreeSet<ValueId> = graph.use_counts().into_keys().collect();
         if let Some(id) = dropped.iter().find(|id| needed.contains(id)) {
-            return Err(Error::invalid(format!(
+            return Err(Error::usage(format!(
                 "the outputs still need the graph input \"{}\", which is not among --inputs",
                 graph.value(*id).name
             )));
@@ -40,11 +40,23 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
 }
 
 fn find_values(graph: &Graph, names: &[String]) -> Result<Vec<ValueId>> {
-    let find = |name: &String| {
-        graph
-            .value_ids()
-            .find(|id| graph.value(*id).name == *name)
-            .ok_or_else(|| Error::invalid(format!("the graph has no value \"{name}\" to be cut at")))
-    };
-    names.iter().map(find).collect()
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        let id = graph.value_ids().find(|id| graph.value(*id).name == *name);
+        let id = id.ok_or_else(|| no_value(graph, name))?;
+        if found.contains(&id) {
+            return Err(Error::usage(format!("the value \"{name}\" is named twice")));
+        }
+        found.push(id);
+    }
+    Ok(found)
+}
+
+/// Viewers show the names of nodes, so those are given for the names of values.
+fn no_value(graph: &Graph, name: &str) -> Error {
+    let error = Error::usage(format!("the graph has no value \"{name}\" to be cut at"));
+    let Some((_, node)) = graph.nodes().find(|(_, node)| node.name == *name) else { return error };
+    let outputs: Vec<String> =
+        node.outputs.iter().flatten().map(|id| format!("\"{}\"", graph.value(*id).name)).collect();
+    error.help(format!("that is the name of a node; it computes {}", outputs.join(", ")))
 }

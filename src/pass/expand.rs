@@ -190,9 +190,14 @@ pub(crate) enum Stage {
     Expand,
 }
 
-/// Replaces every node whose row says how, until none is left, with shapes and constants of what is made. Errors are those of nodes
-/// that are still there in the end.
-pub(crate) fn expand_nodes(graph: &mut Graph, stage: Stage, doubts: &mut Doubts) -> Result<Vec<Error>> {
+/// Replaces every node whose row says how, until none is left, with shapes and constants of what is made. Why a node is still there
+/// in the end is kept in `refused`.
+pub(crate) fn expand_nodes(
+    graph: &mut Graph,
+    stage: Stage,
+    doubts: &mut Doubts,
+    refused: &mut Doubts,
+) -> Result<()> {
     let mut errors = Vec::new();
     for _ in 0..MAX_ROUNDS {
         errors.clear();
@@ -216,7 +221,13 @@ pub(crate) fn expand_nodes(graph: &mut Graph, stage: Stage, doubts: &mut Doubts)
         super::dead::remove_dead_nodes(graph);
     }
     // A node that is in doubt is reported with that doubt: what expansion says of it only follows.
-    Ok(errors.into_iter().filter(|(id, _)| !doubts.contains_key(id)).map(|(_, error)| error).collect())
+    // What cannot be inlined may have another way.
+    let last_way = |id: &NodeId| {
+        let op = graph.node(*id).and_then(ops::find);
+        stage == Stage::Expand || op.is_some_and(|op| op.expand.is_none() && op.lower.is_none())
+    };
+    refused.extend(errors.into_iter().filter(|(id, _)| !doubts.contains_key(id) && last_way(id)));
+    Ok(())
 }
 
 fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec<Node>>> {

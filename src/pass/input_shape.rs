@@ -21,14 +21,16 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
             };
         }
         if let Some(old) = value.shape.as_ref().filter(|old| old.len() != shape.len()) {
-            return Err(Error::invalid(format!(
+            return Err(Error::usage(format!(
                 "the input \"{}\" has the axes {}, but {} were given",
                 value.name,
                 display_shape(old),
                 display_shape(shape)
             )));
         }
-        given.insert(id, shape.clone());
+        if given.insert(id, shape.clone()).is_some() {
+            return Err(Error::usage(format!("the shape of the input \"{}\" is given twice", value.name)));
+        }
     }
     if contradicts {
         forget_shapes(graph)?;
@@ -73,18 +75,21 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
 }
 
 fn find_input(graph: &Graph, name: &str) -> Result<ValueId> {
+    let help = || {
+        let names: Vec<String> =
+            graph.inputs.iter().map(|id| format!("\"{}\"", graph.value(*id).name)).collect();
+        format!("the inputs are {}", names.join(", "))
+    };
     match (name, graph.inputs.as_slice()) {
         ("", [only]) => Ok(*only),
         ("", inputs) => {
-            Err(Error::invalid(format!("the model has {} inputs: say which one is meant", inputs.len()))
-                .help("--input-shape NAME:1,3,224,224"))
+            let message = format!("the model has {} inputs: say which one has the shape", inputs.len());
+            Err(Error::usage(message).help(help()))
         }
-        _ => graph
-            .inputs
-            .iter()
-            .copied()
-            .find(|id| graph.value(*id).name == name)
-            .ok_or_else(|| Error::invalid(format!("the model has no input \"{name}\""))),
+        _ => {
+            let found = graph.inputs.iter().copied().find(|id| graph.value(*id).name == name);
+            found.ok_or_else(|| Error::usage(format!("the model has no input \"{name}\"")).help(help()))
+        }
     }
 }
 
