@@ -9,6 +9,7 @@ mod control;
 mod conv;
 mod matmul;
 mod quantize;
+mod reduce;
 mod reshape;
 mod transpose;
 mod window;
@@ -170,11 +171,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
 const FAMILIES: &[&[Op]] = &[
     constant::OPS,
     contrib::OPS,
-    contrib::ATTENTION_OPS,
     control::OPS,
     conv::OPS,
     matmul::OPS,
     quantize::OPS,
+    reduce::OPS,
     reshape::OPS,
     transpose::OPS,
 ];
