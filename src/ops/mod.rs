@@ -170,6 +170,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
 
 const FAMILIES: &[&[Op]] = &[
     constant::OPS,
+    contrib::ATTENTION_OPS,
     contrib::OPS,
     control::OPS,
     conv::OPS,
