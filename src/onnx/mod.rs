@@ -29,6 +29,7 @@ use crate::tensor::MappedFile;
 
 pub use input::Input;
 pub use version::Since;
+pub(crate) use write::stage;
 pub use write::write;
 
 /// The messages of `proto/onnx.proto`, compiled by `build.rs`.
@@ -72,6 +73,8 @@ pub struct Model {
     pub metadata: BTreeMap<String, String>,
     /// Constants of the graph that the model also lists as inputs: a caller of the ONNX model could give other values.
     pub defaulted_inputs: Vec<ValueId>,
+    /// The files that it was read from, those of external data among them.
+    pub files: Vec<PathBuf>,
 }
 
 /// Reads a model.
@@ -101,7 +104,10 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
         )));
     }
     let opsets = model_opsets(&model, ir_version)?;
-    let body = body::Reader::new(file, folder, &model, &opsets)?.read_main(graph)?;
+    let mut reader = body::Reader::new(file, folder, &model, &opsets)?;
+    let body = reader.read_main(graph)?;
+    let mut files = reader.tensors.external.paths();
+    files.push(file.source().path().to_owned());
     let name = model.producer_name.as_deref().unwrap_or_default();
     let version = model.producer_version.as_deref().unwrap_or_default();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -111,6 +117,7 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
         producer: format!("{name} {version}").trim().to_owned(),
         metadata: model.metadata_props.iter().map(|e| (text(&e.key), text(&e.value))).collect(),
         defaulted_inputs: body.defaulted_inputs,
+        files,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::tensor::{DType, MappedFile, Tensor};
 /// Reads the constants of one model.
 pub(super) struct Tensors {
     file: Arc<MappedFile>,
-    external: ExternalFiles,
+    pub external: ExternalFiles,
     /// Constants that were copied out of the file, by the address of their message: a function that is called a thousand times
     /// has its constants once.
     copied: BTreeMap<usize, Tensor>,

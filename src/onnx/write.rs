@@ -12,7 +12,7 @@ use super::proto::{self, attribute_proto::AttributeType};
 use super::version::{Since, choose_versions, ir_version};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Attribute, Node, ValueId};
-use crate::output::{self, Target};
+use crate::output::{self, Staged, Target};
 use crate::tensor::{DType, Tensor};
 
 /// Most bytes of a protobuf message (<https://protobuf.dev/programming-guides/proto-limits>).
@@ -36,10 +36,15 @@ const PAGE: u64 = 1 << 12;
 /// `Unsupported` where no version fits all nodes, or where a constant or an attribute was not kept on reading (text, types);
 /// `Limit` where the model is too large without its constants.
 pub fn write(model: &Model, path: &Path, since: Since) -> Result<()> {
-    write_limited(model, path, since, MAX_MESSAGE)
+    output::put_all(stage(model, path, since)?)
 }
 
-fn write_limited(model: &Model, path: &Path, since: Since, max_message: u64) -> Result<()> {
+/// The files of [`write`], written beside their places.
+pub(crate) fn stage(model: &Model, path: &Path, since: Since) -> Result<Staged> {
+    stage_limited(model, path, since, MAX_MESSAGE)
+}
+
+fn stage_limited(model: &Model, path: &Path, since: Since, max_message: u64) -> Result<Staged> {
     let versions = choose_versions(&model.graph, since)?;
     let mut message = model_message(model, &versions, &mut Store::Inline)?;
     let target = Target::new(path)?;
@@ -60,7 +65,7 @@ fn write_limited(model: &Model, path: &Path, since: Since, max_message: u64) -> 
     }
     let whole = target.write(|out| message.write(out))?;
     files.push((target, whole));
-    output::put_all(files)
+    Ok(files)
 }
 
 /// `model.onnx` to `model.onnx.data`.
