@@ -4,7 +4,9 @@
 //! row-major order, are those of the value. Merging neighbouring axes or leaving out unit ones moves no data, so every form is a
 //! Reshape away from every other, and reshaping a value costs nothing until a layer needs another form.
 
+mod broadcast;
 mod compose;
+mod exact;
 mod form;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,7 @@ use crate::ops::{self, Call};
 use crate::pass::infer::Doubts;
 use crate::tensor::{DType, Dim, Tensor, display_shape};
 
+pub(crate) use broadcast::{Broadcast, Side};
 pub(crate) use form::{interface_form, isolate, same_elements};
 
 /// The net while it is made.

@@ -1,7 +1,9 @@
 //! The operators: a file a family, a row an operator. A row says which versions are handled, how shapes are inferred, constants
 //! evaluated, and the node expressed in ncnn or in simpler operators.
 
+mod arithmetic;
 mod attributes;
+mod broadcast;
 mod call;
 mod constant;
 mod contrib;
@@ -9,7 +11,6 @@ mod control;
 mod conv;
 mod matmul;
 mod quantize;
-mod reduce;
 mod reshape;
 mod transpose;
 mod window;
@@ -169,6 +170,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
 }
 
 const FAMILIES: &[&[Op]] = &[
+    arithmetic::OPS,
     constant::OPS,
     contrib::ATTENTION_OPS,
     contrib::OPS,
@@ -176,7 +178,6 @@ const FAMILIES: &[&[Op]] = &[
     conv::OPS,
     matmul::OPS,
     quantize::OPS,
-    reduce::OPS,
     reshape::OPS,
     transpose::OPS,
 ];

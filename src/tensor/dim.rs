@@ -56,6 +56,21 @@ impl Atom {
     }
 }
 
+impl Atom {
+    fn lower_bound(&self) -> Option<i64> {
+        match self {
+            Atom::Symbol(_) => Some(0),
+            Atom::FloorDiv(a, b) => {
+                let positive = b.known()?.max(0);
+                a.lower_bound()?.checked_div_euclid(positive)
+            }
+            Atom::Mod(_, b) => b.lower_bound().filter(|n| *n >= 0).map(|_| 0),
+            Atom::Min(a, b) => Some(a.lower_bound()?.min(b.lower_bound()?)),
+            Atom::Max(a, b) => a.lower_bound().max(b.lower_bound()),
+        }
+    }
+}
+
 impl Dim {
     /// A free size with this name.
     pub fn symbol(name: &str) -> Dim {
@@ -264,6 +279,24 @@ impl Dim {
         }
     }
 
+    /// A number that it is never below, where symbols are sizes and so not negative. `None` where none is known.
+    pub fn lower_bound(&self) -> Option<i64> {
+        let (mut bound, terms) = self.parts();
+        for (product, coefficient) in terms {
+            // Products of what is not negative are at least 0; of single atoms more may be known.
+            let mut least = 1_i64;
+            for atom in &product {
+                let atom = atom.lower_bound().filter(|n| *n >= 0)?;
+                least = least.checked_mul(atom)?;
+            }
+            if coefficient < 0 {
+                return None;
+            }
+            bound = bound.checked_add(least.checked_mul(coefficient)?)?;
+        }
+        Some(bound)
+    }
+
     fn bounded(self) -> Result<Dim> {
         if self.depth() > MAX_DEPTH {
             return Err(Error::limit("a size is too complex an expression"));
@@ -443,6 +476,24 @@ mod tests {
         assert_eq!(half.to_string(), "floor_div(H-1, 2)+1");
         let values = BTreeMap::from([("H".to_owned(), Dim::Known(8))]);
         assert_eq!(half.substitute(&values).unwrap(), Dim::Known(4));
+    }
+
+    #[test]
+    fn what_is_never_negative_is_known() {
+        let minus = |n: i64| h().sub(&Dim::Known(n)).unwrap();
+        for (dim, bound) in [
+            (h(), Some(0)),
+            (minus(-3), Some(3)),
+            (minus(3), Some(-3)),
+            (Dim::Known(1).sub(&h()).unwrap(), None),
+            (h().mul(&h()).unwrap().add(&h()).unwrap(), Some(0)),
+            (minus(-7).floor_div(&Dim::Known(2)).unwrap(), Some(3)),
+            (h().larger(&Dim::Known(5)).unwrap(), Some(5)),
+            (h().smaller(&Dim::Known(5)).unwrap(), Some(0)),
+            (h().modulo(&Dim::Known(4)).unwrap(), Some(0)),
+        ] {
+            assert_eq!(dim.lower_bound(), bound, "{dim}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Constants: element types, sizes, tensors that lie where they lie, and the arrays they are computed with.
 
 mod array;
+mod broadcast;
 mod dim;
 mod dtype;
 mod float8;
@@ -18,6 +19,7 @@ use crate::error::{Error, Result, invalid};
 
 pub use array::{Array, Elements};
 pub(crate) use array::{map_elements, with_elements};
+pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub use dtype::DType;
 pub(crate) use movement::{coordinates, row_major};

@@ -1,0 +1,95 @@
+//! Truth values and integers in single precision, made exact.
+//!
+//! ncnn is built with `-ffast-math`: a vectorised division is off by a unit in the last place and gives NaN for a zero or infinite
+//! divisor, and NaN goes through comparisons and minima in either way. Addition, multiplication, minimum, maximum and Threshold are
+//! exact on infinities too.
+
+use super::{Lower, Side};
+use crate::error::Result;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Layer, Log, Threshold, binary_op, unary_op};
+use crate::tensor::DType;
+
+/// A quotient of integers times this is on the right side of the next integer, though the division may round: quotients of
+/// integers below 2^20 are further from it than this, and no division is off by as much.
+const NUDGE: f32 = 1.0 + 1.0 / 4_194_304.0;
+
+impl Lower<'_> {
+    /// The blob with at most three axes: until 2024-08 Erf, Exp, Log, Power, Softplus and Threshold overlook the axis d.
+    pub fn planar(&mut self, x: BlobId) -> Result<BlobId> {
+        match self.form(x).as_slice() {
+            [c, d, h, w] => {
+                let form = [c.clone(), d.mul(h)?, w.clone()];
+                self.reshape(x, &form)
+            }
+            _ => Ok(x),
+        }
+    }
+
+    /// A layer of one blob that keeps its shape.
+    pub fn map(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
+        let form = self.form(x);
+        self.emit(layer, &[x], &form)
+    }
+
+    /// As [`Lower::map`], for a layer that overlooks the axis d; the form stays.
+    pub fn map_planar(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
+        let form = self.form(x);
+        let planar = self.planar(x)?;
+        let y = self.map(layer, planar)?;
+        self.reshape(y, &form)
+    }
+
+    /// 1 where `x > threshold`, else 0; 0 for NaN.
+    pub fn above(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
+        self.map_planar(Threshold { threshold }, x)
+    }
+
+    /// 1 where `x < threshold`, else 0; 0 for NaN.
+    pub fn below(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
+        let negated = self.unary(unary_op::NEG, x)?;
+        self.above(negated, -threshold)
+    }
+
+    /// 1 where `x` is not zero, else 0.
+    pub fn nonzero(&mut self, x: BlobId) -> Result<BlobId> {
+        let magnitude = self.unary(unary_op::ABS, x)?;
+        self.above(magnitude, 0.0)
+    }
+
+    /// `1 - x`: truth turned round.
+    pub fn complement(&mut self, x: BlobId) -> Result<BlobId> {
+        self.binary_scalar(binary_op::RSUB, x, 1.0)
+    }
+
+    /// 0 where a truth value holds, else negative infinity.
+    pub fn barrier(&mut self, truth: BlobId) -> Result<BlobId> {
+        self.map_planar(Log::default(), truth)
+    }
+
+    /// Negative infinity where a truth value holds, else 0.
+    pub fn inverse_barrier(&mut self, truth: BlobId) -> Result<BlobId> {
+        self.map_planar(Log { scale: -1.0, shift: 1.0, ..Log::default() }, truth)
+    }
+
+    /// The result of integer arithmetic as a type of 8 or 16 bits holds it. Wider types are taken not to overflow: integers are exact
+    /// up to 2^24 in single precision.
+    pub fn wrap(&mut self, x: BlobId, dtype: DType) -> Result<BlobId> {
+        if !dtype.is_int() || dtype.bits() > 16 {
+            return Ok(x);
+        }
+        let range = 2_f32.powi(i32::try_from(dtype.bits())?);
+        let half = range / 2.0;
+        let shifted = if dtype.is_unsigned() { x } else { self.binary_scalar(binary_op::ADD, x, half)? };
+        let turns = self.binary_scalar(binary_op::MUL, shifted, 1.0 / range)?;
+        let turns = self.unary(unary_op::FLOOR, turns)?;
+        let excess = self.binary_scalar(binary_op::MUL, turns, range)?;
+        self.binary(binary_op::SUB, x, excess)
+    }
+
+    /// The quotient of integers in single precision, rounded up by less than any remainder: cut off, it is exact for dividends below 2^20.
+    pub fn nudged_quotient(&mut self, a: Side, b: Side) -> Result<BlobId> {
+        let quotient = self.combine(binary_op::DIV, a, b)?;
+        self.binary_scalar(binary_op::MUL, quotient, NUDGE)
+    }
+}

@@ -1,0 +1,160 @@
+//! Arithmetic in ncnn.
+
+use num_traits::AsPrimitive;
+
+use super::super::broadcast::lower_operands;
+use super::{bits, read_bit_shift};
+use crate::error::{At, Result, unsupported};
+use crate::lower::{Lower, Side};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Clip, Exp, binary_op, unary_op};
+use crate::tensor::DType;
+
+/// More bits than any type has.
+const FAR: f32 = 1e10;
+
+/// Both inputs, which broadcast.
+pub(super) fn two_sides(lower: &mut Lower) -> Result<(Side, Side)> {
+    let operands = lower_operands(lower)?;
+    Ok((*operands.sides.at(0)?, *operands.sides.at(1)?))
+}
+
+/// One operation from the first input to the last.
+fn chain(lower: &mut Lower, op_type: i32) -> Result<BlobId> {
+    let operands = lower_operands(lower)?;
+    let mut result = *operands.sides.at(0)?;
+    for side in operands.sides.iter().skip(1) {
+        result = Side::Blob(lower.combine(op_type, result, *side)?);
+    }
+    lower.side_blob(result)
+}
+
+fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
+    let result = chain(lower, op_type)?;
+    let dtype = lower.dtype(0)?;
+    let wrapped = lower.wrap(result, dtype)?;
+    lower.set(0, wrapped)
+}
+
+pub(super) fn lower_add(lower: &mut Lower) -> Result<()> {
+    lower_chain(lower, binary_op::ADD)
+}
+
+pub(super) fn lower_sub(lower: &mut Lower) -> Result<()> {
+    lower_chain(lower, binary_op::SUB)
+}
+
+pub(super) fn lower_sum(lower: &mut Lower) -> Result<()> {
+    lower_chain(lower, binary_op::ADD)
+}
+
+pub(super) fn lower_max(lower: &mut Lower) -> Result<()> {
+    let result = chain(lower, binary_op::MAX)?;
+    lower.set(0, result)
+}
+
+pub(super) fn lower_min(lower: &mut Lower) -> Result<()> {
+    let result = chain(lower, binary_op::MIN)?;
+    lower.set(0, result)
+}
+
+pub(super) fn lower_mean(lower: &mut Lower) -> Result<()> {
+    let sum = chain(lower, binary_op::ADD)?;
+    let count = u16::try_from(lower.input_count())?;
+    let mean = lower.binary_scalar(binary_op::MUL, sum, 1.0 / f32::from(count))?;
+    lower.set(0, mean)
+}
+
+pub(super) fn lower_mul(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let dtype = lower.dtype(0)?;
+    let product = multiply(lower, a, b, dtype)?;
+    lower.set(0, product)
+}
+
+/// The product, wrapped to an integer type.
+pub(super) fn multiply(lower: &mut Lower, a: Side, b: Side, dtype: DType) -> Result<BlobId> {
+    if !dtype.is_int() || dtype.bits() != 16 {
+        let product = lower.combine(binary_op::MUL, a, b)?;
+        return lower.wrap(product, dtype);
+    }
+    // A product of 32 bits is not exact in single precision; one of 16 by 8 bits is. Of the upper half's product only 8 bits count.
+    let a = lower.side_blob(a)?;
+    let upper = lower.binary_scalar(binary_op::MUL, a, 1.0 / 256.0)?;
+    let upper = lower.unary(unary_op::FLOOR, upper)?;
+    let shifted = lower.binary_scalar(binary_op::MUL, upper, 256.0)?;
+    let rest = lower.binary(binary_op::SUB, a, shifted)?;
+    let upper = lower.combine(binary_op::MUL, Side::Blob(upper), b)?;
+    let upper = lower.wrap(upper, DType::U8)?;
+    let upper = lower.binary_scalar(binary_op::MUL, upper, 256.0)?;
+    let rest = lower.combine(binary_op::MUL, Side::Blob(rest), b)?;
+    let product = lower.binary(binary_op::ADD, upper, rest)?;
+    lower.wrap(product, dtype)
+}
+
+pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let dtype = lower.dtype(0)?;
+    if !dtype.is_int() {
+        let quotient = lower.combine(binary_op::DIV, a, b)?;
+        return lower.set(0, quotient);
+    }
+    let quotient = lower.nudged_quotient(a, b)?;
+    let quotient = lower.unary(unary_op::TRUNC, quotient)?;
+    // The smallest number of a signed type divided by -1 wraps around.
+    let wrapped = if dtype.is_unsigned() { quotient } else { lower.wrap(quotient, dtype)? };
+    lower.set(0, wrapped)
+}
+
+pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
+    let x = lower.blob(0)?;
+    let dtype = lower.dtype(0)?;
+    let last = if dtype.is_unsigned() && dtype.bits() <= 16 { 2_f32.powi(bits(dtype)?) - 1.0 } else { -1.0 };
+    if dtype.is_unsigned() && dtype.bits() > 16 {
+        unsupported!("the bits of {dtype} turned round are no integers of single precision");
+    }
+    let inverted = lower.binary_scalar(binary_op::RSUB, x, last)?;
+    lower.set(0, inverted)
+}
+
+pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
+    let left = read_bit_shift(lower)?;
+    let dtype = lower.dtype(0)?;
+    let (x, by) = two_sides(lower)?;
+    let all: f32 = bits(dtype)?.as_();
+    let direction = if left { 1.0 } else { -1.0 };
+    // A shift by no bits of the type, or by more than it has, is one by all bits.
+    let factor = match by {
+        Side::Number(by) => {
+            let by = if by < 0.0 { all } else { by.min(all) };
+            Side::Number((by * direction).exp2())
+        }
+        Side::Blob(by) => {
+            let negative = lower.below(by, 0.0)?;
+            let far = lower.binary_scalar(binary_op::MUL, negative, FAR)?;
+            let by = lower.binary(binary_op::ADD, by, far)?;
+            let by = lower.map(Clip { min: 0.0, max: all }, by)?;
+            Side::Blob(lower.map_planar(Exp { base: 2.0, scale: direction, ..Exp::default() }, by)?)
+        }
+    };
+    let shifted = lower.combine(binary_op::MUL, x, factor)?;
+    let shifted =
+        if left { keep_bits(lower, shifted, dtype)? } else { lower.unary(unary_op::FLOOR, shifted)? };
+    lower.set(0, shifted)
+}
+
+/// What an integer type keeps of a number shifted to the left, which is exact in single precision however large it is.
+fn keep_bits(lower: &mut Lower, x: BlobId, dtype: DType) -> Result<BlobId> {
+    let range = 2_f32.powi(bits(dtype)?);
+    let turns = lower.binary_scalar(binary_op::MUL, x, 1.0 / range)?;
+    let turns = lower.unary(unary_op::FLOOR, turns)?;
+    let excess = lower.binary_scalar(binary_op::MUL, turns, range)?;
+    let kept = lower.binary(binary_op::SUB, x, excess)?;
+    if dtype.is_unsigned() {
+        return Ok(kept);
+    }
+    let half = lower.binary_scalar(binary_op::MUL, kept, 2.0 / range)?;
+    let upper = lower.unary(unary_op::FLOOR, half)?;
+    let excess = lower.binary_scalar(binary_op::MUL, upper, range)?;
+    lower.binary(binary_op::SUB, kept, excess)
+}

@@ -1,0 +1,94 @@
+//! Arithmetic of two or more values, element by element, with broadcasting.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | Add, Sub, Mul, Div, Max, Min, Sum, Mean | BinaryOp; integers of 8 and 16 bits wrap around by FLOOR |
+//! | Div, Mod of integers | BinaryOp DIV, UnaryOp TRUNC or FLOOR |
+//! | Pow | UnaryOp, Power or Exp where one side is a constant; otherwise Exp of a product with Log, and the sign apart |
+//! | BitShift, BitwiseNot | multiplication by powers of two, `-x - 1` |
+//! | BitwiseAnd, BitwiseOr, BitwiseXor | nothing: constants only |
+//!
+//! ncnn computes in single precision. Integers of 32 and 64 bits are taken to stay below 2^24, dividends below 2^20; then results
+//! are exact. Divisors are taken not to be zero: ncnn's vectorised division gives NaN there. The smaller one of NaN and a number is
+//! either of them.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Add.html>, `onnx__Mod.html`, `onnx__Pow.html`, `onnx__BitShift.html`.
+
+mod fold;
+mod lower;
+mod modulo;
+mod pow;
+
+use super::broadcast::{MEMORY_ADVICE, infer_broadcast};
+use super::{Attributes, Call, Fact, Op, required};
+use crate::error::{Result, invalid};
+use crate::tensor::DType;
+
+use fold::*;
+use lower::*;
+use modulo::lower_mod;
+use pow::lower_pow;
+
+const BINARY: &[i64] = &[1, 6, 7, 13, 14];
+const N_ARY: &[i64] = &[1, 6, 8, 12, 13];
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("Add", BINARY, infer_first).fold(fold_add).lower(lower_add).waive(MEMORY_ADVICE),
+    Op::new("BitShift", &[11, 28], infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift),
+    Op::new("BitwiseAnd", &[18], infer_first).fold(fold_bitwise_and),
+    Op::new("BitwiseNot", &[18], infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not),
+    Op::new("BitwiseOr", &[18], infer_first).fold(fold_bitwise_or),
+    Op::new("BitwiseXor", &[18], infer_first).fold(fold_bitwise_xor),
+    Op::new("Div", BINARY, infer_first).fold(fold_div).lower(lower_div).waive(MEMORY_ADVICE),
+    Op::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).waive(MEMORY_ADVICE),
+    Op::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).waive(MEMORY_ADVICE),
+    Op::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).waive(MEMORY_ADVICE),
+    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod),
+    Op::new("Mul", BINARY, infer_first).fold(fold_mul).lower(lower_mul).waive(MEMORY_ADVICE),
+    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow),
+    Op::new("Sub", BINARY, infer_first).fold(fold_sub).lower(lower_sub).waive(MEMORY_ADVICE),
+    Op::new("Sum", &[1, 6, 8, 13], infer_first).fold(fold_sum).lower(lower_sum).waive(MEMORY_ADVICE),
+];
+
+/// How Mod rounds the quotient.
+#[derive(Clone, Copy, PartialEq)]
+enum Quotient {
+    /// Down: the remainder has the sign of the divisor.
+    Floor,
+    /// Towards zero, as C does.
+    Trunc,
+}
+
+fn read_mod(attributes: &Attributes) -> Result<Quotient> {
+    Ok(if attributes.flag("fmod", false)? { Quotient::Trunc } else { Quotient::Floor })
+}
+
+/// Whether BitShift shifts to the left.
+fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
+    match required(attributes.string("direction")?, "direction")? {
+        "LEFT" => Ok(true),
+        "RIGHT" => Ok(false),
+        other => invalid!("a shift to the \"{other}\""),
+    }
+}
+
+/// The type of the first input, the shape that all broadcast to.
+fn infer_first(call: &Call) -> Result<Vec<Fact>> {
+    infer_broadcast(call, call.dtype(0)?)
+}
+
+fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
+    if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {
+        invalid!("fmod is 0 for floating point");
+    }
+    infer_first(call)
+}
+
+fn infer_bit_shift(call: &Call) -> Result<Vec<Fact>> {
+    read_bit_shift(call)?;
+    infer_first(call)
+}
+
+/// The bits of an integer type.
+fn bits(dtype: DType) -> Result<i32> {
+    Ok(i32::try_from(dtype.bits())?)
+}

@@ -1,0 +1,129 @@
+//! Powers in ncnn. BinaryOp POW is `exp(y * log(x))`, which is NaN for every negative and zero base in its vectorised part
+//! (`binaryop_functor.h`), so it is never used.
+
+use super::lower::{multiply, two_sides};
+use crate::error::{Result, unsupported};
+use crate::lower::{Lower, Side};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Clip, Exp, Log, Power, binary_op, unary_op};
+use crate::tensor::DType;
+
+/// Larger constant exponents of small integers are refused: each takes some multiplications that wrap around.
+const MAX_WRAPPED_EXPONENT: i32 = 16;
+
+/// Logarithms are kept within this: `0 * log(0)` must be 0.
+const MAX_LOG: f32 = 1e30;
+
+pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
+    let (base, exponent) = two_sides(lower)?;
+    let dtype = lower.dtype(0)?;
+    let power = match (base, exponent) {
+        (_, Side::Number(exponent)) => {
+            let base = lower.side_blob(base)?;
+            if dtype.is_int() {
+                int_power(lower, base, exponent, dtype)?
+            } else {
+                float_power(lower, base, exponent)?
+            }
+        }
+        _ if dtype.is_int() && dtype.bits() <= 16 => {
+            unsupported!("powers of {dtype} by exponents that are computed at run time");
+        }
+        // -1 as the base of Exp stands for e.
+        (Side::Number(base), Side::Blob(exponent)) if base != -1.0 => {
+            let power = lower.map_planar(Exp { base, ..Exp::default() }, exponent)?;
+            round_integers(lower, power, dtype)?
+        }
+        (base, Side::Blob(exponent)) => {
+            let base = lower.side_blob(base)?;
+            let power = general_power(lower, base, exponent)?;
+            round_integers(lower, power, dtype)?
+        }
+    };
+    lower.set(0, power)
+}
+
+fn round_integers(lower: &mut Lower, power: BlobId, dtype: DType) -> Result<BlobId> {
+    if dtype.is_int() { lower.unary(unary_op::ROUND, power) } else { Ok(power) }
+}
+
+fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId> {
+    let square = |lower: &mut Lower, x| lower.unary(unary_op::SQUARE, x);
+    if exponent == 1.0 {
+        Ok(base)
+    } else if exponent == 2.0 {
+        square(lower, base)
+    } else if exponent == 3.0 {
+        let squared = square(lower, base)?;
+        lower.binary(binary_op::MUL, squared, base)
+    } else if exponent == 4.0 {
+        let squared = square(lower, base)?;
+        square(lower, squared)
+    } else if exponent == 0.5 {
+        lower.unary(unary_op::SQRT, base)
+    } else if exponent == -0.5 {
+        // RSQRT is an estimate of twelve bits on x86 before 2026 (unaryop_x86.cpp).
+        let root = lower.unary(unary_op::SQRT, base)?;
+        lower.unary(unary_op::RECIPROCAL, root)
+    } else if exponent == -1.0 {
+        lower.unary(unary_op::RECIPROCAL, base)
+    } else if exponent == -2.0 {
+        let squared = square(lower, base)?;
+        lower.unary(unary_op::RECIPROCAL, squared)
+    } else {
+        lower.map_planar(Power { power: exponent, ..Power::default() }, base)
+    }
+}
+
+fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Result<BlobId> {
+    if exponent < 0.0 || exponent.fract() != 0.0 {
+        unsupported!("{dtype} to the power of {exponent}");
+    }
+    if dtype.bits() > 16 {
+        let power = float_power(lower, base, exponent)?;
+        return lower.unary(unary_op::ROUND, power);
+    }
+    let times = (1..=MAX_WRAPPED_EXPONENT).find(|n| f64::from(*n) == f64::from(exponent));
+    match times {
+        Some(times) => {
+            let mut power = base;
+            for _ in 1..times {
+                power = multiply(lower, Side::Blob(power), Side::Blob(base), dtype)?;
+            }
+            Ok(power)
+        }
+        None if exponent == 0.0 => lower.map_planar(Power { power: 0.0, ..Power::default() }, base),
+        None => unsupported!("{dtype} to the power of {exponent}"),
+    }
+}
+
+/// `exp(y * log|x|)`, negative where `x` is negative and `y` odd, NaN where `x` is negative and `y` no integer.
+fn general_power(lower: &mut Lower, base: BlobId, exponent: BlobId) -> Result<BlobId> {
+    let size = lower.unary(unary_op::ABS, base)?;
+    let log = lower.map_planar(Log::default(), size)?;
+    let log = lower.map(Clip { min: -MAX_LOG, max: MAX_LOG }, log)?;
+    let power = lower.binary(binary_op::MUL, log, exponent)?;
+    let power = lower.map_planar(Exp::default(), power)?;
+    if lower.dtype(0)?.is_unsigned() {
+        return Ok(power);
+    }
+    let negative = lower.below(base, 0.0)?;
+    let half = lower.binary_scalar(binary_op::MUL, exponent, 0.5)?;
+    let half = lower.unary(unary_op::FLOOR, half)?;
+    let even = lower.binary_scalar(binary_op::MUL, half, 2.0)?;
+    let odd = lower.binary(binary_op::SUB, exponent, even)?;
+    let turned = lower.binary(binary_op::MUL, negative, odd)?;
+    let turned = lower.binary_scalar(binary_op::MUL, turned, -2.0)?;
+    let sign = lower.binary_scalar(binary_op::ADD, turned, 1.0)?;
+    let power = lower.binary(binary_op::MUL, power, sign)?;
+    if lower.dtype(1)?.is_int() {
+        return Ok(power);
+    }
+    let whole = lower.unary(unary_op::FLOOR, exponent)?;
+    let fraction = lower.binary(binary_op::SUB, exponent, whole)?;
+    let fractional = lower.nonzero(fraction)?;
+    let undefined = lower.binary(binary_op::MUL, negative, fractional)?;
+    let undefined = lower.unary(unary_op::NEG, undefined)?;
+    let undefined = lower.unary(unary_op::SQRT, undefined)?;
+    lower.binary(binary_op::ADD, power, undefined)
+}

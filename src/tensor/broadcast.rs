@@ -1,0 +1,84 @@
+//! Broadcasting: arrays of different shapes stretched to one, by the rules of numpy
+//! (<https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>).
+
+use ndarray::{ArrayD, IxDyn, Zip};
+
+use crate::error::{Error, Result};
+
+/// The shape that arrays of known shapes are stretched to.
+pub(crate) fn broadcast_lens(shapes: &[&[usize]]) -> Result<Vec<usize>> {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let mut out = vec![1; rank];
+    for shape in shapes {
+        for (size, other) in out.iter_mut().rev().zip(shape.iter().rev()) {
+            if *size == 1 {
+                *size = *other;
+            } else if *other != 1 && other != size {
+                return Err(Error::invalid(format!("{shapes:?} do not broadcast")));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Combines two arrays element by element.
+pub(crate) fn zip_broadcast<A, B, C>(
+    a: &ArrayD<A>,
+    b: &ArrayD<B>,
+    combine: impl Fn(&A, &B) -> C,
+) -> Result<ArrayD<C>> {
+    let shape = broadcast_lens(&[a.shape(), b.shape()])?;
+    let misfit = || Error::invalid("arrays do not broadcast");
+    let (a, b) = (a.broadcast(IxDyn(&shape)), b.broadcast(IxDyn(&shape)));
+    Ok(Zip::from(a.ok_or_else(misfit)?).and(b.ok_or_else(misfit)?).map_collect(combine))
+}
+
+/// Combines two arrays element by element, which may fail.
+pub(crate) fn try_zip_broadcast<A, B, C>(
+    a: &ArrayD<A>,
+    b: &ArrayD<B>,
+    combine: impl Fn(&A, &B) -> Result<C>,
+) -> Result<ArrayD<C>> {
+    let shape = broadcast_lens(&[a.shape(), b.shape()])?;
+    let results = zip_broadcast(a, b, combine)?;
+    let elements: Result<Vec<C>> = results.into_iter().collect();
+    Ok(ArrayD::from_shape_vec(IxDyn(&shape), elements?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_element_meets_its_partner(
+            sizes in proptest::collection::vec(1_usize..4, 0..5),
+            ones in proptest::collection::vec((any::<bool>(), any::<bool>()), 5),
+            dropped in (0_usize..5, 0_usize..5),
+        ) {
+            let shape = |pick: &dyn Fn(&(bool, bool)) -> bool, drop: usize| -> Vec<usize> {
+                let whole: Vec<usize> =
+                    sizes.iter().zip(&ones).map(|(n, one)| if pick(one) { 1 } else { *n }).collect();
+                // Axes at the front may be left out altogether where they are 1.
+                let front = whole.iter().take_while(|n| **n == 1).count().min(drop);
+                whole[front..].to_vec()
+            };
+            let (sa, sb) = (shape(&|one| one.0, dropped.0), shape(&|one| one.1 && !one.0, dropped.1));
+            let count = |s: &[usize]| s.iter().product::<usize>();
+            let a = ArrayD::from_shape_vec(sa.clone(), (0..count(&sa)).collect()).unwrap();
+            let b = ArrayD::from_shape_vec(sb.clone(), (0..count(&sb)).collect()).unwrap();
+            let both = zip_broadcast(&a, &b, |x, y| (*x, *y)).unwrap();
+            let pick = |s: &[usize], index: &[usize]| -> Vec<usize> {
+                let index = &index[index.len() - s.len()..];
+                index.iter().zip(s).map(|(i, n)| if *n == 1 { 0 } else { *i }).collect()
+            };
+            for (index, (x, y)) in both.indexed_iter() {
+                let index = ndarray::Dimension::slice(&index).to_vec();
+                prop_assert_eq!(*x, a[pick(&sa, &index).as_slice()]);
+                prop_assert_eq!(*y, b[pick(&sb, &index).as_slice()]);
+            }
+        }
+    }
+}
