@@ -27,8 +27,9 @@ pub mod tensor;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Errors};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::{BlobId, Net, Written};
+use crate::onnx::Model;
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
 use crate::tensor::Dim;
@@ -73,6 +74,10 @@ pub struct Port {
 #[derive(Debug)]
 pub struct Conversion {
     net: Net,
+    /// The simplified model and where it is to be written.
+    simplified: Option<(Model, PathBuf)>,
+    /// The files of the model.
+    sources: Vec<PathBuf>,
     /// What users give.
     pub inputs: Vec<Port>,
     /// What users get.
@@ -98,16 +103,34 @@ impl Conversion {
         &self.net
     }
 
-    /// Writes both files: both are there afterwards, or neither is changed.
+    /// Writes both files, and the simplified model where that was asked for: all are there afterwards, or none is changed.
+    /// The files of the model are not overwritten.
     pub fn write(&self, param: &Path, bin: &Path) -> error::Result<Written> {
-        self.net.write(param, bin)
+        let mut files = Vec::new();
+        if let Some((model, path)) = &self.simplified {
+            let since = |node: &Node, opset| ops::find(node)?.since_version(opset);
+            files = onnx::stage(model, path, &since)?;
+        }
+        let (net_files, written) = self.net.stage(param, bin)?;
+        files.extend(net_files);
+        for (i, (target, _)) in files.iter().enumerate() {
+            if self.sources.iter().any(|source| target.is_file(source)) {
+                return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
+            }
+            if files.iter().take(i).any(|(other, _)| other.is(target)) {
+                return Err(Error::usage("two results would be the same file").in_file(target.named()));
+            }
+        }
+        output::put_all(files)?;
+        Ok(written)
     }
 }
 
 /// Converts a model: read, cut, infer, fold, simplify, expand, lower, check.
 pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     let mut progress = Progress { options, passes: Vec::new() };
-    let mut graph = onnx::read(input, &options.read)?.graph;
+    let model = onnx::read(input, &options.read)?;
+    let (sources, mut graph) = (model.files.clone(), model.graph.clone());
     progress.after("read", &graph)?;
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     let mut warnings = Vec::new();
@@ -116,6 +139,8 @@ pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     progress.after("cut", &graph)?;
     let mut refused = Doubts::new();
     let mut doubts = simplify(&mut graph, &mut refused, &mut progress)?;
+    let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model }, path.clone());
+    let simplified = options.emit_onnx.as_ref().map(keep);
     pass::expand::expand_nodes(&mut graph, Stage::Expand, &mut doubts, &mut refused)?;
     progress.after("expand", &graph)?;
     for (node, error) in refused {
@@ -132,7 +157,7 @@ pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     };
     let inputs = ports(&graph.inputs, net.inputs.clone());
     let outputs = ports(&graph.outputs, net.outputs.iter().map(|output| output.blob).collect());
-    Ok(Conversion { inputs, outputs, warnings, passes: progress.passes, net })
+    Ok(Conversion { inputs, outputs, warnings, passes: progress.passes, net, simplified, sources })
 }
 
 /// Infers, folds and removes what nobody reads. The graph keeps its meaning.

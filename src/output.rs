@@ -27,6 +27,9 @@ pub(crate) struct Whole {
     pub len: u64,
 }
 
+/// Files beside their places.
+pub(crate) type Staged = Vec<(Target, Whole)>;
+
 impl Target {
     /// The place that a path names; it need not exist yet, but its folder must.
     pub fn new(named: &Path) -> Result<Target> {
@@ -48,6 +51,16 @@ impl Target {
         };
         let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
         Ok(Target { named: named.to_owned(), path, folder })
+    }
+
+    /// Whether what lies in the place is this file.
+    pub fn is_file(&self, other: &Path) -> bool {
+        fs::canonicalize(other).is_ok_and(|other| other == self.path)
+    }
+
+    /// What the user named.
+    pub fn named(&self) -> &Path {
+        &self.named
     }
 
     /// Whether both are one place.
@@ -120,7 +133,7 @@ impl Target {
 }
 
 /// Puts all files in their places, or none.
-pub(crate) fn put_all(files: Vec<(Target, Whole)>) -> Result<()> {
+pub(crate) fn put_all(files: Staged) -> Result<()> {
     let mut done: Vec<(Target, Option<TempPath>)> = Vec::with_capacity(files.len());
     let mut left = files.into_iter().peekable();
     while let Some((target, whole)) = left.next() {

@@ -40,6 +40,14 @@ mod onnx {
         message(field, &[text(1, name), message(2, &[message(1, &[number(1, 1), message(2, &dims)])])])
     }
 
+    /// A model whose only output is a constant of floats that lie in a file beside it.
+    pub fn external(location: &str, floats: u64) -> Vec<u8> {
+        let entry = message(13, &[text(1, "location"), text(2, location)]);
+        let tensor = [number(1, floats), number(2, 1), text(8, "k"), entry, number(14, 1)];
+        let graph = [text(2, "external"), message(5, &tensor), value(12, "k", &[&floats.to_string()])];
+        [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
+    }
+
     /// A chain of operators from `x` to `y`; without any, `x` is the output.
     pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
         let name = |i: usize| match i {
@@ -305,6 +313,35 @@ fn shapes_and_cuts_are_taken() {
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape nowhere:1", 2, "inputs are \"t1\"");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 2, "axes");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3,4,5 --input-shape t1:1,3,4,5", 2, "twice");
+}
+
+#[test]
+fn external_data_is_read_and_not_overwritten() {
+    let room = Room::new();
+    room.put("m.onnx", &onnx::external("w.bin", 4));
+    room.put("w.bin", &[0; 16]);
+    room.expect("m.onnx", 0, "4 weights");
+    room.expect("m.onnx m.param w.bin", 2, "overwrite");
+    fs::create_dir(room.path("data")).unwrap();
+    fs::rename(room.path("w.bin"), room.path("data/w.bin")).unwrap();
+    room.expect("m.onnx a b", 2, "w.bin");
+    room.expect("m.onnx a b --data-dir data", 0, "4 weights");
+    room.put("m.onnx", &onnx::external("w.bin", 5));
+    room.expect("m.onnx c d --data-dir data", 1, "16 bytes");
+    assert_eq!(room.names(), ["a", "b", "data", "m.ncnn.bin", "m.ncnn.param", "m.onnx"]);
+}
+
+#[test]
+fn the_simplified_model_is_written_too() {
+    let room = Room::with_model();
+    room.expect("m.onnx a b --emit-onnx s.onnx", 0, "s.onnx");
+    room.expect("s.onnx c d", 0, "");
+    for (one, other) in [("a", "c"), ("b", "d")] {
+        assert_eq!(fs::read(room.path(one)).unwrap(), fs::read(room.path(other)).unwrap());
+    }
+    room.put("m.onnx", &refused());
+    room.expect("m.onnx --emit-onnx t.onnx", 1, "");
+    assert_eq!(room.names(), ["a", "b", "c", "d", "m.onnx", "s.onnx"]);
 }
 
 #[cfg(unix)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Net;
 use super::layer::Storage;
 use crate::error::{Error, ErrorKind, Result};
-use crate::output::{self, Target};
+use crate::output::{self, Staged, Target};
 
 /// The tag of a weight of singles (`ModelBinFromDataReader::load`).
 const TAG_F32: [u8; 4] = [0; 4];
@@ -27,7 +27,14 @@ pub struct Written {
 
 impl Net {
     /// Checks the net and writes it. After an error both files are as they were.
-    pub fn write(&self, param_path: &Path, bin_path: &Path) -> Result<Written> {
+    pub fn write(&self, param: &Path, bin: &Path) -> Result<Written> {
+        let (files, written) = self.stage(param, bin)?;
+        output::put_all(files)?;
+        Ok(written)
+    }
+
+    /// The files of [`Net::write`], written beside their places.
+    pub(crate) fn stage(&self, param_path: &Path, bin_path: &Path) -> Result<(Staged, Written)> {
         self.check()?;
         let (param, bin) = (Target::new(param_path)?, Target::new(bin_path)?);
         if param.is(&bin) {
@@ -37,8 +44,7 @@ impl Net {
         let new_bin = bin.write(|out| self.write_bin(out))?;
         let (layers, blobs) = self.counts();
         let written = Written { layers, blobs, param_bytes: new_param.len, bin_bytes: new_bin.len };
-        output::put_all(vec![(bin, new_bin), (param, new_param)])?;
-        Ok(written)
+        Ok((vec![(bin, new_bin), (param, new_param)], written))
     }
 
     fn write_param(&self, out: &mut BufWriter<File>) -> Result<()> {

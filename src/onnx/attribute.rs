@@ -19,7 +19,11 @@ impl<'m> Reader<'m> {
         let mut attributes = BTreeMap::new();
         for proto in &node.attribute {
             let name = proto.name.as_deref().unwrap_or_default();
-            let here = |e: Error| e.at_part(format!("attribute {name}"));
+            let bodies = proto.g.is_some() || !proto.graphs.is_empty();
+            let here = |e: Error| match bodies {
+                true => e.in_graph(body_name(node, name)),
+                false => e.at_part(format!("attribute {name}")),
+            };
             let Some(attribute) = self.read_attribute(proto, body, scope).map_err(here)? else { continue };
             self.budget.take(size_of(&attribute))?;
             if attributes.insert(name.to_owned(), attribute).is_some() {
@@ -89,6 +93,13 @@ impl<'m> Reader<'m> {
             AttributeType::Undefined => invalid!("its kind is not given"),
         })
     }
+}
+
+/// Names a body in messages: its node, where that has a name, and the attribute.
+fn body_name(node: &NodeProto, attribute: &str) -> String {
+    let name = node.name.as_deref().filter(|name| !name.is_empty());
+    let node = name.or(node.op_type.as_deref()).unwrap_or_default();
+    format!("{node}.{attribute}")
 }
 
 /// The kind of an attribute. The oldest models do not give it: it follows from the field that is there.

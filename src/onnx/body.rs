@@ -12,7 +12,7 @@ use super::tensor::Tensors;
 use super::types::{Declared, Types, name_of};
 use crate::error::{Error, NodeAt, Result, invalid};
 use crate::graph::{Capture, Graph, Node, Value, ValueId};
-use crate::tensor::MappedFile;
+use crate::tensor::{Dim, MappedFile};
 
 /// Deepest nesting of bodies and functions: reading recurses along it. Protobuf itself ends at some thirty bodies.
 const MAX_NESTING: usize = 64;
@@ -187,8 +187,11 @@ impl<'m> Reader<'m> {
             }
             let Declared { dtype, shape } = self.types.read(info).map_err(here)?;
             if let Some(Slot::Value(id)) = scope.own(name) {
-                if dtype.is_some() && dtype != body.graph.value(id).dtype {
-                    return Err(here(Error::invalid("its initializer has another type")));
+                let constant = body.graph.value(id);
+                if dtype.is_some_and(|dtype| Some(dtype) != constant.dtype)
+                    || shape.is_some_and(|shape| !may_be(&shape, constant.shape.as_deref()))
+                {
+                    return Err(here(Error::invalid("its initializer has another type or shape")));
                 }
                 body.defaulted_inputs.push(id);
                 continue;
@@ -258,6 +261,12 @@ impl<'m> Reader<'m> {
         body.graph.add_node(node);
         Ok(())
     }
+}
+
+/// Whether a declared shape is that of a constant: sizes that are not numbers are any.
+fn may_be(declared: &[Dim], constant: Option<&[Dim]>) -> bool {
+    let same = |(a, b): (&Dim, &Dim)| a.known().is_none() || a == b;
+    constant.is_none_or(|shape| declared.len() == shape.len() && declared.iter().zip(shape).all(same))
 }
 
 /// Names the node that an error happened at.

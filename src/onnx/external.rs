@@ -125,6 +125,11 @@ impl ExternalFiles {
         ExternalFiles { folder, files: BTreeMap::new() }
     }
 
+    /// The files that tensors lie in.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.files.values().map(|file| file.source.path().to_owned()).collect()
+    }
+
     /// A tensor whose bytes are a range of a file.
     pub fn tensor(
         &mut self,

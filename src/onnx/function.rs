@@ -31,8 +31,11 @@ impl<'m> Functions<'m> {
         Ok(Functions(functions))
     }
 
-    /// The function that a node calls.
+    /// The function that a node calls. One of ONNX's own domain only spells out what the operator does anyway.
     pub fn find(&self, node: &NodeProto) -> Option<&'m FunctionProto> {
+        if domain_of(&node.domain).is_empty() {
+            return None;
+        }
         self.0.get(&key(&node.domain, &node.op_type, &node.overload)).copied()
     }
 }

@@ -8,10 +8,14 @@ mod body;
 mod external;
 mod function;
 mod input;
+mod message;
+mod name;
 mod scope;
 mod sparse;
 mod tensor;
 mod types;
+mod version;
+mod write;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,6 +28,9 @@ use crate::graph::{Graph, ValueId};
 use crate::tensor::MappedFile;
 
 pub use input::Input;
+pub use version::Since;
+pub(crate) use write::stage;
+pub use write::write;
 
 /// The messages of `proto/onnx.proto`, compiled by `build.rs`.
 #[allow(missing_docs, dead_code, clippy::all, clippy::as_conversions)]
@@ -66,6 +73,8 @@ pub struct Model {
     pub metadata: BTreeMap<String, String>,
     /// Constants of the graph that the model also lists as inputs: a caller of the ONNX model could give other values.
     pub defaulted_inputs: Vec<ValueId>,
+    /// The files that it was read from, those of external data among them.
+    pub files: Vec<PathBuf>,
 }
 
 /// Reads a model.
@@ -95,7 +104,10 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
         )));
     }
     let opsets = model_opsets(&model, ir_version)?;
-    let body = body::Reader::new(file, folder, &model, &opsets)?.read_main(graph)?;
+    let mut reader = body::Reader::new(file, folder, &model, &opsets)?;
+    let body = reader.read_main(graph)?;
+    let mut files = reader.tensors.external.paths();
+    files.push(file.source().path().to_owned());
     let name = model.producer_name.as_deref().unwrap_or_default();
     let version = model.producer_version.as_deref().unwrap_or_default();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -105,13 +117,42 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
         producer: format!("{name} {version}").trim().to_owned(),
         metadata: model.metadata_props.iter().map(|e| (text(&e.key), text(&e.value))).collect(),
         defaulted_inputs: body.defaulted_inputs,
+        files,
     })
 }
 
-fn not_a_model(file: &MappedFile) -> Error {
-    let message =
-        if file.source().is_empty() { "the file is empty" } else { "no ONNX model could be decoded" };
-    Error::new(ErrorKind::Parse, message)
+/// How files begin that are given for ONNX models by mistake.
+const OTHER_FILES: &[(usize, &[u8], &str)] = &[
+    (0, b"version https://git-lfs", "it is a pointer of Git LFS: fetch the model with `git lfs pull`"),
+    (
+        0,
+        b"PK\x03\x04",
+        "it is a ZIP archive, as PyTorch's checkpoints are: export the model with torch.onnx.export",
+    ),
+    (
+        0,
+        b"\x80\x02",
+        "it is a Python pickle, as PyTorch's old checkpoints are: export the model with torch.onnx.export",
+    ),
+    (4, b"ORTM", "it is in onnxruntime's own format: convert the ONNX model that it was made from"),
+    (4, b"TFL3", "it is a TensorFlow Lite model: convert it with tf2onnx"),
+    (0, b"\x89HDF", "it is an HDF5 file, as Keras's models are: convert it with tf2onnx"),
+    (0, b"GGUF", "it is a GGUF file"),
+    (0, b"7767517", "it is an ncnn model already"),
+];
+
+fn not_a_model(file: &Arc<MappedFile>) -> Error {
+    if file.source().is_empty() {
+        return Error::new(ErrorKind::Parse, "the file is empty");
+    }
+    let error = Error::new(ErrorKind::Parse, "no ONNX model could be decoded");
+    let bytes = file.bytes();
+    let begins =
+        |(at, magic, _): &&(usize, &[u8], &str)| bytes.get(*at..).is_some_and(|b| b.starts_with(magic));
+    match OTHER_FILES.iter().find(begins) {
+        Some((_, _, help)) => error.help(*help),
+        None => error,
+    }
 }
 
 /// The imported operator sets. Before IR version 3 there was one, and nothing was imported.

@@ -1,5 +1,6 @@
 //! `TensorProto` to [`Tensor`]: every element type in every encoding that the specification allows.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,18 +14,22 @@ use crate::tensor::{DType, MappedFile, Tensor};
 /// Reads the constants of one model.
 pub(super) struct Tensors {
     file: Arc<MappedFile>,
-    external: ExternalFiles,
+    pub external: ExternalFiles,
+    /// Constants that were copied out of the file, by the address of their message: a function that is called a thousand times
+    /// has its constants once.
+    copied: BTreeMap<usize, Tensor>,
 }
 
 impl Tensors {
     /// Constants of a mapped model, with the files beside it.
     pub fn new(file: &Arc<MappedFile>, folder: external::Folder) -> Tensors {
-        Tensors { file: file.clone(), external: ExternalFiles::new(folder) }
+        Tensors { file: file.clone(), external: ExternalFiles::new(folder), copied: BTreeMap::new() }
     }
 
     /// A constant. Errors name it.
     pub fn read(&mut self, proto: &TensorProto) -> Result<Tensor> {
-        self.read_data(proto).map_err(|e| match proto.name.as_deref() {
+        let address = std::ptr::from_ref(proto).addr();
+        self.read_once(address, |tensors| tensors.read_data(proto)).map_err(|e| match proto.name.as_deref() {
             None | Some("") => e,
             Some(name) => e.at_part(format!("tensor \"{name}\"")),
         })
@@ -32,8 +37,23 @@ impl Tensors {
 
     /// A constant that is given by its elements that are not zero. Errors name it.
     pub fn read_sparse(&mut self, proto: &SparseTensorProto) -> Result<Tensor> {
+        let address = std::ptr::from_ref(proto).addr();
         let name = proto.values.as_ref().and_then(|values| values.name.as_deref()).unwrap_or_default();
-        self.read_sparse_data(proto).map_err(|e| e.at_part(format!("sparse tensor \"{name}\"")))
+        self.read_once(address, |tensors| tensors.read_sparse_data(proto))
+            .map_err(|e| e.at_part(format!("sparse tensor \"{name}\"")))
+    }
+
+    fn read_once(
+        &mut self,
+        address: usize,
+        read: impl FnOnce(&mut Self) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        if let Some(tensor) = self.copied.get(&address) {
+            return Ok(tensor.clone());
+        }
+        let tensor = read(self)?;
+        self.copied.insert(address, tensor.clone());
+        Ok(tensor)
     }
 
     fn read_sparse_data(&mut self, proto: &SparseTensorProto) -> Result<Tensor> {

@@ -2,8 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::proto::{TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
+use super::proto::{
+    TensorShapeProto, TypeProto, ValueInfoProto,
+    tensor_shape_proto::{self, dimension},
+    type_proto,
+};
 use crate::error::{Error, Result};
+use crate::graph::Value;
 use crate::tensor::{DType, Dim};
 
 /// What a model says of a value.
@@ -21,8 +26,8 @@ pub(super) fn name_of(info: &ValueInfoProto) -> &str {
 /// Reads types. Axes without a size or a name get a name of their own.
 #[derive(Debug, Default)]
 pub(super) struct Types {
-    /// Names of sizes in the whole model, which a new name must not meet.
-    pub symbols: BTreeSet<String>,
+    /// The names that were made.
+    made: BTreeSet<String>,
 }
 
 impl Types {
@@ -53,16 +58,41 @@ impl Types {
 
     fn fresh(&mut self, value: &str, axis: usize) -> Dim {
         let mut name = format!("{value}[{axis}]");
-        while !self.symbols.insert(name.clone()) {
+        while !self.made.insert(name.clone()) {
             name.push('\'');
         }
         Dim::symbol(&name)
     }
 }
 
-/// Whether a `dim_param` names a size: exporters also write `?`, `-1` and `None`, several times for different sizes.
-pub(super) fn is_name(symbol: &str) -> bool {
-    symbol.chars().any(char::is_alphabetic) && symbol != "None"
+/// Name and type of a value, as they are written.
+pub(super) fn write_info(name: &str, value: &Value) -> ValueInfoProto {
+    let dimension = |dim: &Dim| tensor_shape_proto::Dimension {
+        value: Some(match dim.known() {
+            Some(size) => dimension::Value::DimValue(size),
+            None => dimension::Value::DimParam(dim.to_string()),
+        }),
+        ..tensor_shape_proto::Dimension::default()
+    };
+    let tensor = value.dtype.map(|dtype| type_proto::Tensor {
+        elem_type: Some(dtype.to_onnx()),
+        shape: value
+            .shape
+            .as_ref()
+            .map(|shape| TensorShapeProto { dim: shape.iter().map(dimension).collect() }),
+    });
+    let value = tensor.map(type_proto::Value::TensorType);
+    ValueInfoProto {
+        name: Some(name.to_owned()),
+        r#type: value.map(|value| TypeProto { value: Some(value), ..TypeProto::default() }),
+        ..ValueInfoProto::default()
+    }
+}
+
+/// Whether a `dim_param` names a size: exporters also write `?`, `-1` and `None`, several times for different sizes. Names with a
+/// bracket are made by [`Types`].
+fn is_name(symbol: &str) -> bool {
+    symbol.chars().any(char::is_alphabetic) && symbol != "None" && !symbol.contains('[')
 }
 
 fn kind_of(value: &type_proto::Value) -> &'static str {

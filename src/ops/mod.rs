@@ -11,6 +11,7 @@ mod control;
 mod conv;
 mod matmul;
 mod quantize;
+mod reduce;
 mod reshape;
 mod transpose;
 mod window;
@@ -178,6 +179,7 @@ const FAMILIES: &[&[Op]] = &[
     conv::OPS,
     matmul::OPS,
     quantize::OPS,
+    reduce::OPS,
     reshape::OPS,
     transpose::OPS,
 ];

@@ -111,16 +111,37 @@ fn optional(wanted: &mut Vec<Wanted>, given: bool, weights: &[Wanted]) {
 fn wanted_weights(layer: &Layer, bottom: &[Dim]) -> Result<Vec<Wanted>> {
     let outermost = bottom.first().and_then(Dim::known);
     let innermost = bottom.last().and_then(Dim::known);
+    macro_rules! of_convolution {
+        ($l:ident, $group:expr, $kernel:expr, $dynamic_weight:expr) => {
+            if $dynamic_weight == 0 {
+                return convolution(outermost, $l.num_output, $group, &$kernel, $l.bias_data.is_some());
+            }
+        };
+    }
     let all = |bottom: &[Dim]| Dim::product(bottom).ok().and_then(|n| n.known());
     let mut wanted = Vec::new();
     match layer {
-        Layer::Convolution(l) => {
-            return convolution(outermost, l.num_output, 1, &[l.kernel_w, l.kernel_h], l.bias_data.is_some());
-        }
+        Layer::Convolution1D(l) => of_convolution!(l, 1, [l.kernel_w], l.dynamic_weight),
+        Layer::Convolution(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h], l.dynamic_weight),
+        Layer::Convolution3D(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h, l.kernel_d], 0),
+        Layer::ConvolutionDepthWise1D(l) => of_convolution!(l, l.group, [l.kernel_w], l.dynamic_weight),
         Layer::ConvolutionDepthWise(l) => {
-            let kernel = [l.kernel_w, l.kernel_h];
-            return convolution(outermost, l.num_output, l.group, &kernel, l.bias_data.is_some());
+            of_convolution!(l, l.group, [l.kernel_w, l.kernel_h], l.dynamic_weight)
         }
+        Layer::ConvolutionDepthWise3D(l) => {
+            of_convolution!(l, l.group, [l.kernel_w, l.kernel_h, l.kernel_d], 0)
+        }
+        Layer::Deconvolution1D(l) => of_convolution!(l, 1, [l.kernel_w], l.dynamic_weight),
+        Layer::Deconvolution(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h], l.dynamic_weight),
+        Layer::Deconvolution3D(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h, l.kernel_d], 0),
+        Layer::DeconvolutionDepthWise1D(l) => of_convolution!(l, l.group, [l.kernel_w], l.dynamic_weight),
+        Layer::DeconvolutionDepthWise(l) => {
+            of_convolution!(l, l.group, [l.kernel_w, l.kernel_h], l.dynamic_weight)
+        }
+        Layer::DeconvolutionDepthWise3D(l) => {
+            of_convolution!(l, l.group, [l.kernel_w, l.kernel_h, l.kernel_d], 0)
+        }
+        Layer::DeformableConv2D(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h], 0),
         Layer::InnerProduct(l) => {
             // A matrix whose width fits is taken row by row, any other bottom as one vector.
             let (rows, whole) = (innermost.filter(|_| bottom.len() == 2), all(bottom));

@@ -60,9 +60,11 @@ layer! {
             7 normalized: i32 = 0,
             8 onesided: i32 = 1,
         }
+        depends {
+            3 winlen: i32 = n_fft,
+        }
         always {
             2 hoplen: i32 = 0,
-            3 winlen: i32 = 0,
         }
         since { |_| 20241226 }
     }
@@ -78,9 +80,11 @@ layer! {
             5 center: i32 = 1,
             7 normalized: i32 = 0,
         }
+        depends {
+            3 winlen: i32 = n_fft,
+        }
         always {
             2 hoplen: i32 = 0,
-            3 winlen: i32 = 0,
         }
         since { |_| 20241226 }
     }

@@ -129,6 +129,17 @@ pub struct ParamInfo {
     pub missing: Missing,
 }
 
+/// What is known of a type of layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerInfo {
+    /// The name in the registry.
+    pub type_name: &'static str,
+    /// The params.
+    pub params: Vec<ParamInfo>,
+    /// The weights in the order of `load_model`.
+    pub weights: Vec<(&'static str, Storage)>,
+}
+
 /// How many blobs a layer reads or computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
@@ -242,9 +253,9 @@ macro_rules! layer {
                 since(self)
             }
 
-            /// The table of the params.
-            pub fn table() -> Vec<$crate::ncnn::layer::ParamInfo> {
-                vec![
+            /// The table of the layer.
+            pub fn table() -> $crate::ncnn::layer::LayerInfo {
+                let params = vec![
                     $( $crate::ncnn::layer::ParamInfo {
                         id: $id,
                         name: stringify!($param),
@@ -261,7 +272,9 @@ macro_rules! layer {
                         name: stringify!($derived),
                         missing: $crate::ncnn::layer::Missing::Value((0 $(+ $ddefault)?).into()),
                     }, )* )?
-                ]
+                ];
+                let weights = vec![ $( $( (stringify!($weight), $crate::ncnn::layer::Storage::$storage), )* )? ];
+                $crate::ncnn::layer::LayerInfo { type_name: stringify!($name), params, weights }
             }
 
             /// The weights in the order of `load_model`.
@@ -332,9 +345,9 @@ macro_rules! layers {
                 match self { $( Layer::$name(layer) => layer.weights(), )* }
             }
 
-            /// The table of every layer's params, by type name.
-            pub fn tables() -> Vec<(&'static str, Vec<ParamInfo>)> {
-                vec![ $( ($name::TYPE, $name::table()), )* ]
+            /// The tables of all layers.
+            pub fn tables() -> Vec<LayerInfo> {
+                vec![ $( $name::table(), )* ]
             }
         }
     };

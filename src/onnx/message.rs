@@ -1,0 +1,70 @@
+//! Protobuf messages whose constants are not in memory: all lengths are known before the first byte is written.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use prost::encoding::{WireType, encode_key, encode_varint};
+
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// A message while it is made. Fields may stand in any order.
+#[derive(Debug, Default)]
+pub(super) struct Message {
+    /// Constants, each with the bytes that stand before it.
+    constants: Vec<(Vec<u8>, Tensor)>,
+    /// The bytes after the last constant.
+    rest: Vec<u8>,
+    /// Bytes of all constants.
+    raw_len: u64,
+}
+
+impl Message {
+    /// The fields of a message that is in memory.
+    pub fn of(fields: &impl prost::Message) -> Message {
+        Message { rest: fields.encode_to_vec(), ..Message::default() }
+    }
+
+    /// Its bytes.
+    pub fn len(&self) -> Result<u64> {
+        let framing: usize = self.constants.iter().map(|(before, _)| before.len()).sum();
+        let framing = u64::try_from(framing.saturating_add(self.rest.len()))?;
+        self.raw_len.checked_add(framing).ok_or_else(|| Error::limit("a message is too large"))
+    }
+
+    /// Adds a field that is a message.
+    pub fn add_message(&mut self, field: u32, message: Message) -> Result<()> {
+        self.add_head(field, message.len()?);
+        for (before, tensor) in message.constants {
+            self.rest.extend(before);
+            self.constants.push((std::mem::take(&mut self.rest), tensor));
+        }
+        self.rest.extend(message.rest);
+        self.raw_len = self.raw_len.saturating_add(message.raw_len);
+        Ok(())
+    }
+
+    /// Adds a field that holds the bytes of a constant.
+    pub fn add_raw(&mut self, field: u32, tensor: &Tensor) -> Result<()> {
+        let len = tensor.byte_len()?;
+        self.add_head(field, len);
+        self.constants.push((std::mem::take(&mut self.rest), tensor.clone()));
+        self.raw_len = self.raw_len.saturating_add(len);
+        Ok(())
+    }
+
+    fn add_head(&mut self, field: u32, len: u64) {
+        encode_key(field, WireType::LengthDelimited, &mut self.rest);
+        encode_varint(len, &mut self.rest);
+    }
+
+    /// Writes it; constants are read one by one.
+    pub fn write(&self, out: &mut BufWriter<File>) -> Result<()> {
+        let failed = |e| Error::io("writing failed", e);
+        for (before, tensor) in &self.constants {
+            out.write_all(before).map_err(failed)?;
+            tensor.write_raw(out)?;
+        }
+        out.write_all(&self.rest).map_err(failed)
+    }
+}

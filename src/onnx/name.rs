@@ -1,0 +1,103 @@
+//! Names of values that are written: none twice, in a graph or in the graphs inside of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::proto;
+use super::types;
+use crate::graph::{Graph, ValueId};
+use crate::tensor::Tensor;
+
+/// The names that are taken in the whole model.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    taken: BTreeSet<String>,
+    /// The number that a name was last told apart by.
+    last: BTreeMap<String, usize>,
+}
+
+/// A graph with the names that its values are written under.
+#[derive(Debug)]
+pub(super) struct NamedGraph<'g> {
+    pub graph: &'g Graph,
+    names: BTreeMap<ValueId, String>,
+}
+
+impl Names {
+    /// Names what a graph defines. What a body reads from the graph around it has its name from there.
+    pub fn name_graph<'g>(&mut self, graph: &'g Graph, around: Option<&NamedGraph>) -> NamedGraph<'g> {
+        let mut names = BTreeMap::new();
+        if let Some(around) = around {
+            for capture in &graph.captures {
+                names.insert(capture.inner, around.name(capture.outer).to_owned());
+            }
+        }
+        // The interface comes first, so that it keeps its names.
+        let mut used: Vec<ValueId> = graph.inputs.iter().chain(&graph.outputs).copied().collect();
+        for (_, node) in graph.nodes() {
+            used.extend(graph.reads(node));
+            used.extend(node.outputs.iter().flatten());
+        }
+        for id in used {
+            names.entry(id).or_insert_with(|| self.unique(&graph.value(id).name));
+        }
+        NamedGraph { graph, names }
+    }
+
+    /// `name`, or `name` with a number where it is taken.
+    pub fn unique(&mut self, name: &str) -> String {
+        let name = if name.is_empty() { "value" } else { name };
+        if self.taken.insert(name.to_owned()) {
+            return name.to_owned();
+        }
+        let last = self.last.entry(name.to_owned()).or_insert(0);
+        loop {
+            *last += 1;
+            let numbered = format!("{name}_{last}");
+            if self.taken.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
+    }
+}
+
+impl NamedGraph<'_> {
+    /// The name of a value that is used.
+    pub fn name(&self, id: ValueId) -> &str {
+        self.names.get(&id).map_or("", String::as_str)
+    }
+
+    /// Name and type of a value.
+    pub fn info(&self, id: ValueId) -> proto::ValueInfoProto {
+        types::write_info(self.name(id), self.graph.value(id))
+    }
+
+    /// The constants that are used, with their names.
+    pub fn constants(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        let captured: BTreeSet<ValueId> = self.graph.captures.iter().map(|capture| capture.inner).collect();
+        self.names
+            .iter()
+            .filter(move |(id, _)| !captured.contains(id))
+            .filter_map(|(id, name)| Some((name.as_str(), self.graph.value(*id).constant.as_ref()?)))
+    }
+
+    /// Outputs of a body that are values of a graph around it, by place, with a copy that stands for each: onnxruntime refuses a
+    /// body that returns such a value directly.
+    pub fn returned_captures(&self, names: &mut Names) -> Vec<(usize, proto::NodeProto)> {
+        let mut copies = Vec::new();
+        for (place, output) in self.graph.outputs.iter().enumerate() {
+            if self.graph.captures.iter().any(|capture| capture.inner == *output) {
+                let name = self.name(*output);
+                copies.push((
+                    place,
+                    proto::NodeProto {
+                        input: vec![name.to_owned()],
+                        output: vec![names.unique(name)],
+                        op_type: Some("Identity".to_owned()),
+                        ..proto::NodeProto::default()
+                    },
+                ));
+            }
+        }
+        copies
+    }
+}

@@ -1,0 +1,72 @@
+//! Versions that a written model imports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Model;
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Node};
+
+/// The since-version that a node's operator has in an operator set; `None` where the operator is not known.
+pub type Since<'a> = &'a dyn Fn(&Node, i64) -> Option<i64>;
+
+/// The first operator set of ONNX's own domain that needs each IR version (`VERSION_TABLE` in `onnx/helper.py`). Version 4 is the
+/// least that is written: before it, every constant had to be listed as an input.
+const IR_VERSIONS: &[(i64, i64)] =
+    &[(10, 5), (11, 6), (12, 7), (15, 8), (19, 9), (21, 10), (23, 11), (24, 12), (25, 13)];
+
+/// The least IR version with which the operator sets may be imported, or the one that the model was read with.
+pub(super) fn ir_version(model: &Model, versions: &BTreeMap<String, i64>) -> i64 {
+    let opset = versions.get("").copied().unwrap_or(1);
+    let needed = IR_VERSIONS.iter().filter(|(from, _)| *from <= opset).map(|(_, ir)| *ir).max();
+    needed.unwrap_or(4).max(model.ir_version)
+}
+
+/// One version of each domain in which all nodes mean what they mean.
+pub(super) fn choose_versions(graph: &Graph, since: Since) -> Result<BTreeMap<String, i64>> {
+    let mut nodes = Vec::new();
+    collect_nodes(graph, &mut nodes);
+    let mut candidates: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::from([("", BTreeSet::new())]);
+    for node in &nodes {
+        candidates.entry(&node.domain).or_default().insert(node.version);
+    }
+    let mut versions = BTreeMap::new();
+    for (domain, candidates) in candidates {
+        let of_domain = || nodes.iter().copied().filter(|node| node.domain == domain);
+        let fits = |version: i64| of_domain().all(|node| keeps_meaning(node, version, since));
+        // The model's own version changes least; newer ones follow.
+        let own = graph.opsets.get(domain).copied();
+        let version = own.into_iter().chain(candidates.into_iter().rev()).find(|version| fits(*version));
+        match version {
+            Some(version) => versions.insert(domain.to_owned(), version),
+            None if of_domain().next().is_none() => versions.insert(domain.to_owned(), 1),
+            None => return Err(no_version(&of_domain().collect::<Vec<_>>(), since)),
+        };
+    }
+    Ok(versions)
+}
+
+fn keeps_meaning(node: &Node, version: i64, since: Since) -> bool {
+    node.version == version
+        || since(node, node.version).is_some_and(|meaning| since(node, version) == Some(meaning))
+}
+
+/// Names a node that does not fit the newest version.
+fn no_version(nodes: &[&Node], since: Since) -> Error {
+    let newest = nodes.iter().map(|node| node.version).max().unwrap_or(1);
+    let error = Error::unsupported(format!(
+        "it changed its meaning before operator set {newest}, which other nodes follow: no operator set fits all"
+    ));
+    match nodes.iter().find(|node| !keeps_meaning(node, newest, since)) {
+        Some(node) => error.at_node(|| node.at()),
+        None => error,
+    }
+}
+
+fn collect_nodes<'g>(graph: &'g Graph, nodes: &mut Vec<&'g Node>) {
+    for (_, node) in graph.nodes() {
+        nodes.push(node);
+        for body in node.attributes.values().flat_map(|attribute| attribute.graphs()) {
+            collect_nodes(body, nodes);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Reductions on blobs.
+
+use super::{Kind, read_reduce, reduced_axes};
+use crate::error::Result;
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Reduction, binary_op, reduction_op};
+use crate::tensor::Dim;
+
+/// Most axes of a Mat.
+const MAX_AXES: usize = 4;
+
+/// Neighbouring axes that are all reduced or all kept, merged.
+#[derive(Clone, Debug, PartialEq)]
+struct Group {
+    size: Dim,
+    reduced: bool,
+}
+
+fn groups(shape: &[Dim], reduced: &[bool]) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (size, reduced) in shape.iter().zip(reduced).filter(|(size, _)| !size.is(1)) {
+        push(&mut groups, Group { size: size.clone(), reduced: *reduced })?;
+    }
+    Ok(groups)
+}
+
+fn push(groups: &mut Vec<Group>, group: Group) -> Result<()> {
+    match groups.last_mut() {
+        Some(last) if last.reduced == group.reduced => last.size = last.size.mul(&group.size)?,
+        _ => groups.push(group),
+    }
+    Ok(())
+}
+
+/// For each axis of a Mat whether it is reduced, where each lies in one group.
+fn split_groups(form: &[Dim], groups: &[Group]) -> Option<Vec<bool>> {
+    let mut flags = Vec::with_capacity(form.len());
+    let mut groups = groups.iter();
+    let mut left = Dim::Known(1);
+    let mut reduced = false;
+    for size in form {
+        if size.is(1) {
+            flags.push(false);
+            continue;
+        }
+        if left.is(1) {
+            let group = groups.next()?;
+            (left, reduced) = (group.size.clone(), group.reduced);
+        }
+        left = left.exact_div(size)?;
+        flags.push(reduced);
+    }
+    (left.is(1) && groups.next().is_none()).then_some(flags)
+}
+
+pub(super) fn lower_reduce(lower: &mut Lower) -> Result<()> {
+    let reduce = read_reduce(lower)?;
+    let reduced = reduced_axes(lower, &reduce)?;
+    let mut groups = groups(lower.shape(0)?, &reduced)?;
+    if !groups.iter().any(|group| group.reduced) {
+        if !matches!(reduce.kind, Kind::L1 | Kind::L2 | Kind::LogSum | Kind::SumSquare) {
+            return lower.alias();
+        }
+        // Nothing is summed up, but the function of each element is still computed: along an axis of 1.
+        groups.push(Group { size: Dim::Known(1), reduced: true });
+    }
+    let held = lower.blob(0)?;
+    if let Some(flags) = split_groups(&lower.form(held), &groups)
+        && flags.contains(&true)
+    {
+        let top = emit_step(lower, held, &flags, reduce.kind, reduce.keepdims)?;
+        return lower.set(0, top);
+    }
+    let kind = reduce.kind;
+    let (first, next) = match kind {
+        Kind::LogSum => (Kind::Sum, Kind::Sum),
+        Kind::SumSquare => (Kind::SumSquare, Kind::Sum),
+        _ => (kind, kind),
+    };
+    let mut step = first;
+    let mut blob = held;
+    while groups.len() > MAX_AXES {
+        // The last reduced group alone, with what lies before and behind it.
+        let Some(place) = groups.iter().rposition(|group| group.reduced) else { break };
+        let tail = groups.split_off(place + 1);
+        let Some(middle) = groups.pop() else { break };
+        let outer = Dim::product(groups.iter().map(|group| &group.size))?;
+        let inner = Dim::product(tail.iter().map(|group| &group.size))?;
+        blob = lower.reshape(blob, &[outer, middle.size, inner])?;
+        blob = emit_step(lower, blob, &[false, true, false], step, false)?;
+        for group in tail {
+            push(&mut groups, group)?;
+        }
+        step = next;
+    }
+    let last = if kind == Kind::LogSum { Kind::LogSum } else { step };
+    let form: Vec<Dim> = groups.iter().map(|group| group.size.clone()).collect();
+    let flags: Vec<bool> = groups.iter().map(|group| group.reduced).collect();
+    let blob = if blob == held { lower.blob_as(0, &form)? } else { lower.reshape(blob, &form)? };
+    let top = emit_step(lower, blob, &flags, last, false)?;
+    lower.set(0, top)
+}
+
+/// Reduces the axes of a blob that are flagged.
+fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdims: bool) -> Result<BlobId> {
+    let operation = match kind {
+        Kind::Sum => reduction_op::SUM,
+        Kind::SumSquare => reduction_op::SUMSQ,
+        Kind::Mean => reduction_op::MEAN,
+        Kind::Max => reduction_op::MAX,
+        Kind::Min => reduction_op::MIN,
+        Kind::Prod => reduction_op::PROD,
+        Kind::L1 => reduction_op::L1,
+        Kind::L2 => reduction_op::L2,
+        Kind::LogSum => reduction_op::LOG_SUM,
+        Kind::LogSumExp => {
+            // The runtime sums up exp(x) as it is, which overflows above 88 (`reduction.cpp`).
+            let max = emit_reduction(lower, blob, flags, reduction_op::MAX, true)?;
+            let shifted = lower.binary(binary_op::SUB, blob, max)?;
+            let sum = emit_reduction(lower, shifted, flags, reduction_op::LOG_SUM_EXP, true)?;
+            return lower.binary(binary_op::ADD, sum, max);
+        }
+    };
+    emit_reduction(lower, blob, flags, operation, keepdims)
+}
+
+/// A Reduction layer along the flagged axes; `operation` as in [`reduction_op`].
+pub(super) fn emit_reduction(
+    lower: &mut Lower,
+    blob: BlobId,
+    flags: &[bool],
+    operation: i32,
+    keepdims: bool,
+) -> Result<BlobId> {
+    let mut axes = Vec::new();
+    let mut top = Vec::new();
+    for (axis, (size, reduced)) in lower.form(blob).into_iter().zip(flags).enumerate() {
+        if *reduced {
+            axes.push(i32::try_from(axis)?);
+        }
+        match (*reduced, keepdims) {
+            (false, _) => top.push(size),
+            (true, true) => top.push(Dim::Known(1)),
+            (true, false) => {}
+        }
+    }
+    if top.is_empty() {
+        top.push(Dim::Known(1));
+    }
+    let layer = Reduction {
+        operation,
+        reduce_all: 0,
+        axes,
+        keepdims: i32::from(keepdims),
+        fixbug0: 1,
+        ..Reduction::default()
+    };
+    lower.emit(layer, &[blob], &top)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dims(sizes: &[i64]) -> Vec<Dim> {
+        sizes.iter().copied().map(Dim::Known).collect()
+    }
+
+    #[test]
+    fn axes_with_one_fate_are_one() {
+        let found = groups(&dims(&[1, 2, 3, 4, 5]), &[true, false, false, true, true]).unwrap();
+        let group = |size, reduced| Group { size: Dim::Known(size), reduced };
+        assert_eq!(found, [group(6, false), group(20, true)]);
+        for (form, flags) in [
+            (&[2, 3, 4, 5][..], Some(vec![false, false, true, true])),
+            (&[6, 20], Some(vec![false, true])),
+            (&[1, 6, 20], Some(vec![false, false, true])),
+            (&[2, 12, 5], None),
+            (&[120], None),
+        ] {
+            assert_eq!(split_groups(&dims(form), &found), flags, "{form:?}");
+        }
+    }
+}
