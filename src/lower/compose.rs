@@ -3,7 +3,7 @@
 use super::{Lower, form::MAX_AXES, isolate};
 use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{BinaryOp, Permute, UnaryOp};
+use crate::ncnn::layer::{BinaryOp, Permute, Reduction, UnaryOp};
 use crate::tensor::{Dim, display_shape};
 
 impl Lower<'_> {
@@ -44,6 +44,27 @@ impl Lower<'_> {
             form.push(if x.is(1) { y.clone() } else { x.clone() });
         }
         self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &form)
+    }
+
+    /// A reduction along axes of a blob, which stay with a size of 1; `operation` as in [`crate::ncnn::layer::reduction_op`].
+    pub fn reduce(&mut self, operation: i32, x: BlobId, axes: &[usize]) -> Result<BlobId> {
+        let mut form = self.form(x);
+        let mut numbers = Vec::with_capacity(axes.len());
+        for axis in axes {
+            numbers.push(i32::try_from(*axis)?);
+            if let Some(size) = form.get_mut(*axis) {
+                *size = Dim::Known(1);
+            }
+        }
+        let layer = Reduction {
+            operation,
+            reduce_all: 0,
+            axes: numbers,
+            keepdims: 1,
+            fixbug0: 1,
+            ..Reduction::default()
+        };
+        self.emit(layer, &[x], &form)
     }
 
     /// Input `index` in a form in which each of `axes` stands alone, and where these axes are in it. Axes that stay together are merged:

@@ -10,9 +10,12 @@ mod contrib;
 mod control;
 mod conv;
 mod matmul;
+mod norm;
+mod pool;
 mod quantize;
 mod reduce;
 mod reshape;
+mod softmax;
 mod transpose;
 mod window;
 
@@ -173,13 +176,15 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
 const FAMILIES: &[&[Op]] = &[
     arithmetic::OPS,
     constant::OPS,
-    contrib::ATTENTION_OPS,
     contrib::OPS,
     control::OPS,
     conv::OPS,
     matmul::OPS,
+    norm::OPS,
+    pool::OPS,
     quantize::OPS,
     reduce::OPS,
     reshape::OPS,
+    softmax::OPS,
     transpose::OPS,
 ];

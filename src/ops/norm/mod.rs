@@ -1,0 +1,96 @@
+//! Normalizations.
+//!
+//! | ONNX | ncnn | not expressed |
+//! | --- | --- | --- |
+//! | [BatchNormalization](https://onnx.ai/onnx/operators/onnx__BatchNormalization.html) | BatchNorm; BinaryOps where there is a batch or a parameter is computed | training before version 14 |
+//! | [InstanceNormalization](https://onnx.ai/onnx/operators/onnx__InstanceNormalization.html) | InstanceNorm | |
+//! | [GroupNormalization](https://onnx.ai/onnx/operators/onnx__GroupNormalization.html) | GroupNorm | |
+//! | [LayerNormalization](https://onnx.ai/onnx/operators/onnx__LayerNormalization.html) | LayerNorm; Reductions where Mean or InvStdDev is read | |
+//! | [RMSNormalization](https://onnx.ai/onnx/operators/onnx__RMSNormalization.html) | Reduction and BinaryOps: ncnn's RMSNorm is too new | |
+//! | [LpNormalization](https://onnx.ai/onnx/operators/onnx__LpNormalization.html) | Reduction and BinaryOps | p over 2 |
+//! | [LRN](https://onnx.ai/onnx/operators/onnx__LRN.html) | LRN; Pooling along the channels where there is a batch or the size is even | |
+//! | [MeanVarianceNormalization](https://onnx.ai/onnx/operators/onnx__MeanVarianceNormalization.html) | Reductions and BinaryOps | |
+//!
+//! Wherever a root is divided by, it is UnaryOp SQRT and BinaryOp DIV: UnaryOp RSQRT is an estimate of twelve bits in
+//! `unaryop_x86.cpp`.
+
+mod batch;
+mod channel;
+mod layer;
+mod local;
+
+use super::{Call, Fact, Op};
+use crate::error::{At, Error, Result};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
+use crate::tensor::{Array, Dim, Tensor};
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("BatchNormalization", &[1, 6, 7, 9, 14, 15], batch::infer_batch_norm)
+        .lower(batch::lower_batch_norm),
+    Op::new("GroupNormalization", &[18, 21], channel::infer_group_norm).lower(channel::lower_group_norm),
+    Op::new("InstanceNormalization", &[1, 6, 22], channel::infer_instance_norm)
+        .lower(channel::lower_instance_norm),
+    Op::new("LRN", &[1, 13], local::infer_lrn).lower(local::lower_lrn),
+    Op::new("LayerNormalization", &[17], layer::infer_layer_norm).lower(layer::lower_layer_norm),
+    Op::new("LpNormalization", &[1, 22], local::infer_lp_norm).lower(local::lower_lp_norm),
+    Op::new("MeanVarianceNormalization", &[9, 13], local::infer_mvn).lower(local::lower_mvn),
+    Op::new("RMSNormalization", &[23], layer::infer_rms_norm).lower(layer::lower_rms_norm),
+];
+
+/// The first output is as the first input.
+fn same(call: &Call) -> Result<Fact> {
+    Ok(Fact { shape: call.input(0)?.shape.clone(), ..Fact::unranked(call.dtype(0)?) })
+}
+
+/// `x` without its mean along axes, and its variance along them.
+fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {
+    let mean = lower.reduce(reduction_op::MEAN, x, axes)?;
+    let centered = lower.binary(binary_op::SUB, x, mean)?;
+    let squares = lower.unary(unary_op::SQUARE, centered)?;
+    let variance = lower.reduce(reduction_op::MEAN, squares, axes)?;
+    Ok((mean, centered, variance))
+}
+
+/// `sqrt(variance + epsilon)`.
+fn deviation(lower: &mut Lower, variance: BlobId, epsilon: f32) -> Result<BlobId> {
+    let sum = lower.binary_scalar(binary_op::ADD, variance, epsilon)?;
+    lower.unary(unary_op::SQRT, sum)
+}
+
+/// `size` in a form of `rank` axes at `axis`, the others 1.
+fn along(size: &Dim, axis: usize, rank: usize) -> Vec<Dim> {
+    let mut form = vec![Dim::Known(1); rank];
+    if let Some(slot) = form.get_mut(axis) {
+        *slot = size.clone();
+    }
+    form
+}
+
+/// Each element of a vector `inner` times, and the whole `outer` times.
+fn repeat(vector: &Tensor, outer: usize, inner: usize) -> Result<Tensor> {
+    if outer == 1 && inner == 1 {
+        return Ok(vector.clone());
+    }
+    let len = vector.len().checked_mul(outer).and_then(|len| len.checked_mul(inner));
+    let len = len.ok_or_else(|| Error::limit("a scale is too large"))?;
+    Tensor::deferred(crate::tensor::DType::F32, vec![len], vec![vector.clone()], move |arrays| {
+        let elements = arrays.at(0)?.float_list()?;
+        let each = elements.iter().flat_map(|x| std::iter::repeat_n(*x, inner));
+        let all: Vec<f32> = std::iter::repeat_n(each.collect::<Vec<f32>>(), outer).flatten().collect();
+        Ok(Array::f32(ndarray::ArrayD::from_shape_vec(vec![len], all)?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_repeated_within_and_as_a_whole() {
+        let vector = Tensor::from_f32(&[2], vec![1.0, 2.0]).unwrap();
+        let repeated = repeat(&vector, 2, 3).unwrap().load().unwrap().float_list().unwrap();
+        assert_eq!(repeated, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+    }
+}

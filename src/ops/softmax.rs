@@ -1,0 +1,122 @@
+//! Softmax, LogSoftmax and Hardmax.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | [Softmax](https://onnx.ai/onnx/operators/onnx__Softmax.html) | Softmax |
+//! | [LogSoftmax](https://onnx.ai/onnx/operators/onnx__LogSoftmax.html) | what is above the maximum, without the logarithm of its sum of exponentials |
+//! | [Hardmax](https://onnx.ai/onnx/operators/onnx__Hardmax.html) | the first place of the maximum, by Reductions |
+//!
+//! Before version 13 all axes from `axis` on are taken together.
+
+use super::{Attributes, Call, Fact, Op, resolve_axis};
+use crate::error::{Result, unsupported};
+use crate::lower::{Lower, isolate};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Softmax, Threshold, binary_op, reduction_op, unary_op};
+use crate::tensor::{Array, Dim, Tensor};
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("Hardmax", &[1, 11, 13], infer_softmax).lower(lower_hardmax),
+    Op::new("LogSoftmax", &[1, 11, 13], infer_softmax).lower(lower_log_softmax),
+    Op::new("Softmax", &[1, 11, 13], infer_softmax).lower(lower_softmax),
+];
+
+fn read_axis(attributes: &Attributes) -> Result<i64> {
+    attributes.int_or("axis", if attributes.since() < 13 { 1 } else { -1 })
+}
+
+fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
+    let axis = read_axis(call)?;
+    if let Ok(shape) = call.shape(0) {
+        // Before version 13 the axis may be one beyond the last.
+        let before = call.since() < 13 && usize::try_from(axis).is_ok_and(|axis| axis == shape.len());
+        if !before && !(shape.is_empty() && matches!(axis, -1..=0)) {
+            resolve_axis(axis, shape.len())?;
+        }
+    }
+    Ok(vec![Fact { shape: call.input(0)?.shape.clone(), ..Fact::unranked(call.dtype(0)?) }])
+}
+
+/// The input with the axis that sums to 1 on its own, at most three axes: Softmax overlooks a fourth until 2024-08.
+fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
+    let shape = lower.shape(0)?.to_vec();
+    let axis = read_axis(lower)?;
+    let rank = shape.len();
+    let (first, behind) = if lower.since() < 13 {
+        let axis = if axis < 0 { resolve_axis(axis, rank)? } else { usize::try_from(axis)? };
+        (axis.min(rank), rank)
+    } else if rank == 0 {
+        (0, 0)
+    } else {
+        let axis = resolve_axis(axis, rank)?;
+        (axis, axis + 1)
+    };
+    if behind == first + 1 {
+        let held = lower.blob(0)?;
+        let form = lower.form(held);
+        if form.len() <= 3
+            && let Some(found) = isolate(&form, &shape, &[first])
+            && let [axis] = found.as_slice()
+        {
+            return Ok((held, *axis));
+        }
+    }
+    let outer = Dim::product(shape.iter().take(first))?;
+    let size = Dim::product(shape.iter().take(behind).skip(first))?;
+    let inner = Dim::product(shape.iter().skip(behind))?;
+    let mut form = vec![size];
+    if !inner.is(1) {
+        form.push(inner);
+    }
+    let axis = usize::from(!outer.is(1));
+    if axis == 1 {
+        form.insert(0, outer);
+    }
+    Ok((lower.blob_as(0, &form)?, axis))
+}
+
+fn lower_softmax(lower: &mut Lower) -> Result<()> {
+    let (x, axis) = lower_input(lower)?;
+    let form = lower.form(x);
+    let y = lower.emit(Softmax { axis: i32::try_from(axis)?, fixbug0: 1 }, &[x], &form)?;
+    lower.set(0, y)
+}
+
+fn lower_log_softmax(lower: &mut Lower) -> Result<()> {
+    let (x, axis) = lower_input(lower)?;
+    let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
+    let below = lower.binary(binary_op::SUB, x, max)?;
+    let sum = lower.reduce(reduction_op::LOG_SUM_EXP, below, &[axis])?;
+    let y = lower.binary(binary_op::SUB, below, sum)?;
+    lower.set(0, y)
+}
+
+/// 1 at the first of the largest elements, else 0.
+fn lower_hardmax(lower: &mut Lower) -> Result<()> {
+    let (x, axis) = lower_input(lower)?;
+    let form = lower.form(x);
+    let Some(size) = form.get(axis).and_then(Dim::known) else {
+        unsupported!("an axis whose size is not fixed");
+    };
+    let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
+    // 1 where the element is below the maximum.
+    let distance = lower.binary(binary_op::SUB, max, x)?;
+    let below = lower.emit(Threshold { threshold: 0.0 }, &[distance], &form)?;
+    // The place of the element, or one beyond all places.
+    let len = usize::try_from(size)?;
+    let places: Vec<f32> = (0..size).map(num_traits::AsPrimitive::as_).collect();
+    let mut places_form = vec![Dim::Known(1); form.len()];
+    if let Some(slot) = places_form.get_mut(axis) {
+        *slot = Dim::Known(size);
+    }
+    let places = Tensor::from_array(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![len], places)?))?;
+    let places = lower.memory_data(&places, &places_form)?;
+    let beyond = lower.binary_scalar(binary_op::MUL, below, num_traits::AsPrimitive::as_(size))?;
+    let candidates = lower.binary(binary_op::MAX, beyond, places)?;
+    let first = lower.reduce(reduction_op::MIN, candidates, &[axis])?;
+    let distance = lower.binary(binary_op::SUB, candidates, first)?;
+    let behind = lower.emit(Threshold { threshold: 0.5 }, &[distance], &form)?;
+    let negated = lower.unary(unary_op::NEG, behind)?;
+    let y = lower.binary_scalar(binary_op::ADD, negated, 1.0)?;
+    lower.set(0, y)
+}
