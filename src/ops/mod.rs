@@ -5,6 +5,7 @@ mod arithmetic;
 mod attributes;
 mod broadcast;
 mod call;
+mod concat;
 mod constant;
 mod contrib;
 mod control;
@@ -175,6 +176,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
 
 const FAMILIES: &[&[Op]] = &[
     arithmetic::OPS,
+    concat::OPS,
     constant::OPS,
     contrib::OPS,
     control::OPS,

@@ -19,6 +19,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], infer_dropout)
         .fold(fold_dropout)
         .lower(lower_alias)
+        .identity(always)
         .waive(DROPOUT_WAIVED),
     Op::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten).fold(fold_flatten).lower(lower_alias),
     Op::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)

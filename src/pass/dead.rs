@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::graph::{Graph, ValueId};
 
-/// Keeps what the graph's outputs need; also takes away optional outputs that nobody reads.
+/// Keeps what the graph's outputs need. Outputs that nobody reads are left out in their place: how many there are means something
+/// to some operators (Split).
 pub fn remove_dead_nodes(graph: &mut Graph) {
     let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut dead = BTreeSet::new();
@@ -24,9 +25,6 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
             if output.is_some_and(|output| !needed.contains(&output)) {
                 *output = None;
             }
-        }
-        while node.outputs.last().is_some_and(Option::is_none) {
-            node.outputs.pop();
         }
     }
 }

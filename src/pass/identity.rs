@@ -14,7 +14,7 @@ pub fn remove_identities(graph: &mut Graph) {
         let (Some(Some(input)), Some(Some(output))) = (node.inputs.first(), node.outputs.first()) else {
             continue;
         };
-        if hands_on && node.outputs.len() == 1 {
+        if hands_on && node.outputs.iter().skip(1).all(Option::is_none) {
             map.insert(*output, *input);
             if !graph.outputs.contains(output) {
                 removed.insert(id);

@@ -1,0 +1,235 @@
+//! Concat and Split.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | Concat | Concat; parts without elements are left out |
+//! | Split | Slice |
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
+
+use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
+use crate::error::{At, Error, Result, invalid};
+use crate::lower::Lower;
+use crate::ncnn::layer::{Concat, Slice};
+use crate::tensor::{Array, Dim, display_shape};
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("Concat", &[1, 4, 11, 13], infer_concat).fold(fold_concat).lower(lower_concat),
+    Op::new("Split", &[1, 2, 11, 13, 18], infer_split).fold(fold_split).lower(lower_split),
+];
+
+// Concat
+
+/// The axis; version 1 has a default of 1.
+fn concat_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
+    let axis = match attributes.since() {
+        1 => attributes.int_or("axis", 1)?,
+        _ => required(attributes.int("axis")?, "axis")?,
+    };
+    resolve_axis(axis, rank)
+}
+
+fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
+    let mut shape = call.shape(0)?.to_vec();
+    let axis = concat_axis(call, shape.len())?;
+    for index in 1..call.input_count() {
+        let other = call.shape(index)?;
+        if other.len() != shape.len() {
+            invalid!("{} beside {}", display_shape(&shape), display_shape(other));
+        }
+        for (i, (size, next)) in shape.iter_mut().zip(other).enumerate() {
+            if i == axis {
+                *size = size.add(next)?;
+            } else if size.known().is_none() {
+                *size = next.clone();
+            } else if next.known().is_some() && size != next {
+                invalid!("axis {i} is {size} and {next}");
+            }
+        }
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn fold_concat(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let arrays: Vec<Array> = inputs.iter().flatten().cloned().collect();
+    let rank = given(inputs, 0)?.shape().len();
+    Ok(vec![Array::concat(&arrays, concat_axis(attributes, rank)?)?])
+}
+
+fn lower_concat(lower: &mut Lower) -> Result<()> {
+    let shape = lower.output_shape(0)?.to_vec();
+    let axis = concat_axis(lower, shape.len())?;
+    let mut parts = Vec::new();
+    for index in 0..lower.input_count() {
+        if !lower.shape(index)?.at(axis)?.is(0) {
+            parts.push(index);
+        }
+    }
+    // The form of the first part, but for the axis, is the form of all.
+    let first = *parts.first().ok_or_else(|| Error::unsupported("all parts are without elements"))?;
+    let (blob, place) = lower.isolated(first, &[axis])?;
+    let place = *place.at(0)?;
+    let mut form = lower.form(blob);
+    let mut blobs = Vec::with_capacity(parts.len());
+    for index in parts {
+        let size = lower.shape(index)?.at(axis)?.clone();
+        if let Some(slot) = form.get_mut(place) {
+            *slot = size;
+        }
+        blobs.push(lower.blob_as(index, &form)?);
+    }
+    if let Some(slot) = form.get_mut(place) {
+        *slot = shape.at(axis)?.clone();
+    }
+    let top = match blobs.as_slice() {
+        [only] => *only,
+        _ => lower.emit(Concat { axis: i32::try_from(place)? }, &blobs, &form)?,
+    };
+    lower.set(0, top)
+}
+
+// Split
+
+/// The sizes of the parts of an axis of size `whole`. They are given by an attribute before version 13 (by either in version 1), then
+/// by an input; where they are not, the parts are equal, and from version 18 on the last one may be smaller.
+fn split_sizes(
+    attributes: &Attributes,
+    given: impl Fn() -> Result<Option<Vec<Dim>>>,
+    whole: &Dim,
+) -> Result<Vec<Dim>> {
+    let since = attributes.since();
+    let count = attributes.output_count();
+    let by_attribute = if since < 13 { attributes.ints("split")? } else { None };
+    let by_input = if since == 1 || since >= 13 { given()? } else { None };
+    let number = if since >= 18 { attributes.int("num_outputs")? } else { None };
+    let sizes = match (by_attribute, by_input) {
+        (Some(list), _) => list.into_iter().map(Dim::Known).collect(),
+        (None, Some(list)) => list,
+        (None, None) => {
+            if number.is_some_and(|number| usize::try_from(number) != Ok(count)) {
+                invalid!("{number:?} parts for {count} outputs");
+            }
+            equal_parts(whole, count, since >= 18)?
+        }
+    };
+    if sizes.len() != count {
+        invalid!("{} sizes for {count} outputs", sizes.len());
+    }
+    let mut sum = Dim::Known(0);
+    for size in &sizes {
+        if size.known().is_some_and(|n| n < 0) {
+            invalid!("a part of size {size}");
+        }
+        sum = sum.add(size)?;
+    }
+    if sum.known().is_some() && whole.known().is_some() && sum != *whole {
+        invalid!("parts of {} in all of an axis of {whole}", sum);
+    }
+    Ok(sizes)
+}
+
+fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>> {
+    let parts = Dim::try_from(count)?;
+    if parts.is(0) {
+        invalid!("no outputs");
+    }
+    if !last_smaller && whole.known().is_some() && !whole.modulo(&parts)?.is(0) {
+        invalid!("an axis of {whole} in {count} equal parts");
+    }
+    let part = whole.ceil_div(&parts)?;
+    let mut sizes = vec![part.clone(); count];
+    if let Some(last) = sizes.last_mut() {
+        *last = whole.sub(&part.mul(&Dim::try_from(count - 1)?)?)?;
+    }
+    Ok(sizes)
+}
+
+fn infer_split(call: &Call) -> Result<Vec<Fact>> {
+    let shape = call.shape(0)?;
+    let axis = resolve_axis(call.int_or("axis", 0)?, shape.len())?;
+    let given = || if call.has_input(1) { call.dims(1).map(Some) } else { Ok(None) };
+    let sizes = split_sizes(call, given, shape.at(axis)?)?;
+    let dtype = call.dtype(0)?;
+    let part = |size: Dim| {
+        let mut part = shape.to_vec();
+        if let Some(slot) = part.get_mut(axis) {
+            *slot = size;
+        }
+        Fact::new(dtype, part)
+    };
+    Ok(sizes.into_iter().map(part).collect())
+}
+
+fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = given(inputs, 0)?;
+    let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
+    let given = || match inputs.get(1) {
+        Some(Some(sizes)) => Ok(Some(sizes.to_dims()?.iter().cloned().collect())),
+        _ => Ok(None),
+    };
+    let mut start = 0;
+    let mut parts = Vec::new();
+    for size in split_sizes(attributes, given, &Dim::try_from(*data.shape().at(axis)?)?)? {
+        let size = usize::try_from(size.known().unwrap_or(0))?;
+        let places: Vec<usize> = (start..start + size).collect();
+        parts.push(data.take(axis, &places)?);
+        start += size;
+    }
+    Ok(parts)
+}
+
+fn lower_split(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
+    let given = || if lower.has_input(1) { lower.dims(1).map(Some) } else { Ok(None) };
+    let sizes = split_sizes(lower, given, shape.at(axis)?)?;
+    let (blob, place) = lower.isolated(0, &[axis])?;
+    let place = *place.at(0)?;
+    // Parts without elements are no blobs: nobody can read them, and Slice does not make them.
+    let parts: Vec<(usize, Dim)> = sizes.into_iter().enumerate().filter(|(_, size)| !size.is(0)).collect();
+    if let [(index, _)] = parts.as_slice() {
+        return lower.set(*index, blob);
+    }
+    let mut slices = Vec::with_capacity(parts.len());
+    let mut forms = Vec::with_capacity(parts.len());
+    for (at, (_, size)) in parts.iter().enumerate() {
+        let mut form = lower.form(blob);
+        if let Some(slot) = form.get_mut(place) {
+            *slot = size.clone();
+        }
+        forms.push(form);
+        slices.push(match size.known() {
+            Some(n) => i32::try_from(n)?,
+            None if parts.iter().skip(at).all(|(_, other)| other == size) => EQUAL_PART,
+            None => return Err(open_part(size)),
+        });
+    }
+    let layer = Slice { slices, axis: i32::try_from(place)?, ..Slice::default() };
+    let tops = lower.emit_n(layer, &[blob], &forms)?;
+    for ((index, _), top) in parts.iter().zip(tops) {
+        lower.set(*index, top)?;
+    }
+    Ok(())
+}
+
+/// ncnn's word for an equal part of what is left (`slice.cpp`).
+const EQUAL_PART: i32 = -233;
+
+fn open_part(size: &Dim) -> Error {
+    Error::unsupported(format!("a part of size {size}, which is not fixed")).help("fix it with --input-shape")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_equal_but_for_the_last() {
+        let known = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
+        assert_eq!(equal_parts(&Dim::Known(6), 3, false).unwrap(), known(&[2, 2, 2]));
+        assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), known(&[2, 2, 2, 1]));
+        assert!(equal_parts(&Dim::Known(7), 4, false).is_err());
+        let h = Dim::symbol("H");
+        assert_eq!(equal_parts(&h.mul(&Dim::Known(2)).unwrap(), 2, false).unwrap(), [h.clone(), h]);
+    }
+}
