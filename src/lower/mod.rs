@@ -4,6 +4,7 @@
 //! row-major order, are those of the value. Merging neighbouring axes or leaving out unit ones moves no data, so every form is a
 //! Reshape away from every other, and reshaping a value costs nothing until a layer needs another form.
 
+mod along;
 mod broadcast;
 mod compose;
 mod exact;
@@ -20,6 +21,7 @@ use crate::ops::{self, Call};
 use crate::pass::infer::Doubts;
 use crate::tensor::{DType, Dim, Tensor, display_shape};
 
+pub(crate) use along::OPEN_END;
 pub(crate) use broadcast::{Broadcast, Side};
 pub(crate) use form::{interface_form, isolate, same_elements};
 

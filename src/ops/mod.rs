@@ -16,6 +16,7 @@ mod pool;
 mod quantize;
 mod reduce;
 mod reshape;
+mod slice;
 mod softmax;
 mod transpose;
 mod window;
@@ -187,6 +188,7 @@ const FAMILIES: &[&[Op]] = &[
     quantize::OPS,
     reduce::OPS,
     reshape::OPS,
+    slice::OPS,
     softmax::OPS,
     transpose::OPS,
 ];

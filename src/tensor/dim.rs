@@ -56,17 +56,52 @@ impl Atom {
     }
 }
 
+/// The least and the most of a size, where they are known.
+pub type Bounds = (Option<i64>, Option<i64>);
+
+fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<i64> {
+    a.zip(b).and_then(|(a, b)| f(a, b))
+}
+
+fn either(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option<i64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(f(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
 impl Atom {
-    fn lower_bound(&self) -> Option<i64> {
+    fn bounds(&self) -> Bounds {
         match self {
-            Atom::Symbol(_) => Some(0),
+            Atom::Symbol(_) => (Some(1), None),
             Atom::FloorDiv(a, b) => {
-                let positive = b.known()?.max(0);
-                a.lower_bound()?.checked_div_euclid(positive)
+                let ((least, most), (Some(divisor), largest)) = (a.bounds(), b.bounds()) else {
+                    return (None, None);
+                };
+                if divisor < 1 {
+                    return (None, None);
+                }
+                // A larger divisor brings the quotient nearer to zero.
+                let least = least.and_then(|n| match largest {
+                    _ if n < 0 => n.checked_div_euclid(divisor),
+                    Some(largest) => n.checked_div_euclid(largest),
+                    None => Some(0),
+                });
+                let most = most.and_then(|n| if n < 0 { Some(-1) } else { n.checked_div_euclid(divisor) });
+                (least, most)
             }
-            Atom::Mod(_, b) => b.lower_bound().filter(|n| *n >= 0).map(|_| 0),
-            Atom::Min(a, b) => Some(a.lower_bound()?.min(b.lower_bound()?)),
-            Atom::Max(a, b) => a.lower_bound().max(b.lower_bound()),
+            Atom::Mod(_, b) => match b.bounds() {
+                (Some(1..), most) => (Some(0), most.map(|n| n - 1)),
+                _ => (None, None),
+            },
+            Atom::Min(a, b) => {
+                let ((al, am), (bl, bm)) = (a.bounds(), b.bounds());
+                (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))
+            }
+            Atom::Max(a, b) => {
+                let ((al, am), (bl, bm)) = (a.bounds(), b.bounds());
+                (either(al, bl, i64::max), both(am, bm, |x, y| Some(x.max(y))))
+            }
         }
     }
 }
@@ -247,17 +282,19 @@ impl Dim {
 
     /// The smaller one.
     pub fn smaller(&self, other: &Dim) -> Result<Dim> {
-        match self.sub(other)?.known() {
-            Some(difference) => Ok(if difference <= 0 { self.clone() } else { other.clone() }),
-            None => Dim::from_atom(Atom::Min(self.clone(), other.clone())).bounded(),
+        match self.sub(other)?.bounds() {
+            (_, Some(most)) if most <= 0 => Ok(self.clone()),
+            (Some(least), _) if least >= 0 => Ok(other.clone()),
+            _ => Dim::from_atom(Atom::Min(self.clone(), other.clone())).bounded(),
         }
     }
 
     /// The larger one.
     pub fn larger(&self, other: &Dim) -> Result<Dim> {
-        match self.sub(other)?.known() {
-            Some(difference) => Ok(if difference >= 0 { self.clone() } else { other.clone() }),
-            None => Dim::from_atom(Atom::Max(self.clone(), other.clone())).bounded(),
+        match self.sub(other)?.bounds() {
+            (Some(least), _) if least >= 0 => Ok(self.clone()),
+            (_, Some(most)) if most <= 0 => Ok(other.clone()),
+            _ => Dim::from_atom(Atom::Max(self.clone(), other.clone())).bounded(),
         }
     }
 
@@ -279,22 +316,31 @@ impl Dim {
         }
     }
 
-    /// A number that it is never below, where symbols are sizes and so not negative. `None` where none is known.
-    pub fn lower_bound(&self) -> Option<i64> {
-        let (mut bound, terms) = self.parts();
-        for (product, coefficient) in terms {
-            // Products of what is not negative are at least 0; of single atoms more may be known.
-            let mut least = 1_i64;
-            for atom in &product {
-                let atom = atom.lower_bound().filter(|n| *n >= 0)?;
-                least = least.checked_mul(atom)?;
+    /// The least and the most that it can be, as far as that is known: every symbol is at least 1, the size of an axis that holds
+    /// something.
+    pub fn bounds(&self) -> Bounds {
+        let Dim::Expr(e) = self else { return (self.known(), self.known()) };
+        let mut sum = (Some(e.constant), Some(e.constant));
+        for (product, coefficient) in &e.terms {
+            let (mut least, mut most) = (Some(1_i64), Some(1_i64));
+            for atom in product {
+                let (l, m) = atom.bounds();
+                // The product of bounds is the bound of the product only where no factor is negative.
+                let factor = l.filter(|l| *l >= 0);
+                most = factor.and_then(|_| both(most, m, i64::checked_mul));
+                least = both(least, factor, i64::checked_mul);
             }
-            if coefficient < 0 {
-                return None;
-            }
-            bound = bound.checked_add(least.checked_mul(coefficient)?)?;
+            let scaled = |bound: Option<i64>| bound.and_then(|b| b.checked_mul(*coefficient));
+            let term =
+                if *coefficient > 0 { (scaled(least), scaled(most)) } else { (scaled(most), scaled(least)) };
+            sum = (both(sum.0, term.0, i64::checked_add), both(sum.1, term.1, i64::checked_add));
         }
-        Some(bound)
+        sum
+    }
+
+    /// A number that it is never below. `None` where none is known.
+    pub fn lower_bound(&self) -> Option<i64> {
+        self.bounds().0
     }
 
     fn bounded(self) -> Result<Dim> {
@@ -470,6 +516,19 @@ mod tests {
     }
 
     #[test]
+    fn bounds_follow_from_sizes_being_positive() {
+        let (one, three) = (Dim::Known(1), Dim::Known(3));
+        assert_eq!(h().smaller(&one).unwrap(), one);
+        assert_eq!(h().larger(&one).unwrap(), h());
+        assert_eq!(h().smaller(&three).unwrap().to_string(), "min(H, 3)");
+        assert_eq!(h().smaller(&three).unwrap().bounds(), (Some(1), Some(3)));
+        assert_eq!(h().sub(&one).unwrap().bounds(), (Some(0), None));
+        assert_eq!(Dim::Known(0).sub(&h()).unwrap().bounds(), (None, Some(-1)));
+        assert_eq!(h().modulo(&three).unwrap().bounds(), (Some(0), Some(2)));
+        assert_eq!(h().floor_div(&three).unwrap().bounds(), (Some(0), None));
+    }
+
+    #[test]
     fn substitution_evaluates() {
         let half =
             h().sub(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap().add(&Dim::Known(1)).unwrap();
@@ -482,14 +541,14 @@ mod tests {
     fn what_is_never_negative_is_known() {
         let minus = |n: i64| h().sub(&Dim::Known(n)).unwrap();
         for (dim, bound) in [
-            (h(), Some(0)),
-            (minus(-3), Some(3)),
-            (minus(3), Some(-3)),
+            (h(), Some(1)),
+            (minus(-3), Some(4)),
+            (minus(3), Some(-2)),
             (Dim::Known(1).sub(&h()).unwrap(), None),
-            (h().mul(&h()).unwrap().add(&h()).unwrap(), Some(0)),
-            (minus(-7).floor_div(&Dim::Known(2)).unwrap(), Some(3)),
+            (h().mul(&h()).unwrap().add(&h()).unwrap(), Some(2)),
+            (minus(-7).floor_div(&Dim::Known(2)).unwrap(), Some(4)),
             (h().larger(&Dim::Known(5)).unwrap(), Some(5)),
-            (h().smaller(&Dim::Known(5)).unwrap(), Some(0)),
+            (h().smaller(&Dim::Known(5)).unwrap(), Some(1)),
             (h().modulo(&Dim::Known(4)).unwrap(), Some(0)),
         ] {
             assert_eq!(dim.lower_bound(), bound, "{dim}");

@@ -1,0 +1,347 @@
+//! Moving and mixing the elements of a blob along one of its axes.
+
+use super::{Lower, form::MAX_AXES, isolate};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Concat, Crop, InnerProduct, MatMul, Slice, Tile};
+use crate::tensor::{Dim, Tensor};
+
+/// ncnn's word for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
+pub(crate) const OPEN_END: i32 = -233;
+/// Most parts that a blob is cut into; above it a matrix is cheaper than so many layers.
+const MAX_PARTS: usize = 32;
+/// Most elements of a matrix that moves elements: 64 MiB of weights that the model does not have.
+const MAX_MATRIX_ELEMENTS: usize = 1 << 24;
+
+impl Lower<'_> {
+    /// The blob in a form in which `axis` of `shape`, the sizes of its elements, stands alone, and where it is there.
+    pub fn alone(&mut self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
+        if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {
+            return Ok((blob, *found.at(0)?));
+        }
+        let outer = Dim::product(shape.iter().take(axis))?;
+        let inner = Dim::product(shape.iter().skip(axis + 1))?;
+        self.three(blob, outer, shape.at(axis)?.clone(), inner)
+    }
+
+    /// The blob in a form of at most three axes, what lies before and behind the axis at `place` merged.
+    fn grouped(&mut self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
+        let form = self.form(blob);
+        let outer = Dim::product(form.iter().take(place))?;
+        let inner = Dim::product(form.iter().skip(place + 1))?;
+        self.three(blob, outer, form.at(place)?.clone(), inner)
+    }
+
+    fn three(&mut self, blob: BlobId, outer: Dim, axis: Dim, inner: Dim) -> Result<(BlobId, usize)> {
+        let place = usize::from(!outer.is(1));
+        let mut form = vec![outer, axis, inner];
+        if place == 0 {
+            form.remove(0);
+        }
+        form.truncate(if form.last().is_some_and(|inner| inner.is(1)) { form.len() - 1 } else { MAX_AXES });
+        Ok((self.reshape(blob, &form)?, place))
+    }
+
+    fn resized(&self, blob: BlobId, place: usize, size: Dim) -> Vec<Dim> {
+        let mut form = self.form(blob);
+        if let Some(slot) = form.get_mut(place) {
+            *slot = size;
+        }
+        form
+    }
+
+    fn known_size(&self, blob: BlobId, place: usize) -> Result<usize> {
+        let form = self.form(blob);
+        let size = form.at(place)?;
+        let known = size.known().ok_or_else(|| {
+            Error::unsupported(format!("an axis of {size}: it must be fixed here"))
+                .help("fix it with --input-shape")
+        })?;
+        Ok(usize::try_from(known)?)
+    }
+
+    /// `size` elements of an axis from `start` to `end`, negative ones counted from the end.
+    pub fn crop(&mut self, blob: BlobId, place: usize, start: i32, end: i32, size: &Dim) -> Result<BlobId> {
+        let form = self.resized(blob, place, size.clone());
+        let axes = vec![i32::try_from(place)?];
+        self.emit(Crop { starts: vec![start], ends: vec![end], axes, ..Crop::default() }, &[blob], &form)
+    }
+
+    /// Blobs that differ in one axis alone, one behind the other along it.
+    pub fn concat(&mut self, blobs: &[BlobId], place: usize) -> Result<BlobId> {
+        if let [only] = blobs {
+            return Ok(*only);
+        }
+        let first = *blobs.first().ok_or_else(|| Error::invalid("nothing to concatenate"))?;
+        let mut size = Dim::Known(0);
+        for blob in blobs {
+            size = size.add(self.form(*blob).at(place)?)?;
+        }
+        let form = self.resized(first, place, size);
+        self.emit(Concat { axis: i32::try_from(place)? }, blobs, &form)
+    }
+
+    /// An axis `times` times in a row.
+    pub fn tile(&mut self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
+        if times == 1 {
+            return Ok(blob);
+        }
+        // Release 20240410 copies nothing along the second of four axes (`tile.cpp`).
+        let (blob, place) =
+            if self.form(blob).len() > 3 { self.grouped(blob, place)? } else { (blob, place) };
+        let size = self.form(blob).at(place)?.mul(&Dim::Known(times))?;
+        let form = self.resized(blob, place, size);
+        let layer = Tile { axis: i32::try_from(place)?, tiles: i32::try_from(times)?, ..Tile::default() };
+        self.emit(layer, &[blob], &form)
+    }
+
+    /// Each element of an axis `times` times.
+    pub fn repeat_each(&mut self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
+        let form = self.form(blob);
+        let outer = Dim::product(form.iter().take(place + 1))?;
+        let inner = Dim::product(form.iter().skip(place + 1))?;
+        let (each, unit) = self.three(blob, outer, Dim::Known(1), inner)?;
+        let tiled = self.tile(each, unit, times)?;
+        let size = form.at(place)?.mul(&Dim::Known(times))?;
+        self.reshape(tiled, &self.resized(blob, place, size))
+    }
+
+    /// The elements at `places` along an axis, whose size must be a number.
+    pub fn take(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+        let size = i64::try_from(self.known_size(blob, place)?)?;
+        if let Some(outside) = places.iter().find(|p| !(0..size).contains(*p)) {
+            invalid!("element {outside} of {size}");
+        }
+        if places.is_empty() {
+            unsupported!("nothing is taken, and a blob cannot be empty");
+        }
+        if places.iter().copied().eq(0..size) {
+            return Ok(blob);
+        }
+        let (blob, place) = self.grouped(blob, place)?;
+        self.take_grouped(blob, place, places)
+    }
+
+    fn take_grouped(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+        if let Some((start, step)) = progression(places) {
+            return self.take_progression(blob, place, start, step, places.len());
+        }
+        let period = period(places);
+        if let Some(once) = places.get(..period)
+            && period < places.len()
+        {
+            let part = self.take_grouped(blob, place, once)?;
+            return self.tile(part, place, i64::try_from(places.len() / period)?);
+        }
+        let times = repetition(places);
+        if times > 1 {
+            let once: Vec<i64> = places.iter().copied().step_by(times).collect();
+            let part = self.take_grouped(blob, place, &once)?;
+            return self.repeat_each(part, place, i64::try_from(times)?);
+        }
+        let segments = segments(places);
+        if segments.len() > MAX_PARTS {
+            let matrix = selection(places, self.known_size(blob, place)?)?;
+            return self.linear(blob, place, &matrix);
+        }
+        let mut parts = Vec::with_capacity(segments.len());
+        for segment in segments {
+            parts.push(self.take_grouped(blob, place, segment)?);
+        }
+        self.concat(&parts, place)
+    }
+
+    fn take_progression(
+        &mut self,
+        blob: BlobId,
+        place: usize,
+        start: i64,
+        step: i64,
+        count: usize,
+    ) -> Result<BlobId> {
+        let span = i64::try_from(count)? - 1;
+        if step == 0 {
+            let one = self.cut(blob, place, start, 1)?;
+            return self.tile(one, place, span + 1);
+        }
+        let lowest = start.min(start + span * step);
+        let rising = match step.abs() {
+            1 => self.cut(blob, place, lowest, span + 1)?,
+            stride => self.strided(blob, place, lowest, stride, span + 1)?,
+        };
+        if step < 0 { self.reverse(rising, place) } else { Ok(rising) }
+    }
+
+    /// `count` elements from `start` on, of an axis whose size is a number.
+    fn cut(&mut self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
+        if i64::try_from(self.known_size(blob, place)?)? == count {
+            return Ok(blob);
+        }
+        self.crop(blob, place, i32::try_from(start)?, i32::try_from(start + count)?, &Dim::Known(count))
+    }
+
+    /// Every `stride`th element: the axis seen as rows of `stride`, of which one column is kept.
+    fn strided(&mut self, blob: BlobId, place: usize, start: i64, stride: i64, count: i64) -> Result<BlobId> {
+        if count == 1 {
+            return self.cut(blob, place, start, 1);
+        }
+        let (size, whole) = (i64::try_from(self.known_size(blob, place)?)?, count * stride);
+        let column = (start + whole - size).max(0);
+        if column > start.min(stride - 1) {
+            // Rows for all but the last element fit; no whole row is left for that one.
+            let most = self.strided(blob, place, start, stride, count - 1)?;
+            let last = self.cut(blob, place, start + (count - 1) * stride, 1)?;
+            return self.concat(&[most, last], place);
+        }
+        let form = self.form(blob);
+        let outer = Dim::product(form.iter().take(place))?.mul(&Dim::Known(count))?;
+        let inner = Dim::product(form.iter().skip(place + 1))?;
+        let rows = self.cut(blob, place, start - column, whole)?;
+        let (rows, at) = self.three(rows, outer, Dim::Known(stride), inner)?;
+        let kept = self.cut(rows, at, column, 1)?;
+        self.reshape(kept, &self.resized(blob, place, Dim::Known(count)))
+    }
+
+    /// An axis in reverse order; its size must be a number. Flip is not in every release that is written for.
+    pub fn reverse(&mut self, blob: BlobId, place: usize) -> Result<BlobId> {
+        let size = self.known_size(blob, place)?;
+        if size <= MAX_PARTS {
+            let form = self.resized(blob, place, Dim::Known(1));
+            if size == 1 {
+                return Ok(blob);
+            }
+            let layer = Slice { slices: vec![1; size], axis: i32::try_from(place)?, ..Slice::default() };
+            let mut parts = self.emit_n(layer, &[blob], &vec![form; size])?;
+            parts.reverse();
+            return self.concat(&parts, place);
+        }
+        let whole = self.form(blob);
+        if let Some(columns) = (2..=MAX_PARTS).rev().find(|n| size.is_multiple_of(*n)) {
+            // Reversed rows of reversed elements.
+            let (rows, columns) = (Dim::try_from(size / columns)?, Dim::try_from(columns)?);
+            let outer = Dim::product(whole.iter().take(place))?;
+            let inner = Dim::product(whole.iter().skip(place + 1))?;
+            let (within, at) = self.three(blob, outer.mul(&rows)?, columns.clone(), inner.clone())?;
+            let within = self.reverse(within, at)?;
+            let (across, at) = self.three(within, outer, rows, columns.mul(&inner)?)?;
+            let across = self.reverse(across, at)?;
+            return self.reshape(across, &whole);
+        }
+        let size = i64::try_from(size)?;
+        let last = self.cut(blob, place, size - 1, 1)?;
+        let rest = self.cut(blob, place, 0, size - 1)?;
+        let rest = self.reverse(rest, place)?;
+        self.concat(&[last, rest], place)
+    }
+
+    /// A linear map of an axis: each element of the result is the sum of those of the axis, weighted by a row of `matrix`. An element
+    /// that is not finite makes all results along the axis NaN where a weight is 0.
+    pub fn linear(&mut self, blob: BlobId, place: usize, matrix: &Tensor) -> Result<BlobId> {
+        let [rows, columns] = *matrix.shape() else { invalid!("a map of {} axes", matrix.shape().len()) };
+        if self.known_size(blob, place)? != columns {
+            invalid!("a map of {columns} elements along an axis of {}", self.known_size(blob, place)?);
+        }
+        let top = self.resized(blob, place, Dim::try_from(rows)?);
+        let (blob, at) = self.grouped(blob, place)?;
+        let form = self.resized(blob, at, Dim::try_from(rows)?);
+        let mapped = if at + 1 == form.len() {
+            let layer = InnerProduct {
+                num_output: i32::try_from(rows)?,
+                weight_data: Some(matrix.clone()),
+                ..InnerProduct::default()
+            };
+            self.emit(layer, &[blob], &form)?
+        } else {
+            let weights = self.memory_data(matrix, &[Dim::try_from(rows)?, Dim::try_from(columns)?])?;
+            self.emit(MatMul::default(), &[weights, blob], &form)?
+        };
+        self.reshape(mapped, &top)
+    }
+}
+
+/// The first element and the step of an arithmetic progression.
+fn progression(places: &[i64]) -> Option<(i64, i64)> {
+    let first = *places.first()?;
+    let step = places.get(1).map_or(1, |second| second - first);
+    let follows = places.iter().zip(places.iter().skip(1)).all(|(a, b)| b - a == step);
+    follows.then_some((first, step))
+}
+
+/// The length of the shortest part whose repetition the list is.
+fn period(places: &[i64]) -> usize {
+    let len = places.len();
+    let repeats =
+        |n: &usize| len.is_multiple_of(*n) && places.iter().zip(places.iter().skip(*n)).all(|(a, b)| a == b);
+    // Repetitions of less than half the list alone are worth a layer.
+    (1..=len / 2).find(repeats).unwrap_or(len)
+}
+
+/// How often each element stands in a row, where that is the same for all.
+fn repetition(places: &[i64]) -> usize {
+    let count = places.iter().take_while(|p| Some(*p) == places.first()).count().max(1);
+    let even = places.len().is_multiple_of(count);
+    if even && places.chunks(count).all(|part| part.iter().all(|p| Some(p) == part.first())) {
+        count
+    } else {
+        1
+    }
+}
+
+/// Parts that are arithmetic progressions; long enough ones, where the step is not 1 or -1.
+fn segments(places: &[i64]) -> Vec<&[i64]> {
+    const WORTH_A_STRIDE: usize = 4;
+    let mut parts = Vec::new();
+    let mut rest = places;
+    while !rest.is_empty() {
+        let mut len = 1;
+        while rest.get(..=len).is_some_and(|part| progression(part).is_some()) {
+            len += 1;
+        }
+        let near = rest.get(..2).and_then(progression).is_some_and(|(_, step)| step.abs() <= 1);
+        if !near && len < WORTH_A_STRIDE {
+            len = 1;
+        }
+        let (part, behind) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+        parts.push(part);
+        rest = behind;
+    }
+    parts
+}
+
+/// The 0/1 matrix that takes `places` of `size` elements.
+fn selection(places: &[i64], size: usize) -> Result<Tensor> {
+    let rows = places.len();
+    if rows.saturating_mul(size) > MAX_MATRIX_ELEMENTS {
+        unsupported!("{rows} elements of {size} in no order that ncnn has a layer for");
+    }
+    let columns: std::result::Result<Vec<usize>, _> = places.iter().map(|p| usize::try_from(*p)).collect();
+    let columns = columns?;
+    Tensor::deferred(crate::tensor::DType::F32, vec![rows, size], Vec::new(), move |_| {
+        let mut matrix = ndarray::Array2::zeros((columns.len(), size));
+        for (row, column) in columns.iter().enumerate() {
+            if let Some(cell) = matrix.get_mut((row, *column)) {
+                *cell = 1.0;
+            }
+        }
+        Ok(crate::tensor::Array::f32(matrix.into_dyn()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_places_are_seen_for_what_they_are() {
+        assert_eq!(progression(&[7]), Some((7, 1)));
+        assert_eq!(progression(&[7, 5, 3]), Some((7, -2)));
+        assert_eq!(progression(&[7, 5, 4]), None);
+        assert_eq!(period(&[1, 2, 1, 2]), 2);
+        assert_eq!(period(&[1, 2, 1]), 3);
+        assert_eq!(repetition(&[1, 1, 5, 5, 2, 2]), 2);
+        assert_eq!(repetition(&[1, 1, 5]), 1);
+        assert_eq!(segments(&[2, 1, 0, 1, 2, 9, 5]), [&[2, 1, 0][..], &[1, 2], &[9], &[5]]);
+        assert_eq!(segments(&[0, 2, 4, 6, 8, 3]), [&[0, 2, 4, 6, 8][..], &[3]]);
+        assert_eq!(segments(&[0, 0, 5]), [&[0, 0][..], &[5]]);
+    }
+}
