@@ -177,6 +177,12 @@ impl<'a> Call<'a> {
             .ok_or_else(|| Error::unsupported("the number of axes of the output is not known"))
     }
 
+    /// The sizes that the model declares of output `index`, where all are numbers. They stand in for an input that decides nothing but
+    /// the shape of the output, where that is computed at run time.
+    pub fn declared_shape(&self, index: usize) -> Option<&'a [Dim]> {
+        self.output_shape(index).ok().filter(|shape| shape.iter().all(|size| size.known().is_some()))
+    }
+
     /// The element type of output `index`.
     pub fn output_dtype(&self, index: usize) -> Result<DType> {
         let id = self.node.outputs.get(index).copied().flatten();

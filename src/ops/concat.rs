@@ -144,11 +144,21 @@ fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>
     Ok(sizes)
 }
 
+/// The sizes of the parts; where they are computed at run time, those that the model declares of the outputs.
+fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
+    if !call.has_input(1) {
+        return Ok(None);
+    }
+    call.dims(1).map(Some).or_else(|error| {
+        let declared = |index| call.declared_shape(index).and_then(|shape| shape.get(axis)).cloned();
+        (0..call.output_count()).map(declared).collect::<Option<_>>().map(Some).ok_or(error)
+    })
+}
+
 fn infer_split(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
     let axis = resolve_axis(call.int_or("axis", 0)?, shape.len())?;
-    let given = || if call.has_input(1) { call.dims(1).map(Some) } else { Ok(None) };
-    let sizes = split_sizes(call, given, shape.at(axis)?)?;
+    let sizes = split_sizes(call, || split_input(call, axis), shape.at(axis)?)?;
     let dtype = call.dtype(0)?;
     let part = |size: Dim| {
         let mut part = shape.to_vec();
@@ -181,8 +191,7 @@ fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 fn lower_split(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
-    let given = || if lower.has_input(1) { lower.dims(1).map(Some) } else { Ok(None) };
-    let sizes = split_sizes(lower, given, shape.at(axis)?)?;
+    let sizes = split_sizes(lower, || split_input(lower, axis), shape.at(axis)?)?;
     let (blob, place) = lower.isolated(0, &[axis])?;
     let place = *place.at(0)?;
     // Parts without elements are no blobs: nobody can read them, and Slice does not make them.

@@ -27,8 +27,8 @@ pub(super) const OPS: &[Op] = &[
 /// `stash_type` is the precision in between for half types: ranges are computed in double here.
 const RANGE_STASH: &[&str] = &["stash_type"];
 
-/// Most elements of an identity matrix: an input of two large sizes must not become terabytes.
-const MAX_EYE_ELEMENTS: i64 = 1 << 28;
+/// Most elements of a constant that is made from sizes alone: two large sizes must not become terabytes.
+const MAX_ELEMENTS: i64 = 1 << 28;
 
 /// The tensor of a Constant node, whichever attribute gives it.
 fn read_constant(attributes: &Attributes) -> Result<Tensor> {
@@ -70,12 +70,30 @@ fn infer_constant(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn infer_constant_of_shape(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = read_fill(call)?.dtype();
-    let shape = call.dims(0)?;
+    let fill = read_fill(call)?;
+    let shape = match (call.dims(0), call.declared_shape(0)) {
+        (Ok(shape), _) => shape,
+        (Err(_), Some(declared)) => return Ok(vec![Fact::constant(filled(fill, declared)?)?]),
+        (Err(error), None) => return Err(error),
+    };
     if let Some(negative) = shape.iter().find(|d| d.known().is_some_and(|n| n < 0)) {
         invalid!("an axis of size {negative}");
     }
-    Ok(vec![Fact::new(dtype, shape)])
+    Ok(vec![Fact::new(fill.dtype(), shape)])
+}
+
+/// A tensor of one element repeated.
+fn filled(fill: Array, shape: &[Dim]) -> Result<Tensor> {
+    let count = Dim::product(shape)?;
+    if count.known().is_none_or(|count| count > MAX_ELEMENTS) {
+        return Err(Error::limit(format!("{count} elements of one value")));
+    }
+    let mut sizes = Vec::with_capacity(shape.len());
+    for size in shape {
+        sizes.push(usize::try_from(size.known().unwrap_or(0))?);
+    }
+    let target = sizes.clone();
+    Tensor::deferred(fill.dtype(), sizes, Vec::new(), move |_| fill.broadcast(&target))
 }
 
 fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
@@ -89,7 +107,7 @@ fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
     let [rows, columns] = *sizes.as_slice() else {
         invalid!("an identity matrix of {} axes", sizes.len());
     };
-    if rows.saturating_mul(columns) > MAX_EYE_ELEMENTS {
+    if rows.saturating_mul(columns) > MAX_ELEMENTS {
         return Err(Error::limit(format!("an identity matrix of {rows} x {columns}")));
     }
     let shape = vec![usize::try_from(rows)?, usize::try_from(columns)?];

@@ -67,6 +67,14 @@ fn fold_by(inputs: &[Option<Array>], rule: impl Fn(&[Dim]) -> Result<Vec<Dim>>) 
     Ok(vec![data.reshape(&shape)?])
 }
 
+/// `requested`, or where that is computed at run time, what the model declares of the output.
+fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec<Dim>> {
+    requested.or_else(|error| match call.declared_shape(0) {
+        Some(declared) if same_elements(call.shape(0)?, declared)? => Ok(declared.to_vec()),
+        _ => Err(error),
+    })
+}
+
 fn lower_alias(lower: &mut Lower) -> Result<()> {
     let (from, to) = (lower.shape(0)?, lower.output_shape(0)?);
     if !same_elements(from, to)? {
@@ -137,12 +145,13 @@ fn fold_dropout(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
 
 /// The requested sizes: an attribute in version 1, then an input.
 fn infer_reshape(call: &Call) -> Result<Vec<Fact>> {
+    call.int("allowzero")?;
     let requested = match call.since() {
-        1 => required(call.ints("shape")?, "shape")?.into_iter().map(Dim::Known).collect(),
-        _ => call.dims(1)?,
+        1 => Ok(required(call.ints("shape")?, "shape")?.into_iter().map(Dim::Known).collect()),
+        _ => call.dims(1),
     };
-    let shape = reshape(call, call.shape(0)?, &requested)?;
-    Ok(vec![reshaped(call, shape)?])
+    let shape = requested.and_then(|requested| reshape(call, call.shape(0)?, &requested));
+    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
 }
 
 fn fold_reshape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -227,9 +236,9 @@ fn axes_array(inputs: &[Option<Array>]) -> Result<Option<Vec<i64>>> {
 }
 
 fn infer_squeeze(call: &Call) -> Result<Vec<Fact>> {
-    let axes = read_axes(call, || axes_input(call))?;
-    let shape = squeeze(axes, call.shape(0)?)?;
-    Ok(vec![reshaped(call, shape)?])
+    let axes = read_axes(call, || axes_input(call));
+    let shape = axes.and_then(|axes| squeeze(axes, call.shape(0)?));
+    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
 }
 
 fn fold_squeeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -259,9 +268,9 @@ fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
 }
 
 fn infer_unsqueeze(call: &Call) -> Result<Vec<Fact>> {
-    let axes = read_axes(call, || axes_input(call))?;
-    let shape = unsqueeze(&required(axes, "axes")?, call.shape(0)?)?;
-    Ok(vec![reshaped(call, shape)?])
+    let axes = read_axes(call, || axes_input(call));
+    let shape = axes.and_then(|axes| unsqueeze(&required(axes, "axes")?, call.shape(0)?));
+    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
 }
 
 fn fold_unsqueeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -218,7 +218,7 @@ mod tests {
             (Dim::Known(0), Dim::Known(-1), 1, "H-1", Some((0, -1))),
             (Dim::Known(-1), Dim::Known(i64::MAX), 1, "1", Some((-1, OPEN_END))),
             (Dim::Known(0), Dim::Known(1), 1, "1", Some((0, 1))),
-            (Dim::Known(0), half, 1, "floor_div(H, 2)", None),
+            (Dim::Known(0), half, 1, "min(floor_div(H, 2), H)", None),
             (Dim::Known(0), Dim::Known(i64::MAX), 2, "floor_div(H+1, 2)", None),
         ] {
             let cut = cut(0, &h, &start, &end, step).unwrap();
