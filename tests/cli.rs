@@ -300,6 +300,17 @@ fn colours_are_for_terminals() {
 }
 
 #[test]
+fn names_of_a_model_do_nothing_to_a_terminal() {
+    let room = Room::new();
+    room.put("m.onnx", &onnx::chain(&[], &["1", "\u{1b}[2J\u{7}\r", "8", "8"]));
+    room.put("bad.onnx", &onnx::chain(&["\u{1b}[2J", "No\nSuch\u{9b}"], &["1"]));
+    for (line, code) in [("m.onnx -v", 0), ("bad.onnx -v", 1), ("m.onnx --outputs \u{1b}[2J", 2)] {
+        let text = room.expect(line, code, "");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    }
+}
+
+#[test]
 fn shapes_and_cuts_are_taken() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["NoSuchOperator", "NoSuchOperator"], &["N", "3", "H", "W"]));

@@ -24,7 +24,7 @@ Examples:
 Exit codes:
   0  converted
   1  refused: the model is invalid, or something in it cannot be expressed in ncnn
-  2  the command line is wrong, or a file cannot be read or written
+  2  the command line is wrong or asks for what is not there, or a file cannot be read or written
 After 1 and 2 nothing has been written; files that were there before are as they were.";
 
 /// What `MODEL` is where the model comes from standard input.
@@ -37,10 +37,10 @@ pub(super) struct Arguments {
     /// The ONNX model; - reads standard input
     pub model: PathBuf,
 
-    /// The .param file to write [default: MODEL.ncnn.param beside the model]
+    /// The .param file to write [default: model.ncnn.param beside model.onnx]
     pub param: Option<PathBuf>,
 
-    /// The .bin file to write [default: beside the .param file, with its name]
+    /// The .bin file to write [default: beside the .param file, by its name]
     pub bin: Option<PathBuf>,
 
     /// The shape of an input: numbers, or names for sizes that stay free [NAME: the only input]

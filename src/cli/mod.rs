@@ -8,6 +8,7 @@ mod size;
 mod summary;
 mod terminal;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -53,7 +54,11 @@ fn exit_code(errors: &Errors) -> u8 {
 fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
     let start = Instant::now();
     let destination = Destination::of(arguments)?;
-    let conversion = convert(&Input::from_arg(&arguments.model), &options(arguments, &destination))?;
+    let input = Input::from_arg(&arguments.model);
+    if input == Input::Stdin && std::io::stdin().is_terminal() {
+        return Err(Error::usage("standard input is a terminal, which has no model to give").into());
+    }
+    let conversion = convert(&input, &options(arguments, &destination))?;
     let written = conversion.write(&destination.param, &destination.bin)?;
     Ok(summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.verbose))
 }

@@ -1,19 +1,22 @@
 //! What is said when a model is not converted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fmt::Write as _;
 
 use onnx2ncnn::error::{Error, ErrorKind, Where};
 
-use super::terminal::{BAD, HELP, count, labelled, printable};
+use super::terminal::{BAD, HELP, count, labelled, list, printable};
 
 /// Most places that are listed of one reason, unless all are asked for.
 const MAX_PLACES: usize = 5;
+/// Most reasons that are listed, unless all are asked for.
+const MAX_REASONS: usize = 40;
 
 /// One reason, and every place where it holds.
 struct Reason<'a> {
     error: &'a Error,
+    /// Each place once: several nodes that one node of the model was replaced by are that node.
     places: Vec<String>,
     nodes: usize,
 }
@@ -21,23 +24,30 @@ struct Reason<'a> {
 /// The whole text: a paragraph a reason, in the order of the first node of each, and a last line that sums up.
 pub(super) fn describe<'a>(errors: impl IntoIterator<Item = &'a Error>, verbose: bool) -> String {
     let mut reasons: Vec<Reason> = Vec::new();
-    let mut known: BTreeMap<(ErrorKind, String, Option<String>), usize> = BTreeMap::new();
+    let mut known: BTreeMap<(ErrorKind, String, Option<&str>), usize> = BTreeMap::new();
+    let mut told: BTreeSet<(usize, String)> = BTreeSet::new();
+    let mut nodes: BTreeSet<(&[String], usize)> = BTreeSet::new();
     for error in errors {
-        let key = (error.kind(), headline(error), error.help_text().map(str::to_owned));
-        let index = *known.entry(key).or_insert(reasons.len());
+        let index = *known.entry((error.kind(), headline(error), error.help_text())).or_insert(reasons.len());
         if index == reasons.len() {
             reasons.push(Reason { error, places: Vec::new(), nodes: 0 });
         }
-        if let Some(reason) = reasons.get_mut(index) {
-            reason.places.extend(place(error.at()));
+        let (Some(reason), Some(place)) = (reasons.get_mut(index), place(error.at())) else { continue };
+        if told.insert((index, place.clone())) {
+            reason.places.push(place);
             reason.nodes += usize::from(error.at().node.is_some());
         }
+        nodes.extend(error.at().node.iter().map(|node| (error.at().graph.as_slice(), node.index)));
     }
     let mut text = String::new();
-    for reason in &reasons {
-        describe_reason(&mut text, reason, verbose);
-    }
-    labelled(&mut text, BAD, "error", &sum_up(&reasons));
+    list(&mut text, "", &reasons, if verbose { usize::MAX } else { MAX_REASONS }, |text, reason| {
+        describe_reason(text, reason, verbose);
+    });
+    let summary = match nodes.len() {
+        0 => "nothing was written".to_owned(),
+        n => format!("{} cannot be converted; nothing was written", count(n, "node")),
+    };
+    labelled(&mut text, BAD, "error", &summary);
     text
 }
 
@@ -47,13 +57,9 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
         head = format!("{}: {head}", count(reason.nodes, "node"));
     }
     labelled(text, BAD, &reason.error.kind().to_string(), &head);
-    let shown = if verbose { usize::MAX } else { MAX_PLACES };
-    for place in reason.places.iter().take(shown) {
+    list(text, "  ", &reason.places, if verbose { usize::MAX } else { MAX_PLACES }, |text, place| {
         let _ = writeln!(text, "  {place}");
-    }
-    if reason.places.len() > shown {
-        let _ = writeln!(text, "  and {} more: -v lists all", reason.places.len() - shown);
-    }
+    });
     if let Some(help) = reason.error.help_text() {
         text.push_str("  ");
         labelled(text, HELP, "help", &printable(help));
@@ -86,13 +92,6 @@ fn place(at: &Where) -> Option<String> {
     }
     words.extend(at.part.as_deref().map(printable));
     if words.is_empty() { None } else { Some(words.join(": ")) }
-}
-
-fn sum_up(reasons: &[Reason]) -> String {
-    match reasons.iter().map(|reason| reason.nodes).sum() {
-        0 => "nothing was written".to_owned(),
-        nodes => format!("{} cannot be converted; nothing was written", count(nodes, "node")),
-    }
 }
 
 #[cfg(test)]
@@ -133,6 +132,22 @@ mod tests {
              error: 8 nodes cannot be converted; nothing was written\n"
         );
         assert!(plain(&errors, true).contains("node 6 \"r6\" Resize-13"));
+    }
+
+    #[test]
+    fn a_node_that_was_replaced_is_one_node() {
+        let errors = [("a", 3), ("a", 3), ("b", 3), ("a", 4)]
+            .map(|(message, index)| at(Error::unsupported(message), index, "", "Gelu"));
+        let text = plain(&errors, false);
+        assert!(text.contains("2 nodes: a\n  node 3 Gelu-13\n  node 4 Gelu-13\n"), "{text}");
+        assert!(text.ends_with("error: 2 nodes cannot be converted; nothing was written\n"), "{text}");
+    }
+
+    #[test]
+    fn very_many_reasons_are_cut_short() {
+        let errors: Vec<Error> = (0..9999).map(|i| Error::invalid(format!("reason {i}"))).collect();
+        assert!(plain(&errors, false).lines().count() < 50);
+        assert!(plain(&errors, true).lines().count() > 9999);
     }
 
     #[test]

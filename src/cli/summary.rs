@@ -10,7 +10,10 @@ use onnx2ncnn::{Conversion, Port};
 
 use super::destination::Destination;
 use super::size::{display_bytes, display_scaled};
-use super::terminal::{NOTICE, STRONG, count, labelled, printable};
+use super::terminal::{NOTICE, STRONG, count, labelled, list, printable};
+
+/// Most inputs and outputs, and warnings, that are listed, unless all are asked for.
+const MAX_ROWS: usize = 40;
 
 /// The table of inputs and outputs, what should be known of them, and what was written.
 pub(super) fn describe(
@@ -21,13 +24,14 @@ pub(super) fn describe(
     verbose: bool,
 ) -> String {
     let mut text = String::new();
-    describe_ports(&mut text, conversion);
+    let most = if verbose { usize::MAX } else { MAX_ROWS };
+    describe_ports(&mut text, conversion, most);
     if let Some(rule) = interface_rule(conversion.inputs.iter().chain(&conversion.outputs)) {
         labelled(&mut text, STRONG, "note", &rule);
     }
-    for warning in &conversion.warnings {
-        labelled(&mut text, NOTICE, "warning", &printable(warning));
-    }
+    list(&mut text, "", &conversion.warnings, most, |text, warning| {
+        labelled(text, NOTICE, "warning", &printable(warning));
+    });
     if verbose {
         describe_passes(&mut text, conversion);
     }
@@ -36,7 +40,7 @@ pub(super) fn describe(
 }
 
 /// A row a port: name, type and shape in the model, and what the runtime sees.
-fn describe_ports(text: &mut String, conversion: &Conversion) {
+fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
     let mut rows: Vec<[String; 5]> = Vec::new();
     for (kind, ports) in [("input", &conversion.inputs), ("output", &conversion.outputs)] {
         for port in ports {
@@ -50,8 +54,8 @@ fn describe_ports(text: &mut String, conversion: &Conversion) {
                 kind.to_owned(),
                 format!("\"{}\"", printable(&port.name)),
                 port.dtype.clone(),
-                display_shape(&port.shape),
-                format!("{renamed}{}{int32}", display_form(&port.form)),
+                printable(&display_shape(&port.shape)),
+                format!("{renamed}{}{int32}", printable(&display_form(&port.form))),
             ]);
         }
     }
@@ -62,12 +66,10 @@ fn describe_ports(text: &mut String, conversion: &Conversion) {
         }
     }
     let [kind_width, name_width, dtype_width, shape_width, _] = widths;
-    for [kind, name, dtype, shape, form] in &rows {
-        let _ = writeln!(
-            text,
-            "{kind:kind_width$}  {STRONG}{name:name_width$}{STRONG:#}  {dtype:dtype_width$}  {shape:shape_width$}  ->  {form}"
-        );
-    }
+    list(text, "", &rows, most, |text, [kind, name, dtype, shape, form]| {
+        let _ = write!(text, "{kind:kind_width$}  {STRONG}{name:name_width$}{STRONG:#}  ");
+        let _ = writeln!(text, "{dtype:dtype_width$}  {shape:shape_width$}  ->  {form}");
+    });
 }
 
 /// The sizes of a Mat by ncnn's names: `w=8 h=8 c=3`.

@@ -52,6 +52,22 @@ pub(super) fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// Describes each of the items, `most` at most.
+pub(super) fn list<T>(
+    out: &mut String,
+    indent: &str,
+    items: &[T],
+    most: usize,
+    mut describe: impl FnMut(&mut String, &T),
+) {
+    for item in items.iter().take(most) {
+        describe(out, item);
+    }
+    if items.len() > most {
+        let _ = writeln!(out, "{indent}and {} more: -v lists all", items.len() - most);
+    }
+}
+
 /// Adds `label: text` to `out`, the label in `style`.
 pub(super) fn labelled(out: &mut String, style: Style, label: &str, text: &str) {
     // Writing to a string cannot fail.
