@@ -11,9 +11,10 @@
 //!
 //! A run with errors of several kinds ends with the highest of their exit codes. A command line that cannot be parsed is 2 as well.
 //!
-//! A message is a phrase that begins in lower case and has no full stop: it tells what is there and what was needed, with names of
-//! the model in double quotes and shapes as `[1, 3, H, W]`. Where it speaks of "it", that is the node, or the part of it, that the
-//! error is at. What the user can do about it is the help, in the imperative.
+//! A message is a phrase that is read after the name of its kind: `unsupported: a mask of 3 axes`, `invalid model: axis 9 of 4`. It
+//! begins in lower case, has no full stop, and tells what is there and what was needed, with names of the model in double quotes and
+//! shapes as `[1, 3, H, W]`. Its "it" is the node, or the part of the node, that the error is at. What the user can do is the help, in
+//! the imperative.
 
 use std::fmt;
 use std::path::PathBuf;
