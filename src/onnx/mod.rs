@@ -13,6 +13,8 @@ mod name;
 mod scope;
 mod sparse;
 mod tensor;
+#[cfg(test)]
+mod tests;
 mod types;
 mod version;
 mod write;

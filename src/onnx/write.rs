@@ -44,7 +44,8 @@ pub(crate) fn stage(model: &Model, path: &Path, since: Since) -> Result<Staged> 
     stage_limited(model, path, since, MAX_MESSAGE)
 }
 
-fn stage_limited(model: &Model, path: &Path, since: Since, max_message: u64) -> Result<Staged> {
+/// As [`stage`], with another limit of the model's bytes.
+pub(super) fn stage_limited(model: &Model, path: &Path, since: Since, max_message: u64) -> Result<Staged> {
     let versions = choose_versions(&model.graph, since)?;
     let mut message = model_message(model, &versions, &mut Store::Inline)?;
     let target = Target::new(path)?;

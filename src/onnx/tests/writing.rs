@@ -1,0 +1,203 @@
+//! Models written back.
+
+use std::fs;
+
+use super::*;
+use crate::graph::{Attribute, Node, Value};
+use crate::onnx::write::{stage_limited, write};
+use crate::output;
+use crate::tensor::{Array, Dim, Tensor};
+
+const NOTHING_KNOWN: super::super::Since = &|_, _| None;
+
+fn written(model: &Model) -> ModelProto {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.onnx");
+    write(model, &path, NOTHING_KNOWN).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    ModelProto::decode(fs::read(path).unwrap().as_slice()).unwrap()
+}
+
+/// Reads what is written: the same lines, and the message.
+fn round_trip(model: &Model) -> ModelProto {
+    let proto = written(model);
+    let again = read_model(&proto).unwrap();
+    assert_eq!(lines(&again.graph), lines(&model.graph));
+    proto
+}
+
+fn full_graph() -> GraphProto {
+    let attribute = vec![
+        int_attribute("axis", -1),
+        AttributeProto {
+            name: text("scales"),
+            r#type: Some(AttributeType::Floats.into()),
+            floats: vec![0.5, 2.0],
+            ..Default::default()
+        },
+        AttributeProto {
+            name: text("value"),
+            r#type: Some(AttributeType::Tensor.into()),
+            t: Some(raw("", DType::I4, &[3], &[0x21, 3])),
+            ..Default::default()
+        },
+    ];
+    let mut main = graph(vec![
+        NodeProto { name: text("first"), attribute, ..node("Op", &["x", "", "c"], &["z", ""]) },
+        node("Relu", &["z"], &["y"]),
+    ]);
+    main.input = vec![info("x", vec![named_dimension("N"), dimension(3)])];
+    main.initializer =
+        vec![raw("c", DType::F32, &[2], &[1, 2, 3, 4, 5, 6, 7, 8]), raw("unused", DType::U8, &[1], &[0])];
+    main
+}
+
+#[test]
+fn what_is_read_is_written() {
+    let mut proto = model(full_graph());
+    proto.metadata_props = vec![StringStringEntryProto { key: text("k"), value: text("v") }];
+    let again = round_trip(&read_model(&proto).unwrap());
+    let main = again.graph.unwrap();
+    assert_eq!(main.input, proto.graph.as_ref().unwrap().input);
+    assert_eq!(main.output, proto.graph.as_ref().unwrap().output);
+    assert_eq!(main.initializer, proto.graph.as_ref().unwrap().initializer[..1]);
+    assert_eq!(main.node[0].attribute.len(), 3);
+    assert_eq!(main.node[0].attribute[2].t.as_ref().unwrap().raw_data.as_deref(), Some(&[0x21, 3][..]));
+    assert_eq!((again.ir_version, again.metadata_props), (Some(10), proto.metadata_props));
+    assert_eq!(again.opset_import, [opset("", 21)]);
+}
+
+#[test]
+fn bodies_keep_what_they_capture() {
+    let inner = GraphProto {
+        node: vec![node("Add", &["x", "c"], &["z"])],
+        initializer: vec![raw("own", DType::F32, &[1], &[9; 4])],
+        output: vec![
+            info("z", vec![dimension(2)]),
+            info("x", vec![dimension(2)]),
+            info("own", vec![dimension(1)]),
+        ],
+        ..Default::default()
+    };
+    let both = vec![body_attribute("then_branch", inner.clone()), body_attribute("else_branch", inner)];
+    let mut main = graph(vec![NodeProto { attribute: both, ..node("If", &["x"], &["y", "u", "v"]) }]);
+    main.initializer.push(raw("c", DType::F32, &[2], &[0; 8]));
+    let proto = round_trip(&read_model(&model(main)).unwrap()).graph.unwrap();
+    let bodies: Vec<&GraphProto> = proto.node[0].attribute.iter().map(|a| a.g.as_ref().unwrap()).collect();
+    assert_eq!(proto.initializer.len(), 1);
+    for body in &bodies {
+        assert_eq!(body.node[0].input, ["x", "c"]);
+        assert_eq!(body.initializer.len(), 1);
+        // The captured value is returned through a copy.
+        assert_eq!((body.node[1].op_type(), &body.node[1].input[..]), ("Identity", &["x".to_owned()][..]));
+        assert_eq!(body.output[1].name(), body.node[1].output[0]);
+    }
+    assert_ne!(bodies[0].output[0].name(), bodies[1].output[0].name());
+}
+
+#[test]
+fn every_value_gets_a_name_of_its_own() {
+    let mut read = read_model(&model(graph(vec![node("Neg", &["x"], &["y"])]))).unwrap();
+    let (x, y) = (read.graph.inputs[0], read.graph.outputs[0]);
+    let [(id, old)] = read.graph.nodes().map(|(id, node)| (id, node.clone())).collect::<Vec<_>>()[..]
+        .to_vec()
+        .try_into()
+        .unwrap();
+    let named = |name: &str| Value { name: name.to_owned(), ..Value::default() };
+    let (a, b, c) =
+        (read.graph.add_value(named("y")), read.graph.add_value(named("")), read.graph.add_value(named("")));
+    let next = |from, to| Node { inputs: vec![Some(from)], outputs: vec![Some(to)], ..old.clone() };
+    read.graph.replace_node(id, vec![next(x, a), next(a, b), next(b, c), next(c, y)]);
+    let proto = written(&read).graph.unwrap();
+    let names: Vec<&str> = proto.node.iter().map(|node| node.output[0].as_str()).collect();
+    assert_eq!(names, ["y_1", "value", "value_1", "y"]);
+    read_model(&written(&read)).unwrap();
+}
+
+#[test]
+fn computed_constants_and_expressions_are_written() {
+    let mut read = read_model(&model(full_graph())).unwrap();
+    let c = read.graph.value_ids().find(|id| read.graph.value(*id).name == "c").unwrap();
+    let constant = read.graph.value(c).constant.clone().unwrap();
+    let twice = Tensor::deferred(DType::F32, vec![2], vec![constant], |inputs| {
+        Ok(Array::f32(inputs[0].to_f32()?.mapv(|x| 2.0 * x)))
+    });
+    read.graph.value_mut(c).unwrap().constant = Some(twice.unwrap());
+    let y = read.graph.outputs[0];
+    let n = Dim::symbol("N");
+    read.graph.value_mut(y).unwrap().shape = Some(vec![n.mul(&Dim::Known(2)).unwrap()]);
+    let proto = written(&read).graph.unwrap();
+    let doubled = f32::from_le_bytes([1, 2, 3, 4]) * 2.0;
+    assert_eq!(proto.initializer[0].raw_data.as_deref().unwrap()[..4], doubled.to_le_bytes());
+    assert_eq!(proto.output[0], info("y", vec![named_dimension("2*N")]));
+}
+
+#[test]
+fn large_models_have_their_constants_beside_them() {
+    let mut main = full_graph();
+    let large: Vec<u8> = (0..5000_u32).flat_map(|i| [i.to_le_bytes()[0]]).collect();
+    main.initializer.extend([raw("d", DType::U8, &[5000], &large), raw("e", DType::U8, &[5000], &large)]);
+    main.node[1].input.extend(texts(&["d", "e"]));
+    let read = read_model(&model(main)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.onnx");
+    output::put_all(stage_limited(&read, &path, NOTHING_KNOWN, 4000).unwrap()).unwrap();
+    assert_eq!(fs::metadata(folder.path().join("out.onnx.data")).unwrap().len(), 8192 + 5000);
+    let again = super::read(&Input::Path(path.clone()), &ReadOptions::default()).unwrap();
+    let constants: Vec<&Tensor> =
+        again.graph.value_ids().filter_map(|id| again.graph.value(id).constant.as_ref()).collect();
+    assert_eq!(constants.len(), 3);
+    assert!(constants[0].raw_bytes().is_some(), "small ones stay");
+    assert!(constants[1..].iter().all(|c| c.raw_bytes().is_none() && c.to_raw().unwrap() == large));
+
+    let error = stage_limited(&read, &path, NOTHING_KNOWN, 100).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn one_version_fits_all_nodes_or_none_is_written() {
+    let mut read =
+        read_model(&model(graph(vec![node("Neg", &["x"], &["z"]), node("Abs", &["z"], &["y"])]))).unwrap();
+    let last = read.graph.node_ids()[1];
+    read.graph.node_mut(last).unwrap().version = 27;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.onnx");
+    let try_with = |neg: &[i64], abs: &[i64]| {
+        let newest = |list: &[i64], opset: i64| list.iter().copied().filter(|since| *since <= opset).max();
+        let since = |node: &Node, opset: i64| newest(if node.op_type == "Neg" { neg } else { abs }, opset);
+        write(&read, &path, &since)?;
+        Ok::<_, crate::error::Error>(ModelProto::decode(fs::read(&path).unwrap().as_slice()).unwrap())
+    };
+    // Abs is the same in 21 and 27: the model's own version stays.
+    assert_eq!(try_with(&[13, 25], &[6, 13]).unwrap().opset_import, [opset("", 21)]);
+    let newer = try_with(&[13], &[6, 25]).unwrap();
+    assert_eq!((newer.opset_import, newer.ir_version), (vec![opset("", 27)], Some(13)));
+    fs::remove_file(&path).unwrap();
+    let error = try_with(&[13, 25], &[6, 25]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("node 0 Neg-21"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_was_not_kept_is_refused() {
+    let mut main = full_graph();
+    main.initializer[0] = TensorProto {
+        string_data: vec![bytes::Bytes::from_static(b"a"); 2],
+        ..tensor("c", DType::String, &[2])
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.onnx");
+    let error = write(&read_model(&model(main)).unwrap(), &path, NOTHING_KNOWN).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("constant \"c\""), "{error}");
+
+    let mut read = read_model(&model(full_graph())).unwrap();
+    let first = read.graph.node_ids()[0];
+    let other = ("odd".to_owned(), Attribute::Other("TYPE_PROTO"));
+    read.graph.node_mut(first).unwrap().attributes.extend([other]);
+    let error = write(&read, &path, NOTHING_KNOWN).unwrap_err();
+    assert!(error.to_string().contains("attribute odd"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
