@@ -1,0 +1,203 @@
+//! A chain of convolutions, written as protobuf by hand and piece by piece: nothing here may hold the weights, since the memory of
+//! this process would be counted as that of the children it starts.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+const CHANNELS: u64 = 1024;
+const KERNEL: u64 = 3;
+/// Elements of one weight: 37.7 MB as singles.
+const ELEMENTS: u64 = CHANNELS * CHANNELS * KERNEL * KERNEL;
+/// Singles that are repeated until a weight is full.
+const BLOCK: u64 = 16 * 1024;
+
+/// Where the weights lie.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Place {
+    /// In the model's `raw_data`.
+    Inside,
+    /// All in one file beside the model.
+    External,
+}
+
+/// A model to be written.
+pub struct Model {
+    /// Convolutions, one after the other.
+    pub layers: u64,
+    /// Where their weights lie.
+    pub place: Place,
+}
+
+impl Model {
+    /// Bytes of all weights.
+    pub fn weight_bytes(&self) -> u64 {
+        self.layers * ELEMENTS * 4
+    }
+
+    /// Writes the model into a folder; gives its path and that of the file that holds the weights.
+    pub fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
+        let (path, data) = (folder.join("model.onnx"), folder.join("weights.data"));
+        let mut small = Message::default();
+        for layer in 0..self.layers {
+            small.message(1, &node(layer));
+        }
+        small.text(2, "chain");
+        small.message(11, &value("v0"));
+        small.message(12, &value(&format!("v{}", self.layers)));
+        let heads: Vec<Message> = (0..self.layers).map(|layer| self.weight_head(layer)).collect();
+        let inside = if self.place == Place::Inside { ELEMENTS * 4 } else { 0 };
+        let tensors: u64 = heads.iter().map(|head| framed(head.len() + inside)).sum();
+
+        let mut model = Message::default();
+        model.number(1, 8);
+        let mut opset = Message::default();
+        opset.number(2, 17);
+        model.message(8, &opset);
+        model.head(7, small.len() + tensors);
+
+        let mut out = BufWriter::new(File::create(&path).unwrap());
+        out.write_all(&model.0).unwrap();
+        out.write_all(&small.0).unwrap();
+        for head in &heads {
+            let mut frame = Message::default();
+            frame.head(5, head.len() + inside);
+            out.write_all(&frame.0).unwrap();
+            out.write_all(&head.0).unwrap();
+            if self.place == Place::Inside {
+                write_weight(&mut out);
+            }
+        }
+        out.flush().unwrap();
+        if self.place == Place::Inside {
+            return (path.clone(), path);
+        }
+        let mut out = BufWriter::new(File::create(&data).unwrap());
+        (0..self.layers).for_each(|_| write_weight(&mut out));
+        out.flush().unwrap();
+        (path, data)
+    }
+
+    /// A TensorProto without the elements, which come last where they are inside.
+    fn weight_head(&self, layer: u64) -> Message {
+        let mut tensor = Message::default();
+        for dim in [CHANNELS, CHANNELS, KERNEL, KERNEL] {
+            tensor.number(1, dim);
+        }
+        tensor.number(2, 1);
+        tensor.text(8, &format!("w{layer}"));
+        match self.place {
+            Place::Inside => tensor.head(9, ELEMENTS * 4),
+            Place::External => {
+                let (offset, length) = (layer * ELEMENTS * 4, ELEMENTS * 4);
+                for (key, value) in [
+                    ("location", "weights.data"),
+                    ("offset", &offset.to_string()),
+                    ("length", &length.to_string()),
+                ] {
+                    let mut entry = Message::default();
+                    entry.text(1, key);
+                    entry.text(2, value);
+                    tensor.message(13, &entry);
+                }
+                tensor.number(14, 1);
+            }
+        }
+        tensor
+    }
+}
+
+fn write_weight(out: &mut impl Write) {
+    let mut state = 0x9e37_79b9_u32;
+    let block: Vec<u8> = (0..BLOCK)
+        .flat_map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // The bits of a number from 1 to 2, and so a number around zero.
+            (f32::from_bits(0x3f80_0000 | state >> 9) - 1.5).to_le_bytes()
+        })
+        .collect();
+    for _ in 0..ELEMENTS / BLOCK {
+        out.write_all(&block).unwrap();
+    }
+}
+
+/// A NodeProto: a convolution with pads of 1.
+fn node(layer: u64) -> Message {
+    let mut pads = Message::default();
+    pads.text(1, "pads");
+    (0..4).for_each(|_| pads.number(8, 1));
+    pads.number(20, 7);
+    let mut node = Message::default();
+    node.text(1, &format!("v{layer}"));
+    node.text(1, &format!("w{layer}"));
+    node.text(2, &format!("v{}", layer + 1));
+    node.text(3, &format!("conv{layer}"));
+    node.text(4, "Conv");
+    node.message(5, &pads);
+    node
+}
+
+/// A ValueInfoProto: one image of singles.
+fn value(name: &str) -> Message {
+    let mut shape = Message::default();
+    for size in [1, CHANNELS, 16, 16] {
+        let mut dim = Message::default();
+        dim.number(1, size);
+        shape.message(1, &dim);
+    }
+    let mut tensor = Message::default();
+    tensor.number(1, 1);
+    tensor.message(2, &shape);
+    let mut kind = Message::default();
+    kind.message(1, &tensor);
+    let mut value = Message::default();
+    value.text(1, name);
+    value.message(2, &kind);
+    value
+}
+
+/// Bytes of a protobuf message.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn len(&self) -> u64 {
+        u64::try_from(self.0.len()).unwrap()
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
+            value >>= 7;
+        }
+        self.0.push(u8::try_from(value).unwrap());
+    }
+
+    fn number(&mut self, field: u64, value: u64) {
+        self.varint(field << 3);
+        self.varint(value);
+    }
+
+    /// What stands before `len` bytes of text, bytes or a message.
+    fn head(&mut self, field: u64, len: u64) {
+        self.varint(field << 3 | 2);
+        self.varint(len);
+    }
+
+    fn text(&mut self, field: u64, text: &str) {
+        self.head(field, u64::try_from(text.len()).unwrap());
+        self.0.extend(text.as_bytes());
+    }
+
+    fn message(&mut self, field: u64, message: &Message) {
+        self.head(field, message.len());
+        self.0.extend(&message.0);
+    }
+}
+
+/// The length of an initializer of `len` bytes with what stands before it.
+fn framed(len: u64) -> u64 {
+    let mut head = Message::default();
+    head.head(5, len);
+    head.len() + len
+}
