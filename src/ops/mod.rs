@@ -14,6 +14,7 @@ mod matmul;
 mod norm;
 mod pool;
 mod quantize;
+mod recurrent;
 mod reduce;
 mod reshape;
 mod slice;
@@ -186,6 +187,7 @@ const FAMILIES: &[&[Op]] = &[
     norm::OPS,
     pool::OPS,
     quantize::OPS,
+    recurrent::OPS,
     reduce::OPS,
     reshape::OPS,
     slice::OPS,

@@ -1,0 +1,97 @@
+//! One sequence through ncnn's own layer.
+
+use super::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form, weight};
+use crate::error::{Result, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
+use crate::tensor::{Dim, Tensor};
+
+/// ncnn's number of a direction.
+fn direction(reverse: &[bool]) -> i32 {
+    match reverse {
+        [false] => 0,
+        [true] => 1,
+        _ => 2,
+    }
+}
+
+pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
+    let recurrent = read_recurrent(lower)?;
+    let sizes = sizes(lower, &recurrent)?;
+    if !sizes.batch.is(1) || !is_native(lower, &recurrent, &sizes)? {
+        unsupported!("ncnn's {} is another one", lower.op_type());
+    }
+    let cell = recurrent.cell;
+    let Sizes { steps, input: width, hidden, .. } = &sizes;
+    let directions = recurrent.reverse.len();
+    let weight_xc_data = Some(weight::matrix(cell, lower.required_constant(input::W)?)?);
+    let bias_c_data =
+        Some(weight::bias(cell, lower.constant(input::B), directions, usize::try_from(*hidden)?)?);
+    let weight_hc_data = Some(weight::matrix(cell, lower.required_constant(input::R)?)?);
+    let num_output = i32::try_from(*hidden)?;
+    let direction = direction(&recurrent.reverse);
+    let layer: Layer = match cell {
+        Cell::Gru => {
+            GRU { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data, ..GRU::default() }
+                .into()
+        }
+        Cell::Lstm => LSTM {
+            num_output,
+            hidden_size: num_output,
+            direction,
+            weight_xc_data,
+            bias_c_data,
+            weight_hc_data,
+            ..LSTM::default()
+        }
+        .into(),
+        Cell::Rnn => {
+            RNN { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data, ..RNN::default() }
+                .into()
+        }
+    };
+    let mut bottoms = vec![lower.blob_as(input::X, &[steps.clone(), width.clone()])?];
+    let state = state_form(&recurrent, &sizes)?;
+    bottoms.extend(initial_states(lower, cell, &state)?);
+    let mut tops = vec![vec![steps.clone(), Dim::try_from(directions)?.mul(&Dim::Known(*hidden))?]];
+    // The runtime gives all states or none (`forward` of `lstm.cpp`, `gru.cpp`, `rnn.cpp`).
+    if lower.has_output(1) || lower.has_output(2) {
+        tops.push(state.clone());
+        if cell == Cell::Lstm {
+            tops.push(state);
+        }
+    }
+    let made = lower.emit_n(layer, &bottoms, &tops)?;
+    for (index, blob) in made.into_iter().enumerate() {
+        lower.set(index, blob)?;
+    }
+    Ok(())
+}
+
+/// The blobs of the initial states: none where they are all 0.
+fn initial_states(lower: &mut Lower, cell: Cell, form: &[Dim]) -> Result<Vec<BlobId>> {
+    let places: &[usize] =
+        if cell == Cell::Lstm { &[input::INITIAL_H, input::INITIAL_C] } else { &[input::INITIAL_H] };
+    let mut zero = Vec::with_capacity(places.len());
+    for place in places {
+        zero.push(is_zero(lower, *place)?);
+    }
+    if zero.iter().all(|zero| *zero) {
+        return Ok(Vec::new());
+    }
+    let mut blobs = Vec::with_capacity(places.len());
+    for place in places {
+        blobs.push(match lower.has_input(*place) {
+            true => lower.blob_as(*place, form)?,
+            false => {
+                let sizes: Result<Vec<usize>> =
+                    form.iter().map(|d| Ok(usize::try_from(d.known().unwrap_or(0))?)).collect();
+                let sizes = sizes?;
+                let zeros = Tensor::from_f32(&sizes, vec![0.0; sizes.iter().product()])?;
+                lower.memory_data(&zeros, form)?
+            }
+        });
+    }
+    Ok(blobs)
+}

@@ -1,0 +1,220 @@
+//! Recurrent networks.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | LSTM, GRU with `linear_before_reset`, RNN; one sequence | LSTM, GRU, RNN |
+//! | the same, several sequences | a layer a sequence |
+//! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, shorter sequences, weights at run time | the steps one by one |
+//!
+//! Refused: steps one by one where there are too many or their number is not fixed; lengths of sequences that are computed at run time.
+//! Specification: <https://onnx.ai/onnx/operators/onnx__LSTM.html>, <https://onnx.ai/onnx/operators/onnx__GRU.html>,
+//! <https://onnx.ai/onnx/operators/onnx__RNN.html>.
+
+mod activation;
+mod lower;
+mod step;
+mod unroll;
+mod weight;
+
+use self::activation::{Activation, read_activations};
+use super::{Attributes, Call, Fact, Op};
+use crate::error::{At, Error, Result, invalid};
+use crate::tensor::{Dim, display_shape};
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("GRU", &[1, 3, 7, 14, 22], infer_recurrent)
+        .expand(unroll::expand_recurrent)
+        .lower(lower::lower_recurrent),
+    Op::new("LSTM", &[1, 7, 14, 22], infer_recurrent)
+        .expand(unroll::expand_recurrent)
+        .lower(lower::lower_recurrent),
+    Op::new("RNN", &[1, 7, 14, 22], infer_recurrent)
+        .expand(unroll::expand_recurrent)
+        .lower(lower::lower_recurrent),
+];
+
+/// Places of the inputs.
+mod input {
+    pub const X: usize = 0;
+    pub const W: usize = 1;
+    pub const R: usize = 2;
+    pub const B: usize = 3;
+    pub const SEQUENCE_LENS: usize = 4;
+    pub const INITIAL_H: usize = 5;
+    pub const INITIAL_C: usize = 6;
+    pub const P: usize = 7;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cell {
+    Gru,
+    Lstm,
+    Rnn,
+}
+
+impl Cell {
+    /// How many matrices W and R are made of.
+    fn gates(self) -> usize {
+        match self {
+            Cell::Gru => 3,
+            Cell::Lstm => 4,
+            Cell::Rnn => 1,
+        }
+    }
+}
+
+struct Recurrent {
+    cell: Cell,
+    /// For each direction whether it goes from the last step to the first.
+    reverse: Vec<bool>,
+    /// For each direction the functions f, g, h as far as the cell has them.
+    activations: Vec<Vec<Activation>>,
+    clip: Option<f32>,
+    input_forget: bool,
+    linear_before_reset: bool,
+    /// Whether the axis of the sequences comes first.
+    batch_first: bool,
+    hidden_size: Option<i64>,
+}
+
+fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
+    let (cell, defaults): (Cell, &[&str]) = match attributes.op_type() {
+        "GRU" => (Cell::Gru, &["Sigmoid", "Tanh"]),
+        "LSTM" => (Cell::Lstm, &["Sigmoid", "Tanh", "Tanh"]),
+        _ => (Cell::Rnn, &["Tanh"]),
+    };
+    let reverse = match attributes.string_or("direction", "forward")?.to_ascii_lowercase().as_str() {
+        "forward" => vec![false],
+        "reverse" => vec![true],
+        "bidirectional" => vec![false, true],
+        other => return Err(Error::invalid(format!("direction {other}")).at_part("attribute direction")),
+    };
+    // Whether Y is given shows in the outputs; the flag of the first version says nothing more.
+    attributes.int("output_sequence")?;
+    Ok(Recurrent {
+        cell,
+        activations: read_activations(attributes, defaults, reverse.len())?,
+        reverse,
+        clip: attributes.float("clip")?.filter(|clip| *clip > 0.0),
+        input_forget: cell == Cell::Lstm && attributes.flag("input_forget", false)?,
+        linear_before_reset: cell == Cell::Gru && attributes.flag("linear_before_reset", false)?,
+        batch_first: attributes.since() >= 14 && attributes.flag("layout", false)?,
+        hidden_size: attributes.int("hidden_size")?,
+    })
+}
+
+/// Sizes of the axes.
+struct Sizes {
+    steps: Dim,
+    batch: Dim,
+    input: Dim,
+    hidden: i64,
+}
+
+fn sizes(call: &Call, recurrent: &Recurrent) -> Result<Sizes> {
+    let [first, second, input] = call.shape(input::X)? else {
+        invalid!("X of shape {}: three axes are needed", display_shape(call.shape(input::X)?));
+    };
+    let (steps, batch) = if recurrent.batch_first { (second, first) } else { (first, second) };
+    let r = call.shape(input::R)?;
+    let hidden = match (r.last().and_then(Dim::known), recurrent.hidden_size) {
+        (Some(stored), Some(given)) if stored != given => invalid!("hidden_size {given}, but R has {stored}"),
+        (Some(hidden), _) | (None, Some(hidden)) => hidden,
+        (None, None) => return Err(Error::unsupported("the size of the hidden state is not known")),
+    };
+    Ok(Sizes { steps: steps.clone(), batch: batch.clone(), input: input.clone(), hidden })
+}
+
+fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
+    let recurrent = read_recurrent(call)?;
+    let dtype = call.dtype(input::X)?;
+    let Sizes { steps, batch, input, hidden } = sizes(call, &recurrent)?;
+    let directions = Dim::try_from(recurrent.reverse.len())?;
+    let rows = Dim::Known(hidden).mul(&Dim::try_from(recurrent.cell.gates())?)?;
+    let hidden = Dim::Known(hidden);
+    for (index, shape) in [
+        (input::W, vec![directions.clone(), rows.clone(), input]),
+        (input::R, vec![directions.clone(), rows.clone(), hidden.clone()]),
+        (input::B, vec![directions.clone(), rows.mul(&Dim::Known(2))?]),
+    ] {
+        if call.has_input(index) {
+            check_shape(call, index, &shape)?;
+        }
+    }
+    let (y, state) = if recurrent.batch_first {
+        (vec![batch.clone(), steps, directions.clone(), hidden.clone()], vec![batch, directions, hidden])
+    } else {
+        (vec![steps, directions.clone(), batch.clone(), hidden.clone()], vec![directions, batch, hidden])
+    };
+    let state = Fact::new(dtype, state);
+    let mut facts = vec![Fact::new(dtype, y), state.clone()];
+    if recurrent.cell == Cell::Lstm {
+        facts.push(state);
+    }
+    Ok(facts)
+}
+
+fn check_shape(call: &Call, index: usize, expected: &[Dim]) -> Result<()> {
+    let shape = call.shape(index)?;
+    let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
+    if shape.len() != expected.len() || shape.iter().zip(expected).any(differ) {
+        let message = format!("{} where {} is needed", display_shape(shape), display_shape(expected));
+        return Err(Error::invalid(message).at_part(format!("input {index}")));
+    }
+    Ok(())
+}
+
+/// Most elements of a state or a list of lengths that is looked at.
+const MAX_LOOKED_AT: usize = 1 << 16;
+
+/// Whether input `index` is left out or known to be all 0.
+fn is_zero(call: &Call, index: usize) -> Result<bool> {
+    match (call.has_input(index), call.constant(index)) {
+        (false, _) => Ok(true),
+        (true, Some(tensor)) if tensor.len() <= MAX_LOOKED_AT => {
+            Ok(tensor.load()?.float_list()?.iter().all(|x| *x == 0.0))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The number of steps of each sequence, where not all of them take all.
+fn shorter_sequences(call: &Call, steps: &Dim) -> Result<Option<Vec<i64>>> {
+    if !call.has_input(input::SEQUENCE_LENS) {
+        return Ok(None);
+    }
+    // Lengths are often computed from the shape of X: they are compared as sizes.
+    let lengths = call.dims(input::SEQUENCE_LENS)?;
+    if lengths.iter().all(|length| length == steps) {
+        return Ok(None);
+    }
+    let known: Option<Vec<i64>> = lengths.iter().map(Dim::known).collect();
+    Ok(Some(known.ok_or_else(|| Error::unsupported("lengths of sequences that are not fixed"))?))
+}
+
+/// Whether ncnn's layer computes one sequence of this.
+fn is_native(call: &Call, recurrent: &Recurrent, sizes: &Sizes) -> Result<bool> {
+    let defaults: &[Activation] = match recurrent.cell {
+        Cell::Gru => &[Activation::Sigmoid, Activation::Tanh],
+        Cell::Lstm => &[Activation::Sigmoid, Activation::Tanh, Activation::Tanh],
+        Cell::Rnn => &[Activation::Tanh],
+    };
+    let constant = |index: usize| !call.has_input(index) || call.constant(index).is_some();
+    Ok(recurrent.activations.iter().all(|activations| activations == defaults)
+        && recurrent.clip.is_none()
+        && !recurrent.input_forget
+        && (recurrent.cell != Cell::Gru || recurrent.linear_before_reset)
+        && [input::W, input::R, input::B].into_iter().all(constant)
+        && (recurrent.cell != Cell::Lstm || is_zero(call, input::P)?)
+        && shorter_sequences(call, &sizes.steps)?.is_none())
+}
+
+/// The form of a state of one sequence: `[directions, hidden]`.
+fn state_form(recurrent: &Recurrent, sizes: &Sizes) -> Result<Vec<Dim>> {
+    Ok(vec![Dim::try_from(recurrent.reverse.len())?, Dim::Known(sizes.hidden)])
+}
+
+/// The activations of a direction.
+fn activations_of(recurrent: &Recurrent, direction: usize) -> Result<&[Activation]> {
+    Ok(recurrent.activations.at(direction)?)
+}

@@ -1,0 +1,72 @@
+//! Weights in ncnn's order of gates.
+
+use super::Cell;
+use crate::error::{At, Result};
+use crate::tensor::{Array, DType, Tensor};
+
+/// For each of ncnn's gates its place in ONNX: LSTM I F O G of `iofc`, GRU R U N of `zrh`.
+fn order(cell: Cell) -> &'static [usize] {
+    match cell {
+        Cell::Gru => &[1, 0, 2],
+        Cell::Lstm => &[0, 2, 1, 3],
+        Cell::Rnn => &[0],
+    }
+}
+
+/// W or R, `[directions, gates * hidden, columns]`, with the gates in ncnn's order.
+pub(super) fn matrix(cell: Cell, weight: &Tensor) -> Result<Tensor> {
+    if order(cell).is_sorted() {
+        return Ok(weight.clone());
+    }
+    let shape = weight.shape().to_vec();
+    let split = [*shape.at(0)?, cell.gates(), weight.len() / (shape.at(0)? * cell.gates()).max(1)];
+    Tensor::deferred(DType::F32, shape.clone(), vec![weight.clone()], move |inputs| {
+        inputs.at(0)?.cast(DType::F32)?.reshape(&split)?.take(1, order(cell))?.reshape(&shape)
+    })
+}
+
+/// The biases of a layer: those of W and R added up, but for GRU's N, whose two are apart. Zeros where `bias` is left out.
+pub(super) fn bias(cell: Cell, bias: Option<&Tensor>, directions: usize, hidden: usize) -> Result<Tensor> {
+    let rows = if cell == Cell::Rnn { 1 } else { 4 };
+    let shape = vec![directions, rows, hidden];
+    let Some(bias) = bias else {
+        return Tensor::from_f32(&shape, vec![0.0; directions * rows * hidden]);
+    };
+    Tensor::deferred(DType::F32, shape, vec![bias.clone()], move |inputs| {
+        let gates = cell.gates();
+        let both = inputs.at(0)?.cast(DType::F32)?.reshape(&[directions, 2 * gates, hidden])?;
+        let of_w: Vec<usize> = order(cell).to_vec();
+        let of_r: Vec<usize> = of_w.iter().map(|gate| gate + gates).collect();
+        if cell != Cell::Gru {
+            let sum = both.take(1, &of_w)?.to_f32()? + both.take(1, &of_r)?.to_f32()?;
+            return Ok(Array::f32(sum));
+        }
+        let (Some((last_w, of_w)), Some((last_r, of_r))) = (of_w.split_last(), of_r.split_last()) else {
+            return Ok(both);
+        };
+        let sum = both.take(1, of_w)?.to_f32()? + both.take(1, of_r)?.to_f32()?;
+        Array::concat(&[Array::f32(sum), both.take(1, &[*last_w, *last_r])?], 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_reordered_in_each_direction() {
+        let weight = Tensor::from_f32(&[2, 4, 2], (0_u8..16).map(f32::from).collect()).unwrap();
+        let ordered = matrix(Cell::Lstm, &weight).unwrap().load().unwrap().float_list().unwrap();
+        assert_eq!(ordered, [0., 1., 4., 5., 2., 3., 6., 7., 8., 9., 12., 13., 10., 11., 14., 15.]);
+    }
+
+    #[test]
+    fn biases_are_added_up_but_for_the_last_of_gru() {
+        let b = Tensor::from_f32(&[1, 6], vec![1., 2., 3., 10., 20., 30.]).unwrap();
+        let found = bias(Cell::Gru, Some(&b), 1, 1).unwrap().load().unwrap().float_list().unwrap();
+        assert_eq!(found, [22., 11., 3., 30.]);
+        let b = Tensor::from_f32(&[1, 2], vec![1., 2.]).unwrap();
+        let found = bias(Cell::Rnn, Some(&b), 1, 1).unwrap().load().unwrap().float_list().unwrap();
+        assert_eq!(found, [3.]);
+    }
+}
