@@ -123,6 +123,11 @@ impl<'a> Call<'a> {
             .ok_or_else(|| Error::unsupported("its number of axes is not known").at_part(self.label(index)))
     }
 
+    /// The shape of input `index` with elements of a type.
+    pub fn like(&self, index: usize, dtype: DType) -> Result<Fact> {
+        Ok(Fact { shape: self.input(index)?.shape.clone(), ..Fact::unranked(dtype) })
+    }
+
     /// The sizes of input `index`, which must all be numbers.
     pub fn sizes(&self, index: usize) -> Result<Vec<i64>> {
         let sizes: Option<Vec<i64>> = self.shape(index)?.iter().map(Dim::known).collect();

@@ -1,6 +1,7 @@
 //! The operators: a file a family, a row an operator. A row says which versions are handled, how shapes are inferred, constants
 //! evaluated, and the node expressed in ncnn or in simpler operators.
 
+mod activation;
 mod arithmetic;
 mod attributes;
 mod broadcast;
@@ -177,6 +178,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
 }
 
 const FAMILIES: &[&[Op]] = &[
+    activation::OPS,
     arithmetic::OPS,
     concat::OPS,
     constant::OPS,

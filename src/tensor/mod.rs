@@ -5,6 +5,7 @@ mod broadcast;
 mod dim;
 mod dtype;
 mod float8;
+mod function;
 mod movement;
 mod source;
 
@@ -22,6 +23,7 @@ pub(crate) use array::{map_elements, with_elements};
 pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub use dtype::DType;
+pub(crate) use function::erf;
 pub(crate) use movement::{coordinates, row_major};
 pub use source::{MappedFile, SourceFile};
 
