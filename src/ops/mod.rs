@@ -11,6 +11,7 @@ mod constant;
 mod contrib;
 mod control;
 mod conv;
+mod gather;
 mod matmul;
 mod norm;
 mod pool;
@@ -18,8 +19,10 @@ mod quantize;
 mod recurrent;
 mod reduce;
 mod reshape;
+mod scatter;
 mod slice;
 mod softmax;
+mod tile;
 mod transpose;
 mod window;
 
@@ -185,6 +188,7 @@ const FAMILIES: &[&[Op]] = &[
     contrib::OPS,
     control::OPS,
     conv::OPS,
+    gather::OPS,
     matmul::OPS,
     norm::OPS,
     pool::OPS,
@@ -192,7 +196,9 @@ const FAMILIES: &[&[Op]] = &[
     recurrent::OPS,
     reduce::OPS,
     reshape::OPS,
+    scatter::OPS,
     slice::OPS,
     softmax::OPS,
+    tile::OPS,
     transpose::OPS,
 ];

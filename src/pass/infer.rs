@@ -109,6 +109,9 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     if constant && output_bytes(graph, &outputs)? > EAGER_BYTES {
         return defer(graph, node, op);
     }
+    if !constant && output_bytes(graph, &outputs)? > EAGER_BYTES {
+        return Ok(Visited::Inferred);
+    }
     let arrays = load_inputs(graph, node)?;
     let folded = match evaluate(&Attributes::new(node, op), &arrays) {
         Ok(folded) => folded,
