@@ -1,5 +1,7 @@
 //! The command as a shell sees it: exit codes, what is said where, and which files there are afterwards.
 
+#![allow(clippy::as_conversions, clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
