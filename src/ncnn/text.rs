@@ -92,27 +92,17 @@ pub(super) fn format_param(id: i32, param: &Param) -> String {
         Param::Float(value) => format!("{id}={}", format_float(*value)),
         Param::Ints(values) => format_array(id, values.iter().map(i32::to_string)),
         Param::Floats(values) => format_array(id, values.iter().copied().map(format_float)),
-        Param::Text(text) => format!("{id}={}", format_text(text)),
+        Param::Text(text) => format!("{id}=\"{text}\""),
     }
 }
 
-/// A text between quotes. One of exactly 14 characters without a comma or space would leave its closing quote unread, since the first
-/// 15 characters are scanned alone (`ParamDict::load_param`); texts are expressions, which may end in a comma.
-fn format_text(text: &str) -> String {
-    let first = text.split([',', ' ']).next().unwrap_or_default();
-    if first.len() == FIRST_SCAN - 1 && first.len() == text.len() {
-        format!("\"{text},\"")
-    } else {
-        format!("\"{text}\"")
-    }
-}
-
-/// Whether the runtime reads the text as it is written. It scans up to 15 characters, to the first comma or space, and then as many as
-/// its buffer holds to the closing quote.
+/// Whether the runtime reads the text as it is written. It scans up to 15 characters, to the first comma or space, the opening quote
+/// among them, and then as many as its buffer holds to the closing quote; where the first ones are the whole text without that
+/// quote, it stays unread.
 pub(super) fn is_readable(text: &str) -> bool {
-    let begins = text.chars().next().is_some_and(|c| c != ',' && c != ' ');
+    let first = text.split([',', ' ']).next().map_or(0, str::len);
     let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '"' || c == ' ');
-    begins && plain && text.len() < MAX_REST
+    plain && first > 0 && !(first == text.len() && first == FIRST_SCAN - 1) && text.len() < MAX_REST
 }
 
 /// The form of arrays that every runtime reads.
@@ -214,10 +204,26 @@ mod tests {
             (3, Param::Ints(vec![0, -1]), "-23303=2,0,-1"),
             (10, Param::Floats(vec![0.0, 6.0]), "-23310=2,0.0e+00,6.0e+00"),
             (6, Param::Text("0w,1h".into()), "6=\"0w,1h\""),
-            // 14 characters in one piece: the closing quote would be left behind.
-            (6, Param::Text("*(0w+12345678)".into()), "6=\"*(0w+12345678),\""),
         ] {
             assert_eq!(format_param(id, &param), text);
+        }
+    }
+
+    #[test]
+    fn texts_must_be_readable() {
+        let long = "0w,".repeat(80);
+        for (text, readable) in [
+            ("0w,1h", true),
+            ("*(0w,10000000)", true),
+            ("floor(sin(0w))", false),
+            ("", false),
+            (",0w", false),
+            (" 0w", false),
+            ("0w\"", false),
+            ("0w\n", false),
+            (&long, false),
+        ] {
+            assert_eq!(is_readable(text), readable, "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! What must hold before a net is written: the runtime trusts its files, and reads beyond a weight or runs a layer without its blobs
 //! rather than say what is wrong.
 
+mod shape;
 mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,9 @@ impl Net {
         }
         self.check_flow()?;
         self.check_blobs()?;
+        for layer in &self.layers {
+            self.check_shapes(layer).map_err(|e| e.at_part(describe(layer)))?;
+        }
         self.check_interface()
     }
 
@@ -198,9 +202,11 @@ mod tests {
     #[test]
     fn weights_must_have_the_sizes_that_the_runtime_takes() {
         let conv = |weight, bias| Convolution {
-            num_output: 5,
+            num_output: 2,
             kernel_w: 3,
             kernel_h: 1,
+            pad_left: 1,
+            pad_right: 1,
             weight_data: weight,
             bias_data: bias,
             ..Convolution::default()
@@ -217,9 +223,9 @@ mod tests {
             ..BatchNorm::default()
         };
         for (refusal, words) in [
-            (refusal(conv(tensor(30), tensor(5)), 1), ""),
-            (refusal(conv(tensor(15), None), 1), "weight_data has 15 elements where ncnn takes 30"),
-            (refusal(conv(tensor(30), tensor(4)), 1), "bias_data has 4 elements where ncnn takes 5"),
+            (refusal(conv(tensor(12), tensor(2)), 1), ""),
+            (refusal(conv(tensor(6), None), 1), "weight_data has 6 elements where ncnn takes 12"),
+            (refusal(conv(tensor(12), tensor(4)), 1), "bias_data has 4 elements where ncnn takes 2"),
             (refusal(conv(None, None), 1), "weight_data is missing"),
             (refusal(gemm, 1), "C_data is given, which ncnn does not read"),
             (refusal(norm, 1), "beta_data is missing"),
