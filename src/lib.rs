@@ -47,6 +47,9 @@ pub struct Options {
     pub inputs: Vec<String>,
     /// Values to be the outputs of the net: the graph is cut there. Empty for the model's own.
     pub outputs: Vec<String>,
+    /// Takes inputs of double precision as singles, which is all that ncnn computes in. Otherwise they are refused: a double may
+    /// be far out of the range of a single.
+    pub double_as_float: bool,
     /// Where the simplified graph is written as ONNX.
     pub emit_onnx: Option<PathBuf>,
     /// Checks the invariants of the graph after every pass.
@@ -146,7 +149,7 @@ pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     for (node, error) in refused {
         doubts.entry(node).or_insert(error);
     }
-    let mut net = lower::lower_graph(&graph, &mut doubts)?;
+    let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float)?;
     net.split();
     for renamed in net.name() {
         warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));

@@ -63,6 +63,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Model")]
     pub max_size: Option<u64>,
 
+    /// Take double-precision inputs as singles, which is all that ncnn computes in
+    #[arg(long, help_heading = "Model")]
+    pub double_as_float: bool,
+
     /// Also write the simplified model as ONNX
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub emit_onnx: Option<PathBuf>,

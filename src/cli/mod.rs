@@ -75,6 +75,7 @@ fn options(arguments: &Arguments, destination: &Destination) -> Options {
             .collect(),
         inputs: arguments.inputs.clone(),
         outputs: arguments.outputs.clone(),
+        double_as_float: arguments.double_as_float,
         emit_onnx: destination.onnx.clone(),
         check: arguments.check,
         read,

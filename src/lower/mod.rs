@@ -50,11 +50,15 @@ impl<'a> Deref for Lower<'a> {
 }
 
 /// Makes the net of a graph. Every node that cannot be lowered is reported, not the first alone.
-pub(crate) fn lower_graph(graph: &Graph, doubts: &mut Doubts) -> std::result::Result<Net, Errors> {
+pub(crate) fn lower_graph(
+    graph: &Graph,
+    doubts: &mut Doubts,
+    double_as_float: bool,
+) -> std::result::Result<Net, Errors> {
     let mut state = State::default();
     let mut errors = Vec::new();
     for input in &graph.inputs {
-        if let Err(error) = lower_input(graph, *input, &mut state) {
+        if let Err(error) = lower_input(graph, *input, double_as_float, &mut state) {
             errors.push(error.at_part(format!("input \"{}\"", graph.value(*input).name)));
         }
     }
@@ -102,13 +106,17 @@ fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-fn lower_input(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
+fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut State) -> Result<()> {
     let value = graph.value(id);
     let Some(shape) = &value.shape else {
         unsupported!("its number of axes is not known");
     };
     if value.dtype.is_none_or(|dtype| dtype.bits() == 0 || matches!(dtype, DType::C64 | DType::C128)) {
         unsupported!("ncnn has no blobs of {}", value.dtype.map_or("an unknown type", DType::name));
+    }
+    if value.dtype == Some(DType::F64) && !double_as_float {
+        return Err(Error::unsupported("ncnn computes in singles, and doubles may be out of their range")
+            .help("where the values fit, convert with --double-as-float"));
     }
     let form = interface_form(shape)?;
     let blob =
