@@ -6,6 +6,7 @@ mod arithmetic;
 mod attributes;
 mod broadcast;
 mod call;
+mod cast;
 mod concat;
 mod constant;
 mod contrib;
@@ -24,6 +25,7 @@ mod slice;
 mod softmax;
 mod tile;
 mod transpose;
+mod unary;
 mod window;
 
 use std::collections::BTreeMap;
@@ -183,6 +185,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
 const FAMILIES: &[&[Op]] = &[
     activation::OPS,
     arithmetic::OPS,
+    cast::OPS,
     concat::OPS,
     constant::OPS,
     contrib::OPS,
@@ -201,4 +204,5 @@ const FAMILIES: &[&[Op]] = &[
     softmax::OPS,
     tile::OPS,
     transpose::OPS,
+    unary::OPS,
 ];

@@ -96,6 +96,11 @@ impl DType {
         TABLE.iter().find(|row| row.1 == code).map(|row| row.0)
     }
 
+    /// The type with this name in ONNX's texts.
+    pub fn from_name(name: &str) -> Option<DType> {
+        TABLE.iter().find(|row| row.2 == name).map(|row| row.0)
+    }
+
     fn row(self) -> (i32, &'static str, usize) {
         TABLE.iter().find(|row| row.0 == self).map_or((0, "undefined", 0), |row| (row.1, row.2, row.3))
     }

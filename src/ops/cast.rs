@@ -1,0 +1,196 @@
+//! Casts between element types.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | Cast, CastLike to a float | nothing: ncnn computes in single precision; bfloat16 is rounded to by BinaryOp |
+//! | to an integer | UnaryOp TRUNC from a float; from wider integers 8 and 16 bits wrap around |
+//! | to bool | Threshold on the magnitude |
+//!
+//! Half precision is taken to be what single precision is: they differ by less than 2^-11. Types of fewer bits are for constants only;
+//! so are signed numbers cast to unsigned ones of 32 and 64 bits, which single precision cannot wrap around.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
+
+use super::{Attributes, Call, Fact, Op, given, required};
+use crate::error::{Error, Result, unsupported};
+use crate::graph::Attribute;
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{binary_op, unary_op};
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType};
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], infer_cast).fold(fold_cast).lower(lower_cast),
+    Op::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
+        .fold(fold_cast_like)
+        .expand(expand_cast_like),
+];
+
+/// Splitting with this keeps the upper 8 bits of a mantissa of 24: `x * s - (x * s - x)`.
+const BFLOAT16_SPLITTER: f32 = 65_537.0;
+
+/// The type that Cast casts to. Operator set 1 spells it.
+fn read_cast(attributes: &Attributes) -> Result<DType> {
+    let unknown = |what: &dyn std::fmt::Display| {
+        Error::unsupported(format!("a cast to element type {what}, which is not known"))
+            .at_part("attribute to")
+    };
+    let to = if attributes.since() < 6 {
+        let name = required(attributes.string("to")?, "to")?;
+        DType::from_name(&name.to_lowercase()).ok_or_else(|| unknown(&name))?
+    } else {
+        let code = required(attributes.int("to")?, "to")?;
+        DType::from_onnx(i32::try_from(code)?).ok_or_else(|| unknown(&code))?
+    };
+    read_rounding(attributes, to)?;
+    Ok(to)
+}
+
+/// How numbers become those of a type of eight bits: only saturated, and rounded as constants are.
+fn read_rounding(attributes: &Attributes, to: DType) -> Result<()> {
+    let small = to.is_float() && to.bits() <= 8;
+    if !attributes.flag("saturate", true)? && small {
+        unsupported!("a cast to {to} that does not saturate");
+    }
+    let mode = attributes.string_or("round_mode", "up")?;
+    if to == DType::F8E8M0 && mode != "up" {
+        unsupported!("a cast to {to} that rounds \"{mode}\"");
+    }
+    Ok(())
+}
+
+fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![call.like(0, read_cast(call)?)?])
+}
+
+fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![given(inputs, 0)?.cast(read_cast(attributes)?)?])
+}
+
+fn infer_cast_like(call: &Call) -> Result<Vec<Fact>> {
+    let to = call.dtype(1)?;
+    read_rounding(call, to)?;
+    Ok(vec![call.like(0, to)?])
+}
+
+fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let to = given(inputs, 1)?.dtype();
+    read_rounding(attributes, to)?;
+    Ok(vec![given(inputs, 0)?.cast(to)?])
+}
+
+/// A cast to the type of the other input, whose elements are not looked at.
+fn expand_cast_like(expand: &mut Expand) -> Result<bool> {
+    let to = expand.dtype(1)?;
+    read_rounding(expand, to)?;
+    let x = expand.operand(0)?;
+    let cast = expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(to.to_onnx())))])?;
+    expand.output(0, cast)?;
+    Ok(true)
+}
+
+fn lower_cast(lower: &mut Lower) -> Result<()> {
+    let to = read_cast(lower)?;
+    let from = lower.dtype(0)?;
+    let narrow = |dtype: DType| dtype.bits() < 8 || (dtype.is_float() && dtype.bits() == 8);
+    if matches!(from, DType::String | DType::C64 | DType::C128)
+        || matches!(to, DType::String | DType::C64 | DType::C128)
+        || (narrow(to) && from != to)
+    {
+        unsupported!("a cast from {from} to {to} at run time");
+    }
+    let changed = match change(from, to)? {
+        Change::None => return lower.alias(),
+        Change::Truth => {
+            let x = lower.blob(0)?;
+            lower.nonzero(x)?
+        }
+        Change::CutOff => {
+            let x = lower.blob(0)?;
+            lower.unary(unary_op::TRUNC, x)?
+        }
+        Change::Wrap => {
+            let x = lower.blob(0)?;
+            lower.wrap(x, to)?
+        }
+        Change::Bfloat16 => round_to_bfloat16(lower)?,
+    };
+    lower.set(0, changed)
+}
+
+/// What a cast does to numbers in single precision.
+#[derive(Debug, PartialEq)]
+enum Change {
+    None,
+    Truth,
+    CutOff,
+    Wrap,
+    Bfloat16,
+}
+
+fn change(from: DType, to: DType) -> Result<Change> {
+    if from == to || from == DType::Bool {
+        return Ok(Change::None);
+    }
+    if to == DType::Bool {
+        return Ok(Change::Truth);
+    }
+    if to.is_float() {
+        // Integers of 8 bits have no more digits than bfloat16.
+        let exact = from.bits() <= 8 || to != DType::BF16;
+        return Ok(if exact { Change::None } else { Change::Bfloat16 });
+    }
+    if from.is_float() {
+        return Ok(Change::CutOff);
+    }
+    let (Some(from_range), Some(to_range)) = (from.int_range(), to.int_range()) else {
+        unsupported!("a cast from {from} to {to} at run time");
+    };
+    if from_range.0 >= to_range.0 && from_range.1 <= to_range.1 {
+        return Ok(Change::None);
+    }
+    if to.bits() <= 16 {
+        return Ok(Change::Wrap);
+    }
+    if to.is_unsigned() && !from.is_unsigned() {
+        unsupported!("negative numbers of {from} as {to} at run time");
+    }
+    // Wider types are taken to hold what single precision holds exactly.
+    Ok(Change::None)
+}
+
+/// Rounds to the nearest of 8 digits (Veltkamp's splitting: T. J. Dekker, Numerische Mathematik 18, 1971).
+fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
+    let x = lower.blob(0)?;
+    let scaled = lower.binary_scalar(binary_op::MUL, x, BFLOAT16_SPLITTER)?;
+    let rest = lower.binary(binary_op::SUB, scaled, x)?;
+    lower.binary(binary_op::SUB, scaled, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changes_costs_a_layer() {
+        for (from, to, expected) in [
+            (DType::F32, DType::F32, Change::None),
+            (DType::F64, DType::F32, Change::None),
+            (DType::F32, DType::F16, Change::None),
+            (DType::F32, DType::BF16, Change::Bfloat16),
+            (DType::U8, DType::BF16, Change::None),
+            (DType::F32, DType::I64, Change::CutOff),
+            (DType::F32, DType::Bool, Change::Truth),
+            (DType::I64, DType::Bool, Change::Truth),
+            (DType::Bool, DType::F32, Change::None),
+            (DType::I64, DType::F32, Change::None),
+            (DType::I64, DType::I32, Change::None),
+            (DType::I64, DType::I8, Change::Wrap),
+            (DType::U8, DType::I8, Change::Wrap),
+            (DType::U8, DType::I16, Change::None),
+        ] {
+            assert_eq!(change(from, to).unwrap(), expected, "{from} to {to}");
+        }
+        assert!(change(DType::I64, DType::U32).is_err());
+    }
+}
