@@ -42,8 +42,21 @@ pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec
     let (mut i, mut j) = (0, 0);
     while i < form.len() || j < shape.len() {
         match (form.get(i), shape.get(j)) {
+            (Some(f), Some(s)) if f.is(1) && s.is(1) => {
+                // Where the form has fewer unit axes than the shape, those that are asked for are among them.
+                let kept = form.iter().skip(i).take_while(|d| d.is(1)).count();
+                let run = j..j + shape.iter().skip(j).take_while(|d| d.is(1)).count();
+                let mut matched: Vec<usize> = run.clone().filter(|axis| axes.contains(axis)).collect();
+                matched.extend(run.clone().filter(|axis| !axes.contains(axis)));
+                matched.truncate(kept);
+                matched.sort_unstable();
+                for (offset, axis) in matched.into_iter().enumerate() {
+                    *place.get_mut(axis)? = Some(i + offset);
+                }
+                i += kept;
+                j = run.end;
+            }
             (Some(f), Some(s)) if f == s => {
-                // Of several ways to match unit axes, the one that leaves as many axes on both sides is taken.
                 *place.get_mut(j)? = Some(i);
                 i += 1;
                 j += 1;
@@ -69,6 +82,26 @@ pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec
         }
     }
     axes.iter().map(|axis| place.get(*axis).copied().flatten()).collect()
+}
+
+/// The axes of `shape` that each axis of `form` holds; unit axes are in none or in one. `None` where the form splits an axis.
+pub(crate) fn groups(form: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
+    let mut groups = Vec::with_capacity(form.len());
+    let mut next = 0;
+    for size in form {
+        let mut group = Vec::new();
+        let mut product = Dim::Known(1);
+        while product != *size {
+            product = product.mul(shape.get(next)?).ok()?;
+            group.push(next);
+            next += 1;
+            if product.is(0) || (product.known().is_some() && product.known() > size.known()) {
+                return None;
+            }
+        }
+        groups.push(group);
+    }
+    shape.iter().skip(next).all(|size| size.is(1)).then_some(groups)
 }
 
 #[cfg(test)]
@@ -107,8 +140,24 @@ mod tests {
             (&[6, 4], &[2, 12], &[0], None),
             (&[6], &[6, 1], &[0], Some(vec![0])),
             (&[6], &[6, 1], &[1], None),
+            (&[1, 8], &[1, 1, 8], &[1], Some(vec![0])),
+            (&[1, 8], &[1, 1, 8], &[0], Some(vec![0])),
+            (&[1, 1, 8], &[1, 1, 8], &[1, 0], Some(vec![1, 0])),
         ] {
             assert_eq!(isolate(&dims(form), &dims(shape), axes), found, "{shape:?} in {form:?}");
+        }
+    }
+
+    #[test]
+    fn forms_merge_groups_of_axes() {
+        for (form, shape, found) in [
+            (&[3, 8, 8][..], &[1, 3, 8, 8][..], Some(vec![vec![0, 1], vec![2], vec![3]])),
+            (&[24, 8], &[3, 8, 8, 1], Some(vec![vec![0, 1], vec![2]])),
+            (&[1, 3], &[3], Some(vec![vec![], vec![0]])),
+            (&[2, 3], &[6], None),
+            (&[4, 6], &[8, 3], None),
+        ] {
+            assert_eq!(groups(&dims(form), &dims(shape)), found, "{shape:?} in {form:?}");
         }
     }
 }

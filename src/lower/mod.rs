@@ -23,7 +23,7 @@ use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 pub(crate) use along::OPEN_END;
 pub(crate) use broadcast::{Broadcast, Side};
-pub(crate) use form::{interface_form, isolate, same_elements};
+pub(crate) use form::{groups, interface_form, isolate, same_elements};
 
 /// The net while it is made.
 #[derive(Default)]

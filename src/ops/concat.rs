@@ -9,7 +9,7 @@
 
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid};
-use crate::lower::Lower;
+use crate::lower::{Lower, groups};
 use crate::ncnn::layer::{Concat, Slice};
 use crate::tensor::{Array, Dim, display_shape};
 
@@ -40,9 +40,11 @@ fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
         for (i, (size, next)) in shape.iter_mut().zip(other).enumerate() {
             if i == axis {
                 *size = size.add(next)?;
+            } else if next.known().is_none() {
+                // Sizes that must be equal: the one that is known stands for both, or the first.
             } else if size.known().is_none() {
-                *size = next.clone();
-            } else if next.known().is_some() && size != next {
+                size.clone_from(next);
+            } else if size != next {
                 invalid!("axis {i} is {size} and {next}");
             }
         }
@@ -65,22 +67,29 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
             parts.push(index);
         }
     }
-    // The form of the first part, but for the axis, is the form of all.
     let first = *parts.first().ok_or_else(|| Error::unsupported("all parts are without elements"))?;
     let (blob, place) = lower.isolated(first, &[axis])?;
     let place = *place.at(0)?;
-    let mut form = lower.form(blob);
+    let pattern = lower.form(blob);
+    let merged = groups(&pattern, lower.shape(first)?);
+    // The form of the first part is that of all, each with its own sizes: those that must be equal may be different expressions.
+    let like_first = |shape: &[Dim]| -> Result<Vec<Dim>> {
+        let sizes = |axes: &Vec<usize>| Dim::product(axes.iter().filter_map(|axis| shape.get(*axis)));
+        let mut form = match &merged {
+            Some(groups) => groups.iter().map(sizes).collect::<Result<_>>()?,
+            None => pattern.clone(),
+        };
+        if let Some(slot) = form.get_mut(place) {
+            *slot = shape.at(axis)?.clone();
+        }
+        Ok(form)
+    };
     let mut blobs = Vec::with_capacity(parts.len());
     for index in parts {
-        let size = lower.shape(index)?.at(axis)?.clone();
-        if let Some(slot) = form.get_mut(place) {
-            *slot = size;
-        }
+        let form = like_first(lower.shape(index)?)?;
         blobs.push(lower.blob_as(index, &form)?);
     }
-    if let Some(slot) = form.get_mut(place) {
-        *slot = shape.at(axis)?.clone();
-    }
+    let form = like_first(&shape)?;
     let top = match blobs.as_slice() {
         [only] => *only,
         _ => lower.emit(Concat { axis: i32::try_from(place)? }, &blobs, &form)?,

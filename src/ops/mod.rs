@@ -17,6 +17,7 @@ mod matmul;
 mod norm;
 mod pool;
 mod quantize;
+mod rearrange;
 mod recurrent;
 mod reduce;
 mod reshape;
@@ -196,6 +197,7 @@ const FAMILIES: &[&[Op]] = &[
     norm::OPS,
     pool::OPS,
     quantize::OPS,
+    rearrange::OPS,
     recurrent::OPS,
     reduce::OPS,
     reshape::OPS,
