@@ -141,10 +141,27 @@ fn typed_bytes(proto: &TensorProto, dtype: DType) -> Result<Bytes> {
         "double_data" => proto.double_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         "int64_data" => proto.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         "uint64_data" => low_bytes(proto.uint64_data.iter().map(|x| x.to_le_bytes()), dtype),
+        _ if dtype.bits() == 6 => pack_six(&proto.int32_data)?,
         _ if dtype == DType::Bool => proto.int32_data.iter().map(|x| u8::from(*x != 0)).collect(),
         _ => low_bytes(proto.int32_data.iter().map(|x| x.to_le_bytes()), dtype),
     };
     Ok(bytes.into())
+}
+
+/// Elements of six bits each, which `int32_data` hold one by one and `raw_data` as a stream of bits, low bits first.
+fn pack_six(elements: &[i32]) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(elements.len());
+    for four in elements.chunks(4) {
+        let mut stream = 0_u32;
+        for (i, element) in (0_u32..).zip(four) {
+            match u32::try_from(*element) {
+                Ok(element) if element < 1 << 6 => stream |= element.wrapping_shl(6 * i),
+                _ => invalid!("{element} is no element of six bits"),
+            }
+        }
+        bytes.extend(stream.to_le_bytes().iter().take((6 * four.len()).div_ceil(8)));
+    }
+    Ok(bytes)
 }
 
 /// The low bytes of wider integers, as many as an element takes. Types under eight bits are packed into the lowest byte.

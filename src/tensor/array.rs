@@ -261,8 +261,8 @@ impl Array {
             DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ | DType::F8E8M0 => {
                 floats(bytes.iter().map(|b| float8::decode(*b, dtype)).collect())?
             }
-            DType::F4E2M1 => {
-                floats(unpack(bytes, 4).take(count).map(|b| float8::decode(b, dtype)).collect())?
+            DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2 => {
+                floats(unpack(bytes, dtype.bits()).take(count).map(|b| float8::decode(b, dtype)).collect())?
             }
             DType::I8 => ints(words(bytes).map(|b| i64::from(i8::from_le_bytes(b))).collect())?,
             DType::I16 => ints(words(bytes).map(|b| i64::from(i16::from_le_bytes(b))).collect())?,
@@ -296,7 +296,9 @@ impl Array {
                 DType::F32 => a.iter().for_each(|x| out.extend(x.to_le_bytes())),
                 DType::F16 => a.iter().for_each(|x| out.extend(f16::from_f32(*x).to_le_bytes())),
                 DType::BF16 => a.iter().for_each(|x| out.extend(bf16::from_f32(*x).to_le_bytes())),
-                DType::F4E2M1 => out = pack(a.iter().map(|x| float8::encode(*x, self.dtype)), 4),
+                dtype @ (DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2) => {
+                    out = pack(a.iter().map(|x| float8::encode(*x, dtype)), dtype.bits());
+                }
                 _ => out.extend(a.iter().map(|x| float8::encode(*x, self.dtype))),
             },
             Elements::F64(a) => a.iter().for_each(|x| out.extend(x.to_le_bytes())),
@@ -317,25 +319,32 @@ fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
     bytes.as_chunks::<N>().0.iter().copied()
 }
 
-/// Elements of `bits` bits, low bits first.
+/// Elements of `bits` bits from a stream of bits, low bits first.
 fn unpack(bytes: &[u8], bits: usize) -> impl Iterator<Item = u8> {
     let mask = u8::MAX.wrapping_shr((8 - bits).as_());
-    bytes.iter().flat_map(move |b| (0..8 / bits).map(move |i| b.wrapping_shr((i * bits).as_()) & mask))
+    (0..bytes.len() * 8 / bits).map(move |i| {
+        let byte = |at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
+        let (at, shift) = (i * bits / 8, i * bits % 8);
+        let low: u8 = (byte(at) | byte(at + 1).wrapping_shl(8)).wrapping_shr(shift.as_()).as_();
+        low & mask
+    })
 }
 
 fn pack(elements: impl Iterator<Item = u8>, bits: usize) -> Vec<u8> {
     let mask = u8::MAX.wrapping_shr((8 - bits).as_());
     let mut out = Vec::new();
-    let mut used = 8;
+    let (mut waiting, mut held) = (0_u16, 0);
     for element in elements {
-        if used == 8 {
-            out.push(0_u8);
-            used = 0;
+        waiting |= u16::from(element & mask).wrapping_shl(held);
+        held += AsPrimitive::<u32>::as_(bits);
+        if held >= 8 {
+            out.push(waiting.as_());
+            waiting = waiting.wrapping_shr(8);
+            held -= 8;
         }
-        if let Some(last) = out.last_mut() {
-            *last |= (element & mask).wrapping_shl(used.as_());
-        }
-        used += bits;
+    }
+    if held > 0 {
+        out.push(waiting.as_());
     }
     out
 }
@@ -375,6 +384,8 @@ mod tests {
             (DType::F8E5M2FNUZ, 4),
             (DType::F8E8M0, 4),
             (DType::F4E2M1, 2),
+            (DType::F6E2M3, 3),
+            (DType::F6E3M2, 3),
             (DType::I2, 1),
             (DType::I4, 2),
             (DType::I8, 4),

@@ -23,6 +23,10 @@ pub enum DType {
     F8E5M2FNUZ,
     /// Four bits: 2 exponent, 1 mantissa.
     F4E2M1,
+    /// Six bits: 2 exponent, 3 mantissa.
+    F6E2M3,
+    /// Six bits: 3 exponent, 2 mantissa.
+    F6E3M2,
     /// An exponent of eight bits: a power of two.
     F8E8M0,
     /// Signed, 2 bits.
@@ -88,6 +92,8 @@ const TABLE: &[(DType, i32, &str, usize)] = &[
     (F8E8M0, 24, "float8e8m0", 8),
     (U2, 25, "uint2", 2),
     (I2, 26, "int2", 2),
+    (F6E2M3, 27, "float6e2m3", 6),
+    (F6E3M2, 28, "float6e3m2", 6),
 ];
 
 impl DType {
@@ -120,14 +126,27 @@ impl DType {
         self.row().2
     }
 
-    /// Bytes of `count` elements; types under 8 bits are packed, low bits first. `None` on overflow.
+    /// Bytes of `count` elements; types under 8 bits are packed into a stream of bits, low bits first. `None` on overflow.
     pub fn byte_len(self, count: usize) -> Option<usize> {
         Some(count.checked_mul(self.bits())?.div_ceil(8))
     }
 
     /// Whether elements are real numbers held in floating point.
     pub fn is_float(self) -> bool {
-        matches!(self, F32 | F64 | F16 | BF16 | F8E4M3FN | F8E4M3FNUZ | F8E5M2 | F8E5M2FNUZ | F4E2M1 | F8E8M0)
+        matches!(
+            self,
+            F32 | F64
+                | F16
+                | BF16
+                | F8E4M3FN
+                | F8E4M3FNUZ
+                | F8E5M2
+                | F8E5M2FNUZ
+                | F4E2M1
+                | F6E2M3
+                | F6E3M2
+                | F8E8M0
+        )
     }
 
     /// Whether elements are integers, signed or not.

@@ -22,7 +22,9 @@ fn layout(dtype: DType) -> Layout {
         DType::F8E4M3FNUZ => (3, 4, 8, 0x80, false, true),
         DType::F8E5M2 => (2, 5, 15, 0x7c, true, false),
         DType::F8E5M2FNUZ => (2, 5, 16, 0x80, false, true),
-        // float4e2m1 has neither infinities nor NaN.
+        DType::F6E2M3 => (3, 2, 1, 0x20, false, false),
+        DType::F6E3M2 => (2, 3, 3, 0x20, false, false),
+        // float4e2m1, as those of six bits, has neither infinities nor NaN.
         _ => (1, 2, 1, 0x08, false, false),
     };
     Layout { mantissa_bits, exponent_bits, bias, first_special, has_infinity, unsigned_zero }
@@ -94,6 +96,10 @@ mod tests {
             (0x7b, DType::F8E5M2, 57344.0),
             (0x7f, DType::F8E5M2FNUZ, 57344.0),
             (0x07, DType::F4E2M1, 6.0),
+            (0x1f, DType::F6E2M3, 7.5),
+            (0x21, DType::F6E2M3, -0.125),
+            (0x1f, DType::F6E3M2, 28.0),
+            (0x01, DType::F6E3M2, 0.0625),
             (0x80, DType::F8E8M0, 2.0),
         ] {
             assert_eq!(decode(byte, dtype), value, "{dtype} {byte:#x}");

@@ -28,7 +28,7 @@ fn assert_refused(proto: TensorProto, words: &str) {
 
 #[test]
 fn raw_data_of_every_type_are_read_as_they_are() {
-    for code in 1..=26 {
+    for code in 1..=28 {
         let dtype = DType::from_onnx(code).unwrap();
         if dtype == DType::String {
             continue;
@@ -61,6 +61,8 @@ fn int32_data_hold_all_small_types() {
         (F8E8M0, &[0x7f], 1, &[0x7f]),
         (F4E2M1, &[0x21, 3], 3, &[0x21, 3]),
         (I4, &[0xf1, 3], 3, &[0xf1, 3]),
+        (F6E2M3, &[0x3f, 1, 0x20, 3, 5], 5, &[0x7f, 0, 0x0e, 5]),
+        (F6E3M2, &[1, 2], 2, &[0x81, 0]),
         (U4, &[0xf1], 2, &[0xf1]),
         (I2, &[0xe4, 1], 5, &[0xe4, 1]),
         (U2, &[0xe4], 4, &[0xe4]),
@@ -88,6 +90,7 @@ fn data_in_a_wrong_field_are_refused() {
     assert_refused(TensorProto { int32_data: vec![1], ..one(DType::U32) }, "int32_data");
     assert_refused(TensorProto { int64_data: vec![1], ..one(DType::I32) }, "int64_data");
     assert_refused(TensorProto { int32_data: vec![1], ..raw("c", DType::U8, &[1], &[1]) }, "raw_data");
+    assert_refused(TensorProto { int32_data: vec![64], ..one(DType::F6E2M3) }, "64 is no element");
     assert_refused(TensorProto { float_data: vec![1.0; 2], ..one(DType::F32) }, "8 bytes of data");
 }
 
