@@ -1,11 +1,54 @@
 //! Compiles `proto/onnx.proto` to Rust, in Rust: no system protoc is needed.
 
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::Write;
+use std::path::Path;
+use std::{env, fs};
+
+use prost_types::{DescriptorProto, FileDescriptorProto};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto/onnx.proto");
     let descriptors = protox::compile(["proto/onnx.proto"], ["proto"])?;
+    let nesting = write_nesting(descriptors.file.first().ok_or("no file was compiled")?)?;
+    fs::write(Path::new(&env::var("OUT_DIR")?).join("nesting.rs"), nesting)?;
     // `Bytes` fields are slices of the buffer that is decoded: tensor data stay where the file is mapped.
     prost_build::Config::new().bytes(["."]).compile_fds(descriptors)?;
     Ok(())
+}
+
+/// A list of messages, each with those of its fields that are messages: the field's number and the place of its message in the list.
+fn write_nesting(file: &FileDescriptorProto) -> Result<String, Box<dyn Error>> {
+    let mut messages = BTreeMap::new();
+    for message in &file.message_type {
+        collect_messages(&format!(".{}", file.package()), message, &mut messages);
+    }
+    let places: BTreeMap<&str, usize> =
+        messages.keys().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
+    let model = places.get(".onnx.ModelProto").ok_or("there is no ModelProto")?;
+    let mut out = format!("const MODEL: usize = {model};\nconst NESTING: &[&[(u32, usize)]] = &[\n");
+    for message in messages.values() {
+        out.push_str("    &[");
+        for field in &message.field {
+            if let Some(place) = places.get(field.type_name()) {
+                write!(out, "({}, {place}), ", field.number())?;
+            }
+        }
+        out.push_str("],\n");
+    }
+    out.push_str("];\n");
+    Ok(out)
+}
+
+fn collect_messages<'m>(
+    around: &str,
+    message: &'m DescriptorProto,
+    messages: &mut BTreeMap<String, &'m DescriptorProto>,
+) {
+    let name = format!("{around}.{}", message.name());
+    for nested in &message.nested_type {
+        collect_messages(&name, nested, messages);
+    }
+    messages.insert(name, message);
 }

@@ -8,6 +8,7 @@ mod body;
 mod external;
 mod function;
 mod input;
+mod limit;
 mod message;
 mod name;
 mod scope;
@@ -94,6 +95,7 @@ pub fn read(input: &Input, options: &ReadOptions) -> Result<Model> {
 }
 
 fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
+    limit::check_messages(&file.bytes())?;
     let model = proto::ModelProto::decode(file.bytes()).map_err(|e| not_a_model(file).caused_by(e))?;
     let Some(graph) = &model.graph else { return Err(not_a_model(file)) };
     let ir_version = model.ir_version.unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Types and shapes that a model gives its values.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::proto::{
     TensorShapeProto, TypeProto, ValueInfoProto,
@@ -26,8 +26,8 @@ pub(super) fn name_of(info: &ValueInfoProto) -> &str {
 /// Reads types. Axes without a size or a name get a name of their own.
 #[derive(Debug, Default)]
 pub(super) struct Types {
-    /// The names that were made.
-    made: BTreeSet<String>,
+    /// How often each name was made.
+    made: BTreeMap<String, usize>,
 }
 
 impl Types {
@@ -57,11 +57,14 @@ impl Types {
     }
 
     fn fresh(&mut self, value: &str, axis: usize) -> Dim {
-        let mut name = format!("{value}[{axis}]");
-        while !self.made.insert(name.clone()) {
-            name.push('\'');
+        let name = format!("{value}[{axis}]");
+        let before = self.made.entry(name.clone()).or_insert(0);
+        *before += 1;
+        match *before {
+            1 => Dim::symbol(&name),
+            // Bodies have values of their own with the same names.
+            n => Dim::symbol(&format!("{name}#{n}")),
         }
-        Dim::symbol(&name)
     }
 }
 

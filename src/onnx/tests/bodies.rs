@@ -93,5 +93,5 @@ fn nesting_ends() {
         model(graph(vec![holder("n", &["x"], &["y"], inner)]))
     };
     assert!(read_model(&nested(20)).is_ok());
-    refused(&nested(60), ErrorKind::Parse, "recursion limit");
+    refused(&nested(60), ErrorKind::Limit, "nested deeper");
 }
