@@ -198,6 +198,9 @@ impl State {
     }
 
     fn memory_data(&mut self, name: &str, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
+        if matches!(tensor.dtype(), DType::String | DType::C64 | DType::C128) {
+            unsupported!("ncnn has no blobs of {}", tensor.dtype());
+        }
         let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
         let sizes = sizes.ok_or_else(|| Error::invalid("a constant in a form that is not fixed"))?;
         let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
