@@ -32,10 +32,7 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
     let num_output = i32::try_from(*hidden)?;
     let direction = direction(&recurrent.reverse);
     let layer: Layer = match cell {
-        Cell::Gru => {
-            GRU { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data, ..GRU::default() }
-                .into()
-        }
+        Cell::Gru => GRU { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data }.into(),
         Cell::Lstm => LSTM {
             num_output,
             hidden_size: num_output,
@@ -46,10 +43,7 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
             ..LSTM::default()
         }
         .into(),
-        Cell::Rnn => {
-            RNN { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data, ..RNN::default() }
-                .into()
-        }
+        Cell::Rnn => RNN { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data }.into(),
     };
     let mut bottoms = vec![lower.blob_as(input::X, &[steps.clone(), width.clone()])?];
     let state = state_form(&recurrent, &sizes)?;

@@ -13,7 +13,6 @@ pub(super) struct Direction<'a> {
     pub activations: &'a [Activation],
     pub clip: Option<f32>,
     pub input_forget: bool,
-    pub linear_before_reset: bool,
     pub hidden: i64,
 }
 

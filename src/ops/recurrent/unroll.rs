@@ -141,7 +141,6 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
             activations: activations_of(recurrent, number)?,
             clip: recurrent.clip,
             input_forget: recurrent.input_forget,
-            linear_before_reset: recurrent.linear_before_reset,
             hidden: sizes.hidden,
         };
         let mut state = State::default();

@@ -104,7 +104,8 @@ fn reduce_integers(a: &ArrayD<i64>, dtype: DType, kind: Kind, reduced: &[bool]) 
 }
 
 fn reduce_sizes(a: &ArrayD<Dim>, kind: Kind, reduced: &[bool]) -> Result<ArrayD<Dim>> {
-    let (start, f): (i64, fn(&Dim, &Dim) -> Result<Dim>) = match kind {
+    type Step = fn(&Dim, &Dim) -> Result<Dim>;
+    let (start, f): (i64, Step) = match kind {
         Kind::Sum => (0, Dim::add),
         Kind::Prod => (1, Dim::mul),
         Kind::Max => (i64::MIN, Dim::larger),
