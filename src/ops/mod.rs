@@ -13,10 +13,12 @@ mod contrib;
 mod control;
 mod conv;
 mod gather;
+mod impossible;
 mod matmul;
 mod norm;
 mod pool;
 mod quantize;
+mod random;
 mod rearrange;
 mod recurrent;
 mod reduce;
@@ -189,14 +191,17 @@ const FAMILIES: &[&[Op]] = &[
     cast::OPS,
     concat::OPS,
     constant::OPS,
+    contrib::ATTENTION_OPS,
     contrib::OPS,
     control::OPS,
     conv::OPS,
     gather::OPS,
+    impossible::OPS,
     matmul::OPS,
     norm::OPS,
     pool::OPS,
     quantize::OPS,
+    random::OPS,
     rearrange::OPS,
     recurrent::OPS,
     reduce::OPS,
