@@ -9,6 +9,7 @@ mod broadcast;
 mod compose;
 mod exact;
 mod form;
+mod index;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -23,6 +24,7 @@ use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 pub(crate) use along::OPEN_END;
 pub(crate) use broadcast::{Broadcast, Side};
+pub(crate) use index::{Places, ramp};
 pub(crate) use form::{groups, interface_form, isolate, same_elements};
 
 /// The net while it is made.
@@ -33,6 +35,8 @@ pub(crate) struct State {
     forms: BTreeMap<ValueId, Vec<BlobId>>,
     /// Blobs that have the name of the value that they were made for.
     named: BTreeSet<BlobId>,
+    /// Graph inputs that may be indices.
+    integers: index::Integers,
 }
 
 /// One node while it is lowered. It reads the node as [`Call`] does.
@@ -88,6 +92,9 @@ pub(crate) fn lower_graph(
             errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
         }
     }
+    if let Err(error) = state.settle_integers() {
+        errors.push(error);
+    }
     Errors::check(errors).map(|()| state.net)
 }
 
@@ -140,6 +147,9 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     state.net.inputs.push(blob);
     state.named.insert(blob);
     state.forms.insert(id, vec![blob]);
+    if value.dtype.is_some_and(DType::is_int) {
+        state.integers.add_input(id, blob);
+    }
     Ok(())
 }
 
@@ -361,7 +371,11 @@ impl Lower<'_> {
     /// Lets output 0 be input 0 in another shape: all forms of the input hold it.
     pub fn alias(&mut self) -> Result<()> {
         let first = self.blob(0)?;
-        let held = self.state.forms.get(&self.input_id(0)?).cloned().unwrap_or_default();
+        let input = self.input_id(0)?;
+        let held = self.state.forms.get(&input).cloned().unwrap_or_default();
+        if let Some(output) = self.call.node().outputs.first().copied().flatten() {
+            self.state.integers.add_alias(output, input);
+        }
         self.set(0, first)?;
         for blob in held {
             if blob != first {

@@ -27,7 +27,7 @@ pub struct BlobId(usize);
 pub enum Element {
     /// Singles: everything but token ids.
     F32,
-    /// 32-bit integers, which only Embed reads.
+    /// 32-bit integers, which Embed reads, and Dequantize makes singles of.
     I32,
 }
 

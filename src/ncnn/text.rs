@@ -3,13 +3,19 @@
 use std::fmt::Write;
 
 use super::layer::Param;
-use super::{BlobId, Net, NetLayer};
+use super::{BlobId, Element, Layer, Net, NetLayer};
 
 /// The first line of every `.param` file.
 const MAGIC: u32 = 7_767_517;
 
 /// The id that every layer keeps for the sizes of its tops.
 const SHAPE_HINTS: i32 = 30;
+
+/// The id that every layer keeps for what it must not use.
+const FEATURE_MASK: i32 = 31;
+
+/// No half or bfloat16 and no GPU (`get_masked_option` in `net.cpp`): they would take the bits of an integer for a single's.
+const EXACT_BITS: i32 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 4;
 
 /// Ids of arrays are written as this minus the id.
 const ARRAY: i32 = -23300;
@@ -50,6 +56,10 @@ impl Net {
             line.push(' ');
             line.push_str(&format_param(id, &param));
         }
+        if self.holds_integers(layer) {
+            line.push(' ');
+            line.push_str(&format_param(FEATURE_MASK, &Param::Int(EXACT_BITS)));
+        }
         if let Some(hints) = self.shape_hints(layer) {
             line.push(' ');
             line.push_str(&format_param(SHAPE_HINTS, &Param::Ints(hints)));
@@ -60,6 +70,12 @@ impl Net {
 }
 
 impl Net {
+    /// Whether a layer hands on the bits of 32-bit integers, or reads them. Embed takes them as they are.
+    fn holds_integers(&self, layer: &NetLayer) -> bool {
+        let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
+        layer.bottoms.iter().any(integers) && !matches!(layer.layer, Layer::Embed(_))
+    }
+
     /// The sizes of the tops, where all are fixed: for each the number of axes and w, h, c, or w, h, d, c where one of them has four.
     /// Runtimes before 20260526 take four numbers a top whatever is written (`Net::load_param`), and skip over four axes: what they
     /// would take for something else is left out.

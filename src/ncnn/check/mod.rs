@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::layer::{Arity, Param};
 use super::name::MAX_NAME;
 use super::text::is_readable;
-use super::{BlobId, Layer, Net, NetLayer};
+use super::{BlobId, Element, Layer, Net, NetLayer};
 use crate::error::{Result, unsupported};
 use crate::tensor::DType;
 
@@ -38,6 +38,7 @@ impl Net {
         }
         self.check_flow()?;
         self.check_blobs()?;
+        self.check_elements()?;
         for layer in &self.layers {
             self.check_shapes(layer).map_err(|e| e.at_part(describe(layer)))?;
         }
@@ -95,6 +96,24 @@ impl Net {
                 if i32::try_from(size).is_err() || size < 1 {
                     unsupported!("blob \"{}\" has an axis of size {size}", blob.name);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// 32-bit integers go where they are read as such, and nothing else does.
+    fn check_elements(&self) -> Result<()> {
+        let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
+        for layer in &self.layers {
+            let (reads, computes) = (layer.bottoms.iter().any(integers), layer.tops.iter().any(integers));
+            let right = match &layer.layer {
+                Layer::Embed(_) | Layer::Dequantize(_) => reads && !computes,
+                Layer::Input(_) => true,
+                Layer::Split(_) | Layer::Reshape(_) => reads == computes,
+                _ => !reads && !computes,
+            };
+            if !right {
+                unsupported!("{} takes 32-bit integers for singles, or singles for them", describe(layer));
             }
         }
         Ok(())

@@ -156,6 +156,7 @@ fn wanted_weights(layer: &Layer, bottom: &[Dim]) -> Result<Vec<Wanted>> {
             wanted.push(("weight_data", Some(product(&[l.num_output, l.input_dim])?)));
             optional(&mut wanted, l.bias_data.is_some(), &[("bias_data", Some(i64::from(l.num_output)))]);
         }
+        Layer::Dequantize(_) => wanted.push(("scale_data", Some(1))),
         Layer::Gemm(l) => return wanted_of_gemm(l),
         Layer::LSTM(l) => {
             wanted = recurrent(l.direction, 4, 4, l.hidden_size, l.num_output, innermost)?;

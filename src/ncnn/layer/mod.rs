@@ -380,6 +380,7 @@ layers! {
     DeconvolutionDepthWise3D,
     DeepCopy,
     DeformableConv2D,
+    Dequantize,
     Diag,
     Dropout,
     Einsum,

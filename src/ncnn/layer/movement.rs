@@ -85,6 +85,21 @@ layer! {
 }
 
 layer! {
+    /// 32-bit integers as singles, times a scale.
+    Dequantize(exactly(1), exactly(1)) {
+        params {}
+        derived {
+            0 scale_data_size(1) = |layer| weight_len(&layer.scale_data),
+            1 bias_data_size = |layer| weight_len(&layer.bias_data),
+        }
+        weights {
+            Raw scale_data,
+            Raw bias_data,
+        }
+    }
+}
+
+layer! {
     /// A diagonal of a matrix, or a matrix with this diagonal.
     Diag(exactly(1), exactly(1)) {
         params {

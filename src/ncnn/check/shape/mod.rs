@@ -42,6 +42,7 @@ fn top_sizes(layer: &Layer, bottoms: &[Sizes], tops: usize) -> Result<Option<Vec
         | Layer::Bias(_)
         | Layer::BNLL(_)
         | Layer::Cast(_)
+        | Layer::Dequantize(_)
         | Layer::CELU(_)
         | Layer::Clip(_)
         | Layer::CumulativeSum(_)

@@ -1,11 +1,13 @@
 //! Gather, GatherElements, GatherND: elements by their indices.
 
+mod lower;
+
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, Result, invalid};
 use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Gather", &[1, 11, 13], infer_gather).fold(fold_gather),
+    Op::new("Gather", &[1, 11, 13], infer_gather).fold(fold_gather).lower(lower::lower_gather),
     Op::new("GatherElements", &[11, 13], infer_gather_elements).fold(fold_gather_elements),
     Op::new("GatherND", &[11, 12, 13], infer_gather_nd).fold(fold_gather_nd),
 ];

@@ -1,0 +1,180 @@
+//! Indices that are computed at run time: as 32-bit integers where they come straight from a graph input, and else as numbers.
+//!
+//! ncnn computes in single precision; only Embed reads integers. A graph input that an Embed reads is given as int32, and so that
+//! users need to know one rule alone, all integer inputs of such a net are: what computes with them gets them through Dequantize.
+
+use std::collections::BTreeMap;
+
+use super::{Lower, State};
+use crate::error::{Error, Result, unsupported};
+use crate::graph::ValueId;
+use crate::ncnn::layer::{Dequantize, ReLU, binary_op, unary_op};
+use crate::ncnn::{BlobId, Element, Layer, NetLayer};
+use crate::tensor::{Array, Dim, Tensor};
+
+/// Most elements of a blob that compares indices with all places: 256 MiB while the net runs.
+const MAX_COMPARED: i64 = 1 << 26;
+
+/// Which axis of a matrix of zeros and ones the places are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// The rows: a column an index.
+    Rows,
+    /// The columns: a row an index.
+    Columns,
+}
+
+/// What is known of graph inputs of integers, and of values that are such inputs in other shapes.
+#[derive(Default)]
+pub(super) struct Integers {
+    /// The blobs of graph inputs.
+    inputs: BTreeMap<ValueId, BlobId>,
+    /// Values that hold the elements of another one.
+    aliases: BTreeMap<ValueId, ValueId>,
+    /// Inputs as Mats of one axis of 32-bit integers.
+    indices: BTreeMap<BlobId, BlobId>,
+}
+
+impl Integers {
+    pub(super) fn add_input(&mut self, id: ValueId, blob: BlobId) {
+        self.inputs.insert(id, blob);
+    }
+
+    pub(super) fn add_alias(&mut self, id: ValueId, of: ValueId) {
+        self.aliases.insert(id, of);
+    }
+
+    fn input(&self, mut id: ValueId) -> Option<BlobId> {
+        while let Some(of) = self.aliases.get(&id) {
+            id = *of;
+        }
+        self.inputs.get(&id).copied()
+    }
+}
+
+impl State {
+    /// Once all nodes are lowered: if Embed reads a graph input, all integer inputs are 32-bit integers, and other readers get them
+    /// as numbers.
+    pub(super) fn settle_integers(&mut self) -> Result<()> {
+        if self.integers.indices.is_empty() {
+            return Ok(());
+        }
+        for input in self.integers.inputs.values().copied().collect::<Vec<_>>() {
+            if let Some(blob) = self.net.blob_mut(input) {
+                blob.element = Element::I32;
+            }
+            self.dequantize_for_arithmetic(input)?;
+        }
+        Ok(())
+    }
+
+    fn dequantize_for_arithmetic(&mut self, input: BlobId) -> Result<()> {
+        let net = &self.net;
+        let as_integers = |layer: &NetLayer| {
+            matches!(layer.layer, Layer::Embed(_))
+                || layer.tops.iter().any(|top| net.blob(*top).element == Element::I32)
+        };
+        let computing = |layer: &NetLayer| layer.bottoms.contains(&input) && !as_integers(layer);
+        let readers: Vec<bool> = net.layers.iter().map(computing).collect();
+        if !readers.contains(&true) && !net.outputs.iter().any(|output| output.blob == input) {
+            return Ok(());
+        }
+        let mut blob = net.blob(input).clone();
+        if blob.shape.len() > 3 {
+            // Until 2024-08 Dequantize overlooks the axis d.
+            unsupported!("\"{}\" has four axes, and is read as indices and as numbers", blob.name);
+        }
+        blob.element = Element::F32;
+        let name = format!("{}_numbers", blob.name);
+        blob.name.clone_from(&name);
+        let numbers = self.net.add_blob(blob);
+        for (layer, reads) in self.net.layers.iter_mut().zip(readers) {
+            for bottom in layer.bottoms.iter_mut().filter(|bottom| reads && **bottom == input) {
+                *bottom = numbers;
+            }
+        }
+        for output in self.net.outputs.iter_mut().filter(|output| output.blob == input) {
+            output.blob = numbers;
+        }
+        let scale_data = Some(Tensor::from_f32(&[1], vec![1.0])?);
+        let layer = NetLayer {
+            name,
+            layer: Dequantize { scale_data, ..Dequantize::default() }.into(),
+            bottoms: vec![input],
+            tops: vec![numbers],
+        };
+        let behind =
+            self.net.layers.iter().position(|layer| layer.tops.contains(&input)).map_or(0, |at| at + 1);
+        self.net.layers.insert(behind, layer);
+        Ok(())
+    }
+}
+
+impl Lower<'_> {
+    /// Input `index` as a Mat of one axis of 32-bit integers, where it is a graph input in some shape.
+    pub fn indices(&mut self, index: usize) -> Result<Option<BlobId>> {
+        let Some(input) = self.state.integers.input(self.input_id(index)?) else { return Ok(None) };
+        if let Some(indices) = self.state.integers.indices.get(&input) {
+            return Ok(Some(*indices));
+        }
+        let count = Dim::product(&self.form(input))?;
+        let indices = self.reshape(input, &[count])?;
+        if let Some(blob) = self.state.net.blob_mut(indices) {
+            blob.element = Element::I32;
+        }
+        self.state.integers.indices.insert(input, indices);
+        Ok(Some(indices))
+    }
+
+    /// Indices into an axis of `size`, which may be negative, counted from its front.
+    pub fn from_front(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
+        let negative = self.below(indices, 0.0)?;
+        let whole = self.binary_scalar(binary_op::MUL, negative, float(size)?)?;
+        self.binary(binary_op::ADD, indices, whole)
+    }
+
+    /// A matrix that is 1 where a place of an axis of `size` is that of an index, else 0. The indices are whole numbers; what is no
+    /// place of the axis has no 1.
+    pub fn one_hot(&mut self, indices: BlobId, size: i64, places: Places) -> Result<BlobId> {
+        let count = Dim::product(&self.form(indices))?;
+        if count.known().is_none_or(|count| count.saturating_mul(size) > MAX_COMPARED) {
+            unsupported!("{count} indices into an axis of {size}, compared with each place");
+        }
+        let (one, size) = (Dim::Known(1), Dim::Known(size));
+        let ramp = ramp(&size)?;
+        let (indices_form, ramp_form) = match places {
+            Places::Columns => ([count, one.clone()], [one, size]),
+            Places::Rows => ([one.clone(), count], [size, one]),
+        };
+        let indices = self.reshape(indices, &indices_form)?;
+        let ramp = self.memory_data(&ramp, &ramp_form)?;
+        let distance = self.binary(binary_op::SUB, indices, ramp)?;
+        self.hit(distance)
+    }
+
+    /// 1 where a whole number is 0, else 0.
+    pub fn hit(&mut self, distance: BlobId) -> Result<BlobId> {
+        let distance = self.unary(unary_op::ABS, distance)?;
+        let near = self.binary_scalar(binary_op::RSUB, distance, 1.0)?;
+        self.map(ReLU::default(), near)
+    }
+}
+
+/// The places of an axis: 0, 1, 2 and so on.
+pub(crate) fn ramp(size: &Dim) -> Result<Tensor> {
+    let Some(size) = size.known() else { unsupported!("the places of an axis of {size}") };
+    float(size)?;
+    let places = ndarray::Array1::from_iter(0..size).into_dyn();
+    Tensor::from_array(&Array::i64(places).cast(crate::tensor::DType::F32)?)
+}
+
+/// A size as single precision holds it.
+fn float(size: i64) -> Result<f32> {
+    use num_traits::AsPrimitive;
+    if size > 1 << 24 {
+        return Err(Error::unsupported(format!(
+            "indices into an axis of {size}: single precision ends at 2^24"
+        )));
+    }
+    Ok(size.as_())
+}
