@@ -74,7 +74,10 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
     let merged = groups(&pattern, lower.shape(first)?);
     // The form of the first part is that of all, each with its own sizes: those that must be equal may be different expressions.
     let like_first = |shape: &[Dim]| -> Result<Vec<Dim>> {
-        let sizes = |axes: &Vec<usize>| Dim::product(axes.iter().filter_map(|axis| shape.get(*axis)));
+        // The axis itself, where it is 1 in the first part, may be counted to a neighbour there.
+        let others =
+            |axes: &Vec<usize>| axes.iter().filter(|other| **other != axis).copied().collect::<Vec<_>>();
+        let sizes = |axes: &Vec<usize>| Dim::product(others(axes).iter().filter_map(|axis| shape.get(*axis)));
         let mut form = match &merged {
             Some(groups) => groups.iter().map(sizes).collect::<Result<_>>()?,
             None => pattern.clone(),
