@@ -23,6 +23,7 @@ mod rearrange;
 mod recurrent;
 mod reduce;
 mod reshape;
+mod resize;
 mod scatter;
 mod slice;
 mod softmax;
@@ -206,6 +207,7 @@ const FAMILIES: &[&[Op]] = &[
     recurrent::OPS,
     reduce::OPS,
     reshape::OPS,
+    resize::OPS,
     scatter::OPS,
     slice::OPS,
     softmax::OPS,

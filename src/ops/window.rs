@@ -125,7 +125,8 @@ impl Window {
         let (begin, end) = *pads.at(axis)?;
         let extent = self.extent(axis)?;
         let free = input.add(&Dim::Known(begin))?.add(&Dim::Known(end))?.sub(&Dim::Known(extent))?;
-        if free.known().is_some_and(|free| free < 0) {
+        let needed = if self.ceil { 1 - stride } else { 0 };
+        if free.known().is_some_and(|free| free < needed) {
             invalid!("a window of {extent} over an axis of {input} with padding {begin} and {end}");
         }
         if !self.ceil {
@@ -167,8 +168,7 @@ impl Window {
         // With a stride of 1 the padding does not depend on the size.
         let total = match input.known() {
             _ if stride == 1 => extent - 1,
-            // What the last window, which begins at a multiple of the stride, reaches beyond the end.
-            Some(input) => extent - 1 - (input - 1).rem_euclid(stride),
+            Some(input) => overhang(input, extent, stride),
             None => {
                 return Err(Error::unsupported("auto_pad with a stride over a size that is not fixed")
                     .help("give sizes with --input-shape"));
@@ -176,6 +176,13 @@ impl Window {
         };
         let (less, more) = (total.max(0) / 2, (total.max(0) + 1) / 2);
         Ok(if upper { (less, more) } else { (more, less) })
+    }
+
+    /// Whether automatic padding leaves out elements at the ends: strides are larger than the window.
+    pub fn leaves_out(&self, axis: usize, input: &Dim) -> Result<bool> {
+        let (stride, extent) = (*self.strides.at(axis)?, self.extent(axis)?);
+        let known = input.known().is_some_and(|input| overhang(input, extent, stride) < 0);
+        Ok(matches!(self.pads, Pads::Same { .. }) && known)
     }
 
     /// The window along each axis, with the padding that the sizes ask for.
@@ -193,6 +200,11 @@ impl Window {
         }
         Ok(spans)
     }
+}
+
+/// What the last window, which begins at a multiple of the stride, reaches beyond the end.
+fn overhang(input: i64, extent: i64, stride: i64) -> i64 {
+    extent - 1 - input.saturating_sub(1).rem_euclid(stride)
 }
 
 #[cfg(test)]

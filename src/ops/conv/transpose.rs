@@ -1,7 +1,7 @@
 //! ConvTranspose.
 
 use super::{Kernel, fixed, lower_kernel, read_group, read_kernel_shape, split_shape};
-use crate::error::{At, Error, Result, invalid};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ops::window::{Pads, Span, Window, read_window};
 use crate::ops::{Call, Fact};
@@ -66,6 +66,11 @@ impl ConvTranspose {
             return Err(Error::unsupported("output_shape over a size that is not fixed")
                 .help("give sizes with --input-shape"));
         };
+        if total < 0 && self.output_shape.is_none() {
+            unsupported!(
+                "auto_pad with strides beyond the window, where onnxruntime and the specification disagree"
+            );
+        }
         if total < 0 {
             return Ok((0, 0, added - total));
         }

@@ -200,6 +200,11 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
     let mut counts = Vec::with_capacity(spans.len());
     for (i, (span, size)) in spans.iter_mut().zip(sizes).enumerate() {
         let extent = i32::try_from(pool.window.extent(i)?)?;
+        if pool.window.leaves_out(i, &Dim::Known(*size))? {
+            unsupported!(
+                "auto_pad with strides beyond the window, where onnxruntime and the specification disagree"
+            );
+        }
         if span.begin >= extent || span.end >= extent {
             unsupported!(
                 "a pooling with a padding of {} and {} around windows of {extent}",

@@ -1,0 +1,305 @@
+//! Resize and Upsample.
+//!
+//! | ONNX | ncnn | not expressed |
+//! | --- | --- | --- |
+//! | [Resize](https://onnx.ai/onnx/operators/onnx__Resize.html), [Upsample](https://onnx.ai/onnx/operators/onnx__Upsample.html) | Interp where it weighs the same elements by the same numbers; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix an axis | modes on which onnxruntime and the specification differ; sizes computed at run time |
+//!
+//! Interpolation is separable: each axis is a linear map of its own. The weights are computed in single precision, in the order of
+//! onnxruntime, since nearest neighbours depend on how coordinates are rounded.
+
+mod axis;
+mod lower;
+
+use super::{Call, Fact, Op, required, resolve_axis};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::tensor::Dim;
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("Resize", &[10, 11, 13, 18, 19], infer_resize).lower(lower::lower_resize),
+    Op::new("Upsample", &[7, 9], infer_resize).lower(lower::lower_resize),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Nearest(Nearest),
+    Linear,
+    Cubic,
+}
+
+/// Which of two neighbours is the nearest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nearest {
+    RoundPreferFloor,
+    RoundPreferCeil,
+    Floor,
+    Ceil,
+    /// Before version 11: the one behind where the axis shrinks, else the one before.
+    Simple,
+}
+
+/// From a place in the result to a place in the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transform {
+    HalfPixel,
+    HalfPixelSymmetric,
+    PytorchHalfPixel,
+    AlignCorners,
+    Asymmetric,
+    TfHalfPixelForNn,
+    TfCropAndResize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Stretch,
+    NotLarger,
+    NotSmaller,
+}
+
+/// How an axis is interpolated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Filter {
+    mode: Mode,
+    transform: Transform,
+    cubic_coeff_a: f32,
+    exclude_outside: bool,
+    antialias: bool,
+}
+
+struct Resize {
+    filter: Filter,
+    extrapolation_value: f32,
+    policy: Policy,
+    axes: Vec<AxisResize>,
+}
+
+/// What becomes of an axis.
+#[derive(Clone, Debug)]
+struct AxisResize {
+    axis: usize,
+    output: Dim,
+    /// Output over input, by which coordinates are scaled; unknown where a size is.
+    scale: Option<f32>,
+    /// Start and end of the part that is resized.
+    roi: (f32, f32),
+}
+
+impl Resize {
+    /// Whether the axis stays as it is.
+    fn keeps(&self, input: &Dim, axis: &AxisResize) -> bool {
+        let whole = self.filter.transform != Transform::TfCropAndResize || axis.roi == (0.0, 1.0);
+        let unscaled = axis.scale.is_none_or(|scale| (scale - 1.0).abs() < f32::EPSILON);
+        whole && unscaled && axis.output == *input
+    }
+}
+
+fn read_filter(call: &Call) -> Result<Filter> {
+    let since = call.since();
+    let cubic_coeff_a = call.float_or("cubic_coeff_a", -0.75)?;
+    let exclude_outside = call.flag("exclude_outside", false)?;
+    let antialias = call.flag("antialias", false)?;
+    let nearest = if since < 11 {
+        Nearest::Simple
+    } else {
+        match call.string_or("nearest_mode", "round_prefer_floor")? {
+            "round_prefer_floor" | "" => Nearest::RoundPreferFloor,
+            "round_prefer_ceil" => Nearest::RoundPreferCeil,
+            "floor" => Nearest::Floor,
+            "ceil" => Nearest::Ceil,
+            other => invalid!("nearest_mode is {other}"),
+        }
+    };
+    let mode = match call.string_or("mode", "nearest")? {
+        "nearest" => Mode::Nearest(nearest),
+        "linear" | "bilinear" => Mode::Linear,
+        "cubic" if since >= 11 => Mode::Cubic,
+        other => invalid!("mode is {other}"),
+    };
+    let transform = if since < 11 {
+        Transform::Asymmetric
+    } else {
+        match call.string_or("coordinate_transformation_mode", "half_pixel")? {
+            "half_pixel" => Transform::HalfPixel,
+            "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
+            "pytorch_half_pixel" => Transform::PytorchHalfPixel,
+            "align_corners" => Transform::AlignCorners,
+            "asymmetric" => Transform::Asymmetric,
+            "tf_half_pixel_for_nn" => Transform::TfHalfPixelForNn,
+            "tf_crop_and_resize" => Transform::TfCropAndResize,
+            other => invalid!("coordinate_transformation_mode is {other}"),
+        }
+    };
+    let nearest = matches!(mode, Mode::Nearest(_));
+    if nearest && antialias {
+        invalid!("antialias in mode nearest");
+    }
+    if !nearest && transform == Transform::TfHalfPixelForNn {
+        unsupported!("tf_half_pixel_for_nn in another mode than nearest");
+    }
+    Ok(Filter { mode, transform, cubic_coeff_a, exclude_outside, antialias })
+}
+
+/// The inputs that say what becomes of the axes: roi, scales and sizes.
+fn input_places(since: i64) -> (Option<usize>, Option<usize>, Option<usize>) {
+    match since {
+        7 => (None, None, None),
+        9 | 10 => (None, Some(1), None),
+        _ => (Some(1), Some(2), Some(3)),
+    }
+}
+
+/// Input `index` where it is given and has elements.
+fn present(call: &Call, index: Option<usize>) -> Option<usize> {
+    let index = index.filter(|index| call.has_input(*index))?;
+    let empty = call.shape(index).is_ok_and(|shape| shape.first().is_some_and(|size| size.is(0)));
+    (!empty).then_some(index)
+}
+
+fn read_resize(call: &Call) -> Result<Resize> {
+    let filter = read_filter(call)?;
+    let extrapolation_value = call.float_or("extrapolation_value", 0.0)?;
+    let policy = match call.string_or("keep_aspect_ratio_policy", "stretch")? {
+        "stretch" => Policy::Stretch,
+        "not_larger" => Policy::NotLarger,
+        "not_smaller" => Policy::NotSmaller,
+        other => invalid!("keep_aspect_ratio_policy is {other}"),
+    };
+    let shape = call.shape(0)?;
+    let numbers = match call.ints("axes")? {
+        Some(axes) => axes.into_iter().map(|axis| resolve_axis(axis, shape.len())).collect::<Result<_>>()?,
+        None => (0..shape.len()).collect::<Vec<usize>>(),
+    };
+    let (roi, scales, sizes) = input_places(call.since());
+    let roi = match present(call, roi) {
+        Some(index) if filter.transform == Transform::TfCropAndResize => Some(call.float_list(index)?),
+        None if filter.transform == Transform::TfCropAndResize => invalid!("roi is missing"),
+        _ => None,
+    };
+    let scales = match present(call, scales) {
+        Some(index) => Some(call.float_list(index)?),
+        None if call.since() == 7 => Some(required(call.floats("scales")?, "scales")?),
+        None => None,
+    };
+    let sizes = match (&scales, present(call, sizes)) {
+        (None, Some(index)) => Some(read_sizes(call, index, policy, &numbers)?),
+        (Some(_), Some(_)) => invalid!("both scales and sizes are given"),
+        (None, None) => invalid!("neither scales nor sizes are given"),
+        (Some(_), None) => None,
+    };
+    let count = numbers.len();
+    let given = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);
+    if given != count || roi.as_ref().is_some_and(|roi| roi.len() != 2 * count) {
+        invalid!("{given} scales or sizes for {count} axes");
+    }
+    let mut axes = Vec::with_capacity(count);
+    for (i, axis) in numbers.into_iter().enumerate() {
+        let input = shape.at(axis)?;
+        let (output, scale) = match (&scales, &sizes) {
+            (Some(scales), _) => (scaled(input, *scales.at(i)?)?, Some(*scales.at(i)?)),
+            (_, Some(sizes)) => (sizes.at(i)?.clone(), quotient(sizes.at(i)?, input)?),
+            (None, None) => invalid!("neither scales nor sizes are given"),
+        };
+        let roi = match &roi {
+            Some(roi) => (*roi.at(i)?, *roi.at(count + i)?),
+            None => (0.0, 1.0),
+        };
+        axes.push(AxisResize { axis, output, scale, roi });
+    }
+    if sizes.is_some() && policy != Policy::Stretch {
+        keep_aspect_ratio(shape, policy, &mut axes)?;
+    }
+    Ok(Resize { filter, extrapolation_value, policy, axes })
+}
+
+/// The sizes that are asked for. Where they are computed at run time, they are what the model declares of the output.
+fn read_sizes(call: &Call, index: usize, policy: Policy, axes: &[usize]) -> Result<Vec<Dim>> {
+    let error = match call.dims(index) {
+        Ok(sizes) => return Ok(sizes),
+        Err(error) => error,
+    };
+    match call.declared_shape(0) {
+        Some(declared) if policy == Policy::Stretch => {
+            axes.iter().map(|axis| declared.at(*axis).cloned()).collect()
+        }
+        _ => Err(error),
+    }
+}
+
+/// `floor(input * scale)`, rounded as onnxruntime does.
+fn scaled(input: &Dim, scale: f32) -> Result<Dim> {
+    if !scale.is_finite() || scale <= 0.0 {
+        invalid!("the scale {scale}");
+    }
+    if let Some(input) = input.known() {
+        let input: f32 = num_traits::AsPrimitive::as_(input);
+        return Ok(Dim::Known(num_traits::AsPrimitive::as_((input * scale).floor())));
+    }
+    // A scale that is a fraction over a power of two, as those of real models are.
+    const DENOMINATOR: f32 = 1024.0;
+    let numerator = scale * DENOMINATOR;
+    if numerator.fract() != 0.0 || numerator > 1e9 {
+        unsupported!("the scale {scale} of a size that is not fixed");
+    }
+    let numerator: i64 = num_traits::AsPrimitive::as_(numerator);
+    input.mul(&Dim::Known(numerator))?.floor_div(&Dim::Known(num_traits::AsPrimitive::as_(DENOMINATOR)))
+}
+
+fn quotient(output: &Dim, input: &Dim) -> Result<Option<f32>> {
+    if let (Some(output), Some(input)) = (output.known(), input.known()) {
+        if output < 1 || input < 1 {
+            return Err(Error::invalid(format!("an axis of {input} elements resized to {output}")));
+        }
+        let (output, input): (f32, f32) =
+            (num_traits::AsPrimitive::as_(output), num_traits::AsPrimitive::as_(input));
+        return Ok(Some(output / input));
+    }
+    let whole = output.exact_div(input).and_then(|scale| scale.known());
+    Ok(whole.map(num_traits::AsPrimitive::as_))
+}
+
+/// One scale for all axes, the smallest or the largest.
+fn keep_aspect_ratio(shape: &[Dim], policy: Policy, axes: &mut [AxisResize]) -> Result<()> {
+    let scales: Option<Vec<f32>> = axes.iter().map(|axis| axis.scale).collect();
+    let Some(scales) = scales else { unsupported!("an aspect ratio of sizes that are not fixed") };
+    let scale = match policy {
+        Policy::NotLarger => scales.iter().copied().fold(f32::INFINITY, f32::min),
+        _ => scales.iter().copied().fold(0.0, f32::max),
+    };
+    for axis in axes {
+        let Some(input) = shape.at(axis.axis)?.known() else {
+            unsupported!("an aspect ratio of sizes that are not fixed");
+        };
+        let input: f32 = num_traits::AsPrimitive::as_(input);
+        axis.output = Dim::Known(num_traits::AsPrimitive::as_((scale * input + 0.5).floor()));
+        axis.scale = Some(scale);
+    }
+    Ok(())
+}
+
+fn infer_resize(call: &Call) -> Result<Vec<Fact>> {
+    let resize = read_resize(call)?;
+    let mut shape = call.shape(0)?.to_vec();
+    for axis in &resize.axes {
+        if axis.output.known().is_some_and(|size| size < 1) {
+            invalid!("axis {} is resized to {} elements", axis.axis, axis.output);
+        }
+        if let Some(size) = shape.get_mut(axis.axis) {
+            *size = axis.output.clone();
+        }
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_from_scales() {
+        for (input, scale, output) in [(4, 0.6, 2), (10, 0.7, 7), (3, 2.0, 6), (9, 1.0 / 3.0, 3)] {
+            assert_eq!(scaled(&Dim::Known(input), scale).unwrap(), Dim::Known(output), "{input} * {scale}");
+        }
+        assert_eq!(scaled(&Dim::symbol("H"), 2.0).unwrap().to_string(), "2*H");
+        assert_eq!(scaled(&Dim::symbol("H"), 0.5).unwrap().to_string(), "floor_div(512*H, 1024)");
+    }
+}
