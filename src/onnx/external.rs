@@ -4,8 +4,9 @@
 //! followed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -27,14 +28,14 @@ pub(super) struct Folder {
 
 impl Folder {
     /// A folder that the user gave.
-    pub fn given(folder: &Path) -> Folder {
-        Folder { base: Some(folder.to_owned()), model: None }
+    pub fn given(folder: &Path, model: Option<&Path>) -> Folder {
+        Folder { base: Some(folder.to_owned()), model: model.map(Path::to_owned) }
     }
 
     /// The folder of a model.
     pub fn of_model(model: &Path) -> Folder {
         let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty());
-        Folder { base: Some(parent.unwrap_or(Path::new(".")).to_owned()), model: Some(model.to_owned()) }
+        Folder::given(parent.unwrap_or(Path::new(".")), Some(model))
     }
 
     /// No folder: the model came through a pipe.
@@ -53,7 +54,8 @@ impl Folder {
         Ok(roots)
     }
 
-    fn open(&self, location: &str) -> Result<SourceFile> {
+    /// A file, as its location is written and as it is behind links.
+    fn locate(&self, location: &str) -> Result<(PathBuf, PathBuf)> {
         let Some(base) = &self.base else {
             return Err(Error::invalid("external data of a model that was not read from a file")
                 .help("give the folder of the data with --data-dir"));
@@ -73,14 +75,17 @@ impl Folder {
         if !fs::metadata(&real).map_err(failed)?.is_file() {
             invalid!("external data at {location:?} is not a regular file");
         }
-        SourceFile::new(File::open(&real).map_err(failed)?, &path)
+        Ok((path, real))
     }
 }
 
-/// The files of external data of one model, each opened once.
+/// The files of external data of one model.
 pub(super) struct ExternalFiles {
     folder: Folder,
-    files: BTreeMap<String, ExternalFile>,
+    /// Each file once, by its place behind links.
+    files: BTreeMap<PathBuf, ExternalFile>,
+    /// Places of the locations that were met.
+    places: BTreeMap<String, PathBuf>,
 }
 
 struct ExternalFile {
@@ -122,12 +127,27 @@ fn number(key: &str, value: &str) -> Result<u64> {
 impl ExternalFiles {
     /// Files in a folder.
     pub fn new(folder: Folder) -> ExternalFiles {
-        ExternalFiles { folder, files: BTreeMap::new() }
+        ExternalFiles { folder, files: BTreeMap::new(), places: BTreeMap::new() }
     }
 
     /// The files that tensors lie in.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.files.values().map(|file| file.source.path().to_owned()).collect()
+    }
+
+    fn file(&mut self, location: &str) -> Result<&mut ExternalFile> {
+        let (path, place) = match self.places.get(location) {
+            Some(place) => (place.clone(), place.clone()),
+            None => self.folder.locate(location)?,
+        };
+        self.places.insert(location.to_owned(), place.clone());
+        Ok(match self.files.entry(place) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let source = Arc::new(SourceFile::reopened(entry.key(), &path)?);
+                entry.insert(ExternalFile { source, digest: None })
+            }
+        })
     }
 
     /// A tensor whose bytes are a range of a file.
@@ -138,14 +158,7 @@ impl ExternalFiles {
         entries: &[StringStringEntryProto],
     ) -> Result<Tensor> {
         let entries = Entries::read(entries)?;
-        let file = match self.files.get_mut(entries.location) {
-            Some(file) => file,
-            None => {
-                let source = Arc::new(self.folder.open(entries.location)?);
-                let file = ExternalFile { source, digest: None };
-                self.files.entry(entries.location.to_owned()).or_insert(file)
-            }
-        };
+        let file = self.file(entries.location)?;
         if let Some(checksum) = entries.checksum {
             file.verify(checksum)?;
         }

@@ -87,7 +87,8 @@ pub struct Model {
 pub fn read(input: &Input, options: &ReadOptions) -> Result<Model> {
     let file = input.open(options.max_size)?;
     let folder = match (&options.data_dir, input) {
-        (Some(folder), _) => external::Folder::given(folder),
+        (Some(folder), Input::Path(path)) => external::Folder::given(folder, Some(path)),
+        (Some(folder), Input::Stdin) => external::Folder::given(folder, None),
         (None, Input::Path(path)) => external::Folder::of_model(path),
         (None, Input::Stdin) => external::Folder::none(),
     };

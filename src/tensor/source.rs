@@ -1,9 +1,10 @@
 //! Files that constants lie in: the mapped model and ranges of external files.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use memmap2::Mmap;
@@ -14,16 +15,35 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct SourceFile {
     path: PathBuf,
-    file: File,
     len: u64,
+    access: Access,
+}
+
+#[derive(Debug)]
+enum Access {
+    /// The file is held open: it may have no name any more.
+    Held(File),
+    /// The file is opened for each reading: a model may have more files than a process may hold open.
+    Reopened { place: PathBuf, modified: Option<SystemTime> },
+}
+
+fn examine(file: &File, path: &Path) -> Result<Metadata> {
+    file.metadata().map_err(|e| Error::io("the file cannot be examined", e).in_file(path))
 }
 
 impl SourceFile {
-    /// Takes an open file; `path` is for messages.
+    /// Holds an open file; `path` is for messages.
     pub fn new(file: File, path: &Path) -> Result<SourceFile> {
-        let metadata =
-            file.metadata().map_err(|e| Error::io("the file cannot be examined", e).in_file(path))?;
-        Ok(SourceFile { path: path.to_owned(), file, len: metadata.len() })
+        let len = examine(&file, path)?.len();
+        Ok(SourceFile { path: path.to_owned(), len, access: Access::Held(file) })
+    }
+
+    /// A file that is opened at `place` for each reading; `path` is for messages.
+    pub fn reopened(place: &Path, path: &Path) -> Result<SourceFile> {
+        let file = File::open(place).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
+        let metadata = examine(&file, path)?;
+        let access = Access::Reopened { place: place.to_owned(), modified: metadata.modified().ok() };
+        Ok(SourceFile { path: path.to_owned(), len: metadata.len(), access })
     }
 
     /// The path for messages.
@@ -31,7 +51,7 @@ impl SourceFile {
         &self.path
     }
 
-    /// The length in bytes when the file was opened.
+    /// The length in bytes when the file was first opened.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -41,9 +61,23 @@ impl SourceFile {
         self.len == 0
     }
 
-    /// A reader of `len` bytes from `offset`. It moves the one cursor of the file: use one at a time.
-    pub fn range(&self, offset: u64, len: u64) -> Result<io::Take<&File>> {
-        let mut file = &self.file;
+    fn open(&self) -> Result<File> {
+        let failed = |e| Error::io("the file cannot be opened", e).in_file(&self.path);
+        let (place, before) = match &self.access {
+            Access::Held(file) => return file.try_clone().map_err(failed),
+            Access::Reopened { place, modified } => (place, modified),
+        };
+        let file = File::open(place).map_err(failed)?;
+        let metadata = examine(&file, &self.path)?;
+        if metadata.len() != self.len || metadata.modified().ok() != *before {
+            return Err(failed(io::Error::other("it was changed while it was read")));
+        }
+        Ok(file)
+    }
+
+    /// A reader of `len` bytes from `offset`. It may move the one cursor of the file: use one at a time.
+    pub fn range(&self, offset: u64, len: u64) -> Result<io::Take<File>> {
+        let mut file = self.open()?;
         file.seek(SeekFrom::Start(offset)).map_err(|e| Error::io("seeking failed", e).in_file(&self.path))?;
         Ok(file.take(len))
     }
@@ -67,11 +101,12 @@ impl AsRef<[u8]> for Owner {
 impl MappedFile {
     /// Maps a file, read only.
     pub fn new(source: SourceFile) -> Result<Arc<MappedFile>> {
+        let file = source.open()?;
         // SAFETY: the mapping is private and read only. Another process that changes the file while it is read can change
         // what is decoded, which every reader of it checks like any other bytes; one that truncates it can end this process
         // with SIGBUS, which no reading of a file by mapping can rule out.
         #[allow(unsafe_code)]
-        let map = unsafe { Mmap::map(&source.file) };
+        let map = unsafe { Mmap::map(&file) };
         let map = map.map_err(|e| Error::io("the file cannot be mapped", e).in_file(&source.path))?;
         Ok(Arc::new(MappedFile { source, map }))
     }

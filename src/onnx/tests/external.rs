@@ -121,7 +121,10 @@ fn a_cache_of_links_is_read() {
     fs::rename(folder.path().join("data"), blobs.join("2b")).unwrap();
     symlink("../../blobs/1a", snapshot.join("model.onnx")).unwrap();
     symlink("../../blobs/2b", snapshot.join("data")).unwrap();
-    assert!(read_constant(&snapshot.join("model.onnx")).is_ok());
+    let model = snapshot.join("model.onnx");
+    assert!(read_constant(&model).is_ok());
+    let options = ReadOptions { data_dir: Some(snapshot.clone()), ..ReadOptions::default() };
+    assert!(read_constant_with(&model, &options).is_ok());
 }
 
 #[cfg(unix)]
@@ -143,6 +146,31 @@ fn data_may_lie_in_another_folder() {
     assert_eq!(read_constant(&model).unwrap_err().kind(), ErrorKind::Io);
     let options = ReadOptions { data_dir: Some(elsewhere.path().to_owned()), ..ReadOptions::default() };
     assert!(read_constant_with(&model, &options).is_ok());
+}
+
+#[test]
+fn a_model_may_have_more_files_than_a_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut main = graph(vec![node("Relu", &["x"], &["y"])]);
+    for i in 0..1500 {
+        let location = format!("data{i}");
+        fs::write(folder.path().join(&location), [7]).unwrap();
+        let constant = external(DType::U8, &[1], &[("location", &location)]);
+        main.initializer.push(TensorProto { name: text(&location), ..constant });
+    }
+    let path = folder.path().join("model.onnx");
+    fs::write(&path, model(main).encode_to_vec()).unwrap();
+    let read = read(&Input::Path(path), &ReadOptions::default()).unwrap();
+    let constants = read.graph.value_ids().filter_map(|id| read.graph.value(id).constant.as_ref());
+    assert!(constants.into_iter().all(|constant| constant.to_raw().unwrap().as_ref() == [7]));
+}
+
+#[test]
+fn a_file_that_changes_is_noticed() {
+    let (folder, model) = folder(&[("location", "data")]);
+    let constant = read_constant(&model).unwrap();
+    fs::write(folder.path().join("data"), [0; 4]).unwrap();
+    assert_eq!(constant.to_raw().unwrap_err().kind(), ErrorKind::Io);
 }
 
 #[test]
