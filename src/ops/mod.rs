@@ -12,6 +12,7 @@ mod constant;
 mod contrib;
 mod control;
 mod conv;
+mod einsum;
 mod gather;
 mod impossible;
 mod matmul;
@@ -196,6 +197,7 @@ const FAMILIES: &[&[Op]] = &[
     contrib::OPS,
     control::OPS,
     conv::OPS,
+    einsum::OPS,
     gather::OPS,
     impossible::OPS,
     matmul::OPS,

@@ -5,14 +5,13 @@
 //! | MatMul, constant B without a batch | Gemm with B as it is stored |
 //! | MatMul, else | MatMul over at most two batch axes; what stays together is merged |
 //! | Gemm | InnerProduct for one row and a stored `[N, K]`, else Gemm |
-//! | MatMulInteger, QLinearMatMul | MatMul in floating point |
-//! | Einsum | Transpose, Reshape, Mul, ReduceSum and MatMul |
-//! | Det | sums of products, up to 3 by 3 |
+//! | MatMulInteger | MatMul in floating point |
 //!
 //! Specification: <https://onnx.ai/onnx/operators/onnx__MatMul.html>, <https://onnx.ai/onnx/operators/onnx__Gemm.html>.
 
 mod batch;
 mod gemm;
+mod integer;
 mod product;
 
 use super::{Call, Fact, Op};
@@ -25,6 +24,7 @@ pub(super) const OPS: &[Op] = &[
         .fold(product::fold_matmul)
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul),
+    Op::new("MatMulInteger", &[10], integer::infer_matmul_integer).expand(integer::expand_matmul_integer),
 ];
 
 /// The operands of a product as stacks of matrices: batch sizes, then rows and columns.

@@ -39,21 +39,31 @@ pub(super) fn read_activations(
     let mut betas = attributes.floats("activation_beta")?.unwrap_or_default().into_iter();
     let mut read = Vec::with_capacity(names.len());
     for name in names {
-        let mut alpha = |default: f32| alphas.next().unwrap_or(default);
-        let mut beta = |default: f32| betas.next().unwrap_or(default);
+        let given = |value: Option<f32>| {
+            // onnxruntime takes 0 here, where ONNX's text points to the operator's default.
+            let message = format!("the function {name} without its scaling values");
+            value.ok_or_else(|| Error::unsupported(message).at_part("attribute activations"))
+        };
         // onnxruntime compares the names without regard to case.
         read.push(match name.to_ascii_lowercase().as_str() {
-            "affine" => Activation::Affine { alpha: alpha(1.0), beta: beta(0.0) },
-            "elu" => Activation::Elu { alpha: alpha(1.0) },
-            "hardsigmoid" => Activation::HardSigmoid { alpha: alpha(0.2), beta: beta(0.5) },
-            "leakyrelu" => Activation::LeakyRelu { alpha: alpha(0.01) },
+            "affine" => {
+                Activation::Affine { alpha: given(alphas.next())?, beta: betas.next().unwrap_or(0.0) }
+            }
+            "elu" => Activation::Elu { alpha: alphas.next().unwrap_or(1.0) },
+            "hardsigmoid" => Activation::HardSigmoid {
+                alpha: alphas.next().unwrap_or(0.2),
+                beta: betas.next().unwrap_or(0.5),
+            },
+            "leakyrelu" => Activation::LeakyRelu { alpha: alphas.next().unwrap_or(0.01) },
             "relu" => Activation::Relu,
-            "scaledtanh" => Activation::ScaledTanh { alpha: alpha(1.0), beta: beta(1.0) },
+            "scaledtanh" => {
+                Activation::ScaledTanh { alpha: given(alphas.next())?, beta: given(betas.next())? }
+            }
             "sigmoid" => Activation::Sigmoid,
             "softplus" => Activation::Softplus,
             "softsign" => Activation::Softsign,
             "tanh" => Activation::Tanh,
-            "thresholdedrelu" => Activation::ThresholdedRelu { alpha: alpha(1.0) },
+            "thresholdedrelu" => Activation::ThresholdedRelu { alpha: given(alphas.next())? },
             _ => {
                 return Err(
                     Error::unsupported(format!("the function {name}")).at_part("attribute activations")

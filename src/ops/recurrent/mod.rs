@@ -6,7 +6,7 @@
 //! | the same, several sequences | a layer a sequence |
 //! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, shorter sequences, weights at run time | the steps one by one |
 //!
-//! Refused: steps one by one where there are too many or their number is not fixed; lengths of sequences that are computed at run time.
+//! Refused: steps one by one where there are too many or their number is not fixed.
 //! Specification: <https://onnx.ai/onnx/operators/onnx__LSTM.html>, <https://onnx.ai/onnx/operators/onnx__GRU.html>,
 //! <https://onnx.ai/onnx/operators/onnx__RNN.html>.
 
@@ -178,18 +178,26 @@ fn is_zero(call: &Call, index: usize) -> Result<bool> {
     }
 }
 
-/// The number of steps of each sequence, where not all of them take all.
-fn shorter_sequences(call: &Call, steps: &Dim) -> Result<Option<Vec<i64>>> {
+/// How many steps the sequences take.
+enum Lengths {
+    /// All steps.
+    All,
+    /// Each as many.
+    Known(Vec<i64>),
+    /// As many as is computed at run time.
+    Computed,
+}
+
+fn read_lengths(call: &Call, steps: &Dim) -> Result<Lengths> {
     if !call.has_input(input::SEQUENCE_LENS) {
-        return Ok(None);
+        return Ok(Lengths::All);
     }
     // Lengths are often computed from the shape of X: they are compared as sizes.
-    let lengths = call.dims(input::SEQUENCE_LENS)?;
+    let Ok(lengths) = call.dims(input::SEQUENCE_LENS) else { return Ok(Lengths::Computed) };
     if lengths.iter().all(|length| length == steps) {
-        return Ok(None);
+        return Ok(Lengths::All);
     }
-    let known: Option<Vec<i64>> = lengths.iter().map(Dim::known).collect();
-    Ok(Some(known.ok_or_else(|| Error::unsupported("lengths of sequences that are not fixed"))?))
+    Ok(lengths.iter().map(Dim::known).collect::<Option<_>>().map_or(Lengths::Computed, Lengths::Known))
 }
 
 /// Whether ncnn's layer computes one sequence of this.
@@ -206,7 +214,7 @@ fn is_native(call: &Call, recurrent: &Recurrent, sizes: &Sizes) -> Result<bool> 
         && (recurrent.cell != Cell::Gru || recurrent.linear_before_reset)
         && [input::W, input::R, input::B].into_iter().all(constant)
         && (recurrent.cell != Cell::Lstm || is_zero(call, input::P)?)
-        && shorter_sequences(call, &sizes.steps)?.is_none())
+        && matches!(read_lengths(call, &sizes.steps)?, Lengths::All))
 }
 
 /// The form of a state of one sequence: `[directions, hidden]`.

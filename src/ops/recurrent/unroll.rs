@@ -1,14 +1,16 @@
 //! What ncnn's layers do not compute: several sequences, and cells of which each step becomes nodes of its own.
 
+use num_traits::AsPrimitive;
+
 use super::step::{Constants, Direction, State, emit_step};
 use super::{
-    Cell, Recurrent, Sizes, activations_of, input, is_native, is_zero, read_recurrent, shorter_sequences,
+    Cell, Lengths, Recurrent, Sizes, activations_of, input, is_native, is_zero, read_lengths, read_recurrent,
     sizes,
 };
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::Tensor;
+use crate::tensor::{Dim, Tensor};
 
 /// Most steps, of all directions together, that become nodes: each takes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;
@@ -123,7 +125,7 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
     let (Some(steps), Some(width)) = (sizes.steps.known(), sizes.input.known()) else {
         unsupported!("sizes of X that are not fixed");
     };
-    let lengths = shorter_sequences(expand, &sizes.steps)?;
+    let masks = Masks::new(expand, &sizes.steps, batch)?;
     let x = first_axis_second(expand, input::X, recurrent.batch_first)?;
     let mut initial = Vec::new();
     for place in [input::INITIAL_H, input::INITIAL_C] {
@@ -162,8 +164,7 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
             let before = state.clone();
             emit_step(expand, &direction, &constants, part, &mut state)?;
             let mut output = state.h;
-            if let Some(mask) = lengths.as_ref().and_then(|lengths| mask(lengths, step)) {
-                let mask = expand.tensor(Tensor::from_f32(&[mask.len(), 1], mask)?)?;
+            if let Some(mask) = masks.at(expand, step)? {
                 output = masked(expand, mask, None, output)?;
                 state.h = masked(expand, mask, before.h, state.h)?;
                 state.c = masked(expand, mask, before.c, state.c)?;
@@ -207,10 +208,53 @@ fn finish(expand: &mut Expand, recurrent: &Recurrent, y: &[Operand], last: &[Vec
     Ok(())
 }
 
-/// 1 for each sequence that still runs at `step`; nothing where all do.
-fn mask(lengths: &[i64], step: i64) -> Option<Vec<f32>> {
-    let mask: Vec<f32> = lengths.iter().map(|length| if step < *length { 1.0 } else { 0.0 }).collect();
-    mask.contains(&0.0).then_some(mask)
+/// Which sequences still run at a step.
+enum Masks {
+    All,
+    Known(Vec<i64>),
+    /// Lengths as a column of singles.
+    Computed(Operand),
+}
+
+impl Masks {
+    fn new(expand: &mut Expand, steps: &Dim, batch: i64) -> Result<Masks> {
+        Ok(match read_lengths(expand, steps)? {
+            Lengths::All => Masks::All,
+            Lengths::Known(lengths) => Masks::Known(lengths),
+            Lengths::Computed => {
+                let lengths = expand.operand(input::SEQUENCE_LENS)?;
+                let lengths = expand.op("Cast", &[lengths], &[("to", cast_to(expand)?)])?;
+                Masks::Computed(reshape(expand, lengths, &[batch, 1])?)
+            }
+        })
+    }
+
+    /// A column with 1 for each sequence that runs at `step`; nothing where all do.
+    fn at(&self, expand: &mut Expand, step: i64) -> Result<Option<Operand>> {
+        match self {
+            Masks::All => Ok(None),
+            Masks::Known(lengths) => {
+                let mask: Vec<f32> =
+                    lengths.iter().map(|length| if step < *length { 1.0 } else { 0.0 }).collect();
+                if !mask.contains(&0.0) {
+                    return Ok(None);
+                }
+                let mask = Tensor::from_f32(&[mask.len(), 1], mask)?;
+                let mask = expand.tensor(mask)?;
+                Ok(Some(expand.op("Cast", &[mask], &[("to", cast_to(expand)?)])?))
+            }
+            Masks::Computed(lengths) => {
+                let step = expand.scalar_like(0, step.as_())?;
+                let runs = expand.op("Greater", &[*lengths, step], &[])?;
+                Ok(Some(expand.op("Cast", &[runs], &[("to", cast_to(expand)?)])?))
+            }
+        }
+    }
+}
+
+/// The type of X, as Cast wants it.
+fn cast_to(expand: &Expand) -> Result<Attribute> {
+    Ok(Attribute::Int(i64::from(expand.dtype(input::X)?.to_onnx())))
 }
 
 /// `new` where the mask is 1, else `old`, which is 0 where it is left out.
