@@ -142,6 +142,7 @@ pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     progress.after("cut", &graph)?;
     let mut refused = Doubts::new();
     let mut doubts = simplify(&mut graph, &mut refused, &mut progress)?;
+    pass::rounding::check_rounding(&graph)?;
     let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
     pass::expand::expand_nodes(&mut graph, Stage::Expand, &mut doubts, &mut refused)?;

@@ -24,8 +24,8 @@ use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 pub(crate) use along::OPEN_END;
 pub(crate) use broadcast::{Broadcast, Side};
-pub(crate) use index::{Places, ramp};
 pub(crate) use form::{groups, interface_form, isolate, same_elements};
+pub(crate) use index::{Places, ramp};
 
 /// The net while it is made.
 #[derive(Default)]

@@ -81,6 +81,8 @@ pub(crate) struct Op {
     pub inline: Option<ExpandNode>,
     /// Whether a node hands on its first input as it is.
     pub identity: Option<IsIdentity>,
+    /// Whether it rounds to quantised steps, which later roundings may amplify.
+    pub rounds: bool,
     /// Attributes that change nothing here, each with a reason beside the row.
     pub waived: &'static [&'static str],
 }
@@ -98,6 +100,7 @@ impl Op {
             expand: None,
             inline: None,
             identity: None,
+            rounds: false,
             waived: &[],
         }
     }
@@ -135,6 +138,12 @@ impl Op {
     /// When it hands on its first input as it is.
     pub const fn identity(mut self, holds: IsIdentity) -> Op {
         self.identity = Some(holds);
+        self
+    }
+
+    /// It rounds to quantised steps.
+    pub const fn rounds(mut self) -> Op {
+        self.rounds = true;
         self
     }
 

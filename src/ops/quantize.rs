@@ -8,7 +8,7 @@
 //! | QLinearMatMul, QLinearConv | MatMul, Conv of the differences to the zero points, scaled, rounded, clipped |
 //! | ConvInteger | Conv of the differences to the zero points |
 //!
-//! Refused: float8 and float4 results, which float32 arithmetic does not round to. <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>
+//! Refused: a rounding that follows another one (see `pass::rounding`); float8 and float4 results, which float32 arithmetic does not round to. <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>
 
 use super::{Call, Fact, Op, resolve_axis};
 use crate::error::{At, Error, Result, unsupported};
@@ -20,12 +20,13 @@ pub(super) const OPS: &[Op] = &[
     // `saturate` is about float8 results, `precision` about the rounding of a division that is done in float32 here.
     Op::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
         .expand(expand_quantize)
+        .rounds()
         .waive(&["saturate", "precision"]),
     Op::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
         .expand(expand_dequantize),
-    Op::new("DynamicQuantizeLinear", &[11], infer_dynamic).expand(expand_dynamic),
-    Op::new("QLinearMatMul", &[10, 21], infer_qlinear_matmul).expand(expand_qlinear_matmul),
-    Op::new("QLinearConv", &[10], infer_qlinear_conv).expand(expand_qlinear_conv),
+    Op::new("DynamicQuantizeLinear", &[11], infer_dynamic).expand(expand_dynamic).rounds(),
+    Op::new("QLinearMatMul", &[10, 21], infer_qlinear_matmul).expand(expand_qlinear_matmul).rounds(),
+    Op::new("QLinearConv", &[10], infer_qlinear_conv).expand(expand_qlinear_conv).rounds(),
     Op::new("ConvInteger", &[10], infer_conv_integer).expand(expand_conv_integer),
 ];
 

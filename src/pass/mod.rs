@@ -6,3 +6,4 @@ pub(crate) mod expand;
 pub mod identity;
 pub mod infer;
 pub mod input_shape;
+pub mod rounding;
