@@ -7,7 +7,7 @@
 use super::{Lower, Side};
 use crate::error::Result;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Layer, Log, Threshold, binary_op, unary_op};
+use crate::ncnn::layer::{Layer, Threshold, binary_op, unary_op};
 use crate::tensor::DType;
 
 /// A quotient of integers times this is on the right side of the next integer, though the division may round: quotients of
@@ -60,16 +60,6 @@ impl Lower<'_> {
     /// `1 - x`: truth turned round.
     pub fn complement(&mut self, x: BlobId) -> Result<BlobId> {
         self.binary_scalar(binary_op::RSUB, x, 1.0)
-    }
-
-    /// 0 where a truth value holds, else negative infinity.
-    pub fn barrier(&mut self, truth: BlobId) -> Result<BlobId> {
-        self.map_planar(Log::default(), truth)
-    }
-
-    /// Negative infinity where a truth value holds, else 0.
-    pub fn inverse_barrier(&mut self, truth: BlobId) -> Result<BlobId> {
-        self.map_planar(Log { scale: -1.0, shift: 1.0, ..Log::default() }, truth)
     }
 
     /// The result of integer arithmetic as a type of 8 or 16 bits holds it. Wider types are taken not to overflow: integers are exact

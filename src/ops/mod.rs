@@ -7,6 +7,7 @@ mod attributes;
 mod broadcast;
 mod call;
 mod cast;
+mod compare;
 mod concat;
 mod constant;
 mod contrib;
@@ -200,6 +201,7 @@ const FAMILIES: &[&[Op]] = &[
     activation::OPS,
     arithmetic::OPS,
     cast::OPS,
+    compare::OPS,
     concat::OPS,
     constant::OPS,
     contrib::ATTENTION_OPS,

@@ -96,7 +96,13 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
     let (a, b) = two_sides(lower)?;
     let dtype = lower.dtype(0)?;
     if !dtype.is_int() {
-        let quotient = lower.combine(binary_op::DIV, a, b)?;
+        let quotient = match b {
+            // Exact, where a vectorised division is off by a unit in the last place.
+            Side::Number(b) if is_power_of_two(b) => {
+                lower.combine(binary_op::MUL, a, Side::Number(1.0 / b))?
+            }
+            _ => lower.combine(binary_op::DIV, a, b)?,
+        };
         return lower.set(0, quotient);
     }
     let quotient = lower.nudged_quotient(a, b)?;
@@ -104,6 +110,11 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
     // The smallest number of a signed type divided by -1 wraps around.
     let wrapped = if dtype.is_unsigned() { quotient } else { lower.wrap(quotient, dtype)? };
     lower.set(0, wrapped)
+}
+
+fn is_power_of_two(x: f32) -> bool {
+    let power = x.abs().log2();
+    power.fract() == 0.0 && power.exp2() == x.abs() && (1.0 / x).is_normal()
 }
 
 pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {

@@ -1,0 +1,175 @@
+//! Comparisons, truth values, and the choice between two values.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | Greater, Less, GreaterOrEqual, LessOrEqual | Threshold of one side, or of the difference |
+//! | Equal | Threshold of the magnitude of the difference |
+//! | And, Or, Xor, Not | BinaryOp on 0 and 1 |
+//! | Where | BinaryOp MIN and MAX with infinities, which choose without computing: `max(min(x, u), min(y, -u))` |
+//!
+//! Infinities compare and are chosen as ONNX says. NaN is taken not to occur: it would be equal to everything, and may be chosen
+//! where it should not. Integers are compared in single precision, so up to 2^24 exactly.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Equal.html>, `onnx__Where.html` and so on.
+
+mod fold;
+mod select;
+
+use super::broadcast::{infer_broadcast, lower_operands};
+use super::{Attributes, Call, Fact, Op, given};
+use crate::error::{At, Result, invalid};
+use crate::lower::{Lower, Side};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{binary_op, unary_op};
+use crate::tensor::{Array, DType};
+
+use fold::{fold_comparison_of, fold_where};
+use select::lower_where;
+
+const COMPARISON: &[i64] = &[1, 7, 9, 13];
+const OR_EQUAL: &[i64] = &[12, 16];
+const LOGIC: &[i64] = &[1, 7];
+
+pub(super) const OPS: &[Op] = &[
+    truth("And", LOGIC).lower(lower_and),
+    truth("Equal", &[1, 7, 11, 13, 19]).lower(lower_equal),
+    truth("Greater", COMPARISON).lower(lower_greater),
+    truth("GreaterOrEqual", OR_EQUAL).lower(lower_greater_or_equal),
+    truth("Less", COMPARISON).lower(lower_less),
+    truth("LessOrEqual", OR_EQUAL).lower(lower_less_or_equal),
+    Op::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not),
+    truth("Or", LOGIC).lower(lower_or),
+    Op::new("Where", &[9, 16], infer_where).fold(fold_where).lower(lower_where),
+    truth("Xor", LOGIC).lower(lower_xor),
+];
+
+const fn truth(name: &'static str, since: &'static [i64]) -> Op {
+    Op::new(name, since, infer_truth).fold(fold_comparison_of)
+}
+
+fn infer_truth(call: &Call) -> Result<Vec<Fact>> {
+    infer_broadcast(call, DType::Bool)
+}
+
+fn infer_not(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![call.like(0, DType::Bool)?])
+}
+
+fn fold_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![given(inputs, 0)?.test(|x| x == 0.0)?])
+}
+
+fn infer_where(call: &Call) -> Result<Vec<Fact>> {
+    if call.dtype(0)? != DType::Bool {
+        invalid!("a condition of {}", call.dtype(0)?);
+    }
+    infer_broadcast(call, call.dtype(1)?)
+}
+
+fn two_sides(lower: &mut Lower) -> Result<(Side, Side)> {
+    let operands = lower_operands(lower)?;
+    Ok((*operands.sides.at(0)?, *operands.sides.at(1)?))
+}
+
+fn lower_not(lower: &mut Lower) -> Result<()> {
+    let x = lower.blob(0)?;
+    let turned = lower.complement(x)?;
+    lower.set(0, turned)
+}
+
+fn lower_and(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let both = lower.combine(binary_op::MUL, a, b)?;
+    lower.set(0, both)
+}
+
+fn lower_or(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let either = lower.combine(binary_op::MAX, a, b)?;
+    lower.set(0, either)
+}
+
+fn lower_xor(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let difference = lower.combine(binary_op::SUB, a, b)?;
+    let different = lower.unary(unary_op::ABS, difference)?;
+    lower.set(0, different)
+}
+
+/// The difference of equal infinities is NaN, which is not above 0 either.
+fn lower_equal(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let difference = lower.combine(binary_op::SUB, a, b)?;
+    let different = lower.nonzero(difference)?;
+    let equal = lower.complement(different)?;
+    lower.set(0, equal)
+}
+
+fn lower_greater(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let greater = greater(lower, a, b)?;
+    lower.set(0, greater)
+}
+
+fn lower_less(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let less = greater(lower, b, a)?;
+    lower.set(0, less)
+}
+
+fn lower_greater_or_equal(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let result = greater_or_equal(lower, a, b)?;
+    lower.set(0, result)
+}
+
+fn lower_less_or_equal(lower: &mut Lower) -> Result<()> {
+    let (a, b) = two_sides(lower)?;
+    let result = greater_or_equal(lower, b, a)?;
+    lower.set(0, result)
+}
+
+fn greater(lower: &mut Lower, a: Side, b: Side) -> Result<BlobId> {
+    match (a, b) {
+        (Side::Blob(a), Side::Number(b)) => lower.above(a, b),
+        (Side::Number(a), Side::Blob(b)) => lower.below(b, a),
+        (a, b) => {
+            let difference = lower.combine(binary_op::SUB, a, b)?;
+            lower.above(difference, 0.0)
+        }
+    }
+}
+
+fn greater_or_equal(lower: &mut Lower, a: Side, b: Side) -> Result<BlobId> {
+    match (a, b) {
+        (Side::Blob(a), Side::Number(b)) => lower.above(a, next_below(b)),
+        (Side::Number(a), Side::Blob(b)) => lower.below(b, -next_below(-a)),
+        (a, b) => {
+            let less = greater(lower, b, a)?;
+            lower.complement(less)
+        }
+    }
+}
+
+/// The largest number below another that the runtime tells from it: it takes numbers too small for an exponent as 0.
+fn next_below(x: f32) -> f32 {
+    let below = x.next_down();
+    if below.is_subnormal() || below == 0.0 { if x > 0.0 { 0.0 } else { -f32::MIN_POSITIVE } } else { below }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_normal_numbers() {
+        for (x, below) in [
+            (1.0, 0.999_999_94),
+            (-1.0, -1.000_000_1),
+            (0.0, -f32::MIN_POSITIVE),
+            (f32::MIN_POSITIVE, 0.0),
+            (-f32::MIN_POSITIVE, (-f32::MIN_POSITIVE).next_down()),
+        ] {
+            assert_eq!(next_below(x), below, "{x}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Where in ncnn: a limit of positive infinity lets everything through a minimum, one of negative infinity nothing. So infinite values
+//! are chosen, or not, as exactly as others; a product with the condition would make NaN of them.
+
+use super::super::broadcast::lower_operands;
+use crate::error::{At, Result};
+use crate::lower::{Lower, Side};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Log, Power, binary_op, unary_op};
+use crate::tensor::{Array, DType, Dim, Tensor};
+
+pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
+    let operands = lower_operands(lower)?;
+    let (condition, x, y) = (*operands.sides.at(0)?, *operands.sides.at(1)?, *operands.sides.at(2)?);
+    let chosen = match condition {
+        Side::Number(truth) => return lower_known(lower, if truth == 0.0 { 2 } else { 1 }),
+        Side::Blob(condition) => match (x, y) {
+            (Side::Number(x), Side::Number(y)) if y + (x - y) == x => {
+                let step = lower.binary_scalar(binary_op::MUL, condition, x - y)?;
+                lower.binary_scalar(binary_op::ADD, step, y)?
+            }
+            _ => choose(lower, condition, x, y)?,
+        },
+    };
+    lower.set(0, chosen)
+}
+
+/// The condition is the same everywhere: one input, stretched to the size of the output.
+fn lower_known(lower: &mut Lower, index: usize) -> Result<()> {
+    let out = lower.output_shape(0)?.to_vec();
+    let shape = lower.shape(index)?;
+    let missing = out.len().saturating_sub(shape.len());
+    let mut from = vec![Dim::Known(1); missing];
+    from.extend(shape.iter().cloned());
+    let blob = lower.blob(index)?;
+    let stretched = lower.stretch(blob, &from, &out)?;
+    lower.set(0, stretched)
+}
+
+fn choose(lower: &mut Lower, condition: BlobId, x: Side, y: Side) -> Result<BlobId> {
+    let (pass, block) = limits(lower, condition)?;
+    // What is infinite wherever it is chosen needs no limit of its own.
+    match (infinity(lower, 1)?, infinity(lower, 2)?) {
+        (_, Some(f32::NEG_INFINITY)) => return lower.combine(binary_op::MIN, x, pass),
+        (_, Some(_)) => return lower.combine(binary_op::MAX, x, block),
+        (Some(f32::NEG_INFINITY), _) => return lower.combine(binary_op::MIN, y, block),
+        (Some(_), _) => return lower.combine(binary_op::MAX, y, pass),
+        (None, None) => {}
+    }
+    let x = lower.combine(binary_op::MIN, x, pass)?;
+    let y = lower.combine(binary_op::MIN, y, block)?;
+    lower.binary(binary_op::MAX, x, y)
+}
+
+/// The infinity that a constant input of one element is.
+fn infinity(lower: &Lower, index: usize) -> Result<Option<f32>> {
+    let Some(tensor) = lower.constant(index).filter(|tensor| tensor.len() == 1) else { return Ok(None) };
+    Ok(Some(tensor.load()?.scalar_f32()?).filter(|x| x.is_infinite()))
+}
+
+/// Positive infinity where the condition holds, negative elsewhere; and the other way round.
+fn limits(lower: &mut Lower, condition: BlobId) -> Result<(Side, Side)> {
+    if let Some(tensor) = lower.constant(0).cloned() {
+        let form = lower.form(condition);
+        let mut limits = |limit: f32| {
+            let limits =
+                Tensor::deferred(DType::F32, tensor.shape().to_vec(), vec![tensor.clone()], move |inputs| {
+                    let truth = inputs.at(0)?.to_f32()?;
+                    Ok(Array::f32(truth.mapv(|c| if c == 0.0 { -limit } else { limit })))
+                })?;
+            lower.memory_data(&limits, &form).map(Side::Blob)
+        };
+        return Ok((limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?));
+    }
+    let form = lower.form(condition);
+    // 1 / (1 - c) is infinite or 1; less 1, its logarithm is infinite in one direction or the other.
+    let condition = lower.planar(condition)?;
+    let ratio = lower.map(Power { power: -1.0, scale: -1.0, shift: 1.0 }, condition)?;
+    let pass = lower.map(Log { shift: -1.0, ..Log::default() }, ratio)?;
+    let pass = lower.reshape(pass, &form)?;
+    let block = lower.unary(unary_op::NEG, pass)?;
+    Ok((Side::Blob(pass), Side::Blob(block)))
+}
