@@ -101,8 +101,11 @@ fn legal(name: &str) -> String {
         return clean;
     }
     let hash = format!("_{:016x}", fnv(clean.as_bytes()));
-    let end = clean.floor_char_boundary(MAX_NAME - hash.len());
-    format!("{}{hash}", clean.get(..end).unwrap_or_default())
+    let mut kept = String::with_capacity(MAX_NAME);
+    kept.extend(
+        clean.char_indices().take_while(|(at, c)| at + c.len_utf8() + hash.len() <= MAX_NAME).map(|(_, c)| c),
+    );
+    kept + &hash
 }
 
 /// The FNV-1a hash, which is the same on every machine and in every version of this program.

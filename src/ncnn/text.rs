@@ -169,7 +169,8 @@ mod tests {
         let (mantissa, exponent) = digits.split_once('e').unwrap();
         let (whole, fraction) = mantissa.split_once('.').unwrap();
         let mut value = f64::from(whole.parse::<u32>().unwrap());
-        value += f64::from(fraction.parse::<u32>().unwrap()) / f64::from(10_u32.pow(fraction.len() as u32));
+        value += f64::from(fraction.parse::<u32>().unwrap())
+            / f64::from(10_u32.pow(u32::try_from(fraction.len()).unwrap()));
         let mut left: i32 = exponent[1..].parse().unwrap();
         let mut scale = 1.0;
         while left >= 8 {
@@ -181,7 +182,7 @@ mod tests {
             left -= 1;
         }
         value = if exponent.starts_with('-') { value / scale } else { value * scale };
-        (sign * value) as f32
+        num_traits::AsPrimitive::<f32>::as_(sign * value)
     }
 
     #[test]

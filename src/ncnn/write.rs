@@ -124,8 +124,8 @@ mod tests {
         let mut expected = vec![0; 4];
         expected.extend([1.0_f32, -2.0, 0.5, 4.0, 0.25, -1.0].iter().flat_map(|w| w.to_le_bytes()));
         assert_eq!(bytes, expected);
-        let lens = (text.len() as u64, bytes.len() as u64);
-        assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes: lens.0, bin_bytes: lens.1 });
+        let (param_bytes, bin_bytes) = (u64::try_from(text.len()).unwrap(), 28);
+        assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes, bin_bytes });
         assert_eq!(names(folder.path()), ["a.bin", "a.param"]);
     }
 

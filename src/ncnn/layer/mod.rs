@@ -303,13 +303,13 @@ macro_rules! layers {
         /// A layer of any type.
         #[derive(Clone, Debug)]
         pub enum Layer {
-            $( #[doc = stringify!($name)] $name($name), )*
+            $( #[doc = stringify!($name)] $name(Box<$name>), )*
         }
 
         $(
             impl From<$name> for Layer {
                 fn from(layer: $name) -> Self {
-                    Layer::$name(layer)
+                    Layer::$name(Box::new(layer))
                 }
             }
         )*
