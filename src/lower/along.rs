@@ -1,6 +1,6 @@
 //! Moving and mixing the elements of a blob along one of its axes.
 
-use super::{Lower, form::MAX_AXES, isolate};
+use super::{Lower, apart_form, form::MAX_AXES, isolate};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Concat, Crop, InnerProduct, MatMul, Slice, Tile};
@@ -14,6 +14,21 @@ const MAX_PARTS: usize = 32;
 const MAX_MATRIX_ELEMENTS: usize = 1 << 24;
 
 impl Lower<'_> {
+    /// The blob in a form in which each of `axes` of `shape`, the sizes of its elements, stands alone, and where they are there; `None`
+    /// where that takes more than four axes.
+    pub fn apart(
+        &mut self,
+        blob: BlobId,
+        shape: &[Dim],
+        axes: &[usize],
+    ) -> Result<Option<(BlobId, Vec<usize>)>> {
+        if let Some(found) = isolate(&self.form(blob), shape, axes) {
+            return Ok(Some((blob, found)));
+        }
+        let (form, found) = apart_form(shape, axes)?;
+        if form.len() > MAX_AXES { Ok(None) } else { Ok(Some((self.reshape(blob, &form)?, found))) }
+    }
+
     /// The blob in a form in which `axis` of `shape`, the sizes of its elements, stands alone, and where it is there.
     pub fn alone(&mut self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
         if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {

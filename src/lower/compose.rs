@@ -1,6 +1,6 @@
 //! Small nets that several operators are made of.
 
-use super::{Lower, form::MAX_AXES, isolate};
+use super::{Lower, apart_form, form::MAX_AXES, isolate};
 use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{BinaryOp, Permute, Reduction, UnaryOp};
@@ -79,29 +79,7 @@ impl Lower<'_> {
                 return Ok((blob, found));
             }
         }
-        let mut form: Vec<Dim> = Vec::new();
-        let mut found = vec![0; axes.len()];
-        let mut open = false;
-        for (axis, size) in shape.iter().enumerate() {
-            if let Some(place) = axes.iter().position(|a| *a == axis) {
-                if let Some(slot) = found.get_mut(place) {
-                    *slot = form.len();
-                }
-                form.push(size.clone());
-                open = false;
-            } else if size.is(1) {
-                continue;
-            } else if open {
-                let merged = form.pop().unwrap_or(Dim::Known(1)).mul(size)?;
-                form.push(merged);
-            } else {
-                form.push(size.clone());
-                open = true;
-            }
-        }
-        if form.is_empty() {
-            form.push(Dim::Known(1));
-        }
+        let (form, found) = apart_form(&shape, axes)?;
         if form.len() > MAX_AXES {
             unsupported!("axes {axes:?} of {} apart: ncnn has at most four axes", display_shape(&shape));
         }

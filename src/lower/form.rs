@@ -84,6 +84,34 @@ pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec
     axes.iter().map(|axis| place.get(*axis).copied().flatten()).collect()
 }
 
+/// The form of `shape` in which each of `axes` stands alone, what lies before, between and behind them merged, and where they are.
+pub(crate) fn apart_form(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
+    let mut form: Vec<Dim> = Vec::new();
+    let mut found = vec![0; axes.len()];
+    let mut open = false;
+    for (axis, size) in shape.iter().enumerate() {
+        if let Some(place) = axes.iter().position(|a| *a == axis) {
+            if let Some(slot) = found.get_mut(place) {
+                *slot = form.len();
+            }
+            form.push(size.clone());
+            open = false;
+        } else if size.is(1) {
+            continue;
+        } else if open {
+            let merged = form.pop().unwrap_or(Dim::Known(1)).mul(size)?;
+            form.push(merged);
+        } else {
+            form.push(size.clone());
+            open = true;
+        }
+    }
+    if form.is_empty() {
+        form.push(Dim::Known(1));
+    }
+    Ok((form, found))
+}
+
 /// The axes of `shape` that each axis of `form` holds; unit axes are in none or in one. `None` where the form splits an axis.
 pub(crate) fn groups(form: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
     let mut groups = Vec::with_capacity(form.len());

@@ -24,7 +24,7 @@ use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 pub(crate) use along::OPEN_END;
 pub(crate) use broadcast::{Broadcast, Side};
-pub(crate) use form::{groups, interface_form, isolate, same_elements};
+pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use index::{Places, ramp};
 
 /// The net while it is made.

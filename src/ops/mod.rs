@@ -18,6 +18,7 @@ mod gather;
 mod impossible;
 mod matmul;
 mod norm;
+mod pad;
 mod pool;
 mod quantize;
 mod random;
@@ -213,6 +214,7 @@ const FAMILIES: &[&[Op]] = &[
     impossible::OPS,
     matmul::OPS,
     norm::OPS,
+    pad::OPS,
     pool::OPS,
     quantize::OPS,
     random::OPS,

@@ -1,0 +1,197 @@
+//! Padding at run time: first what is taken away, then what is added.
+
+use super::{Amounts, Mode, center_amounts, center_target, input_dims, pad_amounts, read_mode, source};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::lower::{Lower, OPEN_END};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::Padding;
+use crate::tensor::{Dim, Tensor};
+
+pub(super) fn lower_pad(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let amounts = pad_amounts(lower, shape.len(), |index| input_dims(lower, index))?;
+    let value = if lower.since() < 11 {
+        lower.float_or("value", 0.0)?
+    } else if lower.has_input(2) {
+        let value = lower.required_constant(2)?;
+        value.load()?.scalar_f32()?
+    } else {
+        0.0
+    };
+    let mode = read_mode(lower)?;
+    pad(lower, shape, &amounts, mode, value)
+}
+
+pub(super) fn lower_center(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let amounts = center_amounts(lower, &shape, &center_target(lower)?)?;
+    pad(lower, shape, &amounts, Mode::Constant, 0.0)
+}
+
+/// An axis and the elements added before and behind it.
+#[derive(Clone, Copy)]
+struct Added {
+    axis: usize,
+    before: i64,
+    behind: i64,
+}
+
+fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, value: f32) -> Result<()> {
+    let mut blob = lower.blob(0)?;
+    let mut added = Vec::new();
+    for (axis, (before, behind)) in amounts.iter().enumerate() {
+        let (Some(before), Some(behind)) = (before.known(), behind.known()) else {
+            return Err(Error::unsupported(format!("{before} and {behind} elements around axis {axis}"))
+                .help("fix the sizes with --input-shape"));
+        };
+        if before < 0 || behind < 0 {
+            let (front, back) = (before.min(0), behind.min(0));
+            let size = shape.at(axis)?.add(&Dim::Known(front + back))?;
+            let (alone, place) = lower.alone(blob, &shape, axis)?;
+            let end = if back == 0 { OPEN_END } else { i32::try_from(back)? };
+            if end == OPEN_END && back != 0 {
+                unsupported!("{back} elements: ncnn takes the number for the end of the axis");
+            }
+            blob = lower.crop(alone, place, i32::try_from(-front)?, end, &size)?;
+            if let Some(slot) = shape.get_mut(axis) {
+                *slot = size;
+            }
+        }
+        if before > 0 || behind > 0 {
+            added.push(Added { axis, before: before.max(0), behind: behind.max(0) });
+        }
+    }
+    let top = match mode {
+        Mode::Constant | Mode::Edge => pad_layers(lower, blob, &shape, &added, mode, value)?,
+        Mode::Reflect | Mode::Wrap => {
+            let (near, far) = split_far(&shape, &added, mode);
+            let blob = pad_layers(lower, blob, &shape, &near, mode, value)?;
+            for one in &near {
+                grow(&mut shape, one)?;
+            }
+            take_places(lower, blob, shape, &far, mode)?
+        }
+    };
+    lower.set(0, top)
+}
+
+fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {
+    if let Some(size) = shape.get_mut(added.axis) {
+        *size = size.add(&Dim::Known(added.before + added.behind))?;
+    }
+    Ok(())
+}
+
+/// Axes that Padding can mirror, and those that it cannot: it reads beyond an axis that is shorter than what is added, and knows no
+/// wrapping.
+fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Added>) {
+    added.iter().copied().partition(|one| {
+        let least = shape.get(one.axis).and_then(|size| size.bounds().0);
+        mode == Mode::Reflect && least.is_some_and(|size| one.before.max(one.behind) < size)
+    })
+}
+
+/// The elements of axes of known sizes at the places that are padded with them.
+fn take_places(
+    lower: &mut Lower,
+    blob: BlobId,
+    mut shape: Vec<Dim>,
+    added: &[Added],
+    mode: Mode,
+) -> Result<BlobId> {
+    let mut blob = blob;
+    for one in added {
+        let Some(size) = shape.at(one.axis)?.known() else {
+            return Err(Error::unsupported(format!("{mode:?} around an axis of {}", shape.at(one.axis)?))
+                .help("fix it with --input-shape"));
+        };
+        let places = (-one.before..size + one.behind).filter_map(|place| source(place, size, mode));
+        let (alone, place) = lower.alone(blob, &shape, one.axis)?;
+        blob = lower.take(alone, place, &places.collect::<Vec<_>>())?;
+        grow(&mut shape, one)?;
+    }
+    Ok(blob)
+}
+
+/// Padding layers: one for all axes where a Mat of three axes, or the inner three of four, has them apart, else one an axis.
+fn pad_layers(
+    lower: &mut Lower,
+    blob: BlobId,
+    shape: &[Dim],
+    added: &[Added],
+    mode: Mode,
+    value: f32,
+) -> Result<BlobId> {
+    if added.is_empty() {
+        return Ok(blob);
+    }
+    let axes: Vec<usize> = added.iter().map(|one| one.axis).collect();
+    let by_channel = mode == Mode::Constant && !value.is_finite();
+    if !by_channel
+        && let Some((apart, places)) = lower.apart(blob, shape, &axes)?
+        && !(lower.form(apart).len() == 4 && places.contains(&0))
+    {
+        return pad_layer(lower, apart, &places, added, mode, value);
+    }
+    let mut blob = blob;
+    let mut shape = shape.to_vec();
+    for one in added {
+        let (alone, place) = lower.alone(blob, &shape, one.axis)?;
+        let form = lower.form(alone);
+        let inner = Dim::product(form.iter().skip(place + 1))?;
+        blob = if by_channel {
+            let outer = Dim::product(form.iter().take(place))?;
+            let rows = lower.reshape(alone, &[outer, form.at(place)?.clone(), inner])?;
+            pad_layer(lower, rows, &[1], &[*one], mode, value)?
+        } else if form.len() == 4 && place == 0 {
+            let flat = lower.reshape(alone, &[form.at(0)?.clone(), inner])?;
+            pad_layer(lower, flat, &[0], &[*one], mode, value)?
+        } else {
+            pad_layer(lower, alone, &[place], &[*one], mode, value)?
+        };
+        grow(&mut shape, one)?;
+    }
+    Ok(blob)
+}
+
+fn pad_layer(
+    lower: &mut Lower,
+    blob: BlobId,
+    places: &[usize],
+    added: &[Added],
+    mode: Mode,
+    value: f32,
+) -> Result<BlobId> {
+    let mut form = lower.form(blob);
+    let rank = form.len();
+    let mut layer = Padding {
+        type_: match mode {
+            Mode::Constant => 0,
+            Mode::Edge => 1,
+            _ => 2,
+        },
+        ..Padding::default()
+    };
+    for (place, one) in places.iter().zip(added) {
+        let (before, behind) = (i32::try_from(one.before)?, i32::try_from(one.behind)?);
+        match rank - place {
+            1 => (layer.left, layer.right) = (before, behind),
+            2 => (layer.top, layer.bottom) = (before, behind),
+            3 => (layer.front, layer.behind) = (before, behind),
+            axis => invalid!("padding of axis {axis} from the end"),
+        }
+        if let Some(size) = form.get_mut(*place) {
+            *size = size.add(&Dim::Known(one.before + one.behind))?;
+        }
+    }
+    if mode == Mode::Constant && value.is_finite() {
+        layer.value = value;
+    } else if mode == Mode::Constant {
+        let Some(channels) = form.first().and_then(Dim::known).filter(|_| rank >= 3) else {
+            unsupported!("padding with {value} of a blob of {rank} axes");
+        };
+        let channels = usize::try_from(channels)?;
+        layer.per_channel_pad_data = Some(Tensor::from_f32(&[channels], vec![value; channels])?);
+    }
+    lower.emit(layer, &[blob], &form)
+}

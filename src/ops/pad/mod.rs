@@ -1,0 +1,248 @@
+//! Pad and CenterCropPad: elements added around a value, or taken away.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | amounts below 0 | Crop |
+//! | constant, edge, reflect | Padding over up to three axes at once |
+//! | reflect by more than an axis holds, wrap | the places are taken by Crop and Concat; the sizes must be fixed |
+//! | a constant that is infinite | Padding with a value a channel: a param holds no infinity |
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Pad.html>, `onnx__CenterCropPad.html`.
+
+mod lower;
+
+use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::tensor::{Array, Dim};
+
+pub(super) const OPS: &[Op] = &[
+    Op::new("CenterCropPad", &[18], infer_center).fold(fold_center).lower(lower::lower_center),
+    Op::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad).fold(fold_pad).lower(lower::lower_pad),
+];
+
+/// Where the elements that are added come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Constant,
+    /// Those at the edge.
+    Edge,
+    /// A mirror image that does not repeat the edge.
+    Reflect,
+    /// Those at the other end.
+    Wrap,
+}
+
+/// Elements added before and behind an axis; negative ones are taken away.
+type Amounts = Vec<(Dim, Dim)>;
+
+fn read_mode(attributes: &Attributes) -> Result<Mode> {
+    Ok(match (attributes.string_or("mode", "constant")?, attributes.since()) {
+        ("constant", _) => Mode::Constant,
+        ("edge", _) => Mode::Edge,
+        ("reflect", _) => Mode::Reflect,
+        ("wrap", 19..) => Mode::Wrap,
+        (other, since) => unsupported!("the mode \"{other}\" in version {since}"),
+    })
+}
+
+/// The amounts of every axis: attributes before version 11, then an input, from version 18 on for the axes of another input.
+fn pad_amounts(
+    attributes: &Attributes,
+    rank: usize,
+    input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
+) -> Result<Amounts> {
+    let since = attributes.since();
+    let known = |list: Vec<i64>| list.into_iter().map(Dim::Known).collect::<Vec<_>>();
+    let pads = match since {
+        1 => attributes.ints("paddings")?.map(known),
+        2 => attributes.ints("pads")?.map(known),
+        _ => input(1)?,
+    };
+    let pads = required(pads, "pads")?;
+    let axes = if since >= 18 { input(3)? } else { None };
+    let axes = axes.unwrap_or((0..i64::try_from(rank)?).map(Dim::Known).collect());
+    if pads.len() != 2 * axes.len() {
+        invalid!("{} pads for {} axes", pads.len(), axes.len());
+    }
+    let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); rank];
+    let (before, behind) = pads.split_at_checked(axes.len()).unwrap_or((&pads, &[]));
+    for ((axis, before), behind) in axes.iter().zip(before).zip(behind) {
+        let Some(axis) = axis.known() else { unsupported!("the axis {axis}") };
+        if let Some(slot) = amounts.get_mut(resolve_axis(axis, rank)?) {
+            *slot = (before.clone(), behind.clone());
+        }
+    }
+    Ok(amounts)
+}
+
+/// The axes of CenterCropPad.
+fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
+    match attributes.ints("axes")? {
+        Some(axes) => axes.iter().map(|axis| resolve_axis(*axis, rank)).collect(),
+        None => Ok((0..rank).collect()),
+    }
+}
+
+/// The sizes that CenterCropPad brings its axes to; where they are computed at run time, those that the model declares.
+fn center_target(call: &Call) -> Result<Vec<Dim>> {
+    let axes = center_axes(call, call.shape(0)?.len())?;
+    call.dims(1).or_else(|error| match call.declared_shape(0) {
+        Some(declared) => axes.iter().map(|axis| declared.at(*axis).cloned()).collect(),
+        None => Err(error),
+    })
+}
+
+/// The amounts that bring each of `axes` to its size in `target`; of an odd number the larger half goes behind.
+fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
+    let axes = center_axes(attributes, shape.len())?;
+    if axes.len() != target.len() {
+        invalid!("{} sizes for {} axes", target.len(), axes.len());
+    }
+    let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); shape.len()];
+    for (axis, size) in axes.iter().zip(target) {
+        let difference = size.sub(shape.at(*axis)?)?;
+        let Some(n) = difference.known() else { unsupported!("{} brought to {size}", shape.at(*axis)?) };
+        let before = n / 2;
+        if let Some(slot) = amounts.get_mut(*axis) {
+            *slot = (Dim::Known(before), Dim::Known(n - before));
+        }
+    }
+    Ok(amounts)
+}
+
+fn input_dims(call: &Call, index: usize) -> Result<Option<Vec<Dim>>> {
+    if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) }
+}
+
+fn array_dims(inputs: &[Option<Array>], index: usize) -> Result<Option<Vec<Dim>>> {
+    let array = inputs.get(index).and_then(Option::as_ref);
+    array.map(|array| Ok(array.to_dims()?.iter().cloned().collect())).transpose()
+}
+
+fn padded_shape(shape: &[Dim], amounts: &Amounts) -> Result<Vec<Dim>> {
+    let padded = |(size, (before, behind)): (&Dim, &(Dim, Dim))| size.add(before)?.add(behind);
+    let padded: Vec<Dim> = shape.iter().zip(amounts).map(padded).collect::<Result<_>>()?;
+    if let Some(negative) = padded.iter().find(|size| size.known().is_some_and(|n| n < 0)) {
+        invalid!("an axis is left with {negative} elements");
+    }
+    Ok(padded)
+}
+
+fn infer_pad(call: &Call) -> Result<Vec<Fact>> {
+    read_mode(call)?;
+    call.float("value")?;
+    let shape = call.shape(0)?;
+    let amounts = pad_amounts(call, shape.len(), |index| input_dims(call, index))?;
+    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &amounts)?)])
+}
+
+fn infer_center(call: &Call) -> Result<Vec<Fact>> {
+    let shape = call.shape(0)?;
+    let amounts = center_amounts(call, shape, &center_target(call)?)?;
+    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &amounts)?)])
+}
+
+/// The place of an element of the padded axis in the axis of `size`.
+fn source(place: i64, size: i64, mode: Mode) -> Option<i64> {
+    match mode {
+        _ if (0..size).contains(&place) => Some(place),
+        Mode::Constant => None,
+        Mode::Edge => Some(place.clamp(0, size - 1)),
+        Mode::Wrap => place.checked_rem_euclid(size),
+        Mode::Reflect if size == 1 => Some(0),
+        Mode::Reflect => {
+            let period = 2 * (size - 1);
+            let place = place.checked_rem_euclid(period)?;
+            Some(place.min(period - place))
+        }
+    }
+}
+
+fn fold_pad(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = given(inputs, 0)?;
+    let amounts = pad_amounts(attributes, data.shape().len(), |index| array_dims(inputs, index))?;
+    let value = match inputs.get(2) {
+        Some(Some(value)) if attributes.since() >= 11 => value.reshape(&[])?,
+        _ => fill(attributes.float_or("value", 0.0)?, data)?,
+    };
+    Ok(vec![pad(data, &amounts, read_mode(attributes)?, &value)?])
+}
+
+fn fold_center(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = given(inputs, 0)?;
+    let sizes: Result<Vec<Dim>> = data.shape().iter().map(|n| Dim::try_from(*n)).collect();
+    let target = array_dims(inputs, 1)?.ok_or_else(|| Error::invalid("input 1 is missing"))?;
+    let amounts = center_amounts(attributes, &sizes?, &target)?;
+    Ok(vec![pad(data, &amounts, Mode::Constant, &fill(0.0, data)?)?])
+}
+
+fn fill(value: f32, like: &Array) -> Result<Array> {
+    Array::f32(ndarray::ArrayD::from_elem(Vec::new(), value)).cast(like.dtype())
+}
+
+fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Array> {
+    let mut data = data.clone();
+    for (axis, (before, behind)) in amounts.iter().enumerate() {
+        let (Some(before), Some(behind)) = (before.known(), behind.known()) else {
+            unsupported!("{before} and {behind} elements around an axis");
+        };
+        // What is taken away is not seen by what is added.
+        let size = i64::try_from(*data.shape().at(axis)?)?;
+        let kept: Vec<usize> = (0.max(-before)..size.min(size + behind))
+            .map(usize::try_from)
+            .collect::<std::result::Result<_, _>>()?;
+        let size = i64::try_from(kept.len())?;
+        data = data.take(axis, &kept)?;
+        if size == 0 && mode != Mode::Constant && (before > 0 || behind > 0) {
+            invalid!("an axis without elements is padded with its own");
+        }
+        let block = |count: i64| {
+            let mut shape = data.shape().to_vec();
+            if let Some(slot) = shape.get_mut(axis) {
+                *slot = usize::try_from(count)?;
+            }
+            value.broadcast(&shape)
+        };
+        let taken = |range: std::ops::Range<i64>| {
+            let places = range.filter_map(|place| source(place, size, mode)).map(usize::try_from);
+            data.take(axis, &places.collect::<std::result::Result<Vec<_>, _>>()?)
+        };
+        let (before, behind) = (before.max(0), behind.max(0));
+        let parts = match mode {
+            Mode::Constant => [block(before)?, data.clone(), block(behind)?],
+            _ => [taken(-before..0)?, data.clone(), taken(size..size + behind)?],
+        };
+        data = Array::concat(&parts, axis)?;
+    }
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_numpy() {
+        let places = |mode, size, range: std::ops::Range<i64>| -> Vec<i64> {
+            range.filter_map(|place| source(place, size, mode)).collect()
+        };
+        assert_eq!(places(Mode::Constant, 3, -2..5), [0, 1, 2]);
+        assert_eq!(places(Mode::Edge, 3, -2..5), [0, 0, 0, 1, 2, 2, 2]);
+        assert_eq!(places(Mode::Reflect, 3, -3..6), [1, 2, 1, 0, 1, 2, 1, 0, 1]);
+        assert_eq!(places(Mode::Reflect, 1, -2..2), [0, 0, 0, 0]);
+        assert_eq!(places(Mode::Wrap, 3, -4..4), [2, 0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn constants_are_padded_and_cropped() {
+        let ints = |list: &[i64]| Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn());
+        let amounts = |before, behind| vec![(Dim::Known(before), Dim::Known(behind))];
+        let value = Array::i64(ndarray::ArrayD::from_elem(Vec::new(), 7));
+        let padded =
+            |before, behind, mode| pad(&ints(&[1, 2, 3]), &amounts(before, behind), mode, &value).unwrap();
+        assert_eq!(padded(1, 2, Mode::Constant), ints(&[7, 1, 2, 3, 7, 7]));
+        assert_eq!(padded(-1, 1, Mode::Constant), ints(&[2, 3, 7]));
+        assert_eq!(padded(-1, 1, Mode::Reflect), ints(&[2, 3, 2]));
+        assert_eq!(padded(2, -1, Mode::Wrap), ints(&[1, 2, 1, 2]));
+    }
+}
