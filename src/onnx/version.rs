@@ -27,15 +27,18 @@ pub(super) fn choose_versions(graph: &Graph, since: Since) -> Result<BTreeMap<St
     collect_nodes(graph, &mut nodes);
     let mut candidates: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::from([("", BTreeSet::new())]);
     for node in &nodes {
-        candidates.entry(&node.domain).or_default().insert(node.version);
+        let of_domain = candidates.entry(&node.domain).or_default();
+        of_domain.insert(node.version);
+        // The first version in which all meanings hold is the one that the last of them came with.
+        of_domain.extend(since(node, node.version));
     }
     let mut versions = BTreeMap::new();
     for (domain, candidates) in candidates {
         let of_domain = || nodes.iter().copied().filter(|node| node.domain == domain);
         let fits = |version: i64| of_domain().all(|node| keeps_meaning(node, version, since));
-        // The model's own version changes least; newer ones follow.
+        // The model's own version changes least, then the oldest, which most runtimes know.
         let own = graph.opsets.get(domain).copied();
-        let version = own.into_iter().chain(candidates.into_iter().rev()).find(|version| fits(*version));
+        let version = own.into_iter().chain(candidates).find(|version| fits(*version));
         match version {
             Some(version) => versions.insert(domain.to_owned(), version),
             None if of_domain().next().is_none() => versions.insert(domain.to_owned(), 1),
