@@ -65,7 +65,7 @@ pub struct Output {
 }
 
 /// A network: layers in the order of execution.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Net {
     blobs: Vec<Blob>,
     /// The layers, each after those that it reads from.
@@ -74,6 +74,15 @@ pub struct Net {
     pub inputs: Vec<BlobId>,
     /// Blobs that users extract.
     pub outputs: Vec<Output>,
+    /// The oldest release of the runtime that must load the net, by its date.
+    pub release: u32,
+}
+
+impl Default for Net {
+    fn default() -> Self {
+        let (blobs, layers, inputs, outputs) = Default::default();
+        Net { blobs, layers, inputs, outputs, release: layer::OLDEST }
+    }
 }
 
 impl Net {

@@ -29,7 +29,7 @@ impl Net {
         let mut names = BTreeSet::new();
         for layer in &self.layers {
             check_name(&layer.name)
-                .and_then(|()| check_layer(layer))
+                .and_then(|()| check_layer(layer, self.release))
                 .map_err(|e| e.at_part(describe(layer)))?;
             if !names.insert(&layer.name) {
                 unsupported!("two layers are called \"{}\"", layer.name);
@@ -43,12 +43,6 @@ impl Net {
             self.check_shapes(layer).map_err(|e| e.at_part(describe(layer)))?;
         }
         self.check_interface()
-    }
-
-    /// The first release of the runtime that loads the net, and the layer that needs it.
-    pub fn since(&self) -> (u32, Option<&NetLayer>) {
-        let newest = self.layers.iter().max_by_key(|layer| layer.layer.since());
-        (newest.map_or(super::layer::OLDEST, |layer| layer.layer.since()), newest)
     }
 
     fn check_flow(&self) -> Result<()> {
@@ -143,7 +137,11 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_layer(layer: &NetLayer) -> Result<()> {
+fn check_layer(layer: &NetLayer, release: u32) -> Result<()> {
+    let since = layer.layer.since();
+    if since > release {
+        unsupported!("it needs ncnn {since}, and the net is for {release}");
+    }
     let within = |arity: Arity, n: usize| (arity.min..=arity.max).contains(&n);
     if !within(layer.layer.bottoms(), layer.bottoms.len()) {
         unsupported!("{} bottoms", layer.bottoms.len());
@@ -206,13 +204,14 @@ mod tests {
     #[test]
     fn params_and_arities_must_be_readable() {
         let reshape = |text: &str| Reshape { shape_expr: text.into(), ..Reshape::default() };
+        let param = |text: &str| check_param(6, &Param::Text(text.into())).unwrap_err().to_string();
         for (refusal, words) in [
             (refusal(Clip { min: f32::NEG_INFINITY, max: 1.0 }, 1), "Clip layer \"y\": -inf as param 0"),
             (refusal(BinaryOp::default(), 3), "BinaryOp layer \"y\": 3 bottoms"),
-            (refusal(reshape(" 0w"), 1), "Reshape layer \"y\": param 6 is \" 0w\""),
-            (refusal(reshape("0w\""), 1), "param 6 is"),
-            (refusal(reshape(&"0w,".repeat(100)), 1), "param 6 is"),
-            (refusal(reshape("0w,0h,0c"), 1), ""),
+            (param(" 0w"), "param 6 is \" 0w\""),
+            (param("0w\""), "param 6 is"),
+            (param(&"0w,".repeat(100)), "param 6 is"),
+            (refusal(reshape("0w,0h,0c"), 1), "needs ncnn 20250428, and the net is for 20240410"),
         ] {
             assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
         }
