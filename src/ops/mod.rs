@@ -15,6 +15,7 @@ mod control;
 mod conv;
 mod einsum;
 mod gather;
+mod grid;
 mod impossible;
 mod matmul;
 mod norm;
@@ -27,6 +28,7 @@ mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
+mod roi;
 mod scatter;
 mod slice;
 mod softmax;
@@ -205,12 +207,12 @@ const FAMILIES: &[&[Op]] = &[
     compare::OPS,
     concat::OPS,
     constant::OPS,
-    contrib::ATTENTION_OPS,
     contrib::OPS,
     control::OPS,
     conv::OPS,
     einsum::OPS,
     gather::OPS,
+    grid::OPS,
     impossible::OPS,
     matmul::OPS,
     norm::OPS,
@@ -223,6 +225,7 @@ const FAMILIES: &[&[Op]] = &[
     reduce::OPS,
     reshape::OPS,
     resize::OPS,
+    roi::OPS,
     scatter::OPS,
     slice::OPS,
     softmax::OPS,

@@ -4,9 +4,11 @@
 //! | --- | --- | --- |
 //! | [Conv](https://onnx.ai/onnx/operators/onnx__Conv.html) | Convolution, Convolution1D, Convolution3D; in groups ConvolutionDepthWise* | weights computed at run time in three dimensions |
 //! | [ConvTranspose](https://onnx.ai/onnx/operators/onnx__ConvTranspose.html) | Deconvolution, Deconvolution1D, Deconvolution3D; in groups DeconvolutionDepthWise* | the same |
+//! | [DeformConv](https://onnx.ai/onnx/operators/onnx__DeformConv.html) | DeformableConv2D, one for each group and set of offsets | batches, three dimensions, weights computed at run time |
 //!
 //! A batch is an axis that the window crosses one element at a time: the layer of one dimension more over `[C, N, ...]`.
 
+mod deform;
 mod kernel;
 mod transpose;
 
@@ -25,6 +27,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Conv", &[1, 11, 22], infer_conv).lower(lower_conv),
     Op::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
         .lower(transpose::lower_conv_transpose),
+    Op::new("DeformConv", &[19, 22], deform::infer_deform_conv).lower(deform::lower_deform_conv),
 ];
 
 struct Conv {
