@@ -83,11 +83,11 @@ fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {
 }
 
 /// Axes that Padding can mirror, and those that it cannot: it reads beyond an axis that is shorter than what is added, and knows no
-/// wrapping.
+/// wrapping. A size that is not fixed is taken to be larger than its padding: of less there is no mirror image.
 fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Added>) {
     added.iter().copied().partition(|one| {
-        let least = shape.get(one.axis).and_then(|size| size.bounds().0);
-        mode == Mode::Reflect && least.is_some_and(|size| one.before.max(one.behind) < size)
+        let known = shape.get(one.axis).and_then(Dim::known);
+        mode == Mode::Reflect && known.is_none_or(|size| one.before.max(one.behind) < size)
     })
 }
 
