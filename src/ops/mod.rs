@@ -3,6 +3,7 @@
 
 mod activation;
 mod arithmetic;
+mod attention;
 mod attributes;
 mod broadcast;
 mod call;
@@ -203,6 +204,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Op> {
 const FAMILIES: &[&[Op]] = &[
     activation::OPS,
     arithmetic::OPS,
+    attention::OPS,
     cast::OPS,
     compare::OPS,
     concat::OPS,

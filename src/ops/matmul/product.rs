@@ -4,9 +4,9 @@ use std::num::Wrapping;
 
 use ndarray::{Array2, ArrayD, Axis, Ix3, IxDyn, LinalgScalar};
 
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{Result, invalid, unsupported};
 use crate::ops::{Attributes, given};
-use crate::tensor::{Array, Elements};
+use crate::tensor::{Array, Elements, broadcast_lens};
 
 pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     Ok(vec![matmul(given(inputs, 0)?, given(inputs, 1)?)?])
@@ -46,7 +46,7 @@ fn multiply<T: LinalgScalar>(a: &ArrayD<T>, b: &ArrayD<T>) -> Result<ArrayD<T>> 
     if k != k_b {
         invalid!("the product of {shape_a:?} and {shape_b:?}");
     }
-    let batch = broadcast_sizes(batch_a, batch_b)?;
+    let batch = broadcast_lens(&[batch_a, batch_b])?;
     let a = stack(a, &shape_a, &batch, [m, k])?;
     let b = stack(b, &shape_b, &batch, [k, n])?;
     let mut made: Vec<T> = Vec::with_capacity(a.len_of(Axis(0)) * m * n);
@@ -79,21 +79,6 @@ fn stack<T: LinalgScalar>(
     let count = batch.iter().product();
     let [rows, columns] = matrix;
     Ok(full.as_standard_layout().into_owned().into_shape_with_order((count, rows, columns))?)
-}
-
-fn broadcast_sizes(a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
-    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
-    let mut sizes = long.to_vec();
-    let skip = long.len() - short.len();
-    for (i, size) in sizes.iter_mut().enumerate().skip(skip) {
-        let other = *short.at(i - skip)?;
-        match (*size, other) {
-            (x, y) if x == y || y == 1 => {}
-            (1, y) => *size = y,
-            (x, y) => invalid!("sizes {x} and {y} do not broadcast"),
-        }
-    }
-    Ok(sizes)
 }
 
 #[cfg(test)]

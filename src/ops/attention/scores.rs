@@ -1,0 +1,161 @@
+//! Attention: scores, softmax, and the sum of the values.
+
+use num_traits::AsPrimitive;
+
+use super::mask::{number, read_bias};
+use super::{AttentionAttributes, Sizes, input, output, read_attention, read_sizes};
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{DType, Dim};
+
+pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
+    let attention = read_attention(expand)?;
+    let sizes = read_sizes(expand, &attention)?;
+    let q = by_heads(expand, input::Q, sizes.merged, sizes.q_heads)?;
+    let k = by_heads(expand, input::K, sizes.merged, sizes.kv_heads)?;
+    let v = by_heads(expand, input::V, sizes.merged, sizes.kv_heads)?;
+    let k = with_past(expand, input::PAST_KEY, k)?;
+    let v = with_past(expand, input::PAST_VALUE, v)?;
+    give(expand, output::PRESENT_KEY, input::K, k)?;
+    give(expand, output::PRESENT_VALUE, input::V, v)?;
+
+    let scale = number(expand, scale(&attention, &sizes)?)?;
+    let q = expand.op("Mul", &[q, scale], &[])?;
+    let q = grouped(expand, q, &sizes, &sizes.head)?;
+    let k = transpose(expand, k, &[0, 1, 3, 2])?;
+    let scores = expand.op("MatMul", &[q, k], &[])?;
+    let mut scores = ungrouped(expand, scores, &sizes, &sizes.total()?)?;
+    emit_scores(expand, &attention, 0, scores)?;
+    if attention.softcap > 0.0 {
+        let cap = number(expand, attention.softcap)?;
+        let small = expand.op("Div", &[scores, cap], &[])?;
+        let small = expand.op("Tanh", &[small], &[])?;
+        scores = expand.op("Mul", &[small, cap], &[])?;
+    }
+    emit_scores(expand, &attention, 1, scores)?;
+    let bias = read_bias(expand, &attention, &sizes)?;
+    if attention.qk_matmul_output_mode == 2 && expand.has_output(output::QK_MATMUL_OUTPUT) {
+        let Some(infinite) = &bias.infinite else {
+            unsupported!("scores with a mask that is computed at run time as an output");
+        };
+        let infinite = infinite.clone();
+        let mut masked = scores;
+        for added in infinite {
+            masked = expand.op("Add", &[masked, added], &[])?;
+        }
+        emit_scores(expand, &attention, 2, masked)?;
+    }
+    for added in &bias.added {
+        scores = expand.op("Add", &[scores, *added], &[])?;
+    }
+    let mut weights = expand.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
+    // A query that sees no key gives 0.
+    if let Some(rows) = bias.rows {
+        weights = expand.op("Mul", &[weights, rows], &[])?;
+    }
+    emit_scores(expand, &attention, 3, weights)?;
+    let weights = grouped(expand, weights, &sizes, &sizes.total()?)?;
+    let y = expand.op("MatMul", &[weights, v], &[])?;
+    let mut y = ungrouped(expand, y, &sizes, &sizes.v_head)?;
+    if sizes.merged {
+        y = transpose(expand, y, &[0, 2, 1, 3])?;
+        let shape = expand.ints(&[0, 0, -1])?;
+        y = expand.op("Reshape", &[y, shape], &[])?;
+    }
+    give(expand, output::Y, input::Q, y)?;
+    Ok(true)
+}
+
+/// `x` in singles: bounds of the masks do not fit into halves.
+pub(super) fn to_single(expand: &mut Expand, x: Operand) -> Result<Operand> {
+    expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(DType::F32.to_onnx())))])
+}
+
+/// `x` as output `index`, in the type of input `like`.
+fn give(expand: &mut Expand, index: usize, like: usize, x: Operand) -> Result<()> {
+    let to = Attribute::Int(i64::from(expand.dtype(like)?.to_onnx()));
+    let x = expand.op("Cast", &[x], &[("to", to)])?;
+    expand.output(index, x)
+}
+
+fn scale(attention: &AttentionAttributes, sizes: &Sizes) -> Result<f32> {
+    if let Some(scale) = attention.scale {
+        return Ok(scale);
+    }
+    let head: f32 = match sizes.head.known() {
+        Some(head) => head.as_(),
+        None => unsupported!("heads whose size is not fixed"),
+    };
+    Ok(1.0 / head.sqrt())
+}
+
+/// The scores as an output, where that is asked for in this state of theirs.
+fn emit_scores(
+    expand: &mut Expand,
+    attention: &AttentionAttributes,
+    mode: i64,
+    scores: Operand,
+) -> Result<()> {
+    if !(0..=3).contains(&attention.qk_matmul_output_mode) {
+        invalid!("qk_matmul_output_mode {}", attention.qk_matmul_output_mode);
+    }
+    if attention.qk_matmul_output_mode == mode {
+        give(expand, output::QK_MATMUL_OUTPUT, input::Q, scores)?;
+    }
+    Ok(())
+}
+
+/// Input `index` as `[batch, heads, length, size]`.
+fn by_heads(expand: &mut Expand, index: usize, merged: bool, heads: i64) -> Result<Operand> {
+    let x = expand.operand(index)?;
+    let x = to_single(expand, x)?;
+    if !merged {
+        return Ok(x);
+    }
+    let shape = expand.ints(&[0, 0, heads, -1])?;
+    let x = expand.op("Reshape", &[x, shape], &[])?;
+    transpose(expand, x, &[0, 2, 1, 3])
+}
+
+/// `x` behind the state at input `index`.
+fn with_past(expand: &mut Expand, index: usize, x: Operand) -> Result<Operand> {
+    if !expand.has_input(index) || expand.shape(index)?.iter().any(|size| size.is(0)) {
+        return Ok(x);
+    }
+    let past = expand.operand(index)?;
+    let past = to_single(expand, past)?;
+    expand.op("Concat", &[past, x], &[("axis", Attribute::Int(2))])
+}
+
+fn transpose(expand: &mut Expand, x: Operand, perm: &[i64]) -> Result<Operand> {
+    expand.op("Transpose", &[x], &[("perm", Attribute::Ints(perm.to_vec()))])
+}
+
+/// Heads of queries that share a head of keys are one: their rows follow each other. `[batch, kv_heads, rows, size]`.
+fn grouped(expand: &mut Expand, x: Operand, sizes: &Sizes, size: &Dim) -> Result<Operand> {
+    if sizes.q_heads == sizes.kv_heads {
+        return Ok(x);
+    }
+    let group = Dim::Known(sizes.q_heads).floor_div(&Dim::Known(sizes.kv_heads))?;
+    let rows = sizes.queries.mul(&group)?;
+    reshape(expand, x, &[sizes.batch.clone(), Dim::Known(sizes.kv_heads), rows, size.clone()])
+}
+
+/// The inverse of [`grouped`].
+fn ungrouped(expand: &mut Expand, x: Operand, sizes: &Sizes, size: &Dim) -> Result<Operand> {
+    if sizes.q_heads == sizes.kv_heads {
+        return Ok(x);
+    }
+    reshape(expand, x, &[sizes.batch.clone(), Dim::Known(sizes.q_heads), sizes.queries.clone(), size.clone()])
+}
+
+/// Another shape, of which one size may not be fixed.
+fn reshape(expand: &mut Expand, x: Operand, shape: &[Dim]) -> Result<Operand> {
+    let shape: Vec<i64> = shape.iter().map(|size| size.known().unwrap_or(-1)).collect();
+    if shape.iter().filter(|size| **size == -1).count() > 1 {
+        return Err(Error::unsupported("lengths that are not fixed").help("fix them with --input-shape"));
+    }
+    let shape = expand.ints(&shape)?;
+    expand.op("Reshape", &[x, shape], &[])
+}
