@@ -7,12 +7,18 @@
 use super::{Lower, Side};
 use crate::error::Result;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Layer, Threshold, binary_op, unary_op};
+use crate::ncnn::layer::{Clip, Layer, Threshold, binary_op, unary_op};
 use crate::tensor::DType;
 
 /// A quotient of integers times this is on the right side of the next integer, though the division may round: quotients of
 /// integers below 2^20 are further from it than this, and no division is off by as much.
 const NUDGE: f32 = 1.0 + 1.0 / 4_194_304.0;
+
+/// From here on all numbers of single precision are integers.
+const INTEGERS: f32 = 16_777_216.0;
+
+/// Splitting with this leaves 12 of 24 digits: `x * s - (x * s - x)`.
+const SPLITTER: f32 = 4097.0;
 
 impl Lower<'_> {
     /// The blob with at most three axes: until 2024-08 Erf, Exp, Log, Power, Softplus and Threshold overlook the axis d.
@@ -75,6 +81,43 @@ impl Lower<'_> {
         let turns = self.unary(unary_op::FLOOR, turns)?;
         let excess = self.binary_scalar(binary_op::MUL, turns, range)?;
         self.binary(binary_op::SUB, x, excess)
+    }
+
+    /// The quotient, rounded as it should be: the rounded one plus the quotient of what its product with `b` leaves of `a`. For that the
+    /// factors are split in halves whose products are exact (T. J. Dekker, Numerische Mathematik 18, 1971).
+    pub fn exact_quotient(&mut self, a: Side, b: Side) -> Result<BlobId> {
+        let quotient = self.combine(binary_op::DIV, a, b)?;
+        // Above this every quotient is an integer, and infinities have no halves.
+        let bounded = self.map(Clip { min: -INTEGERS, max: INTEGERS }, quotient)?;
+        let (upper, lower) = self.halves(Side::Blob(bounded))?;
+        let (b_upper, b_lower) = self.halves(b)?;
+        let mut rest = a;
+        for (x, y) in [(upper, b_upper), (lower, b_upper), (upper, b_lower), (lower, b_lower)] {
+            if y != Side::Number(0.0) {
+                let product = Side::Blob(self.combine(binary_op::MUL, x, y)?);
+                rest = Side::Blob(self.combine(binary_op::SUB, rest, product)?);
+            }
+        }
+        let correction = self.combine(binary_op::DIV, rest, b)?;
+        let correction = self.map(Clip { min: -2.0, max: 2.0 }, correction)?;
+        self.binary(binary_op::ADD, quotient, correction)
+    }
+
+    /// A number as the sum of two with half as many digits.
+    fn halves(&mut self, x: Side) -> Result<(Side, Side)> {
+        let x = match x {
+            Side::Number(x) => {
+                let scaled = x * SPLITTER;
+                let upper = scaled - (scaled - x);
+                return Ok((Side::Number(upper), Side::Number(x - upper)));
+            }
+            Side::Blob(x) => x,
+        };
+        let scaled = self.binary_scalar(binary_op::MUL, x, SPLITTER)?;
+        let rest = self.binary(binary_op::SUB, scaled, x)?;
+        let upper = self.binary(binary_op::SUB, scaled, rest)?;
+        let lower = self.binary(binary_op::SUB, x, upper)?;
+        Ok((Side::Blob(upper), Side::Blob(lower)))
     }
 
     /// The quotient of integers in single precision, rounded up by less than any remainder: cut off, it is exact for dividends below 2^20.

@@ -1,11 +1,15 @@
 //! One node with what is known of its inputs: what shape rules and lowerings look at.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use super::{Attributes, Op};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node, Value};
+use crate::graph::{Graph, Node, Value, ValueId};
 use crate::tensor::{Array, DType, Dim, Tensor};
+
+/// Most nodes in a row that only hand on what they read.
+const MAX_HANDED_ON: usize = 4;
 
 /// What is known of an output.
 #[derive(Clone, Debug)]
@@ -186,6 +190,41 @@ impl<'a> Call<'a> {
     /// the shape of the output, where that is computed at run time.
     pub fn declared_shape(&self, index: usize) -> Option<&'a [Dim]> {
         self.output_shape(index).ok().filter(|shape| shape.iter().all(|size| size.known().is_some()))
+    }
+
+    /// Whether a reader of an output jumps where that moves by a rounding error.
+    pub fn feeds_jump(&self) -> bool {
+        self.has_reader(|graph, reader, op| op.jumps.is_some_and(|jumps| jumps(graph, reader)))
+    }
+
+    /// Whether a reader of an output may leave out elements of it.
+    pub fn feeds_choice(&self) -> bool {
+        self.has_reader(|_, _, op| op.chooses)
+    }
+
+    /// Whether a reader is so, or a reader of what a reader hands on.
+    fn has_reader(&self, is: impl Fn(&Graph, &Node, &Op) -> bool) -> bool {
+        let mut values: BTreeSet<ValueId> = self.node.outputs.iter().flatten().copied().collect();
+        for _ in 0..MAX_HANDED_ON {
+            let mut handed_on = BTreeSet::new();
+            for (_, reader) in self.graph.nodes() {
+                if !reader.inputs.iter().flatten().any(|input| values.contains(input)) {
+                    continue;
+                }
+                let Some(op) = super::find(reader) else { continue };
+                if is(self.graph, reader, op) {
+                    return true;
+                }
+                if op.transparent.is_some_and(|holds| holds(self.graph, reader)) {
+                    handed_on.extend(reader.outputs.iter().flatten());
+                }
+            }
+            if handed_on.is_empty() {
+                return false;
+            }
+            values = handed_on;
+        }
+        false
     }
 
     /// The element type of output `index`.

@@ -12,7 +12,7 @@
 
 use super::{Attributes, Call, Fact, Op, given, required};
 use crate::error::{Error, Result, unsupported};
-use crate::graph::Attribute;
+use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
@@ -20,7 +20,12 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], infer_cast).fold(fold_cast).lower(lower_cast),
+    Op::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], infer_cast)
+        .fold(fold_cast)
+        .lower(lower_cast)
+        .identity(keeps_type)
+        .jumps(|graph, node| !is_to_float(graph, node))
+        .transparent(is_to_float),
     Op::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like),
@@ -57,6 +62,21 @@ fn read_rounding(attributes: &Attributes, to: DType) -> Result<()> {
         unsupported!("a cast to {to} that rounds \"{mode}\"");
     }
     Ok(())
+}
+
+/// The types before and after.
+fn dtypes(graph: &Graph, node: &Node) -> (Option<DType>, Option<DType>) {
+    let dtype = |id: Option<&Option<ValueId>>| id.copied().flatten().and_then(|id| graph.value(id).dtype);
+    (dtype(node.inputs.first()), dtype(node.outputs.first()))
+}
+
+fn is_to_float(graph: &Graph, node: &Node) -> bool {
+    dtypes(graph, node).1.is_some_and(DType::is_float)
+}
+
+fn keeps_type(graph: &Graph, node: &Node) -> bool {
+    let (from, to) = dtypes(graph, node);
+    from.is_some() && from == to
 }
 
 fn infer_cast(call: &Call) -> Result<Vec<Fact>> {

@@ -63,8 +63,8 @@ pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
 /// Expresses the node in other operators of ONNX. `false` leaves it as it is.
 pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
 
-/// Whether a node hands on its first input as it is.
-pub(crate) type IsIdentity = fn(&Graph, &Node) -> bool;
+/// Whether something is so for a node.
+pub(crate) type Holds = fn(&Graph, &Node) -> bool;
 
 /// An operator.
 pub(crate) struct Op {
@@ -85,7 +85,13 @@ pub(crate) struct Op {
     /// The way to other operators before the graph is written as ONNX: control flow that is known.
     pub inline: Option<ExpandNode>,
     /// Whether a node hands on its first input as it is.
-    pub identity: Option<IsIdentity>,
+    pub identity: Option<Holds>,
+    /// Whether the result jumps where an input moves by a rounding error: a quotient that it reads must be exact.
+    pub jumps: Option<Holds>,
+    /// Whether it may leave out elements of an input: those may be undefined, and must not spoil the others.
+    pub chooses: bool,
+    /// Whether its result is its first input as far as ncnn computes: what its readers need of the result, they need of the input.
+    pub transparent: Option<Holds>,
     /// Whether it rounds to quantised steps, which later roundings may amplify.
     pub rounds: bool,
     /// Attributes that change nothing here, each with a reason beside the row.
@@ -105,6 +111,9 @@ impl Op {
             expand: None,
             inline: None,
             identity: None,
+            jumps: None,
+            chooses: false,
+            transparent: None,
             rounds: false,
             waived: &[],
         }
@@ -141,7 +150,7 @@ impl Op {
     }
 
     /// When it hands on its first input as it is.
-    pub const fn identity(mut self, holds: IsIdentity) -> Op {
+    pub const fn identity(mut self, holds: Holds) -> Op {
         self.identity = Some(holds);
         self
     }
@@ -149,6 +158,24 @@ impl Op {
     /// It rounds to quantised steps.
     pub const fn rounds(mut self) -> Op {
         self.rounds = true;
+        self
+    }
+
+    /// When the result jumps where an input moves by a rounding error.
+    pub const fn jumps(mut self, holds: Holds) -> Op {
+        self.jumps = Some(holds);
+        self
+    }
+
+    /// That it may leave out elements of an input.
+    pub const fn chooses(mut self) -> Op {
+        self.chooses = true;
+        self
+    }
+
+    /// When its result is its first input as far as ncnn computes.
+    pub const fn transparent(mut self, holds: Holds) -> Op {
+        self.transparent = Some(holds);
         self
     }
 

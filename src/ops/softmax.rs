@@ -78,7 +78,19 @@ fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
 fn lower_softmax(lower: &mut Lower) -> Result<()> {
     let (x, axis) = lower_input(lower)?;
     let form = lower.form(x);
-    let y = lower.emit(Softmax { axis: i32::try_from(axis)?, fixbug0: 1 }, &[x], &form)?;
+    let layer = Softmax { axis: i32::try_from(axis)?, fixbug0: 1 };
+    if !lower.feeds_choice() {
+        let y = lower.emit(layer, &[x], &form)?;
+        return lower.set(0, y);
+    }
+    // Where nothing but negative infinity is on the axis the result is NaN. A reader that leaves that out takes 0 as well, which,
+    // unlike NaN, cannot spread.
+    let finite = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
+    let y = lower.emit(layer, &[finite], &form)?;
+    let infinite = lower.below(x, f32::MIN)?;
+    let undefined = lower.reduce(reduction_op::MIN, infinite, &[axis])?;
+    let defined = lower.complement(undefined)?;
+    let y = lower.binary(binary_op::MUL, y, defined)?;
     lower.set(0, y)
 }
 

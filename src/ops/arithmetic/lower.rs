@@ -96,13 +96,7 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
     let (a, b) = two_sides(lower)?;
     let dtype = lower.dtype(0)?;
     if !dtype.is_int() {
-        let quotient = match b {
-            // Exact, where a vectorised division is off by a unit in the last place.
-            Side::Number(b) if is_power_of_two(b) => {
-                lower.combine(binary_op::MUL, a, Side::Number(1.0 / b))?
-            }
-            _ => lower.combine(binary_op::DIV, a, b)?,
-        };
+        let quotient = float_quotient(lower, a, b)?;
         return lower.set(0, quotient);
     }
     let quotient = lower.nudged_quotient(a, b)?;
@@ -110,6 +104,22 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
     // The smallest number of a signed type divided by -1 wraps around.
     let wrapped = if dtype.is_unsigned() { quotient } else { lower.wrap(quotient, dtype)? };
     lower.set(0, wrapped)
+}
+
+fn float_quotient(lower: &mut Lower, a: Side, b: Side) -> Result<BlobId> {
+    match b {
+        // Exact, where a vectorised division is off by a unit in the last place.
+        Side::Number(b) if is_power_of_two(b) => lower.combine(binary_op::MUL, a, Side::Number(1.0 / b)),
+        _ if lower.feeds_jump() => lower.exact_quotient(a, b),
+        // A quotient by zero is not chosen, but NaN in its place might spread: 1 is divided by there.
+        Side::Blob(divisor) if lower.feeds_choice() => {
+            let divides = lower.nonzero(divisor)?;
+            let zero = lower.complement(divides)?;
+            let divisor = lower.binary(binary_op::ADD, divisor, zero)?;
+            lower.combine(binary_op::DIV, a, Side::Blob(divisor))
+        }
+        _ => lower.combine(binary_op::DIV, a, b),
+    }
 }
 
 fn is_power_of_two(x: f32) -> bool {

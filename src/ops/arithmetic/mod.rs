@@ -21,6 +21,7 @@ mod pow;
 use super::broadcast::{MEMORY_ADVICE, infer_broadcast};
 use super::{Attributes, Call, Fact, Op, required};
 use crate::error::{Result, invalid};
+use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::DType;
 
 use fold::*;
@@ -32,20 +33,36 @@ const BINARY: &[i64] = &[1, 6, 7, 13, 14];
 const N_ARY: &[i64] = &[1, 6, 8, 12, 13];
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Add", BINARY, infer_first).fold(fold_add).lower(lower_add).waive(MEMORY_ADVICE),
+    Op::new("Add", BINARY, infer_first)
+        .fold(fold_add)
+        .lower(lower_add)
+        .identity(is_plus_zero)
+        .waive(MEMORY_ADVICE),
     Op::new("BitShift", &[11, 28], infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift),
     Op::new("BitwiseAnd", &[18], infer_first).fold(fold_bitwise_and),
     Op::new("BitwiseNot", &[18], infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not),
     Op::new("BitwiseOr", &[18], infer_first).fold(fold_bitwise_or),
     Op::new("BitwiseXor", &[18], infer_first).fold(fold_bitwise_xor),
-    Op::new("Div", BINARY, infer_first).fold(fold_div).lower(lower_div).waive(MEMORY_ADVICE),
+    Op::new("Div", BINARY, infer_first)
+        .fold(fold_div)
+        .lower(lower_div)
+        .identity(is_times_one)
+        .waive(MEMORY_ADVICE),
     Op::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).waive(MEMORY_ADVICE),
     Op::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).waive(MEMORY_ADVICE),
     Op::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).waive(MEMORY_ADVICE),
-    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod),
-    Op::new("Mul", BINARY, infer_first).fold(fold_mul).lower(lower_mul).waive(MEMORY_ADVICE),
-    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow),
-    Op::new("Sub", BINARY, infer_first).fold(fold_sub).lower(lower_sub).waive(MEMORY_ADVICE),
+    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true),
+    Op::new("Mul", BINARY, infer_first)
+        .fold(fold_mul)
+        .lower(lower_mul)
+        .identity(is_times_one)
+        .waive(MEMORY_ADVICE),
+    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_times_one),
+    Op::new("Sub", BINARY, infer_first)
+        .fold(fold_sub)
+        .lower(lower_sub)
+        .identity(is_plus_zero)
+        .waive(MEMORY_ADVICE),
     Op::new("Sum", &[1, 6, 8, 13], infer_first).fold(fold_sum).lower(lower_sum).waive(MEMORY_ADVICE),
 ];
 
@@ -69,6 +86,30 @@ fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
         "RIGHT" => Ok(false),
         other => invalid!("a shift to the \"{other}\""),
     }
+}
+
+/// Whether 0 is added or taken away.
+fn is_plus_zero(graph: &Graph, node: &Node) -> bool {
+    second_is(graph, node, 0.0)
+}
+
+/// Whether 1 is a factor, divisor or exponent.
+fn is_times_one(graph: &Graph, node: &Node) -> bool {
+    second_is(graph, node, 1.0)
+}
+
+/// Whether the second input is one constant number, and the first one is not stretched.
+fn second_is(graph: &Graph, node: &Node, number: f32) -> bool {
+    let value = |id: Option<&Option<ValueId>>| id.copied().flatten().map(|id| graph.value(id));
+    let (first, second) = (value(node.inputs.first()), value(node.inputs.get(1)));
+    let (Some(first), Some(second), Some(output)) = (first, second, value(node.outputs.first())) else {
+        return false;
+    };
+    first.shape.is_some()
+        && first.shape == output.shape
+        && second.constant.as_ref().is_some_and(|tensor| {
+            tensor.len() == 1 && tensor.load().and_then(|array| array.scalar_f32()).is_ok_and(|x| x == number)
+        })
 }
 
 /// The type of the first input, the shape that all broadcast to.

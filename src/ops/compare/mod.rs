@@ -38,12 +38,12 @@ pub(super) const OPS: &[Op] = &[
     truth("LessOrEqual", OR_EQUAL).lower(lower_less_or_equal),
     Op::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not),
     truth("Or", LOGIC).lower(lower_or),
-    Op::new("Where", &[9, 16], infer_where).fold(fold_where).lower(lower_where),
+    Op::new("Where", &[9, 16], infer_where).fold(fold_where).lower(lower_where).chooses(),
     truth("Xor", LOGIC).lower(lower_xor),
 ];
 
 const fn truth(name: &'static str, since: &'static [i64]) -> Op {
-    Op::new(name, since, infer_truth).fold(fold_comparison_of)
+    Op::new(name, since, infer_truth).fold(fold_comparison_of).jumps(|_, _| true)
 }
 
 fn infer_truth(call: &Call) -> Result<Vec<Fact>> {
