@@ -8,6 +8,7 @@ mod attributes;
 mod broadcast;
 mod call;
 mod cast;
+mod causal_conv;
 mod compare;
 mod concat;
 mod constant;
@@ -15,9 +16,13 @@ mod contrib;
 mod control;
 mod conv;
 mod einsum;
+mod flex_attention;
+mod gated;
 mod gather;
 mod grid;
 mod impossible;
+mod linear_attention;
+mod loss;
 mod matmul;
 mod norm;
 mod pad;
@@ -33,6 +38,7 @@ mod roi;
 mod scatter;
 mod slice;
 mod softmax;
+mod spectral;
 mod tile;
 mod transpose;
 mod unary;
@@ -233,6 +239,7 @@ const FAMILIES: &[&[Op]] = &[
     arithmetic::OPS,
     attention::OPS,
     cast::OPS,
+    causal_conv::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,
@@ -240,9 +247,13 @@ const FAMILIES: &[&[Op]] = &[
     control::OPS,
     conv::OPS,
     einsum::OPS,
+    flex_attention::OPS,
+    gated::OPS,
     gather::OPS,
     grid::OPS,
     impossible::OPS,
+    linear_attention::OPS,
+    loss::OPS,
     matmul::OPS,
     norm::OPS,
     pad::OPS,
@@ -258,6 +269,7 @@ const FAMILIES: &[&[Op]] = &[
     scatter::OPS,
     slice::OPS,
     softmax::OPS,
+    spectral::OPS,
     tile::OPS,
     transpose::OPS,
     unary::OPS,

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::ops::{self, Call, NEWEST_OPSET};
 use crate::pass::infer::{self, Doubts};
-use crate::tensor::{Array, Tensor};
+use crate::tensor::{Array, DType, Tensor};
 
 /// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
 const MAX_ROUNDS: usize = 8;
@@ -121,6 +121,28 @@ impl Expand<'_> {
             captures: BTreeMap::new(),
         });
         Ok(made)
+    }
+
+    /// `operand` in another shape, as Reshape takes it: 0 keeps a size, -1 is what is left.
+    pub fn reshape(&mut self, operand: Operand, shape: &[i64]) -> Result<Operand> {
+        let shape = self.ints(shape)?;
+        self.op("Reshape", &[operand, shape], &[])
+    }
+
+    /// `operand` with its elements in another type.
+    pub fn cast(&mut self, operand: Operand, to: DType) -> Result<Operand> {
+        self.op("Cast", &[operand], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
+    }
+
+    /// Input `index` in another type, which it may have already.
+    pub fn operand_as(&mut self, index: usize, to: DType) -> Result<Operand> {
+        let operand = self.operand(index)?;
+        if self.call.dtype(index)? == to { Ok(operand) } else { self.cast(operand, to) }
+    }
+
+    /// `operand` in another order of axes.
+    pub fn transpose(&mut self, operand: Operand, perm: &[i64]) -> Result<Operand> {
+        self.op("Transpose", &[operand], &[("perm", Attribute::Ints(perm.to_vec()))])
     }
 
     /// The nodes of a body, reading `inputs`; gives its outputs.

@@ -1,0 +1,37 @@
+//! Gated units.
+//!
+//! | ONNX | becomes |
+//! | --- | --- |
+//! | SwiGLU | a * Sigmoid(alpha * a) * b |
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__SwiGLU.html>.
+
+use super::{Call, Fact, Op};
+use crate::error::Result;
+use crate::pass::expand::Expand;
+
+pub(super) const OPS: &[Op] = &[Op::new("SwiGLU", &[28], infer_swiglu).expand(expand_swiglu)];
+
+fn read_alpha(call: &Call) -> Result<f32> {
+    call.float_or("alpha", 1.0)
+}
+
+fn infer_swiglu(call: &Call) -> Result<Vec<Fact>> {
+    read_alpha(call)?;
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+fn expand_swiglu(x: &mut Expand) -> Result<bool> {
+    let alpha = read_alpha(x)?;
+    let (gate, value) = (x.operand(0)?, x.operand(1)?);
+    let mut scaled = gate;
+    if alpha != 1.0 {
+        let alpha = x.scalar_like(0, alpha)?;
+        scaled = x.op("Mul", &[gate, alpha], &[])?;
+    }
+    let open = x.op("Sigmoid", &[scaled], &[])?;
+    let swish = x.op("Mul", &[gate, open], &[])?;
+    let result = x.op("Mul", &[swish, value], &[])?;
+    x.output(0, result)?;
+    Ok(true)
+}
