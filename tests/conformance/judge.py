@@ -3,7 +3,7 @@
 A model that is written badly can take the process down with it, so these functions run in a child of run.py.
 """
 
-from pathlib import Path
+import re
 
 import ncnn
 import numpy as np
@@ -27,11 +27,10 @@ TOLERANCES = {
     TensorProto.FLOAT4E2M1: 2**-1,
 }
 
-# The same between two graphs that onnxruntime runs: rounding may differ where operators were evaluated before, nothing else.
+# The same between two graphs that onnxruntime runs: rounding may differ where operators were evaluated before, nothing else. Half
+# precision is rounded after every operator.
 SIMPLIFIED_TOLERANCE = 1e-5
-
-# Layers that hand on the elements they get: an input that reaches Embed through these alone holds token ids.
-MOVING_LAYERS = {"Split", "Reshape", "Flatten", "Squeeze", "ExpandDims", "Permute", "Crop", "Slice", "Concat", "Noop", "Tile"}
+SIMPLIFIED_HALF_TOLERANCE = 2**-9
 
 onnxruntime.set_default_logger_severity(4)
 
@@ -53,33 +52,14 @@ def mat_shape(shape):
     return tuple(sizes)
 
 
-class Net:
-    """The text of a .param file: its layers, each with type, bottoms, tops and params."""
-
-    def __init__(self, param):
-        self.layers = []
-        for line in Path(param).read_text().splitlines()[2:]:
-            words = line.split()
-            bottoms, tops = int(words[2]), int(words[3])
-            blobs, params = words[4 : 4 + bottoms + tops], words[4 + bottoms + tops :]
-            params = dict(word.split("=", 1) for word in params)
-            self.layers.append((words[0], blobs[:bottoms], blobs[bottoms:], params))
-
-    def inputs(self):
-        """The sizes that the file tells of each input, outermost first; none where they are free."""
-        sizes = {}
-        for kind, _, tops, params in self.layers:
-            if kind == "Input":
-                sizes[tops[0]] = tuple(int(params[key]) for key in ("2", "11", "1", "0") if params.get(key, "0") != "0")
-        return sizes
-
-    def token_ids(self):
-        """The names of the inputs that are read as 32-bit integers."""
-        ids = set()
-        for kind, bottoms, tops, _ in reversed(self.layers):
-            if kind == "Embed" or kind in MOVING_LAYERS and ids.intersection(tops):
-                ids.update(bottoms)
-        return ids
+def check_port(port, name, sizes):
+    """Raises where the converter does not tell a user what the rule of the interface says."""
+    if port is None:
+        raise Difference(f"{name} is not among the inputs and outputs that are told")
+    told = dict(re.findall(r"([whdc])=(.*?)(?= [whdc]=|$)", port["sizes"]))
+    expected = dict(zip("whdc" if len(sizes) == 4 else "whc", reversed(sizes)))
+    if told.keys() != expected.keys() or any(told[k].isdigit() and int(told[k]) != expected[k] for k in told):
+        raise Difference(f"{name} is told to be {port['sizes']}, not {expected}")
 
 
 def compare(name, got, expected, tolerance):
@@ -121,33 +101,32 @@ def load_net(param, weights):
     return net
 
 
-def judge_net(case, param, weights):
-    """-> (verdict, reason) for a converted model, over the arrays of its case."""
+def judge_net(case, param, weights, ports):
+    """-> (verdict, reason) for a converted model, over the arrays of its case; `ports` is what users are told to feed and get."""
     try:
         net = load_net(param, weights)
         if not (case / "inputs.npz").exists():
             return "broken", "converted, although no Mat holds its inputs or outputs"
-        text = Net(param)
-        hints, token_ids = text.inputs(), text.token_ids()
         extractor = net.create_extractor()
         for name, array in load_arrays(case / "inputs.npz").items():
-            sizes = mat_shape(array.shape)
-            if name not in hints:
-                return "broken", f"no input {name}"
-            if hints[name] and hints[name] != sizes:
-                return "broken", f"input {name} is {hints[name]}, not {sizes}"
-            array = array.astype(np.int32 if name in token_ids else np.float32)
+            port, sizes = ports.get(("input", name)), mat_shape(array.shape)
+            check_port(port, name, sizes)
+            array = array.astype(np.int32 if port["int32"] else np.float32)
             mat = ncnn.Mat(np.ascontiguousarray(array.reshape(sizes)))
-            if extractor.input(name, mat.clone()) != 0:
+            if extractor.input(port["blob"] or name, mat.clone()) != 0:
                 return "broken", f"input {name} cannot be given"
         model = onnx.load(case / "model.onnx", load_external_data=False)
         types = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
         for name, expected in load_arrays(case / "outputs.npz").items():
-            code, mat = extractor.extract(name)
+            port, sizes = ports.get(("output", name)), mat_shape(expected.shape)
+            check_port(port, name, sizes)
+            code, mat = extractor.extract(port["blob"] or name)
             if code != 0:
                 return "broken", f"output {name} cannot be extracted"
-            expected = expected.reshape(mat_shape(expected.shape))
-            compare(name, np.array(mat), expected, TOLERANCES.get(types.get(name), TOLERANCE))
+            got = np.array(mat)
+            if port["int32"]:
+                got = got.view(np.int32)
+            compare(name, got, expected.reshape(sizes), TOLERANCES.get(types.get(name), TOLERANCE))
     except Difference as difference:
         return "wrong", str(difference)
     except Exception as error:
@@ -178,7 +157,8 @@ def judge_simplified(case, simplified):
         for name, array in expected.items():
             if got[name].dtype != array.dtype:
                 return "wrong", f"simplified: {name}: {got[name].dtype} for {array.dtype}"
-            compare(name, got[name], array, SIMPLIFIED_TOLERANCE)
+            half = array.dtype == np.float16
+            compare(name, got[name], array, SIMPLIFIED_HALF_TOLERANCE if half else SIMPLIFIED_TOLERANCE)
     except Difference as difference:
         return "wrong", f"simplified: {difference}"
     except Exception as error:

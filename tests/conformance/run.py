@@ -13,12 +13,18 @@ wrong     the result runs, and a shape or a number is wrong
 """
 
 import multiprocessing
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 SECONDS = 120
+
+# A row of the table of inputs and outputs: name, type and shape in the model, name and sizes in the net.
+PORT = re.compile(
+    r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?(?P<sizes>[whdc]=.*?)(?P<int32> as int32)?'
+)
 
 
 class Judge:
@@ -65,11 +71,17 @@ def first_words(output):
     return next((line.replace("\t", " ") for line in lines if line and not line.startswith("warning")), "")
 
 
+def told_ports(output):
+    """The table of inputs and outputs, by kind and name."""
+    rows = [PORT.fullmatch(line) for line in output.decode("utf8", "replace").splitlines()]
+    return {(row["kind"], row["name"]): row.groupdict() for row in rows if row}
+
+
 def judge_case(converter, case, folder, judge):
     for left in folder.iterdir():
         left.unlink()
     param, weights, simplified = folder / "net.param", folder / "net.bin", folder / "simplified.onnx"
-    command = [converter, "--check", "--emit-onnx", simplified, case / "model.onnx", param, weights]
+    command = [converter, "--check", "--verbose", "--emit-onnx", simplified, case / "model.onnx", param, weights]
     try:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -82,7 +94,7 @@ def judge_case(converter, case, folder, judge):
         if left:
             return "broken", f"refused, and left {', '.join(left)}"
         return ("refused", words) if words else ("crashed", "refused without a reason")
-    verdict, reason = judge.ask("judge_net", case, param, weights)
+    verdict, reason = judge.ask("judge_net", case, param, weights, told_ports(run.stderr))
     if verdict == "pass":
         verdict, reason = judge.ask("judge_simplified", case, simplified)
     return verdict, reason
