@@ -14,7 +14,7 @@ mod index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use crate::error::{Error, Errors, Result, unsupported};
+use crate::error::{Error, ErrorKind, Errors, Result, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::{Input, MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
@@ -26,6 +26,9 @@ pub(crate) use along::OPEN_END;
 pub(crate) use broadcast::{Broadcast, Side};
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use index::{Places, ramp};
+
+/// Most elements of a blob: ncnn counts them in 32-bit integers.
+const MAX_ELEMENTS: i64 = (1 << 31) - 1;
 
 /// The net while it is made.
 #[derive(Default)]
@@ -98,12 +101,26 @@ pub(crate) fn lower_graph(
     Errors::check(errors).map(|()| state.net)
 }
 
+/// Refuses outputs that no machine could hold: what is made for each element of an axis must not be made without an end.
+fn check_sizes(graph: &Graph, node: &Node) -> Result<()> {
+    for output in node.outputs.iter().flatten() {
+        let known = graph.value(*output).shape.iter().flatten().filter_map(Dim::known);
+        let elements = known.fold(1_i64, |n, size| n.saturating_mul(size.max(1)));
+        if elements > MAX_ELEMENTS {
+            let message = format!("an output of {elements} elements; {MAX_ELEMENTS} are the most of a blob");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+    }
+    Ok(())
+}
+
 fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
     let op = ops::find_handled(node)?;
     let Some(lower) = op.lower else {
         let message = format!("{} cannot be expressed in ncnn", node.qualified_op_type());
         return Err(Error::unsupported(message).help(ops::CUT));
     };
+    check_sizes(graph, node)?;
     lower(&mut Lower { call: Call::new(graph, node, op), state })?;
     for (index, output) in node.outputs.iter().enumerate() {
         if output.is_some_and(|output| !state.forms.contains_key(&output)) {
