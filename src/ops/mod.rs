@@ -15,6 +15,7 @@ mod constant;
 mod contrib;
 mod control;
 mod conv;
+mod determinant;
 mod einsum;
 mod flex_attention;
 mod gated;
@@ -246,6 +247,7 @@ const FAMILIES: &[&[Op]] = &[
     contrib::OPS,
     control::OPS,
     conv::OPS,
+    determinant::OPS,
     einsum::OPS,
     flex_attention::OPS,
     gated::OPS,

@@ -20,12 +20,7 @@ pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
     give(expand, output::PRESENT_KEY, input::K, k)?;
     give(expand, output::PRESENT_VALUE, input::V, v)?;
 
-    let scale = number(expand, scale(&attention, &sizes)?)?;
-    let q = expand.op("Mul", &[q, scale], &[])?;
-    let q = grouped(expand, q, &sizes, &sizes.head)?;
-    let k = transpose(expand, k, &[0, 1, 3, 2])?;
-    let scores = expand.op("MatMul", &[q, k], &[])?;
-    let mut scores = ungrouped(expand, scores, &sizes, &sizes.total()?)?;
+    let mut scores = scores_of(expand, &sizes, q, k, attention.scale)?;
     emit_scores(expand, &attention, 0, scores)?;
     if attention.softcap > 0.0 {
         let cap = number(expand, attention.softcap)?;
@@ -55,9 +50,7 @@ pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
         weights = expand.op("Mul", &[weights, rows], &[])?;
     }
     emit_scores(expand, &attention, 3, weights)?;
-    let weights = grouped(expand, weights, &sizes, &sizes.total()?)?;
-    let y = expand.op("MatMul", &[weights, v], &[])?;
-    let mut y = ungrouped(expand, y, &sizes, &sizes.v_head)?;
+    let mut y = attend_grouped(expand, &sizes, weights, v)?;
     if sizes.merged {
         y = transpose(expand, y, &[0, 2, 1, 3])?;
         let shape = expand.ints(&[0, 0, -1])?;
@@ -79,15 +72,40 @@ fn give(expand: &mut Expand, index: usize, like: usize, x: Operand) -> Result<()
     expand.output(index, x)
 }
 
-fn scale(attention: &AttentionAttributes, sizes: &Sizes) -> Result<f32> {
-    if let Some(scale) = attention.scale {
-        return Ok(scale);
-    }
-    let head: f32 = match sizes.head.known() {
-        Some(head) => head.as_(),
-        None => unsupported!("heads whose size is not fixed"),
+/// `q` by `k`, scaled: by one over the root of the size of a head where no scale is given.
+pub(super) fn scores_of(
+    expand: &mut Expand,
+    sizes: &Sizes,
+    q: Operand,
+    k: Operand,
+    scale: Option<f32>,
+) -> Result<Operand> {
+    let scale = match (scale, sizes.head.known()) {
+        (Some(scale), _) => scale,
+        (None, Some(head)) => {
+            let head: f32 = head.as_();
+            1.0 / head.sqrt()
+        }
+        (None, None) => unsupported!("heads whose size is not fixed"),
     };
-    Ok(1.0 / head.sqrt())
+    let scale = number(expand, scale)?;
+    let q = expand.op("Mul", &[q, scale], &[])?;
+    let q = grouped(expand, q, sizes, &sizes.head)?;
+    let k = transpose(expand, k, &[0, 1, 3, 2])?;
+    let scores = expand.op("MatMul", &[q, k], &[])?;
+    ungrouped(expand, scores, sizes, &sizes.total()?)
+}
+
+/// The sum of the values by `weights`: `[batch, q_heads, queries, v_head]`.
+pub(super) fn attend_grouped(
+    expand: &mut Expand,
+    sizes: &Sizes,
+    weights: Operand,
+    v: Operand,
+) -> Result<Operand> {
+    let weights = grouped(expand, weights, sizes, &sizes.total()?)?;
+    let y = expand.op("MatMul", &[weights, v], &[])?;
+    ungrouped(expand, y, sizes, &sizes.v_head)
 }
 
 /// The scores as an output, where that is asked for in this state of theirs.
@@ -128,7 +146,7 @@ fn with_past(expand: &mut Expand, index: usize, x: Operand) -> Result<Operand> {
     expand.op("Concat", &[past, x], &[("axis", Attribute::Int(2))])
 }
 
-fn transpose(expand: &mut Expand, x: Operand, perm: &[i64]) -> Result<Operand> {
+pub(super) fn transpose(expand: &mut Expand, x: Operand, perm: &[i64]) -> Result<Operand> {
     expand.op("Transpose", &[x], &[("perm", Attribute::Ints(perm.to_vec()))])
 }
 

@@ -6,22 +6,12 @@
 //! | MultiHeadAttention | the same, with given queries, keys and values | the same; packed keys and values |
 //! | RotaryEmbedding | RotaryEmbedding of ONNX | packed batches, a scale |
 
-use super::{DOMAIN, like_input};
+use super::like_input;
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Attribute;
-use crate::ops::{Call, Fact, Op, required};
+use crate::ops::{Call, Fact, required};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim};
-
-pub(crate) const OPS: &[Op] = &[
-    // `past_present_share_buffer` is about memory; `qkv_hidden_sizes` is checked against the weight.
-    Op::new("Attention", &[1], infer_attention)
-        .domain(DOMAIN)
-        .expand(expand_attention)
-        .waive(&["past_present_share_buffer"]),
-    Op::new("MultiHeadAttention", &[1], infer_multi_head).domain(DOMAIN).expand(expand_multi_head),
-    Op::new("RotaryEmbedding", &[1], infer_rotary).domain(DOMAIN).expand(expand_rotary),
-];
 
 /// Attributes that both attentions have.
 struct Heads {
@@ -54,7 +44,7 @@ fn hidden_sizes(call: &Call) -> Result<Vec<i64>> {
     Ok(vec![all / 3; 3])
 }
 
-fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
+pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     read_heads(call)?;
     if call.flag("do_rotary", false)? || call.int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
         unsupported!("rotary positions inside the node");
@@ -76,7 +66,7 @@ fn refuse_states(call: &Call, inputs: &[usize], outputs: &[usize]) -> Result<()>
     Ok(())
 }
 
-fn expand_attention(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_attention(x: &mut Expand) -> Result<bool> {
     let heads = read_heads(x)?;
     let sizes = hidden_sizes(x)?;
     let (input, weight) = (x.operand(0)?, x.operand(1)?);
@@ -176,7 +166,7 @@ fn causal_mask(x: &mut Expand, lengths: [&Dim; 2], heads: &Heads) -> Result<Oper
     x.literal(&Array::f32(mask.into_dyn()).cast(dtype)?)
 }
 
-fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
+pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
     read_heads(call)?;
     refuse_states(call, &[6, 7, 8, 9], &[1, 2, 3])?;
     if !call.has_input(1) || !call.has_input(2) || call.shape(0)?.len() != 3 {
@@ -189,7 +179,7 @@ fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_multi_head(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
     let heads = read_heads(x)?;
     let (queries, keys) = (x.shape(0)?.to_vec(), x.shape(1)?.to_vec());
     if keys.len() != 3 || x.shape(2)?.len() != 3 {
@@ -216,7 +206,7 @@ fn expand_multi_head(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
+pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     for name in ["interleaved", "num_heads", "rotary_embedding_dim"] {
         call.int(name)?;
     }
@@ -226,7 +216,7 @@ fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![like_input(call)?])
 }
 
-fn expand_rotary(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_rotary(x: &mut Expand) -> Result<bool> {
     let positions = x.shape(1)?.to_vec();
     let (input, ids, cos, sin) = (x.operand(0)?, x.operand(1)?, x.operand(2)?, x.operand(3)?);
     if positions.len() != 2 {

@@ -22,9 +22,16 @@ use crate::tensor::{DType, Dim};
 
 const DOMAIN: &str = "com.microsoft";
 
-pub(super) use attention::OPS as ATTENTION_OPS;
-
 pub(super) const OPS: &[Op] = &[
+    // `past_present_share_buffer` is about memory; `qkv_hidden_sizes` is checked against the weight.
+    Op::new("Attention", &[1], attention::infer_attention)
+        .domain(DOMAIN)
+        .expand(attention::expand_attention)
+        .waive(&["past_present_share_buffer"]),
+    Op::new("MultiHeadAttention", &[1], attention::infer_multi_head)
+        .domain(DOMAIN)
+        .expand(attention::expand_multi_head),
+    Op::new("RotaryEmbedding", &[1], attention::infer_rotary).domain(DOMAIN).expand(attention::expand_rotary),
     Op::new("Gelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_gelu),
     Op::new("BiasGelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_bias_gelu),
     Op::new("FastGelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_fast_gelu),
