@@ -8,6 +8,7 @@ mod activation;
 mod attention;
 mod convolution;
 mod deconvolution;
+mod define;
 mod elementwise;
 mod fold;
 mod glue;
@@ -20,6 +21,9 @@ mod reduction;
 mod sampling;
 
 use crate::tensor::Tensor;
+use define::layers;
+
+pub(crate) use define::layer;
 
 pub use activation::*;
 pub use attention::*;
@@ -165,192 +169,6 @@ pub const fn between(min: usize, max: usize) -> Arity {
 /// The number of elements of a weight, as ncnn counts: 0 where it is absent.
 pub(crate) fn weight_len(weight: &Option<Tensor>) -> i32 {
     weight.as_ref().map_or(0, |tensor| i32::try_from(tensor.len()).unwrap_or(i32::MAX))
-}
-
-/// Defines the struct of a layer from its table.
-///
-/// `params` are written where they differ from the value that the runtime takes; `depends` ones, whose runtime default is another
-/// param that stands before them, where they differ from that; `always` ones are always written, behind `=` is the initial value of the field; `derived`
-/// ones follow from the rest of the layer, in brackets is the runtime default where that is not 0. `since` tells the first release
-/// that reads the layer, where that is not [`OLDEST`].
-macro_rules! layer {
-    (
-        $(#[$doc:meta])*
-        $name:ident($bottoms:expr, $tops:expr) {
-            params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* }
-            $( depends { $( $(#[$edoc:meta])* $eid:literal $depends:ident: $ety:ty = $on:ident, )* } )?
-            $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr, )* } )?
-            $( derived { $( $did:literal $derived:ident $(($ddefault:literal))? = $compute:expr, )* } )?
-            $( weights { $( $storage:ident $weight:ident, )* } )?
-            $( since { $since:expr } )?
-        }
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        #[allow(missing_docs, non_snake_case)] // The names are those of ncnn's operator table.
-        pub struct $name {
-            $( $(#[$pdoc])* pub $param: $ty, )*
-            $( $( $(#[$edoc])* pub $depends: $ety, )* )?
-            $( $( $(#[$adoc])* pub $always: $aty, )* )?
-            $( $( pub $weight: Option<$crate::tensor::Tensor>, )* )?
-        }
-
-        #[allow(non_snake_case)] // As the struct.
-        impl Default for $name {
-            fn default() -> Self {
-                $( let $param: $ty = $default; )*
-                $( $( let $depends: $ety = $on.clone(); )* )?
-                $name {
-                    $( $param, )*
-                    $( $( $depends, )* )?
-                    $( $( $always: $initial, )* )?
-                    $( $( $weight: None, )* )?
-                }
-            }
-        }
-
-        impl $name {
-            /// The name in the registry.
-            pub const TYPE: &'static str = stringify!($name);
-            /// How many blobs it reads.
-            pub const BOTTOMS: $crate::ncnn::layer::Arity = $bottoms;
-            /// How many blobs it computes.
-            pub const TOPS: $crate::ncnn::layer::Arity = $tops;
-
-            /// The params that must be written, by number.
-            pub fn params(&self) -> Vec<(i32, $crate::ncnn::layer::Param)> {
-                let mut params: Vec<(i32, $crate::ncnn::layer::Param)> = Vec::new();
-                $(
-                    let default: $ty = $default;
-                    if self.$param != default {
-                        params.push(($id, self.$param.clone().into()));
-                    }
-                )*
-                $( $(
-                    if self.$depends != self.$on {
-                        params.push(($eid, self.$depends.clone().into()));
-                    }
-                )* )?
-                $( $( params.push(($aid, self.$always.clone().into())); )* )?
-                $( $(
-                    let compute: fn(&$name) -> i32 = $compute;
-                    let value = compute(self);
-                    if value != 0 $(+ $ddefault)? {
-                        params.push(($did, value.into()));
-                    }
-                )* )?
-                params.sort_by_key(|(id, _)| *id);
-                params
-            }
-
-            /// The first release of the runtime that reads this layer as this program writes it, but not before [`OLDEST`].
-            ///
-            /// [`OLDEST`]: crate::ncnn::layer::OLDEST
-            pub fn since(&self) -> u32 {
-                #[allow(unused_mut, unused_assignments)]
-                let mut since: fn(&$name) -> u32 = |_| $crate::ncnn::layer::OLDEST;
-                $( since = $since; )?
-                since(self)
-            }
-
-            /// The table of the layer.
-            pub fn table() -> $crate::ncnn::layer::LayerInfo {
-                let params = vec![
-                    $( $crate::ncnn::layer::ParamInfo {
-                        id: $id,
-                        name: stringify!($param),
-                        missing: $crate::ncnn::layer::Missing::Value(<$ty>::from($default).into()),
-                    }, )*
-                    $( $( $crate::ncnn::layer::ParamInfo {
-                        id: $eid,
-                        name: stringify!($depends),
-                        missing: $crate::ncnn::layer::Missing::SameAs(stringify!($on)),
-                    }, )* )?
-                    $( $( $crate::ncnn::layer::ParamInfo { id: $aid, name: stringify!($always), missing: $crate::ncnn::layer::Missing::Other }, )* )?
-                    $( $( $crate::ncnn::layer::ParamInfo {
-                        id: $did,
-                        name: stringify!($derived),
-                        missing: $crate::ncnn::layer::Missing::Value((0 $(+ $ddefault)?).into()),
-                    }, )* )?
-                ];
-                let weights = vec![ $( $( (stringify!($weight), $crate::ncnn::layer::Storage::$storage), )* )? ];
-                $crate::ncnn::layer::LayerInfo { type_name: stringify!($name), params, weights }
-            }
-
-            /// The weights in the order of `load_model`.
-            pub fn weights(&self) -> Vec<$crate::ncnn::layer::Weight<'_>> {
-                #[allow(unused_mut)]
-                let mut weights = Vec::new();
-                $( $(
-                    if let Some(tensor) = &self.$weight {
-                        weights.push($crate::ncnn::layer::Weight {
-                            name: stringify!($weight),
-                            storage: $crate::ncnn::layer::Storage::$storage,
-                            tensor,
-                        });
-                    }
-                )* )?
-                weights
-            }
-        }
-    };
-}
-pub(crate) use layer;
-
-/// Defines [`Layer`] over the structs of all layers.
-macro_rules! layers {
-    ( $( $name:ident, )* ) => {
-        /// A layer of any type.
-        #[derive(Clone, Debug)]
-        pub enum Layer {
-            $( #[doc = stringify!($name)] $name(Box<$name>), )*
-        }
-
-        $(
-            impl From<$name> for Layer {
-                fn from(layer: $name) -> Self {
-                    Layer::$name(Box::new(layer))
-                }
-            }
-        )*
-
-        impl Layer {
-            /// The name in the registry.
-            pub fn type_name(&self) -> &'static str {
-                match self { $( Layer::$name(_) => $name::TYPE, )* }
-            }
-
-            /// How many blobs it reads.
-            pub fn bottoms(&self) -> Arity {
-                match self { $( Layer::$name(_) => $name::BOTTOMS, )* }
-            }
-
-            /// How many blobs it computes.
-            pub fn tops(&self) -> Arity {
-                match self { $( Layer::$name(_) => $name::TOPS, )* }
-            }
-
-            /// The params that must be written, by number.
-            pub fn params(&self) -> Vec<(i32, Param)> {
-                match self { $( Layer::$name(layer) => layer.params(), )* }
-            }
-
-            /// The first release of the runtime that reads this layer, but not before [`OLDEST`].
-            pub fn since(&self) -> u32 {
-                match self { $( Layer::$name(layer) => layer.since(), )* }
-            }
-
-            /// The weights in the order of `load_model`.
-            pub fn weights(&self) -> Vec<Weight<'_>> {
-                match self { $( Layer::$name(layer) => layer.weights(), )* }
-            }
-
-            /// The tables of all layers.
-            pub fn tables() -> Vec<LayerInfo> {
-                vec![ $( $name::table(), )* ]
-            }
-        }
-    };
 }
 
 layers! {
