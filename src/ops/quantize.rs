@@ -144,6 +144,37 @@ fn round_to(x: &mut Expand, operand: Operand, zero: Option<Operand>, dtype: DTyp
     cast(x, operand, dtype)
 }
 
+/// The quotient of two floats as IEEE rounds it. ncnn's own division is off by a unit in the last place (it is built with
+/// `-ffast-math`), which decides where a value in the middle between two steps goes. What the first quotient leaves of the dividend is
+/// computed exactly, from halves of the factors (T. J. Dekker, 1971), and added to the quotient.
+fn quotient(x: &mut Expand, dividend: Operand, divisor: Operand) -> Result<Operand> {
+    let first = x.op("Div", &[dividend, divisor], &[])?;
+    let product = x.op("Mul", &[first, divisor], &[])?;
+    let (first_high, first_low) = halves(x, first)?;
+    let (divisor_high, divisor_low) = halves(x, divisor)?;
+    let mut error = x.op("Mul", &[first_high, divisor_high], &[])?;
+    error = x.op("Sub", &[error, product], &[])?;
+    for (a, b) in [(first_high, divisor_low), (first_low, divisor_high), (first_low, divisor_low)] {
+        let part = x.op("Mul", &[a, b], &[])?;
+        error = x.op("Add", &[error, part], &[])?;
+    }
+    let rest = x.op("Sub", &[dividend, product], &[])?;
+    let rest = x.op("Sub", &[rest, error], &[])?;
+    let correction = x.op("Div", &[rest, divisor], &[])?;
+    x.op("Add", &[first, correction], &[])
+}
+
+/// The upper and the lower half of the bits of each element; they add up to it.
+fn halves(x: &mut Expand, operand: Operand) -> Result<(Operand, Operand)> {
+    // 2^12 + 1: half of the 24 bits of a single.
+    let splitter = x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 4097.0)))?;
+    let scaled = x.op("Mul", &[operand, splitter], &[])?;
+    let rest = x.op("Sub", &[scaled, operand], &[])?;
+    let high = x.op("Sub", &[scaled, rest], &[])?;
+    let low = x.op("Sub", &[operand, high], &[])?;
+    Ok((high, low))
+}
+
 fn expand_quantize(x: &mut Expand) -> Result<bool> {
     let granularity = read_granularity(x)?;
     let dtype = x.output_dtype(0)?;
@@ -151,7 +182,7 @@ fn expand_quantize(x: &mut Expand) -> Result<bool> {
     let input = cast(x, input, DType::F32)?;
     let scale = parameter(x, 1, &granularity)?;
     let zero = if x.has_input(2) { Some(parameter(x, 2, &granularity)?) } else { None };
-    let scaled = x.op("Div", &[input, scale], &[])?;
+    let scaled = quotient(x, input, scale)?;
     let rounded = round_to(x, scaled, zero, dtype)?;
     x.output(0, rounded)?;
     Ok(true)
@@ -196,12 +227,12 @@ fn expand_dynamic(x: &mut Expand) -> Result<bool> {
     let low = x.op("Min", &[low, zero], &[])?;
     let high = x.op("Max", &[high, zero], &[])?;
     let range = x.op("Sub", &[high, low], &[])?;
-    let scale = x.op("Div", &[range, levels], &[])?;
+    let scale = quotient(x, range, levels)?;
     let minus_low = x.op("Neg", &[low], &[])?;
-    let zero_point = x.op("Div", &[minus_low, scale], &[])?;
+    let zero_point = quotient(x, minus_low, scale)?;
     let zero_point = round_to(x, zero_point, None, DType::U8)?;
     let zero_point_float = cast(x, zero_point, DType::F32)?;
-    let scaled = x.op("Div", &[input, scale], &[])?;
+    let scaled = quotient(x, input, scale)?;
     let rounded = round_to(x, scaled, Some(zero_point_float), DType::U8)?;
     x.output(0, rounded)?;
     x.output(1, scale)?;
@@ -233,7 +264,7 @@ fn expand_qlinear_matmul(x: &mut Expand) -> Result<bool> {
     let (a_scale, b_scale) = (matrix_parameter(x, 1, true)?, matrix_parameter(x, 4, false)?);
     let (y_scale, y_zero) = (matrix_parameter(x, 6, true)?, matrix_parameter(x, 7, true)?);
     let scale = x.op("Mul", &[a_scale, b_scale], &[])?;
-    let scale = x.op("Div", &[scale, y_scale], &[])?;
+    let scale = quotient(x, scale, y_scale)?;
     let scaled = x.op("Mul", &[product, scale], &[])?;
     let dtype = x.output_dtype(0)?;
     let rounded = round_to(x, scaled, Some(y_zero), dtype)?;
@@ -276,7 +307,7 @@ fn expand_qlinear_conv(x: &mut Expand) -> Result<bool> {
     let (x_scale, w_scale) = (channel_parameter(x, 1, 1, rank)?, channel_parameter(x, 4, 1, rank)?);
     let (y_scale, y_zero) = (channel_parameter(x, 6, 1, rank)?, channel_parameter(x, 7, 1, rank)?);
     let scale = x.op("Mul", &[x_scale, w_scale], &[])?;
-    let scale = x.op("Div", &[scale, y_scale], &[])?;
+    let scale = quotient(x, scale, y_scale)?;
     let scaled = x.op("Mul", &[sum, scale], &[])?;
     let dtype = x.output_dtype(0)?;
     let rounded = round_to(x, scaled, Some(y_zero), dtype)?;
