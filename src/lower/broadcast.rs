@@ -76,6 +76,10 @@ impl Lower<'_> {
         let mut made = Vec::with_capacity(blobs.len());
         for ((index, shape), target) in blobs.iter().zip(&forms) {
             made.push(match target {
+                // One element goes with any number of axes, also where the user feeds the other side in another form.
+                Some(target) if target.iter().all(|size| size.is(1)) => {
+                    self.blob_as(*index, &[one.clone()])?
+                }
                 Some(target) => self.blob_as(*index, target)?,
                 None => self.stretched(*index, shape, &out, &form)?,
             });

@@ -24,14 +24,16 @@ impl Lower<'_> {
 
     /// Arithmetic of two blobs with the same number of axes, each of the same size or 1. One element goes with any number of axes.
     pub fn binary(&mut self, op_type: i32, a: BlobId, b: BlobId) -> Result<BlobId> {
-        let (mut a, mut b) = (a, b);
-        let (mut fa, mut fb) = (self.form(a), self.form(b));
-        if fa.len() < fb.len() && fa.iter().all(|d| d.is(1)) {
-            fa = vec![Dim::Known(1); fb.len()];
-            a = self.reshape(a, &fa)?;
-        } else if fb.len() < fa.len() && fb.iter().all(|d| d.is(1)) {
-            fb = vec![Dim::Known(1); fa.len()];
-            b = self.reshape(b, &fb)?;
+        let (fa, fb) = (self.form(a), self.form(b));
+        if let [one] = fb.as_slice()
+            && one.is(1)
+        {
+            return self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &fa);
+        }
+        if let [one] = fa.as_slice()
+            && one.is(1)
+        {
+            return self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &fb);
         }
         if fa.len() != fb.len() {
             return Err(Error::invalid(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
