@@ -3,7 +3,7 @@
 use super::{Lower, apart_form, form::MAX_AXES, isolate};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Concat, Crop, InnerProduct, MatMul, Slice, Tile};
+use crate::ncnn::layer::{Concat, Crop, InnerProduct, MatMul, Padding, Slice, Tile};
 use crate::tensor::{Dim, Tensor};
 
 /// ncnn's word for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
@@ -40,7 +40,7 @@ impl Lower<'_> {
     }
 
     /// The blob in a form of at most three axes, what lies before and behind the axis at `place` merged.
-    fn grouped(&mut self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
+    pub fn grouped(&mut self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
         let form = self.form(blob);
         let outer = Dim::product(form.iter().take(place))?;
         let inner = Dim::product(form.iter().skip(place + 1))?;
@@ -108,6 +108,29 @@ impl Lower<'_> {
         let form = self.resized(blob, place, size);
         let layer = Tile { axis: i32::try_from(place)?, tiles: i32::try_from(times)?, ..Tile::default() };
         self.emit(layer, &[blob], &form)
+    }
+
+    /// An axis with `before` and `behind` elements of `value` around it.
+    pub fn padded(
+        &mut self,
+        blob: BlobId,
+        place: usize,
+        before: i64,
+        behind: i64,
+        value: f32,
+    ) -> Result<BlobId> {
+        let (blob, place) =
+            if self.form(blob).len() > 3 { self.grouped(blob, place)? } else { (blob, place) };
+        let form = self.form(blob);
+        let size = form.at(place)?.add(&Dim::Known(before + behind))?;
+        let (before, behind) = (i32::try_from(before)?, i32::try_from(behind)?);
+        let mut layer = Padding { value, ..Padding::default() };
+        match form.len() - place {
+            1 => (layer.left, layer.right) = (before, behind),
+            2 => (layer.top, layer.bottom) = (before, behind),
+            _ => (layer.front, layer.behind) = (before, behind),
+        }
+        self.emit(layer, &[blob], &self.resized(blob, place, size))
     }
 
     /// Each element of an axis `times` times.
@@ -272,6 +295,13 @@ impl Lower<'_> {
         };
         self.reshape(mapped, &top)
     }
+}
+
+/// Whether a list of places is taken by few layers; a matrix of zeros and ones does it otherwise.
+pub(crate) fn few_parts(places: &[i64]) -> bool {
+    let once = places.get(..period(places)).unwrap_or(places);
+    let once: Vec<i64> = once.iter().copied().step_by(repetition(once)).collect();
+    segments(&once).len() <= MAX_PARTS
 }
 
 /// The first element and the step of an arithmetic progression.

@@ -22,7 +22,7 @@ use crate::ops::{self, Call};
 use crate::pass::infer::Doubts;
 use crate::tensor::{DType, Dim, Tensor, display_shape};
 
-pub(crate) use along::OPEN_END;
+pub(crate) use along::{OPEN_END, few_parts};
 pub(crate) use broadcast::{Broadcast, Side};
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use index::{Places, ramp};

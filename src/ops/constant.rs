@@ -12,6 +12,7 @@ use num_traits::AsPrimitive;
 
 use super::{Attributes, Call, Fact, Op, given, required};
 use crate::error::{Error, Result, invalid, unsupported};
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Tensor, coordinates};
 
 pub(super) const OPS: &[Op] = &[
@@ -19,7 +20,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], infer_constant_of_shape)
         .fold(fold_constant_of_shape),
     Op::new("EyeLike", &[9, 22], infer_eye_like),
-    Op::new("Range", &[11, 27], infer_range).fold(fold_range).waive(RANGE_STASH),
+    Op::new("Range", &[11, 27], infer_range).fold(fold_range).expand(expand_range).waive(RANGE_STASH),
     Op::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], infer_shape),
     Op::new("Size", &[1, 13, 19, 21, 23, 24, 25], infer_size),
 ];
@@ -176,8 +177,31 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
 }
 
 fn infer_range(call: &Call) -> Result<Vec<Fact>> {
-    let len = range_len(&call.array(0)?, &call.array(1)?, &call.array(2)?)?;
-    Ok(vec![Fact::new(call.dtype(0)?, vec![len])])
+    let len = || range_len(&call.array(0)?, &call.array(1)?, &call.array(2)?);
+    let shape = match (len(), call.declared_shape(0)) {
+        (Ok(len), _) => vec![len],
+        (Err(_), Some(declared)) => declared.to_vec(),
+        (Err(error), None) => return Err(error),
+    };
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+/// `start + place * delta`, where start or delta is computed at run time.
+fn expand_range(expand: &mut Expand) -> Result<bool> {
+    let [len] = expand.output_shape(0)? else { invalid!("a range of other than one axis") };
+    let Some(len) = len.known().filter(|len| *len <= MAX_ELEMENTS) else {
+        unsupported!("a range of {len} elements");
+    };
+    let dtype = expand.dtype(0)?;
+    let places = expand.literal(&Array::i64(Array1::from_iter(0..len).into_dyn()).cast(dtype)?)?;
+    let (start, delta) = (expand.operand(0)?, expand.operand(2)?);
+    let scaled = expand.op("Mul", &[places, delta], &[])?;
+    let range = expand.op("Add", &[start, scaled], &[])?;
+    // Start and delta may be of one axis of 1 as well as of none.
+    let shape = expand.ints(&[len])?;
+    let range = expand.op("Reshape", &[range, shape], &[])?;
+    expand.output(0, range)?;
+    Ok(true)
 }
 
 fn fold_constant_of_shape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -9,12 +9,14 @@ mod broadcast;
 mod call;
 mod cast;
 mod causal_conv;
+mod col2im;
 mod compare;
 mod concat;
 mod constant;
 mod contrib;
 mod control;
 mod conv;
+mod cumulate;
 mod determinant;
 mod einsum;
 mod flex_attention;
@@ -26,6 +28,7 @@ mod linear_attention;
 mod loss;
 mod matmul;
 mod norm;
+mod one_hot;
 mod pad;
 mod pool;
 mod quantize;
@@ -35,13 +38,17 @@ mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
+mod reverse_sequence;
 mod roi;
 mod scatter;
+mod selection;
 mod slice;
 mod softmax;
 mod spectral;
 mod tile;
+mod top_k;
 mod transpose;
+mod trilu;
 mod unary;
 mod window;
 
@@ -241,12 +248,14 @@ const FAMILIES: &[&[Op]] = &[
     attention::OPS,
     cast::OPS,
     causal_conv::OPS,
+    col2im::OPS,
     compare::OPS,
     concat::OPS,
     constant::OPS,
     contrib::OPS,
     control::OPS,
     conv::OPS,
+    cumulate::OPS,
     determinant::OPS,
     einsum::OPS,
     flex_attention::OPS,
@@ -258,6 +267,7 @@ const FAMILIES: &[&[Op]] = &[
     loss::OPS,
     matmul::OPS,
     norm::OPS,
+    one_hot::OPS,
     pad::OPS,
     pool::OPS,
     quantize::OPS,
@@ -267,12 +277,16 @@ const FAMILIES: &[&[Op]] = &[
     reduce::OPS,
     reshape::OPS,
     resize::OPS,
+    reverse_sequence::OPS,
     roi::OPS,
     scatter::OPS,
+    selection::OPS,
     slice::OPS,
     softmax::OPS,
     spectral::OPS,
     tile::OPS,
+    top_k::OPS,
     transpose::OPS,
+    trilu::OPS,
     unary::OPS,
 ];

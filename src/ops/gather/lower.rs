@@ -1,7 +1,7 @@
 //! Gather at run time: constant places are moved, rows of a constant table are looked up, anything else is a product with a matrix
 //! of zeros and ones.
 
-use super::resolve_index;
+use super::{batch_dims, element_places, resolve_index, tuple_places};
 use crate::error::{At, Result};
 use crate::lower::{Lower, OPEN_END, Places};
 use crate::ncnn::BlobId;
@@ -95,4 +95,32 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     }
     let data = lower.blob_as(0, &[outer.clone(), size, inner.clone()])?;
     lower.emit(MatMul::default(), &[matrix, data], &[outer, count, inner])
+}
+
+/// The elements at constant places of the input seen as rows of `width` elements.
+fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
+    let count = Dim::product(lower.shape(0)?)?.floor_div(&Dim::try_from(width)?)?;
+    let blob = lower.blob(0)?;
+    let (alone, place) = lower.alone(blob, &[count, Dim::try_from(width)?], 0)?;
+    let rows: Result<Vec<i64>> = rows.iter().map(|row| Ok(i64::try_from(*row)?)).collect();
+    let taken = lower.take(alone, place, &rows?)?;
+    lower.set(0, taken)
+}
+
+fn known_sizes(lower: &Lower) -> Result<Vec<usize>> {
+    lower.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
+}
+
+pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
+    let sizes = known_sizes(lower)?;
+    let axis = resolve_axis(lower.int_or("axis", 0)?, sizes.len())?;
+    let places = element_places(&sizes, &lower.array(1)?, axis)?;
+    take_rows(lower, 1, &places)
+}
+
+pub(super) fn lower_gather_nd(lower: &mut Lower) -> Result<()> {
+    let sizes = known_sizes(lower)?;
+    let (starts, width) = tuple_places(&sizes, &lower.array(1)?, batch_dims(lower)?)?;
+    let rows: Vec<usize> = starts.into_iter().map(|start| start / width.max(1)).collect();
+    take_rows(lower, width, &rows)
 }

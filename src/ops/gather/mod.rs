@@ -1,15 +1,32 @@
 //! Gather, GatherElements, GatherND: elements by their indices.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | constant indices | Crop, Slice, Concat, Tile; a product with a matrix of zeros and ones for many that are in no order |
+//! | Gather of a constant table by a graph input | Embed, which reads int32 and takes a negative index for 0 |
+//! | other indices that are computed at run time | a product with a matrix of zeros and ones that compares them with all places |
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`, `onnx__GatherND.html`.
 
+mod expand;
 mod lower;
 
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, Result, invalid};
-use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
+use crate::tensor::{Array, coordinates, display_shape, row_major};
+
+pub(super) use expand::row_numbers;
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Gather", &[1, 11, 13], infer_gather).fold(fold_gather).lower(lower::lower_gather),
-    Op::new("GatherElements", &[11, 13], infer_gather_elements).fold(fold_gather_elements),
-    Op::new("GatherND", &[11, 12, 13], infer_gather_nd).fold(fold_gather_nd),
+    Op::new("GatherElements", &[11, 13], infer_gather_elements)
+        .fold(fold_gather_elements)
+        .expand(expand::expand_gather_elements)
+        .lower(lower::lower_gather_elements),
+    Op::new("GatherND", &[11, 12, 13], infer_gather_nd)
+        .fold(fold_gather_nd)
+        .expand(expand::expand_gather_nd)
+        .lower(lower::lower_gather_nd),
 ];
 
 /// An index counted from the front; negative ones count from the end of an axis of `size`.

@@ -1,4 +1,14 @@
 //! Scatter, ScatterElements, ScatterND: data with some elements replaced.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | constant indices | data and updates are joined, and the result is taken from them: Concat, Crop; BinaryOp for reductions |
+//! | indices that are computed at run time | a product with a matrix of zeros and ones that compares them with all places |
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__ScatterElements.html>, `onnx__ScatterND.html`.
+
+mod expand;
+mod lower;
 
 use super::broadcast::{Kernel, fold_arithmetic};
 use super::gather::{element_places, tuple_places};
@@ -9,9 +19,18 @@ use crate::error::{Result, invalid, unsupported};
 use crate::tensor::{Array, Dim};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Scatter", &[9, 11], infer_scatter).fold(fold_scatter_elements),
-    Op::new("ScatterElements", &[11, 13, 16, 18], infer_scatter).fold(fold_scatter_elements),
-    Op::new("ScatterND", &[11, 13, 16, 18], infer_scatter).fold(fold_scatter_nd),
+    Op::new("Scatter", &[9, 11], infer_scatter)
+        .fold(fold_scatter_elements)
+        .expand(expand::expand_scatter_elements)
+        .lower(lower::lower_scatter_elements),
+    Op::new("ScatterElements", &[11, 13, 16, 18], infer_scatter)
+        .fold(fold_scatter_elements)
+        .expand(expand::expand_scatter_elements)
+        .lower(lower::lower_scatter_elements),
+    Op::new("ScatterND", &[11, 13, 16, 18], infer_scatter)
+        .fold(fold_scatter_nd)
+        .expand(expand::expand_scatter_nd)
+        .lower(lower::lower_scatter_nd),
 ];
 
 /// Most updates of one element that are evaluated: each goes over all data.
@@ -70,7 +89,19 @@ fn fold_scatter_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<
 
 fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array) -> Result<Array> {
     let Some(kernel) = kernel(reduction) else { return data.replace(places, updates) };
-    // The first update of every place, then the second of those that have one: each sees the result of those before it.
+    let mut result = data.reshape(&[data.len()])?;
+    let updates = updates.reshape(&[updates.len()])?;
+    for members in rounds(places)? {
+        let targets: Vec<usize> = members.iter().filter_map(|number| places.get(*number)).copied().collect();
+        let new = fold_arithmetic(&result.take(0, &targets)?, &updates.take(0, &members)?, &kernel)?;
+        result = result.replace(&targets, &new)?;
+    }
+    result.reshape(data.shape())
+}
+
+/// The numbers of the first update of every place, then those of the second of places that have one, and so on: each sees the result
+/// of those before it.
+fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
     let mut met: BTreeMap<usize, usize> = BTreeMap::new();
     for (number, place) in places.iter().enumerate() {
@@ -84,14 +115,7 @@ fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array
     if rounds.len() > MAX_ROUNDS {
         unsupported!("{} updates of one element", rounds.len());
     }
-    let mut result = data.reshape(&[data.len()])?;
-    let updates = updates.reshape(&[updates.len()])?;
-    for members in rounds {
-        let targets: Vec<usize> = members.iter().filter_map(|number| places.get(*number)).copied().collect();
-        let new = fold_arithmetic(&result.take(0, &targets)?, &updates.take(0, &members)?, &kernel)?;
-        result = result.replace(&targets, &new)?;
-    }
-    result.reshape(data.shape())
+    Ok(rounds)
 }
 
 /// How an update meets what is there; `None` where it takes its place.
