@@ -33,6 +33,8 @@ pub(super) const OPS: &[Op] = &[
 
 /// Splitting with this keeps the upper 8 bits of a mantissa of 24: `x * s - (x * s - x)`.
 const BFLOAT16_SPLITTER: f32 = 65_537.0;
+/// 2^110: what is larger overflows when it is split.
+const BFLOAT16_LARGE: f32 = 1.298_074_2e33;
 
 /// The type that Cast casts to. Operator set 1 spells it.
 fn read_cast(attributes: &Attributes) -> Result<DType> {
@@ -179,12 +181,17 @@ fn change(from: DType, to: DType) -> Result<Change> {
     Ok(Change::None)
 }
 
-/// Rounds to the nearest of 8 digits (Veltkamp's splitting: T. J. Dekker, Numerische Mathematik 18, 1971).
+/// Rounds to the nearest of 8 digits (Veltkamp's splitting: T. J. Dekker, Numerische Mathematik 18, 1971). What is too large for the
+/// splitting, infinities among it, is added again behind it.
 fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
     let x = lower.blob(0)?;
-    let scaled = lower.binary_scalar(binary_op::MUL, x, BFLOAT16_SPLITTER)?;
-    let rest = lower.binary(binary_op::SUB, scaled, x)?;
-    lower.binary(binary_op::SUB, scaled, rest)
+    let below = lower.binary_scalar(binary_op::MIN, x, BFLOAT16_LARGE)?;
+    let bounded = lower.binary_scalar(binary_op::MAX, below, -BFLOAT16_LARGE)?;
+    let beyond = lower.binary(binary_op::SUB, x, bounded)?;
+    let scaled = lower.binary_scalar(binary_op::MUL, bounded, BFLOAT16_SPLITTER)?;
+    let rest = lower.binary(binary_op::SUB, scaled, bounded)?;
+    let rounded = lower.binary(binary_op::SUB, scaled, rest)?;
+    lower.binary(binary_op::ADD, rounded, beyond)
 }
 
 #[cfg(test)]
