@@ -192,7 +192,10 @@ impl Expand<'_> {
     /// Makes `operand` output `index` of the node. Nothing is asked for where that output is left out.
     pub fn output(&mut self, index: usize, operand: Operand) -> Result<()> {
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
-        let node = Node { op_type: "Identity".to_owned(), version: NEWEST_OPSET, ..Node::default() };
+        // Identity means the same in every version: in the node's own it does not ask for another operator set.
+        let replaced = self.call.node();
+        let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
+        let node = Node { op_type: "Identity".to_owned(), version, ..Node::default() };
         self.nodes.push(PendingNode {
             node,
             inputs: vec![Some(operand)],
