@@ -3,15 +3,11 @@
 //! | ONNX | becomes |
 //! | --- | --- |
 //! | Attention | Mul, MatMul, Add, Softmax, MatMul; states are joined with Concat |
-//! | FlexAttention | the same, through its bodies |
-//! | LinearAttention | MatMul, Mul, Add, step by step |
 //! | RotaryEmbedding | Slice, Mul, Sub, Add, Concat |
 //!
-//! Refused: scores with their mask as an output where truth values of the mask are computed at run time; LinearAttention of many steps.
+//! Refused: scores with their mask as an output where truth values of the mask are computed at run time.
 //! Specification: <https://onnx.ai/onnx/operators/onnx__Attention.html>, <https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html>.
 
-mod flex;
-mod linear;
 mod mask;
 mod rotary;
 mod scores;
@@ -25,18 +21,10 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Attention", &[23, 24, 25], infer_attention)
         .expand(scores::expand_attention)
         .waive(&["softmax_precision"]),
-    Op::new("FlexAttention", &[1], flex::infer_flex)
-        .domain("ai.onnx.preview")
-        .expand(flex::expand_flex)
-        .waive(&["softmax_precision"]),
-    // Chunks change the order of the computation only.
-    Op::new("LinearAttention", &[27], linear::infer_linear)
-        .expand(linear::expand_linear)
-        .waive(&["chunk_size"]),
     Op::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary),
 ];
 
-/// Places of the inputs of Attention; the first three are also those of FlexAttention.
+/// Places of the inputs of Attention.
 mod input {
     pub const Q: usize = 0;
     pub const K: usize = 1;

@@ -73,7 +73,7 @@ fn give(expand: &mut Expand, index: usize, like: usize, x: Operand) -> Result<()
 }
 
 /// `q` by `k`, scaled: by one over the root of the size of a head where no scale is given.
-pub(super) fn scores_of(
+fn scores_of(
     expand: &mut Expand,
     sizes: &Sizes,
     q: Operand,
@@ -97,12 +97,7 @@ pub(super) fn scores_of(
 }
 
 /// The sum of the values by `weights`: `[batch, q_heads, queries, v_head]`.
-pub(super) fn attend_grouped(
-    expand: &mut Expand,
-    sizes: &Sizes,
-    weights: Operand,
-    v: Operand,
-) -> Result<Operand> {
+fn attend_grouped(expand: &mut Expand, sizes: &Sizes, weights: Operand, v: Operand) -> Result<Operand> {
     let weights = grouped(expand, weights, sizes, &sizes.total()?)?;
     let y = expand.op("MatMul", &[weights, v], &[])?;
     ungrouped(expand, y, sizes, &sizes.v_head)
@@ -146,7 +141,7 @@ fn with_past(expand: &mut Expand, index: usize, x: Operand) -> Result<Operand> {
     expand.op("Concat", &[past, x], &[("axis", Attribute::Int(2))])
 }
 
-pub(super) fn transpose(expand: &mut Expand, x: Operand, perm: &[i64]) -> Result<Operand> {
+fn transpose(expand: &mut Expand, x: Operand, perm: &[i64]) -> Result<Operand> {
     expand.op("Transpose", &[x], &[("perm", Attribute::Ints(perm.to_vec()))])
 }
 
