@@ -75,6 +75,12 @@ pub(crate) fn lower_graph(
         missing.extend(&graph.inputs);
     }
     for (id, node) in graph.nodes() {
+        // Sizes that are not numbers are read from the graph: the shapes that follow from them are known to every lowering.
+        if !node.outputs.is_empty()
+            && node.outputs.iter().flatten().all(|id| graph.value(*id).elements.is_some())
+        {
+            continue;
+        }
         let reads_missing = graph.reads(node).iter().any(|value| missing.contains(value));
         let lowered = match doubts.remove(&id) {
             Some(error) if !reads_missing => Err(error),
@@ -218,6 +224,10 @@ impl State {
         let blob = match (&value.constant, held.first()) {
             (Some(tensor), _) => self.memory_data(&value.name, tensor, form)?,
             (None, Some(first)) => self.reshape(&value.name, *first, form)?,
+            (None, None) if value.elements.is_some() => {
+                return Err(Error::unsupported("sizes that are not fixed are computed with")
+                    .help("fix them with --input-shape"));
+            }
             (None, None) => return Err(Error::invalid(format!("\"{}\" has no blob", value.name))),
         };
         self.forms.entry(id).or_default().push(blob);
@@ -331,6 +341,13 @@ impl Lower<'_> {
     /// The sizes of a blob, outermost first.
     pub fn form(&self, blob: BlobId) -> Vec<Dim> {
         self.state.net.blob(blob).shape.clone()
+    }
+
+    /// A blob of three axes whose height and width are these, if there is one: layers read sizes from it.
+    pub fn plane(&self, height: &Dim, width: &Dim) -> Option<BlobId> {
+        let net = &self.state.net;
+        net.blob_ids()
+            .find(|blob| matches!(net.blob(*blob).shape.as_slice(), [_, h, w] if h == height && w == width))
     }
 
     /// Adds a layer with one top of this form.

@@ -185,6 +185,25 @@ impl Window {
         Ok(matches!(self.pads, Pads::Same { .. }) && known)
     }
 
+    /// The window along each axis with the number `mode` for automatic padding, where every window covers a stride:
+    /// then no padding is negative, whatever the sizes are.
+    pub fn covering_spans(&self, mode: i32) -> Result<Option<Vec<Span>>> {
+        let mut spans = Vec::with_capacity(self.rank());
+        for axis in 0..self.rank() {
+            if self.extent(axis)? < *self.strides.at(axis)? {
+                return Ok(None);
+            }
+            spans.push(Span {
+                kernel: i32::try_from(*self.kernel.at(axis)?)?,
+                stride: i32::try_from(*self.strides.at(axis)?)?,
+                dilation: i32::try_from(*self.dilations.at(axis)?)?,
+                begin: mode,
+                end: mode,
+            });
+        }
+        Ok(Some(spans))
+    }
+
     /// The window along each axis, with the padding that the sizes ask for.
     pub fn spans(&self, inputs: &[Dim]) -> Result<Vec<Span>> {
         let mut spans = Vec::with_capacity(self.rank());

@@ -12,7 +12,7 @@ mod deform;
 mod kernel;
 mod transpose;
 
-use super::window::{Span, Window, read_window};
+use super::window::{Pads, Span, Window, read_window};
 use super::{Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -107,7 +107,7 @@ pub(super) fn conv_attributes(call: &Call) -> Vec<(&'static str, Attribute)> {
 fn lower_conv(lower: &mut Lower) -> Result<()> {
     let conv = read_conv(lower, lower.shape(1)?)?;
     let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
-    let spans = conv.window.spans(spatial)?;
+    let spans = conv_spans(lower, &conv.window, spatial)?;
     let kernel = Kernel {
         num_output: fixed(lower.shape(1)?.at(0)?)?,
         group: i32::try_from(conv.group)?,
@@ -117,6 +117,26 @@ fn lower_conv(lower: &mut Lower) -> Result<()> {
         bias: None,
     };
     lower_kernel(lower, kernel, Kernel::convolution)
+}
+
+/// Padding as in tensorflow, computed at run time (`convolution.cpp`, make_padding).
+const SAME_UPPER: i32 = -233;
+/// The same with an odd element in front.
+const SAME_LOWER: i32 = -234;
+
+/// The window along each axis; where padding follows from sizes that are not fixed, the layer computes it.
+fn conv_spans(lower: &Lower, window: &Window, spatial: &[Dim]) -> Result<Vec<Span>> {
+    let error = match window.spans(spatial) {
+        Ok(spans) => return Ok(spans),
+        Err(error) => error,
+    };
+    let Pads::Same { upper } = window.pads else { return Err(error) };
+    let three = spatial.len() == 3 || !lower.shape(0)?.at(0)?.is(1);
+    // Convolution3D pads the depth as SAME_UPPER in both modes.
+    if three && !upper {
+        return Err(error);
+    }
+    window.covering_spans(if upper { SAME_UPPER } else { SAME_LOWER })?.ok_or(error)
 }
 
 /// A size that ncnn must be told.
@@ -135,7 +155,9 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
     if batched {
         form.insert(1, output.at(0)?.clone());
-        kernel.spans.insert(0, Span::ONE);
+        // The padding along the batch is none, or computed as none.
+        let begin = kernel.spans.first().map_or(0, |span| span.begin.min(0));
+        kernel.spans.insert(0, Span { begin, end: begin, ..Span::ONE });
         if let Some(pads) = &mut kernel.output_pads {
             pads.insert(0, 0);
         }

@@ -11,6 +11,8 @@
 //! is seen as two, and the window goes along the outer one.
 
 mod lower;
+mod lp;
+mod windows;
 
 use super::window::{Window, read_window};
 use super::{Attributes, Call, Fact, Op, required};
@@ -20,7 +22,7 @@ use crate::tensor::{DType, Dim, display_shape};
 pub(super) const OPS: &[Op] = &[
     Op::new("AveragePool", &[1, 7, 10, 11, 19, 22], infer_pool).lower(lower::lower_pool),
     Op::new("GlobalAveragePool", &[1, 22], infer_global).lower(lower::lower_global),
-    Op::new("GlobalLpPool", &[1, 2, 22], infer_global).lower(lower::lower_global_lp),
+    Op::new("GlobalLpPool", &[1, 2, 22], infer_global).lower(lp::lower_global_lp),
     Op::new("GlobalMaxPool", &[1, 22], infer_global).lower(lower::lower_global),
     Op::new("LpPool", &[1, 2, 11, 18, 22], infer_pool).lower(lower::lower_pool),
     Op::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool).lower(lower::lower_pool),

@@ -1,9 +1,7 @@
 //! Resize in ncnn's layers.
 
-use num_traits::AsPrimitive;
-
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, onnx_map};
-use super::{AxisResize, Mode, Resize, read_resize};
+use super::{AxisResize, Mode, Resize, free, read_resize};
 use crate::error::{At, Error, Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
@@ -12,10 +10,6 @@ use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// Most elements of a matrix of weights: 64 MiB that the model does not have.
 const MAX_MATRIX_ELEMENTS: usize = 1 << 24;
-/// Sizes for which a rule is tried where the size is not fixed.
-const TRIED_SIZES: [i64; 6] = [4, 5, 7, 32, 63, 250];
-/// Largest size of an axis of unknown size for which the rounding of coordinates is tried.
-const MAX_TRIED: i64 = 1 << 14;
 
 pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
     let resize = read_resize(lower)?;
@@ -37,7 +31,7 @@ pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
     if shape.iter().all(|size| size.known().is_some()) {
         return lower_fixed(lower, &resize, &shape, &changed);
     }
-    lower_free(lower, &resize, &shape, &changed)
+    free::lower_free(lower, &resize, &shape, &changed)
 }
 
 /// Sizes that are all known: each axis is a map, and Interp where it does the same.
@@ -70,7 +64,7 @@ fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[Axi
 }
 
 /// Whether two axes follow each other, and nothing follows them.
-fn is_plane(shape: &[Dim], a: usize, b: usize) -> bool {
+pub(super) fn is_plane(shape: &[Dim], a: usize, b: usize) -> bool {
     let unit = |from: usize, to: usize| shape.iter().take(to).skip(from).all(|size| size.is(1));
     unit(a + 1, b) && unit(b + 1, shape.len())
 }
@@ -173,57 +167,4 @@ fn lower_axis_interp(
     let x = lower.reshape(x, &[outer.clone(), size, inner.clone()])?;
     let layer = interp_to(mode, &axis.output, &inner)?;
     lower.emit(layer, &[x], &[outer, axis.output.clone(), inner]).map(Some)
-}
-
-/// Sizes that are not fixed: Interp by a scale, where it is the same for whatever size.
-fn lower_free(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[AxisResize]) -> Result<()> {
-    let refuse = || {
-        Error::unsupported("this interpolation of a size that is not fixed cannot be expressed")
-            .help("give sizes with --input-shape")
-    };
-    let (height, width) = match changed {
-        [width] if is_plane(shape, width.axis, width.axis) => (None, width),
-        [height, width] if is_plane(shape, height.axis, width.axis) => (Some(height), width),
-        _ => return Err(refuse()),
-    };
-    let axes: Vec<&AxisResize> = height.into_iter().chain([width]).collect();
-    let mode =
-        INTERP_MODES.into_iter().find(|mode| axes.iter().all(|axis| scales_alike(resize, axis, *mode)));
-    let mode = mode.ok_or_else(refuse)?;
-    let first = axes.first().map_or(0, |axis| axis.axis);
-    let outer = Dim::product(shape.iter().take(first))?;
-    let form: Vec<Dim> = std::iter::once(Ok(outer.clone()))
-        .chain(axes.iter().map(|axis| shape.at(axis.axis).cloned()))
-        .collect::<Result<_>>()?;
-    let x = lower.blob_as(0, &form)?;
-    let layer = Interp {
-        resize_type: mode.resize_type,
-        align_corner: mode.align_corner,
-        height_scale: height.and_then(|axis| axis.scale).unwrap_or(1.0),
-        width_scale: width.scale.unwrap_or(1.0),
-        ..Interp::default()
-    };
-    let top: Vec<Dim> = std::iter::once(outer).chain(axes.iter().map(|axis| axis.output.clone())).collect();
-    let y = lower.emit(layer, &[x], &top)?;
-    lower.set(0, y)
-}
-
-/// Whether Interp by the scale of `axis` is right for any size.
-fn scales_alike(resize: &Resize, axis: &AxisResize, mode: InterpMode) -> bool {
-    let Some(scale) = axis.scale.filter(|scale| scale.fract() == 0.0 && *scale >= 1.0) else { return false };
-    let factor: i64 = scale.as_();
-    let alike = |input: i64| {
-        let tried = AxisResize { output: Dim::Known(input * factor), ..axis.clone() };
-        let map = onnx_map(&resize.filter, &tried, input);
-        let interp = interp_map(mode, input, input * factor);
-        matches!((map, interp), (Ok(map), Some(interp)) if map.same(&interp))
-    };
-    // By a scale, nearest multiplies with its reciprocal.
-    let step = 1.0 / scale;
-    let exact = |x: i64| {
-        let place: f32 = x.as_();
-        let at: i64 = (place * step).as_();
-        at == x / factor
-    };
-    TRIED_SIZES.into_iter().all(alike) && (mode.resize_type != 1 || (0..MAX_TRIED).all(exact))
 }

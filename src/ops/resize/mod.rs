@@ -8,6 +8,7 @@
 //! onnxruntime, since nearest neighbours depend on how coordinates are rounded.
 
 mod axis;
+mod free;
 mod lower;
 
 use super::{Call, Fact, Op, required, resolve_axis};
