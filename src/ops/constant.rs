@@ -74,17 +74,20 @@ fn infer_constant_of_shape(call: &Call) -> Result<Vec<Fact>> {
     let fill = read_fill(call)?;
     let shape = match (call.dims(0), call.declared_shape(0)) {
         (Ok(shape), _) => shape,
-        (Err(_), Some(declared)) => return Ok(vec![Fact::constant(filled(fill, declared)?)?]),
+        (Err(_), Some(declared)) => return Ok(vec![Fact::constant(filled(&fill, declared)?)?]),
         (Err(error), None) => return Err(error),
     };
     if let Some(negative) = shape.iter().find(|d| d.known().is_some_and(|n| n < 0)) {
         invalid!("an axis of size {negative}");
     }
+    if shape.iter().all(|size| size.known().is_some()) {
+        return Ok(vec![Fact::constant(filled(&fill, &shape)?)?]);
+    }
     Ok(vec![Fact::new(fill.dtype(), shape)])
 }
 
 /// A tensor of one element repeated.
-fn filled(fill: Array, shape: &[Dim]) -> Result<Tensor> {
+fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
     let count = Dim::product(shape)?;
     if count.known().is_none_or(|count| count > MAX_ELEMENTS) {
         return Err(Error::limit(format!("{count} elements of one value")));
@@ -93,8 +96,7 @@ fn filled(fill: Array, shape: &[Dim]) -> Result<Tensor> {
     for size in shape {
         sizes.push(usize::try_from(size.known().unwrap_or(0))?);
     }
-    let target = sizes.clone();
-    Tensor::deferred(fill.dtype(), sizes, Vec::new(), move |_| fill.broadcast(&target))
+    Tensor::filled(fill, sizes)
 }
 
 fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {

@@ -44,8 +44,17 @@ pub struct Tensor {
 #[derive(Clone)]
 enum Data {
     Owned(Bytes),
-    Mapped { bytes: Bytes, file: Arc<MappedFile> },
-    External { file: Arc<SourceFile>, offset: u64, len: u64 },
+    Mapped {
+        bytes: Bytes,
+        file: Arc<MappedFile>,
+    },
+    External {
+        file: Arc<SourceFile>,
+        offset: u64,
+        len: u64,
+    },
+    /// One element for all places: what ConstantOfShape gives takes no memory.
+    Filled(Array),
     Deferred(Arc<Deferred>),
 }
 
@@ -96,6 +105,11 @@ impl Tensor {
         Tensor::from_array(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, elements)?))
     }
 
+    /// A tensor of one element repeated.
+    pub fn filled(element: &Array, shape: Vec<usize>) -> Result<Tensor> {
+        Tensor { dtype: element.dtype(), shape, data: Data::Filled(element.reshape(&[])?) }.check()
+    }
+
     /// A tensor that `evaluate` computes from `inputs` whenever it is read. The result must have `dtype` and `shape`.
     pub fn deferred(
         dtype: DType,
@@ -121,7 +135,7 @@ impl Tensor {
         let have = match &self.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => u64::try_from(bytes.len())?,
             Data::External { len, .. } => *len,
-            Data::Deferred(_) => needed,
+            Data::Filled(_) | Data::Deferred(_) => needed,
         };
         if needed != have {
             invalid!(
@@ -169,7 +183,7 @@ impl Tensor {
     pub fn raw_bytes(&self) -> Option<&Bytes> {
         match &self.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => Some(bytes),
-            Data::External { .. } | Data::Deferred(_) => None,
+            Data::External { .. } | Data::Filled(_) | Data::Deferred(_) => None,
         }
     }
 
@@ -182,7 +196,7 @@ impl Tensor {
                 read_exactly(file, *offset, *len, &mut bytes)?;
                 Ok(bytes.into())
             }
-            Data::Deferred(_) => Ok(self.load()?.to_bytes()?.into()),
+            Data::Filled(_) | Data::Deferred(_) => Ok(self.load()?.to_bytes()?.into()),
         }
     }
 
@@ -217,6 +231,7 @@ impl Tensor {
                 read_exactly(file, *offset, *len, &mut bytes)?;
                 Array::from_bytes(self.dtype, &self.shape, &bytes)
             }
+            Data::Filled(element) => element.broadcast(&self.shape),
             Data::Deferred(deferred) => {
                 let inputs: Result<Vec<Array>> = deferred.inputs.iter().map(Tensor::load).collect();
                 let array = (deferred.evaluate)(&inputs?)?;
@@ -258,6 +273,7 @@ impl Tensor {
                 }
                 Ok(())
             }
+            Data::Filled(element) => self.write_filled(&element.cast(DType::F32)?, out),
             Data::Deferred(_) => write_array(&self.load()?.cast(DType::F32)?, out),
         }
     }
@@ -271,8 +287,22 @@ impl Tensor {
                 None => out.write_all(bytes).map_err(write_failed),
             },
             Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
-            Data::Deferred(_) => write_array(&self.load()?, out),
+            // Types under 8 bits share bytes: their elements are laid out in memory.
+            Data::Filled(element) if self.dtype.bits() >= 8 => self.write_filled(element, out),
+            Data::Filled(_) | Data::Deferred(_) => write_array(&self.load()?, out),
         }
+    }
+
+    fn write_filled(&self, element: &Array, out: &mut BufWriter<File>) -> Result<()> {
+        let mut left = self.len();
+        let chunk = element.broadcast(&[left.min(CHUNK_ELEMENTS)])?.to_bytes()?;
+        let size = chunk.len() / left.clamp(1, CHUNK_ELEMENTS);
+        while left > 0 {
+            let count = left.min(CHUNK_ELEMENTS);
+            out.write_all(chunk.get(..count * size).unwrap_or(&chunk)).map_err(write_failed)?;
+            left -= count;
+        }
+        Ok(())
     }
 
     fn convert_chunks(&self, bytes: &[u8], out: &mut BufWriter<File>) -> Result<()> {
@@ -335,6 +365,7 @@ impl fmt::Debug for Tensor {
             Data::Owned(_) => Ok(()),
             Data::Mapped { .. } => f.write_str(" (mapped)"),
             Data::External { .. } => f.write_str(" (external)"),
+            Data::Filled(_) => f.write_str(" (filled)"),
             Data::Deferred(_) => f.write_str(" (deferred)"),
         }
     }

@@ -6,7 +6,8 @@
 //! | [ConvTranspose](https://onnx.ai/onnx/operators/onnx__ConvTranspose.html) | Deconvolution, Deconvolution1D, Deconvolution3D; in groups DeconvolutionDepthWise* | the same |
 //! | [DeformConv](https://onnx.ai/onnx/operators/onnx__DeformConv.html) | DeformableConv2D, one for each group and set of offsets | batches, three dimensions, weights computed at run time |
 //!
-//! A batch is an axis that the window crosses one element at a time: the layer of one dimension more over `[C, N, ...]`.
+//! A batch is an axis that the window crosses one element at a time: the layer of one dimension more over `[C, N, ...]`. With three
+//! spatial axes there is no such layer: the elements of the batch are groups of channels.
 
 mod deform;
 mod kernel;
@@ -19,7 +20,7 @@ use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
 use crate::ncnn::{BlobId, Layer};
-use crate::tensor::{Dim, display_shape};
+use crate::tensor::{Dim, Tensor, display_shape};
 
 use kernel::Kernel;
 
@@ -29,6 +30,9 @@ pub(super) const OPS: &[Op] = &[
         .lower(transpose::lower_conv_transpose),
     Op::new("DeformConv", &[19, 22], deform::infer_deform_conv).lower(deform::lower_deform_conv),
 ];
+
+/// Most weights of a layer whose weights are repeated for each element of a batch: 16 MiB.
+const MAX_REPEATED_WEIGHTS: usize = 1 << 22;
 
 struct Conv {
     window: Window,
@@ -151,6 +155,9 @@ fn fixed(size: &Dim) -> Result<i32> {
 fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<Layer>) -> Result<()> {
     let output = lower.output_shape(0)?.to_vec();
     let batched = !output.at(0)?.is(1);
+    if batched && output.len() > 4 {
+        return lower_grouped(lower, kernel, layer, &output);
+    }
     let bottom = channels_first(lower, batched)?;
     let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
     if batched {
@@ -184,6 +191,53 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     lower.set(0, top)
 }
 
+/// Emits the layer of `kernel` over three spatial axes and a batch: each element of the batch is a group of channels, and has
+/// weights of its own, all the same.
+fn lower_grouped(
+    lower: &mut Lower,
+    mut kernel: Kernel,
+    layer: fn(Kernel) -> Result<Layer>,
+    output: &[Dim],
+) -> Result<()> {
+    let batch = fixed(output.at(0)?)?;
+    let Some(weight) = kernel.weight.take() else {
+        unsupported!("a batch of {batch} with three spatial axes and weights computed at run time");
+    };
+    let times = usize::try_from(batch)?;
+    if weight.len().saturating_mul(times) > MAX_REPEATED_WEIGHTS {
+        unsupported!("a batch of {batch} with three spatial axes repeats {} weights", weight.len());
+    }
+    kernel.weight = Some(repeated(&weight, times)?);
+    kernel.bias = match lower.has_input(2) {
+        true => Some(repeated(lower.required_constant(2)?, times)?),
+        false => None,
+    };
+    kernel.group = kernel.group.saturating_mul(batch);
+    kernel.num_output = kernel.num_output.saturating_mul(batch);
+    let merged = |shape: &[Dim]| -> Result<Vec<Dim>> {
+        let channels = Dim::product(shape.iter().take(2))?;
+        Ok(std::iter::once(channels).chain(shape.iter().skip(2).cloned()).collect())
+    };
+    let (bottom_form, top_form) = (merged(lower.shape(0)?)?, merged(output)?);
+    let bottom = lower.blob_as(0, &bottom_form)?;
+    let top = lower.emit(layer(kernel)?, &[bottom], &top_form)?;
+    lower.set(0, top)
+}
+
+/// A constant, `times` times one behind the other along its first axis.
+fn repeated(tensor: &Tensor, times: usize) -> Result<Tensor> {
+    let mut shape = tensor.shape().to_vec();
+    if let Some(first) = shape.first_mut() {
+        *first = first.saturating_mul(times);
+    }
+    let target = shape.clone();
+    Tensor::deferred(tensor.dtype(), shape, vec![tensor.clone()], move |inputs| {
+        let one = inputs.first().ok_or_else(|| Error::invalid("no weight"))?;
+        let rows: Vec<usize> = std::iter::once(times).chain(one.shape().iter().copied()).collect();
+        one.broadcast(&rows)?.reshape(&target)
+    })
+}
+
 fn swap_leading(rank: usize) -> Vec<usize> {
     [1, 0].into_iter().chain(2..rank).collect()
 }
@@ -193,9 +247,6 @@ fn channels_first(lower: &mut Lower, batched: bool) -> Result<BlobId> {
     let shape = lower.shape(0)?.to_vec();
     if !batched {
         return lower.blob_as(0, shape.get(1..).unwrap_or_default());
-    }
-    if shape.len() > 4 {
-        unsupported!("a batch of {} with three spatial axes: ncnn has at most four axes", shape.at(0)?);
     }
     let order = swap_leading(shape.len());
     let first = lower.blob(0)?;
