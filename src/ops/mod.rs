@@ -290,3 +290,17 @@ const FAMILIES: &[&[Op]] = &[
     trilu::OPS,
     unary::OPS,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operator_has_one_row_with_versions_in_order() {
+        assert_eq!(all().count(), REGISTRY.len(), "an operator stands in two families");
+        for op in all() {
+            assert!(op.since.is_sorted_by(|a, b| a < b), "{}", op.name);
+            assert!(!op.domain.is_empty() || op.since.iter().all(|since| *since <= NEWEST_OPSET), "{}", op.name);
+        }
+    }
+}
