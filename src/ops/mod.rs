@@ -5,7 +5,9 @@ mod activation;
 mod arithmetic;
 mod attention;
 mod attributes;
+mod bit_cast;
 mod broadcast;
+mod cache;
 mod call;
 mod cast;
 mod causal_conv;
@@ -19,6 +21,7 @@ mod conv;
 mod cumulate;
 mod determinant;
 mod einsum;
+mod feature;
 mod flex_attention;
 mod gated;
 mod gather;
@@ -42,14 +45,17 @@ mod reverse_sequence;
 mod roi;
 mod scatter;
 mod selection;
+mod sequence;
 mod slice;
 mod softmax;
 mod spectral;
 mod tile;
 mod top_k;
+mod training;
 mod transpose;
 mod trilu;
 mod unary;
+mod unpool;
 mod window;
 
 use std::collections::BTreeMap;
@@ -246,6 +252,8 @@ const FAMILIES: &[&[Op]] = &[
     activation::OPS,
     arithmetic::OPS,
     attention::OPS,
+    bit_cast::OPS,
+    cache::OPS,
     cast::OPS,
     causal_conv::OPS,
     col2im::OPS,
@@ -258,6 +266,7 @@ const FAMILIES: &[&[Op]] = &[
     cumulate::OPS,
     determinant::OPS,
     einsum::OPS,
+    feature::OPS,
     flex_attention::OPS,
     gated::OPS,
     gather::OPS,
@@ -281,14 +290,17 @@ const FAMILIES: &[&[Op]] = &[
     roi::OPS,
     scatter::OPS,
     selection::OPS,
+    sequence::OPS,
     slice::OPS,
     softmax::OPS,
     spectral::OPS,
     tile::OPS,
     top_k::OPS,
+    training::OPS,
     transpose::OPS,
     trilu::OPS,
     unary::OPS,
+    unpool::OPS,
 ];
 
 #[cfg(test)]
