@@ -227,16 +227,23 @@ pub(crate) fn expand_nodes(
     for _ in 0..MAX_ROUNDS {
         errors.clear();
         let mut changed = false;
-        graph.rewrite_nodes(|graph, id| match expand_node(graph, id, stage) {
-            Ok(made) => {
-                changed |= made.is_some();
-                Ok(made)
+        graph.rewrite_nodes(|graph, id| {
+            // What the shape rule refuses, an attribute that nobody read among it, is not to be computed by other means. Control
+            // flow has no shape before it is inlined.
+            if stage == Stage::Expand && doubts.contains_key(&id) {
+                return Ok(None);
             }
-            Err(error) if doubts.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
-                errors.push((id, error));
-                Ok(None)
+            match expand_node(graph, id, stage) {
+                Ok(made) => {
+                    changed |= made.is_some();
+                    Ok(made)
+                }
+                Err(error) if doubts.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
+                    errors.push((id, error));
+                    Ok(None)
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
         })?;
         if !changed {
             break;
@@ -257,7 +264,7 @@ pub(crate) fn expand_nodes(
 
 fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec<Node>>> {
     let Some(node) = graph.node(id) else { return Ok(None) };
-    let Some(op) = ops::find(node) else { return Ok(None) };
+    let Ok(op) = ops::find_handled(node) else { return Ok(None) };
     let way = if stage == Stage::Inline { op.inline } else { op.expand };
     let Some(expand) = way else { return Ok(None) };
     let node = node.clone();
