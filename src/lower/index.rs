@@ -15,15 +15,6 @@ use crate::tensor::{Array, Dim, Tensor};
 /// Most elements of a blob that compares indices with all places: 256 MiB while the net runs.
 const MAX_COMPARED: i64 = 1 << 26;
 
-/// Which axis of a matrix of zeros and ones the places are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Places {
-    /// The rows: a column an index.
-    Rows,
-    /// The columns: a row an index.
-    Columns,
-}
-
 /// What is known of graph inputs of integers, and of values that are such inputs in other shapes.
 #[derive(Default)]
 pub(super) struct Integers {
@@ -127,28 +118,23 @@ impl Lower<'_> {
     }
 
     /// Indices into an axis of `size`, which may be negative, counted from its front.
-    pub fn from_front(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
+    pub fn counted_from_front(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
         let negative = self.below(indices, 0.0)?;
         let whole = self.binary_scalar(binary_op::MUL, negative, float(size)?)?;
         self.binary(binary_op::ADD, indices, whole)
     }
 
-    /// A matrix that is 1 where a place of an axis of `size` is that of an index, else 0. The indices are whole numbers; what is no
-    /// place of the axis has no 1.
-    pub fn one_hot(&mut self, indices: BlobId, size: i64, places: Places) -> Result<BlobId> {
+    /// A matrix with a row an index and a column a place of an axis of `size`: 1 where the place is that of the index, else 0. The
+    /// indices are whole numbers; what is no place of the axis has no 1.
+    pub fn one_hot(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
         let count = Dim::product(&self.form(indices))?;
         if count.known().is_none_or(|count| count.saturating_mul(size) > MAX_COMPARED) {
             unsupported!("{count} indices into an axis of {size}, compared with each place");
         }
         let (one, size) = (Dim::Known(1), Dim::Known(size));
-        let ramp = ramp(&size)?;
-        let (indices_form, ramp_form) = match places {
-            Places::Columns => ([count, one.clone()], [one, size]),
-            Places::Rows => ([one.clone(), count], [size, one]),
-        };
-        let indices = self.reshape(indices, &indices_form)?;
-        let ramp = self.memory_data(&ramp, &ramp_form)?;
-        let distance = self.binary(binary_op::SUB, indices, ramp)?;
+        let indices = self.reshape(indices, &[count, one.clone()])?;
+        let places = self.memory_data(&ramp(&size)?, &[one, size])?;
+        let distance = self.binary(binary_op::SUB, indices, places)?;
         self.hit(distance)
     }
 

@@ -25,7 +25,7 @@ use crate::tensor::{DType, Dim, Tensor, display_shape};
 pub(crate) use along::{OPEN_END, few_parts};
 pub(crate) use broadcast::{Broadcast, Side};
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
-pub(crate) use index::{Places, ramp};
+pub(crate) use index::ramp;
 
 /// Most elements of a blob: ncnn counts them in 32-bit integers.
 const MAX_ELEMENTS: i64 = (1 << 31) - 1;

@@ -147,14 +147,11 @@ fn infer_size(call: &Call) -> Result<Vec<Fact>> {
 
 /// The number of elements of a range.
 fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
-    let one = |array: &Array| {
-        if array.len() == 1 {
-            Ok(())
-        } else {
-            Err(Error::invalid(format!("{} elements where one is needed", array.len())))
+    for array in [start, limit, delta] {
+        if array.len() != 1 {
+            invalid!("{} elements where one is needed", array.len());
         }
-    };
-    (one(start)?, one(limit)?, one(delta)?);
+    }
     if start.dtype().is_float() {
         let number = |array: &Array| Ok::<f64, Error>(array.to_f64()?.iter().copied().next().unwrap_or(0.0));
         let (start, limit, delta) = (number(start)?, number(limit)?, number(delta)?);

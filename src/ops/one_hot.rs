@@ -83,7 +83,7 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     let [outer, depth, inner] = form.clone();
     let one = Dim::Known(1);
     let indices = lower.blob_as(0, &[outer, one.clone(), inner])?;
-    let indices = lower.from_front(indices, size)?;
+    let indices = lower.counted_from_front(indices, size)?;
     let places = lower.memory_data(&ramp(&depth)?, &[one.clone(), depth, one])?;
     let distance = lower.binary(binary_op::SUB, indices, places)?;
     let hit = if lower.dtype(0)?.is_float() {

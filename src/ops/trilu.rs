@@ -8,7 +8,6 @@
 
 use super::{Attributes, Call, Fact, Op, given};
 use crate::error::{Error, Result, invalid};
-use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
 use crate::pass::expand::Expand;
@@ -73,7 +72,7 @@ fn expand_trilu(expand: &mut Expand) -> Result<bool> {
     let compare = if read_upper(expand)? { "GreaterOrEqual" } else { "LessOrEqual" };
     let kept = expand.op(compare, &[offsets, k], &[])?;
     let zero = expand.scalar_like(0, 0.0)?;
-    let chosen = expand.op("Where", &[kept, data, zero], &[] as &[(&str, Attribute)])?;
+    let chosen = expand.op("Where", &[kept, data, zero], &[])?;
     expand.output(0, chosen)?;
     Ok(true)
 }

@@ -3,7 +3,7 @@
 
 use super::{batch_dims, element_places, resolve_index, tuple_places};
 use crate::error::{At, Result};
-use crate::lower::{Lower, OPEN_END, Places};
+use crate::lower::{Lower, OPEN_END};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::ops::resolve_axis;
@@ -79,11 +79,11 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
 fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let size = *lower.sizes(0)?.at(axis)?;
     let indices = lower.blob(1)?;
-    let indices = lower.from_front(indices, size)?;
+    let indices = lower.counted_from_front(indices, size)?;
     let count = Dim::product(lower.shape(1)?)?;
     let outer = Dim::product(shape.iter().take(axis))?;
     let inner = Dim::product(shape.iter().skip(axis + 1))?;
-    let matrix = lower.one_hot(indices, size, Places::Columns)?;
+    let matrix = lower.one_hot(indices, size)?;
     let size = Dim::Known(size);
     if inner.is(1) {
         let data = lower.blob_as(0, &[outer.clone(), size])?;
