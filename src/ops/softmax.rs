@@ -30,7 +30,8 @@ fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
     if let Ok(shape) = call.shape(0) {
         // Before version 13 the axis may be one beyond the last.
         let before = call.since() < 13 && usize::try_from(axis).is_ok_and(|axis| axis == shape.len());
-        if !before && !(shape.is_empty() && matches!(axis, -1..=0)) {
+        let scalar = shape.is_empty() && matches!(axis, -1..=0);
+        if !before && !scalar {
             resolve_axis(axis, shape.len())?;
         }
     }

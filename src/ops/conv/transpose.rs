@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn weights_are_swapped_within_a_group() {
-        let weight = Tensor::from_f32(&[4, 2, 1], (0..8).map(|i| f32::from(i as u8)).collect()).unwrap();
+        let weight = Tensor::from_f32(&[4, 2, 1], (0_u8..8).map(f32::from).collect()).unwrap();
         let swapped = outputs_first(&weight, 2).unwrap().load().unwrap();
         assert_eq!(swapped.float_list().unwrap(), [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]);
         assert_eq!(swapped.shape(), [4, 2, 1]);

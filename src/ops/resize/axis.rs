@@ -12,11 +12,14 @@ const SAME_PLACE: f64 = 1e-4;
 /// What rounding may change of a coordinate that takes many operations.
 const ROUNDING: f32 = 1e-4;
 
+/// Elements, and their weights.
+type Row = Vec<(usize, f32)>;
+
 /// For each element of the result, the elements that it is made of, and their weights.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AxisMap {
     pub input: usize,
-    pub rows: Vec<Vec<(usize, f32)>>,
+    pub rows: Vec<Row>,
     /// Whether the element lies outside the input: it is the extrapolation value.
     pub outside: Vec<bool>,
 }
@@ -27,7 +30,7 @@ impl AxisMap {
         let weight = |row: &[(usize, f32)], place: usize| -> f32 {
             row.iter().filter(|(at, _)| *at == place).map(|(_, weight)| weight).sum()
         };
-        let same_row = |(a, b): (&Vec<(usize, f32)>, &Vec<(usize, f32)>)| {
+        let same_row = |(a, b): (&Row, &Row)| {
             a.iter().chain(b).all(|(at, _)| (weight(a, *at) - weight(b, *at)).abs() < SAME_WEIGHT)
         };
         let inside = !self.outside.iter().chain(&other.outside).any(|outside| *outside);
@@ -39,7 +42,7 @@ impl AxisMap {
 
     /// The one element that each element of the result is, where that is so.
     pub fn places(&self) -> Option<Vec<i64>> {
-        let place = |row: &Vec<(usize, f32)>| match row.as_slice() {
+        let place = |row: &Row| match row.as_slice() {
             [(at, weight)] if (weight - 1.0).abs() < f32::EPSILON => i64::try_from(*at).ok(),
             _ => None,
         };
@@ -122,7 +125,7 @@ fn disagree(transform: Transform) -> Result<()> {
 }
 
 /// The weights of the elements around `place`.
-fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Vec<(usize, f32)>> {
+fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
     let floor = place.floor();
     let ratio = f64::from(place - floor);
     let first: i64 = floor.as_();
@@ -155,7 +158,7 @@ fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Vec<(u
         }
     }
     let sum: f64 = taps.iter().map(|(_, weight)| weight).sum();
-    let mut row: Vec<(usize, f32)> = Vec::new();
+    let mut row = Row::new();
     for (at, weight) in taps {
         let at = usize::try_from(at)?;
         let weight: f32 = (weight / sum).as_();

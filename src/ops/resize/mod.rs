@@ -70,7 +70,6 @@ struct Filter {
 struct Resize {
     filter: Filter,
     extrapolation_value: f32,
-    policy: Policy,
     axes: Vec<AxisResize>,
 }
 
@@ -209,7 +208,7 @@ fn read_resize(call: &Call) -> Result<Resize> {
     if sizes.is_some() && policy != Policy::Stretch {
         keep_aspect_ratio(shape, policy, &mut axes)?;
     }
-    Ok(Resize { filter, extrapolation_value, policy, axes })
+    Ok(Resize { filter, extrapolation_value, axes })
 }
 
 /// The sizes that are asked for. Where they are computed at run time, they are what the model declares of the output.
