@@ -1,7 +1,8 @@
 //! Blobs of different shapes brought to one number of axes, so that arithmetic layers broadcast them as ONNX does.
 
-use super::form::{MAX_AXES, interface_form};
-use super::{Lower, same_elements};
+use super::Lower;
+use super::common_form::{express_all, merged_form};
+use super::form::interface_form;
 use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
@@ -19,32 +20,9 @@ pub(crate) enum Side {
     Number(f32),
 }
 
-/// Inputs of a node, all with the same number of axes, each of the size of `form` or of 1.
-pub(crate) struct Broadcast {
-    /// What each input became.
-    pub sides: Vec<Side>,
-    /// The form of the result.
-    pub form: Vec<Dim>,
-}
-
-/// Axes of a form and the axes of a shape that hold the same elements; axes of 1 are in neither list.
-struct Group {
-    form: Vec<usize>,
-    shape: Vec<usize>,
-}
-
 impl Lower<'_> {
-    /// These inputs brought to one number of axes.
-    pub fn broadcast(&mut self, inputs: &[usize]) -> Result<Broadcast> {
-        let mut shaped = Vec::with_capacity(inputs.len());
-        for input in inputs {
-            shaped.push((*input, self.call.shape(*input)?.to_vec()));
-        }
-        self.broadcast_as(&shaped)
-    }
-
-    /// These inputs, seen with other shapes of as many elements, brought to one number of axes.
-    pub fn broadcast_as(&mut self, inputs: &[(usize, Vec<Dim>)]) -> Result<Broadcast> {
+    /// These inputs, seen with shapes of as many elements, brought to one number of axes, each of the size of the result or of 1.
+    pub fn broadcast(&mut self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<Side>> {
         let mut out = Vec::new();
         for (_, shape) in inputs {
             out = broadcast_shapes(&out, shape)?;
@@ -78,7 +56,7 @@ impl Lower<'_> {
             made.push(match target {
                 // One element goes with any number of axes, also where the user feeds the other side in another form.
                 Some(target) if target.iter().all(|size| size.is(1)) => {
-                    self.blob_as(*index, &[one.clone()])?
+                    self.blob_as(*index, std::slice::from_ref(&one))?
                 }
                 Some(target) => self.blob_as(*index, target)?,
                 None => self.stretched(*index, shape, &out, &form)?,
@@ -92,7 +70,7 @@ impl Lower<'_> {
                 None => Side::Blob(made.next().ok_or_else(|| Error::invalid("a side without a blob"))?),
             });
         }
-        Ok(Broadcast { sides: filled, form })
+        Ok(filled)
     }
 
     /// The value of a constant input of one element, where it can stand in a param.
@@ -241,127 +219,5 @@ fn reversed(op_type: i32) -> i32 {
         ATAN2 => RATAN2,
         RATAN2 => ATAN2,
         other => other,
-    }
-}
-
-/// The forms of all inputs beside a result in `form`, if each can be expressed.
-fn express_all(form: &[Dim], inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Option<Vec<Vec<Dim>>> {
-    if form.len() > MAX_AXES || !same_elements(form, out).ok()? {
-        return None;
-    }
-    let groups = match_axes(form, out)?;
-    inputs.iter().map(|(_, shape)| express(form, &groups, shape, out)).collect()
-}
-
-/// The form of an input of `shape` beside a result of shape `out` in `form`.
-fn express(form: &[Dim], groups: &[Group], shape: &[Dim], out: &[Dim]) -> Option<Vec<Dim>> {
-    let mut own = vec![Dim::Known(1); form.len()];
-    for group in groups {
-        let full = group.shape.iter().all(|axis| shape.get(*axis) == out.get(*axis));
-        let unit = group.shape.iter().all(|axis| shape.get(*axis).is_some_and(|d| d.is(1)));
-        if full {
-            for axis in &group.form {
-                own.get_mut(*axis)?.clone_from(form.get(*axis)?);
-            }
-        } else if !unit {
-            return None;
-        }
-    }
-    Some(own)
-}
-
-/// Pairs the axes of two lists of sizes with the same elements: the smallest groups with the same product.
-fn match_axes(form: &[Dim], shape: &[Dim]) -> Option<Vec<Group>> {
-    let places = |sizes: &[Dim]| -> Vec<usize> {
-        sizes.iter().enumerate().filter(|(_, d)| !d.is(1)).map(|(axis, _)| axis).collect()
-    };
-    let (mut form_axes, mut shape_axes) = (places(form).into_iter(), places(shape).into_iter());
-    let mut groups = Vec::new();
-    while let Some(first) = form_axes.next() {
-        let mut group = Group { form: vec![first], shape: vec![shape_axes.next()?] };
-        let mut form_product = form.get(first)?.clone();
-        let mut shape_product = shape.get(*group.shape.first()?)?.clone();
-        while form_product != shape_product {
-            if shape_product.exact_div(&form_product).is_some() {
-                let axis = form_axes.next()?;
-                form_product = form_product.mul(form.get(axis)?).ok()?;
-                group.form.push(axis);
-            } else {
-                let axis = shape_axes.next()?;
-                shape_product = shape_product.mul(shape.get(axis)?).ok()?;
-                group.shape.push(axis);
-            }
-        }
-        groups.push(group);
-    }
-    if shape_axes.next().is_some() { None } else { Some(groups) }
-}
-
-/// The result without its unit axes, and with as many neighbours merged, from the left, as four axes need. Neighbours can be merged
-/// where the same inputs are stretched along both. `None` where more than four axes are left.
-fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Result<Option<Vec<Dim>>> {
-    let mut axes: Vec<(Dim, Vec<bool>)> = Vec::new();
-    for (axis, size) in out.iter().enumerate() {
-        if !size.is(1) {
-            let full = inputs.iter().map(|(_, shape)| shape.get(axis) == Some(size)).collect();
-            axes.push((size.clone(), full));
-        }
-    }
-    while axes.len() > MAX_AXES {
-        let pair = axes.windows(2).position(|pair| match pair {
-            [a, b] => a.1 == b.1,
-            _ => false,
-        });
-        let Some(first) = pair else { return Ok(None) };
-        let (size, _) = axes.remove(first + 1);
-        if let Some(merged) = axes.get_mut(first) {
-            merged.0 = merged.0.mul(&size)?;
-        }
-    }
-    if axes.is_empty() {
-        return Ok(Some(vec![Dim::Known(1)]));
-    }
-    Ok(Some(axes.into_iter().map(|(size, _)| size).collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dims(sizes: &[i64]) -> Vec<Dim> {
-        sizes.iter().copied().map(Dim::Known).collect()
-    }
-
-    #[test]
-    fn inputs_follow_the_form_of_the_result() {
-        for (form, out, shape, own) in [
-            (&[3, 8, 8][..], &[1, 3, 8, 8][..], &[1, 3, 1, 1][..], Some(&[3, 1, 1][..])),
-            (&[3, 64], &[1, 3, 8, 8], &[1, 3, 1, 1], Some(&[3, 1])),
-            (&[3, 64], &[1, 3, 8, 8], &[1, 1, 1, 8], None),
-            (&[24, 8], &[1, 3, 8, 8], &[1, 1, 1, 8], Some(&[1, 8])),
-            // One axis of the result in two of the form.
-            (&[2, 12, 5], &[24, 5], &[24, 1], Some(&[2, 12, 1])),
-            (&[2, 12, 5], &[24, 5], &[1, 5], Some(&[1, 1, 5])),
-            (&[1, 4, 1], &[4], &[1], Some(&[1, 1, 1])),
-            (&[6, 4], &[2, 12], &[2, 12], Some(&[6, 4])),
-            (&[6, 4], &[2, 12], &[1, 12], None),
-        ] {
-            let groups = match_axes(&dims(form), &dims(out)).unwrap();
-            let found = express(&dims(form), &groups, &dims(shape), &dims(out));
-            assert_eq!(found, own.map(dims), "{shape:?} beside {out:?} in {form:?}");
-        }
-    }
-
-    #[test]
-    fn axes_are_merged_where_all_inputs_agree() {
-        for (out, shape, form) in [
-            (&[2, 3, 4, 5, 6][..], &[2, 3, 1, 1, 6][..], Some(&[6, 4, 5, 6][..])),
-            (&[2, 3, 4, 5, 6], &[2, 1, 4, 1, 6], None),
-            (&[2, 1, 4, 5, 6], &[2, 1, 4, 1, 6], Some(&[2, 4, 5, 6])),
-            (&[1, 1], &[1, 1], Some(&[1])),
-        ] {
-            let inputs = [(0, dims(shape)), (1, dims(out))];
-            assert_eq!(merged_form(&inputs, &dims(out)).unwrap(), form.map(dims), "{shape:?} and {out:?}");
-        }
     }
 }

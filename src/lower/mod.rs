@@ -6,6 +6,7 @@
 
 mod along;
 mod broadcast;
+mod common_form;
 mod compose;
 mod exact;
 mod form;
@@ -23,7 +24,7 @@ use crate::pass::infer::Doubts;
 use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 pub(crate) use along::{OPEN_END, few_parts};
-pub(crate) use broadcast::{Broadcast, Side};
+pub(crate) use broadcast::Side;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use index::ramp;
 

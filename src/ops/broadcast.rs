@@ -2,8 +2,8 @@
 //! (<https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>, <https://onnx.ai/onnx/operators/onnx__Add.html>).
 
 use super::{Attributes, Call, Fact, given, resolve_axis};
-use crate::error::{Result, invalid};
-use crate::lower::{Broadcast, Lower};
+use crate::error::{At, Result, invalid};
+use crate::lower::{Lower, Side};
 use crate::tensor::{
     Array, DType, Dim, Elements, broadcast_shapes, display_shape, try_zip_broadcast, zip_broadcast,
 };
@@ -77,10 +77,16 @@ pub(super) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, out)])
 }
 
+/// Both inputs of an operator of two, as blobs and numbers that arithmetic layers broadcast.
+pub(super) fn lower_pair(lower: &mut Lower) -> Result<(Side, Side)> {
+    let sides = lower_operands(lower)?;
+    Ok((*sides.at(0)?, *sides.at(1)?))
+}
+
 /// The inputs as blobs and numbers that arithmetic layers broadcast.
-pub(super) fn lower_operands(lower: &mut Lower) -> Result<Broadcast> {
+pub(super) fn lower_operands(lower: &mut Lower) -> Result<Vec<Side>> {
     let shapes = operand_shapes(lower)?;
-    lower.broadcast_as(&shapes)
+    lower.broadcast(&shapes)
 }
 
 /// The inputs with the shapes that numpy's rules apply to.

@@ -312,7 +312,11 @@ mod tests {
         assert_eq!(all().count(), REGISTRY.len(), "an operator stands in two families");
         for op in all() {
             assert!(op.since.is_sorted_by(|a, b| a < b), "{}", op.name);
-            assert!(!op.domain.is_empty() || op.since.iter().all(|since| *since <= NEWEST_OPSET), "{}", op.name);
+            assert!(
+                !op.domain.is_empty() || op.since.iter().all(|since| *since <= NEWEST_OPSET),
+                "{}",
+                op.name
+            );
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
     read_bounds(call)?;
     for index in 1..call.input_count() {
         let shape = call.value(index).and_then(|value| value.shape.as_deref()).unwrap_or_default();
-        if !Dim::product(shape)?.known().is_none_or(|count| count == 1) {
+        if Dim::product(shape)?.known().is_some_and(|count| count != 1) {
             invalid!("a bound of more than one element");
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let mut shaped = vec![(0, shape)];
     shaped.extend(inputs.iter().skip(1).map(|index| (*index, Vec::new())));
-    let mut sides = inputs.iter().zip(lower.broadcast_as(&shaped)?.sides);
+    let mut sides = inputs.iter().zip(lower.broadcast(&shaped)?);
     let (_, x) = sides.next().ok_or_else(|| Error::invalid("no input"))?;
     let (mut min, mut max) = (bounds.min.map(Side::Number), bounds.max.map(Side::Number));
     for (index, side) in sides {

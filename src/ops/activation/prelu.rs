@@ -72,11 +72,11 @@ pub(super) fn lower_prelu(lower: &mut Lower) -> Result<()> {
         }
     }
     let shape = lower.shape(0)?.to_vec();
-    let operands = lower.broadcast_as(&[(0, shape), (1, slopes)])?;
-    let x = lower.side_blob(*operands.sides.at(0)?)?;
+    let sides = lower.broadcast(&[(0, shape), (1, slopes)])?;
+    let x = lower.side_blob(*sides.at(0)?)?;
     let positive = lower.map(ReLU::default(), x)?;
     let negative = lower.binary_scalar(binary_op::MIN, x, 0.0)?;
-    let scaled = lower.combine(binary_op::MUL, Side::Blob(negative), *operands.sides.at(1)?)?;
+    let scaled = lower.combine(binary_op::MUL, Side::Blob(negative), *sides.at(1)?)?;
     let y = lower.binary(binary_op::ADD, positive, scaled)?;
     lower.set(0, y)
 }

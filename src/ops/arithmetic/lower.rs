@@ -2,7 +2,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::super::broadcast::lower_operands;
+use super::super::broadcast::{lower_operands, lower_pair};
 use super::{bits, read_bit_shift};
 use crate::error::{At, Result, unsupported};
 use crate::lower::{Lower, Side};
@@ -13,17 +13,11 @@ use crate::tensor::DType;
 /// More bits than any type has.
 const FAR: f32 = 1e10;
 
-/// Both inputs, which broadcast.
-pub(super) fn two_sides(lower: &mut Lower) -> Result<(Side, Side)> {
-    let operands = lower_operands(lower)?;
-    Ok((*operands.sides.at(0)?, *operands.sides.at(1)?))
-}
-
 /// One operation from the first input to the last.
 fn chain(lower: &mut Lower, op_type: i32) -> Result<BlobId> {
-    let operands = lower_operands(lower)?;
-    let mut result = *operands.sides.at(0)?;
-    for side in operands.sides.iter().skip(1) {
+    let sides = lower_operands(lower)?;
+    let mut result = *sides.at(0)?;
+    for side in sides.iter().skip(1) {
         result = Side::Blob(lower.combine(op_type, result, *side)?);
     }
     lower.side_blob(result)
@@ -66,7 +60,7 @@ pub(super) fn lower_mean(lower: &mut Lower) -> Result<()> {
 }
 
 pub(super) fn lower_mul(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let dtype = lower.dtype(0)?;
     let product = multiply(lower, a, b, dtype)?;
     lower.set(0, product)
@@ -93,7 +87,7 @@ pub(super) fn multiply(lower: &mut Lower, a: Side, b: Side, dtype: DType) -> Res
 }
 
 pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let dtype = lower.dtype(0)?;
     if !dtype.is_int() {
         let quotient = float_quotient(lower, a, b)?;
@@ -141,7 +135,7 @@ pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
 pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
     let left = read_bit_shift(lower)?;
     let dtype = lower.dtype(0)?;
-    let (x, by) = two_sides(lower)?;
+    let (x, by) = lower_pair(lower)?;
     let all: f32 = bits(dtype)?.as_();
     let direction = if left { 1.0 } else { -1.0 };
     // A shift by no bits of the type, or by more than it has, is one by all bits.

@@ -1,6 +1,6 @@
 //! Remainders in ncnn, which has none of its own before 2026-05.
 
-use super::lower::two_sides;
+use super::super::broadcast::lower_pair;
 use super::{Quotient, read_mod};
 use crate::error::{Result, unsupported};
 use crate::lower::{Lower, Side};
@@ -15,7 +15,7 @@ pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
             unsupported!("an infinite divisor where quotients are rounded down");
         }
     }
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let remainder = if lower.dtype(0)?.is_int() {
         int_remainder(lower, a, b, quotient)?
     } else {

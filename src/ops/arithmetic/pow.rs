@@ -1,7 +1,8 @@
 //! Powers in ncnn. BinaryOp POW is `exp(y * log(x))`, which is NaN for every negative and zero base in its vectorised part
 //! (`binaryop_functor.h`), so it is never used.
 
-use super::lower::{multiply, two_sides};
+use super::super::broadcast::lower_pair;
+use super::lower::multiply;
 use crate::error::{Result, unsupported};
 use crate::lower::{Lower, Side};
 use crate::ncnn::BlobId;
@@ -15,7 +16,7 @@ const MAX_WRAPPED_EXPONENT: i32 = 16;
 const MAX_LOG: f32 = 1e30;
 
 pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
-    let (base, exponent) = two_sides(lower)?;
+    let (base, exponent) = lower_pair(lower)?;
     let dtype = lower.dtype(0)?;
     let power = match (base, exponent) {
         (_, Side::Number(exponent)) => {

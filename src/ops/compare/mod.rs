@@ -14,9 +14,9 @@
 mod fold;
 mod select;
 
-use super::broadcast::{infer_broadcast, lower_operands};
+use super::broadcast::{infer_broadcast, lower_pair};
 use super::{Attributes, Call, Fact, Op, given};
-use crate::error::{At, Result, invalid};
+use crate::error::{Result, invalid};
 use crate::lower::{Lower, Side};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
@@ -65,11 +65,6 @@ fn infer_where(call: &Call) -> Result<Vec<Fact>> {
     infer_broadcast(call, call.dtype(1)?)
 }
 
-fn two_sides(lower: &mut Lower) -> Result<(Side, Side)> {
-    let operands = lower_operands(lower)?;
-    Ok((*operands.sides.at(0)?, *operands.sides.at(1)?))
-}
-
 fn lower_not(lower: &mut Lower) -> Result<()> {
     let x = lower.blob(0)?;
     let turned = lower.complement(x)?;
@@ -77,19 +72,19 @@ fn lower_not(lower: &mut Lower) -> Result<()> {
 }
 
 fn lower_and(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let both = lower.combine(binary_op::MUL, a, b)?;
     lower.set(0, both)
 }
 
 fn lower_or(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let either = lower.combine(binary_op::MAX, a, b)?;
     lower.set(0, either)
 }
 
 fn lower_xor(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let difference = lower.combine(binary_op::SUB, a, b)?;
     let different = lower.unary(unary_op::ABS, difference)?;
     lower.set(0, different)
@@ -97,7 +92,7 @@ fn lower_xor(lower: &mut Lower) -> Result<()> {
 
 /// The difference of equal infinities is NaN, which is not above 0 either.
 fn lower_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let difference = lower.combine(binary_op::SUB, a, b)?;
     let different = lower.nonzero(difference)?;
     let equal = lower.complement(different)?;
@@ -105,25 +100,25 @@ fn lower_equal(lower: &mut Lower) -> Result<()> {
 }
 
 fn lower_greater(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let greater = greater(lower, a, b)?;
     lower.set(0, greater)
 }
 
 fn lower_less(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let less = greater(lower, b, a)?;
     lower.set(0, less)
 }
 
 fn lower_greater_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let result = greater_or_equal(lower, a, b)?;
     lower.set(0, result)
 }
 
 fn lower_less_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = two_sides(lower)?;
+    let (a, b) = lower_pair(lower)?;
     let result = greater_or_equal(lower, b, a)?;
     lower.set(0, result)
 }

@@ -9,8 +9,8 @@ use crate::ncnn::layer::{Log, Power, binary_op, unary_op};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
-    let operands = lower_operands(lower)?;
-    let (condition, x, y) = (*operands.sides.at(0)?, *operands.sides.at(1)?, *operands.sides.at(2)?);
+    let sides = lower_operands(lower)?;
+    let (condition, x, y) = (*sides.at(0)?, *sides.at(1)?, *sides.at(2)?);
     let chosen = match condition {
         Side::Number(truth) => return lower_known(lower, if truth == 0.0 { 2 } else { 1 }),
         Side::Blob(condition) => match (x, y) {
