@@ -15,7 +15,7 @@ mod index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use crate::error::{Error, ErrorKind, Errors, Result, unsupported};
+use crate::error::{At, Error, ErrorKind, Errors, Result, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::{Input, MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
@@ -25,6 +25,7 @@ use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 pub(crate) use along::{OPEN_END, few_parts};
 pub(crate) use broadcast::Side;
+use form::MAX_AXES;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use index::ramp;
 
@@ -170,10 +171,16 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     });
     state.net.inputs.push(blob);
     state.named.insert(blob);
-    state.forms.insert(id, vec![blob]);
+    let mut held = blob;
     if value.dtype.is_some_and(DType::is_int) {
         state.integers.add_input(id, blob);
+    } else if shape.len() > MAX_AXES && form.iter().any(|size| size.is(1)) {
+        // Some axes of 1 had to go to make room: users may well leave out all of them.
+        let reshape = reshape_layer(&form, &form)?;
+        let tops = state.emit(&value.name, reshape.into(), &[blob], &[form])?;
+        held = *tops.at(0)?;
     }
+    state.forms.insert(id, vec![held]);
     Ok(())
 }
 
