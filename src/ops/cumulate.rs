@@ -3,22 +3,29 @@
 //! | ONNX | ncnn |
 //! | --- | --- |
 //! | CumSum | CumulativeSum; `exclusive` is Padding and Crop before it, `reverse` Slice and Concat around it |
-//! | CumProd | products with itself moved by 1, 2, 4 and so on places: Padding, Crop, BinaryOp |
+//! | CumProd | Slice, a BinaryOp for each element, Concat |
+//!
+//! CumProd goes element by element, as the spec does: a product of some elements may be infinite where that from the first one on is not.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CumSum.html>, `onnx__CumProd.html`.
 
 use super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, Result, invalid, unsupported};
+use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{CumulativeSum, binary_op};
+use crate::ncnn::layer::CumulativeSum;
+use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("CumProd", &[26], infer_cumulate).fold(fold_cumulate).lower(lower_cum_prod),
+    Op::new("CumProd", &[26], infer_cumulate).fold(fold_cumulate).expand(expand_cum_prod),
     Op::new("CumSum", &[11, 14], infer_cumulate).fold(fold_cumulate).lower(lower_cum_sum),
 ];
+
+/// Most elements along the axis of CumProd: each is a layer.
+const MAX_PRODUCTS: i64 = 1024;
 
 /// How the elements up to each are taken together.
 struct Cumulation {
@@ -88,12 +95,8 @@ fn fold_cumulate(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
     Ok(vec![Array::concat(&sums, axis)?])
 }
 
-/// Runs `forwards` on the axis in the order in which it is cumulated, without the last element where each is left out of its own.
-fn lower_cumulation(
-    lower: &mut Lower,
-    neutral: f32,
-    forwards: impl Fn(&mut Lower, BlobId, usize) -> Result<BlobId>,
-) -> Result<()> {
+/// The axis is summed in the order in which it is cumulated, without the last element where each is left out of its own.
+fn lower_cum_sum(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = axis_of(lower)?;
     let how = read_cumulation(lower)?;
@@ -105,38 +108,72 @@ fn lower_cumulation(
         blob = lower.reverse(blob, place)?;
     }
     if how.exclusive {
-        blob = moved(lower, blob, place, 1, neutral)?;
+        blob = moved(lower, blob, place)?;
     }
-    blob = forwards(lower, blob, place)?;
+    blob = lower.map(CumulativeSum { axis: i32::try_from(place)? }, blob)?;
     if how.reverse {
         blob = lower.reverse(blob, place)?;
     }
     lower.set(0, blob)
 }
 
-/// The axis moved by some places; what comes in is `value`.
-fn moved(lower: &mut Lower, blob: BlobId, place: usize, by: i32, value: f32) -> Result<BlobId> {
+/// The axis moved by one place; what comes in is zero.
+fn moved(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     let size = lower.form(blob).at(place)?.clone();
-    let padded = lower.padded(blob, place, by.into(), 0, value)?;
-    lower.crop(padded, place, 0, -by, &size)
+    let padded = lower.padded(blob, place, 1, 0, 0.0)?;
+    lower.crop(padded, place, 0, -1, &size)
 }
 
-fn lower_cum_sum(lower: &mut Lower) -> Result<()> {
-    lower_cumulation(lower, 0.0, |lower, blob, place| {
-        lower.map(CumulativeSum { axis: i32::try_from(place)? }, blob)
-    })
+fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
+    let how = read_cumulation(x)?;
+    let axis = axis_of(x)?;
+    let shape = x.shape(0)?.to_vec();
+    let Some(count) = shape.at(axis)?.known() else { unsupported!("an axis whose size is not fixed") };
+    if !(1..=MAX_PRODUCTS).contains(&count) {
+        unsupported!("{count} products along an axis, where 1 to {MAX_PRODUCTS} are written out");
+    }
+    let (operand, along) = (x.operand(0)?, [("axis", Attribute::Int(i64::try_from(axis)?))]);
+    let sizes = vec![1; usize::try_from(count)?];
+    let mut parts = vec![operand];
+    if count > 1 {
+        let split = x.ints(&sizes)?;
+        parts = x.op_n("Split", &[Some(operand), Some(split)], &along, sizes.len())?;
+    }
+    if how.reverse {
+        parts.reverse();
+    }
+    let mut products = Vec::new();
+    if how.exclusive {
+        products.push(ones(x, &shape, axis)?);
+        parts.pop();
+    }
+    let mut product = None;
+    for part in parts {
+        let next = match product {
+            Some(product) => x.op("Mul", &[product, part], &[])?,
+            None => part,
+        };
+        products.push(next);
+        product = Some(next);
+    }
+    if how.reverse {
+        products.reverse();
+    }
+    let result = match products.as_slice() {
+        [one] => *one,
+        all => x.op("Concat", all, &along)?,
+    };
+    x.output(0, result)?;
+    Ok(true)
 }
 
-fn lower_cum_prod(lower: &mut Lower) -> Result<()> {
-    lower_cumulation(lower, 1.0, |lower, mut blob, place| {
-        let size = lower.form(blob).at(place)?.clone();
-        let Some(size) = size.known() else { unsupported!("products along an axis of {size}") };
-        let mut by = 1;
-        while i64::from(by) < size {
-            let before = moved(lower, blob, place, by, 1.0)?;
-            blob = lower.binary(binary_op::MUL, blob, before)?;
-            by *= 2;
-        }
-        Ok(blob)
-    })
+/// Ones in the shape of the input with one element along the axis.
+fn ones(x: &mut Expand, shape: &[Dim], axis: usize) -> Result<Operand> {
+    let mut sizes = Vec::with_capacity(shape.len());
+    for (index, size) in shape.iter().enumerate() {
+        let Some(size) = size.known() else { unsupported!("ones of a size that is not fixed") };
+        sizes.push(if index == axis { 1 } else { usize::try_from(size)? });
+    }
+    let ones = Array::i64(ndarray::ArrayD::ones(sizes)).cast(x.dtype(0)?)?;
+    x.literal(&ones)
 }
