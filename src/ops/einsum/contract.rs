@@ -104,7 +104,7 @@ fn combine(
         if needed.contains(&label) || !b.labels.contains(&label) {
             continue;
         }
-        if size_of(&a.labels, &a.sizes, label)? == size_of(&b.labels, &b.sizes, label)? {
+        if size_of(&a.labels, &a.sizes, label)?.is(1) == size_of(&b.labels, &b.sizes, label)?.is(1) {
             contracted.push(label);
         } else {
             // An axis of 1 against a longer one: the sums do not depend on each other.

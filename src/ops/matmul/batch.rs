@@ -71,7 +71,8 @@ pub(super) fn expand_matmul(expand: &mut Expand) -> Result<bool> {
         let (operand, shape) = (expand.operand(index)?, expand.ints(&sizes)?);
         Ok(Some(expand.op("Expand", &[operand, shape], &[])?))
     };
-    let (Some(a), Some(b)) = (full(0, [&stacks.m, &stacks.k])?, full(1, [&stacks.k, &stacks.n])?) else {
+    let [k_a, k_b] = &stacks.k;
+    let (Some(a), Some(b)) = (full(0, [&stacks.m, k_a])?, full(1, [k_b, &stacks.n])?) else {
         return Ok(false);
     };
     let product = expand.op("MatMul", &[a, b], &[])?;
@@ -102,8 +103,9 @@ pub(super) fn lower_matmul(lower: &mut Lower) -> Result<()> {
     let form = |sizes: Vec<Dim>, matrix: [&Dim; 2]| -> Vec<Dim> {
         sizes.into_iter().chain(matrix.into_iter().cloned()).collect()
     };
-    let a = form(groups.iter().map(|g| g.a.clone()).collect(), [&m, &stacks.k]);
-    let b = form(groups.iter().map(|g| g.b.clone()).collect(), [&stacks.k, &stacks.n]);
+    let [k_a, k_b] = &stacks.k;
+    let a = form(groups.iter().map(|g| g.a.clone()).collect(), [&m, k_a]);
+    let b = form(groups.iter().map(|g| g.b.clone()).collect(), [k_b, &stacks.n]);
     let top = form(groups.iter().map(Group::size).collect(), [&m, &stacks.n]);
     let (a, b) = (lower.blob_as(0, &a)?, lower.blob_as(1, &b)?);
     let product = lower.emit(MatMul::default(), &[a, b], &top)?;

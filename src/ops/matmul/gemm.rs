@@ -32,7 +32,8 @@ fn read_gemm(attributes: &Attributes) -> Result<GemmAttributes> {
 /// Sizes of `op(A) op(B)`: A is stored as `[K, M]` where `trans_a`, B as `[N, K]` where `trans_b`.
 pub(super) struct Factors {
     pub m: Dim,
-    pub k: Dim,
+    /// What is summed over, as each operand has it.
+    pub k: [Dim; 2],
     pub n: Dim,
     pub trans_a: bool,
     pub trans_b: bool,
@@ -48,8 +49,13 @@ fn factors(call: &Call, gemm: &GemmAttributes) -> Result<Factors> {
     if k.known().is_some() && k_b.known().is_some() && k != k_b {
         invalid!("the product over {k} and {k_b} elements");
     }
-    let k = if k.known().is_some() { k } else { k_b };
-    Ok(Factors { m: m.clone(), k: k.clone(), n: n.clone(), trans_a: gemm.trans_a, trans_b: gemm.trans_b })
+    Ok(Factors {
+        m: m.clone(),
+        k: [k.clone(), k_b.clone()],
+        n: n.clone(),
+        trans_a: gemm.trans_a,
+        trans_b: gemm.trans_b,
+    })
 }
 
 pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
@@ -134,12 +140,12 @@ pub(super) fn emit_gemm(
     if let Some(blob) = emit_inner_product(lower, factors, alpha, addend)? {
         return Ok(blob);
     }
-    let Factors { m, k, n, .. } = factors;
+    let Factors { m, k: [k_a, k_b], n, .. } = factors;
     let stored = |rows: &Dim, columns: &Dim, transposed: bool| {
         if transposed { [columns.clone(), rows.clone()] } else { [rows.clone(), columns.clone()] }
     };
-    let a = stored(m, k, factors.trans_a);
-    let b = stored(k, n, factors.trans_b);
+    let a = stored(m, k_a, factors.trans_a);
+    let b = stored(k_b, n, factors.trans_b);
     let mut layer = Gemm {
         alpha,
         transA: i32::from(factors.trans_a),
@@ -151,13 +157,13 @@ pub(super) fn emit_gemm(
     let mut bottoms = Vec::new();
     if let Some(tensor) = lower.constant(0).filter(|_| lower.constant(1).is_none()) {
         layer.A_data = Some(tensor.reshaped(&known_sizes(&a)?)?);
-        (layer.constantM, layer.constantK) = (known(m)?, known(k)?);
+        (layer.constantM, layer.constantK) = (known(m)?, known(k_a)?);
     } else {
         bottoms.push(lower.blob_as(0, &a)?);
     }
     if let Some(tensor) = lower.constant(1) {
         layer.B_data = Some(tensor.reshaped(&known_sizes(&b)?)?);
-        (layer.constantN, layer.constantK) = (known(n)?, known(k)?);
+        (layer.constantN, layer.constantK) = (known(n)?, known(k_b)?);
     } else {
         bottoms.push(lower.blob_as(1, &b)?);
     }
@@ -167,6 +173,9 @@ pub(super) fn emit_gemm(
     };
     let mut product = lower.emit(layer, &bottoms, &[m.clone(), n.clone()])?;
     if let Some(addend) = apart {
+        if addend.shape.iter().zip([m, n]).any(|(c, size)| !c.is(1) && c != size) {
+            unsupported!("C of shape {} added to [{m}, {n}]", display_shape(&addend.shape));
+        }
         let mut c = lower.blob_as(2, &addend.shape)?;
         if addend.beta != 1.0 {
             c = lower.binary_scalar(binary_op::MUL, c, addend.beta)?;
@@ -209,7 +218,7 @@ fn emit_inner_product(
     alpha: f32,
     addend: Option<&Addend>,
 ) -> Result<Option<BlobId>> {
-    let Factors { m, k, n, .. } = factors;
+    let Factors { m, k: [k_a, k_b], n, .. } = factors;
     let Some(weight) = lower.constant(1) else { return Ok(None) };
     // One column is stored alike either way.
     if !m.is(1) || alpha != 1.0 || !(factors.trans_b || n.is(1)) {
@@ -221,8 +230,8 @@ fn emit_inner_product(
         Some(Addend { constant: None, .. }) => return Ok(None),
         Some(Addend { constant: Some(c), beta, .. }) => Some(bias(c, *beta, usize::try_from(num_output)?)?),
     };
-    let weight_data = Some(weight.reshaped(&known_sizes(&[n.clone(), k.clone()])?)?);
-    let bottom = lower.blob_as(0, std::slice::from_ref(k))?;
+    let weight_data = Some(weight.reshaped(&known_sizes(&[n.clone(), k_b.clone()])?)?);
+    let bottom = lower.blob_as(0, std::slice::from_ref(k_a))?;
     let layer = InnerProduct { num_output, weight_data, bias_data, ..InnerProduct::default() };
     Ok(Some(lower.emit(layer, &[bottom], std::slice::from_ref(n))?))
 }

@@ -32,7 +32,8 @@ struct Stacks {
     batch_a: Vec<Dim>,
     batch_b: Vec<Dim>,
     m: Dim,
-    k: Dim,
+    /// What is summed over, as each operand has it: one may be a number where the other is not.
+    k: [Dim; 2],
     n: Dim,
 }
 
@@ -51,7 +52,7 @@ fn stacks(a: &[Dim], b: &[Dim]) -> Result<Stacks> {
     if k.known().is_some() && k_b.known().is_some() && k != *k_b {
         invalid!("the product of {} and {}", display_shape(a), display_shape(b));
     }
-    Ok(Stacks { batch_a, batch_b, m, k: if k.known().is_some() { k } else { k_b.clone() }, n })
+    Ok(Stacks { batch_a, batch_b, m, k: [k, k_b.clone()], n })
 }
 
 /// The shape of numpy's `matmul`.
