@@ -34,9 +34,8 @@ impl Lower<'_> {
         if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {
             return Ok((blob, *found.at(0)?));
         }
-        let outer = Dim::product(shape.iter().take(axis))?;
-        let inner = Dim::product(shape.iter().skip(axis + 1))?;
-        self.three(blob, outer, shape.at(axis)?.clone(), inner)
+        let (form, found) = apart_form(shape, &[axis])?;
+        Ok((self.reshape(blob, &form)?, *found.at(0)?))
     }
 
     /// The blob in a form of at most three axes, what lies before and behind the axis at `place` merged.

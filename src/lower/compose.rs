@@ -1,6 +1,7 @@
 //! Small nets that several operators are made of.
 
-use super::{Lower, apart_form, form::MAX_AXES, isolate};
+use super::form::{MAX_AXES, apart_form, order_of_form};
+use super::{Lower, isolate};
 use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{BinaryOp, Permute, Reduction, UnaryOp};
@@ -93,6 +94,12 @@ impl Lower<'_> {
     pub fn transpose(&mut self, blob: BlobId, shape: &[Dim], perm: &[usize]) -> Result<BlobId> {
         let (mut sizes, mut order) = merge_axes(shape, perm)?;
         let mut blob = blob;
+        let stays = |order: &[usize]| order.iter().enumerate().all(|(i, axis)| i == *axis);
+        if !stays(&order)
+            && let Some(order) = order_of_form(&self.form(blob), shape, perm)
+        {
+            return self.permute(blob, &order);
+        }
         while sizes.len() > MAX_AXES {
             // One group at a time to its place: the block before it is swapped with it, over at most four merged axes.
             let Some(target) = order.iter().enumerate().position(|(i, axis)| i != *axis) else { break };
@@ -114,7 +121,7 @@ impl Lower<'_> {
             }
             (sizes, order) = merge_axes(&sizes, &order)?;
         }
-        if order.iter().enumerate().all(|(i, axis)| i == *axis) {
+        if stays(&order) {
             return Ok(blob);
         }
         let blob = self.reshape(blob, &sizes)?;

@@ -84,8 +84,16 @@ pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec
     axes.iter().map(|axis| place.get(*axis).copied().flatten()).collect()
 }
 
-/// The form of `shape` in which each of `axes` stands alone, what lies before, between and behind them merged, and where they are.
+/// A form of `shape` in which each of `axes` stands alone, and where they are: that of the interface where it has at most three axes,
+/// since other layers ask for it too; else what lies before, between and behind the axes is merged.
 pub(crate) fn apart_form(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
+    let natural = interface_form(shape)?;
+    if natural.len() < MAX_AXES
+        && natural.iter().all(|size| size.known().is_some())
+        && let Some(found) = isolate(&natural, shape, axes)
+    {
+        return Ok((natural, found));
+    }
     let mut form: Vec<Dim> = Vec::new();
     let mut found = vec![0; axes.len()];
     let mut open = false;
@@ -132,6 +140,31 @@ pub(crate) fn groups(form: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
     shape.iter().skip(next).all(|size| size.is(1)).then_some(groups)
 }
 
+/// The order of the axes of `form` that is the order `perm` of the axes of `shape`, where the axes that each holds stay together.
+pub(crate) fn order_of_form(form: &[Dim], shape: &[Dim], perm: &[usize]) -> Option<Vec<usize>> {
+    let mut groups = groups(form, shape)?;
+    for group in &mut groups {
+        group.retain(|axis| shape.get(*axis).is_some_and(|size| !size.is(1)));
+    }
+    let mut order: Vec<usize> = Vec::with_capacity(form.len());
+    let mut rest = perm.iter().filter(|axis| shape.get(**axis).is_some_and(|size| !size.is(1))).peekable();
+    while let Some(axis) = rest.peek() {
+        let place = groups.iter().position(|group| group.first() == Some(axis))?;
+        let together = groups.get(place)?.iter().all(|axis| rest.next_if_eq(&axis).is_some());
+        if !together {
+            return None;
+        }
+        order.push(place);
+    }
+    // Axes of 1 move freely: they stay where they are among the others.
+    for place in 0..form.len() {
+        if groups.get(place).is_some_and(Vec::is_empty) {
+            order.insert(place.min(order.len()), place);
+        }
+    }
+    Some(order)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +206,19 @@ mod tests {
             (&[1, 1, 8], &[1, 1, 8], &[1, 0], Some(vec![1, 0])),
         ] {
             assert_eq!(isolate(&dims(form), &dims(shape), axes), found, "{shape:?} in {form:?}");
+        }
+    }
+
+    #[test]
+    fn axes_of_a_form_move_as_those_of_the_shape() {
+        for (form, shape, perm, order) in [
+            (&[3, 8, 9][..], &[1, 3, 8, 9][..], &[0, 2, 3, 1][..], Some(vec![1, 2, 0])),
+            (&[3, 72], &[1, 3, 8, 9], &[0, 2, 3, 1], Some(vec![1, 0])),
+            (&[3, 72], &[1, 3, 8, 9], &[0, 3, 1, 2], None),
+            (&[6, 4], &[2, 3, 4], &[1, 0, 2], None),
+            (&[1, 5, 7], &[1, 5, 7], &[2, 1, 0], Some(vec![0, 2, 1])),
+        ] {
+            assert_eq!(order_of_form(&dims(form), &dims(shape), perm), order, "{shape:?} in {form:?}");
         }
     }
 

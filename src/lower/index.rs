@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Lower, State};
+use super::{Lower, State, reshape_layer};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::ValueId;
 use crate::ncnn::layer::{Dequantize, ReLU, binary_op, unary_op};
@@ -108,8 +108,11 @@ impl Lower<'_> {
         if let Some(indices) = self.state.integers.indices.get(&input) {
             return Ok(Some(*indices));
         }
-        let count = Dim::product(&self.form(input))?;
-        let indices = self.reshape(input, &[count])?;
+        let form = self.form(input);
+        let count = [Dim::product(&form)?];
+        // A Reshape of its own: others hand on singles.
+        let indices =
+            if form == count { input } else { self.emit(reshape_layer(&form, &count)?, &[input], &count)? };
         if let Some(blob) = self.state.net.blob_mut(indices) {
             blob.element = Element::I32;
         }

@@ -38,6 +38,10 @@ pub(crate) struct State {
     net: Net,
     /// The forms in which each value is held; the first is the one that its node gave it.
     forms: BTreeMap<ValueId, Vec<BlobId>>,
+    /// Reshapes: the blob and the form that it was given, and the blob that came of it.
+    reshapes: BTreeMap<(BlobId, Vec<Dim>), BlobId>,
+    /// What a blob was reshaped from.
+    reshaped_from: BTreeMap<BlobId, BlobId>,
     /// Blobs that have the name of the value that they were made for.
     named: BTreeSet<BlobId>,
     /// Graph inputs that may be indices.
@@ -103,6 +107,7 @@ pub(crate) fn lower_graph(
             errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
         }
     }
+    state.remove_unread();
     if let Err(error) = state.settle_integers() {
         errors.push(error);
     }
@@ -274,9 +279,38 @@ impl State {
                 display_shape(form)
             )));
         }
-        let layer = reshape_layer(&from, form)?;
-        let tops = self.emit(name, layer.into(), &[blob], &[form.to_vec()])?;
-        tops.first().copied().ok_or_else(|| Error::invalid("a layer without a top"))
+        // A Reshape of a Reshape is one of the blob before it, if that is not a matter of sizes that are not fixed.
+        let root = self.reshaped_from.get(&blob).copied().filter(|root| {
+            let shape = &self.net.blob(*root).shape;
+            shape == form || reshape_layer(shape, form).is_ok()
+        });
+        let root = root.unwrap_or(blob);
+        if self.net.blob(root).shape == form {
+            return Ok(root);
+        }
+        if let Some(made) = self.reshapes.get(&(root, form.to_vec())) {
+            return Ok(*made);
+        }
+        let layer = reshape_layer(&self.net.blob(root).shape, form)?;
+        let tops = self.emit(name, layer.into(), &[root], &[form.to_vec()])?;
+        let made = *tops.first().ok_or_else(|| Error::invalid("a layer without a top"))?;
+        self.reshapes.insert((root, form.to_vec()), made);
+        self.reshaped_from.insert(made, root);
+        Ok(made)
+    }
+
+    /// Removes layers whose results nobody reads: forms that were asked for on the way.
+    fn remove_unread(&mut self) {
+        let mut read: BTreeSet<BlobId> = self.net.outputs.iter().map(|output| output.blob).collect();
+        let mut kept = Vec::with_capacity(self.net.layers.len());
+        for layer in std::mem::take(&mut self.net.layers).into_iter().rev() {
+            if matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(top)) {
+                read.extend(&layer.bottoms);
+                kept.push(layer);
+            }
+        }
+        kept.reverse();
+        self.net.layers = kept;
     }
 }
 
