@@ -22,6 +22,7 @@ pub mod onnx;
 pub(crate) mod ops;
 pub(crate) mod output;
 pub mod pass;
+mod supported;
 pub mod tensor;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use crate::pass::infer::Doubts;
 use crate::tensor::Dim;
 
 pub use crate::onnx::{Input, ReadOptions};
+pub use crate::supported::{Supported, supported};
 
 /// What to convert, and how.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,5 @@
 //! BitCast: the same bits as another type.
 //!
-//! | ONNX | becomes | refused |
-//! | --- | --- | --- |
-//! | BitCast | Cast, between integers of one width; nothing on constants | floats as integers and integers as floats, computed at run time |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__BitCast.html>.
 
 use super::{Attributes, Call, Fact, Op, given, required};
@@ -11,8 +7,11 @@ use crate::error::{Error, Result, invalid, unsupported};
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType};
 
-pub(super) const OPS: &[Op] =
-    &[Op::new("BitCast", &[26], infer_bit_cast).fold(fold_bit_cast).expand(expand_bit_cast)];
+pub(super) const OPS: &[Op] = &[Op::new("BitCast", &[26], infer_bit_cast)
+    .fold(fold_bit_cast)
+    .expand(expand_bit_cast)
+    .becomes("Cast between integers of one width")
+    .limits("floats as integers and integers as floats, computed at run time")];
 
 fn read_to(attributes: &Attributes) -> Result<DType> {
     let code = required(attributes.int("to")?, "to")?;

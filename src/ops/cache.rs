@@ -1,9 +1,5 @@
 //! Writing into a cache of keys or values.
 //!
-//! | ONNX | becomes | refused |
-//! | --- | --- | --- |
-//! | TensorScatter | Where, for each element that is written; Concat where it is written at the front | many elements at places computed at run time |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TensorScatter.html>.
 
 use ndarray::{ArrayD, IxDyn};
@@ -14,8 +10,10 @@ use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
-pub(super) const OPS: &[Op] =
-    &[Op::new("TensorScatter", &[24], infer_tensor_scatter).expand(expand_tensor_scatter)];
+pub(super) const OPS: &[Op] = &[Op::new("TensorScatter", &[24], infer_tensor_scatter)
+    .expand(expand_tensor_scatter)
+    .becomes("Where for each element that is written; Concat where it is written at the front")
+    .limits("many elements at places computed at run time")];
 
 /// Most elements that are written one by one: each is a choice over the whole cache.
 const MAX_WRITES: i64 = 64;

@@ -25,10 +25,10 @@ pub(super) const OPS: &[Op] = &[
         .lower(lower_cast)
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node))
-        .transparent(is_to_float),
+        .transparent(is_to_float).becomes("nothing to float; BinaryOp to bfloat16; UnaryOp TRUNC to integers, which wrap around at 8 and 16 bits; Threshold to bool").limits("types of fewer than 8 bits, and negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Op::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
         .fold(fold_cast_like)
-        .expand(expand_cast_like),
+        .expand(expand_cast_like).becomes("Cast").limits("those of Cast"),
 ];
 
 /// Splitting with this keeps the upper 8 bits of a mantissa of 24: `x * s - (x * s - x)`.

@@ -1,9 +1,5 @@
 //! The convolution of a sequence that sees only what is behind, with the end of the sequence as a state.
 //!
-//! | ONNX | becomes |
-//! | --- | --- |
-//! | CausalConvWithState | Concat of state and input, Conv by channel, Slice of the end; with weights computed at run time a sum of products of shifted inputs |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CausalConvWithState.html>.
 
 use super::{Call, Fact, Op};
@@ -13,7 +9,7 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
 pub(super) const OPS: &[Op] =
-    &[Op::new("CausalConvWithState", &[27], infer_causal_conv).expand(expand_causal_conv)];
+    &[Op::new("CausalConvWithState", &[27], infer_causal_conv).expand(expand_causal_conv).becomes("Concat of state and input, Conv by channel, Slice of the end; a sum of products for weights computed at run time").limits("many taps computed at run time; sizes of the kernel that are not fixed")];
 
 /// Most taps of a kernel that is computed at run time: each is a product and a sum.
 const MAX_RUNTIME_TAPS: i64 = 64;

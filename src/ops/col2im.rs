@@ -1,9 +1,5 @@
 //! Col2Im: sums of blocks that overlap, at their places in an image.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Col2Im | a Deconvolution by groups, whose kernels are 1 at the place of each element of a block |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Col2Im.html>.
 
 use super::{Attributes, Call, Fact, Op};
@@ -12,7 +8,10 @@ use crate::graph::Attribute;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
-pub(super) const OPS: &[Op] = &[Op::new("Col2Im", &[18], infer_col2im).expand(expand_col2im)];
+pub(super) const OPS: &[Op] = &[Op::new("Col2Im", &[18], infer_col2im)
+    .expand(expand_col2im)
+    .becomes("Deconvolution by groups, with kernels of zeros and a one")
+    .limits("an image whose sizes are not fixed")];
 
 /// How blocks lie in the image.
 struct Layout {

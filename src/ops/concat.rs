@@ -1,10 +1,6 @@
 //! Concat and Split.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Concat | Concat; parts without elements are left out |
-//! | Split | Slice |
-//!
+//! Parts without elements are left out.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
@@ -14,8 +10,8 @@ use crate::ncnn::layer::{Concat, Slice};
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Concat", &[1, 4, 11, 13], infer_concat).fold(fold_concat).lower(lower_concat),
-    Op::new("Split", &[1, 2, 11, 13, 18], infer_split).fold(fold_split).lower(lower_split),
+    Op::new("Concat", &[1, 4, 11, 13], infer_concat).fold(fold_concat).lower(lower_concat).becomes("Concat"),
+    Op::new("Split", &[1, 2, 11, 13, 18], infer_split).fold(fold_split).lower(lower_split).becomes("Slice"),
 ];
 
 // Concat

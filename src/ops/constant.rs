@@ -1,9 +1,5 @@
 //! Values that do not depend on the elements of any input: constants, ranges, and the sizes of other values.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Constant, ConstantOfShape, EyeLike, Range, Shape, Size | nothing: they are constants where sizes are fixed |
-//!
 //! What depends on sizes that are not fixed is followed as expressions through the shape arithmetic, and refused where it is needed
 //! as data. Spec: <https://onnx.ai/onnx/operators/onnx__Constant.html>, `onnx__ConstantOfShape.html`, `onnx__Range.html`.
 
@@ -16,13 +12,26 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Tensor, coordinates};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], infer_constant),
+    Op::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], infer_constant)
+        .becomes("a constant")
+        .limits("text"),
     Op::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], infer_constant_of_shape)
-        .fold(fold_constant_of_shape),
-    Op::new("EyeLike", &[9, 22], infer_eye_like),
-    Op::new("Range", &[11, 27], infer_range).fold(fold_range).expand(expand_range).waive(RANGE_STASH),
-    Op::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], infer_shape),
-    Op::new("Size", &[1, 13, 19, 21, 23, 24, 25], infer_size),
+        .fold(fold_constant_of_shape)
+        .becomes("a constant")
+        .limits("a shape computed at run time"),
+    Op::new("EyeLike", &[9, 22], infer_eye_like).becomes("a constant").limits("sizes that are not fixed"),
+    Op::new("Range", &[11, 27], infer_range)
+        .fold(fold_range)
+        .expand(expand_range)
+        .waive(RANGE_STASH)
+        .becomes("a constant")
+        .limits("a length that is not known"),
+    Op::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], infer_shape)
+        .becomes("a constant, or expressions of sizes that are not fixed")
+        .limits("such expressions as data of the net"),
+    Op::new("Size", &[1, 13, 19, 21, 23, 24, 25], infer_size)
+        .becomes("a constant, or an expression of sizes that are not fixed")
+        .limits("such an expression as data of the net"),
 ];
 
 /// `stash_type` is the precision in between for half types: ranges are computed in double here.

@@ -1,11 +1,5 @@
 //! Control flow that is known when the model is converted.
 //!
-//! | ONNX | becomes | refused |
-//! | --- | --- | --- |
-//! | If | the branch that a constant condition takes | a condition computed at run time |
-//! | Loop | its body, once for each of a known number of rounds | a number of rounds or a condition known only at run time |
-//! | Scan | its body, once for each element of the sequence | Scan-8, whose sequences have a batch axis; unknown lengths |
-//!
 //! <https://onnx.ai/onnx/operators/onnx__Loop.html>
 
 use super::{Call, Fact, Op, required, resolve_axis};
@@ -15,9 +9,18 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_if).inline(inline_if),
-    Op::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_loop).inline(inline_loop),
-    Op::new("Scan", &[9, 11, 16, 19, 21, 23, 24, 25], infer_scan).inline(inline_scan),
+    Op::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_if)
+        .inline(inline_if)
+        .becomes("the branch that a constant condition takes")
+        .limits("a condition computed at run time"),
+    Op::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_loop)
+        .inline(inline_loop)
+        .becomes("its body, once for each round")
+        .limits("a number of rounds, or a condition, known only at run time"),
+    Op::new("Scan", &[9, 11, 16, 19, 21, 23, 24, 25], infer_scan)
+        .inline(inline_scan)
+        .becomes("its body, once for each element")
+        .limits("lengths known only at run time; Scan-8, whose sequences have a batch axis"),
 ];
 
 fn infer_if(call: &Call) -> Result<Vec<Fact>> {

@@ -1,10 +1,6 @@
 //! CumSum and CumProd.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | CumSum | CumulativeSum; `exclusive` is Padding and Crop before it, `reverse` Slice and Concat around it |
-//! | CumProd | Slice, a BinaryOp for each element, Concat |
-//!
+//! `exclusive` is Padding and Crop before CumulativeSum, `reverse` Slice and Concat around it.
 //! CumProd goes element by element, as the spec does: a product of some elements may be infinite where that from the first one on is not.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CumSum.html>, `onnx__CumProd.html`.
@@ -20,8 +16,15 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("CumProd", &[26], infer_cumulate).fold(fold_cumulate).expand(expand_cum_prod),
-    Op::new("CumSum", &[11, 14], infer_cumulate).fold(fold_cumulate).lower(lower_cum_sum),
+    Op::new("CumProd", &[26], infer_cumulate)
+        .fold(fold_cumulate)
+        .expand(expand_cum_prod)
+        .becomes("Slice, BinaryOp, Concat: one element after the other")
+        .limits("an axis whose size is not fixed"),
+    Op::new("CumSum", &[11, 14], infer_cumulate)
+        .fold(fold_cumulate)
+        .lower(lower_cum_sum)
+        .becomes("CumulativeSum"),
 ];
 
 /// Most elements along the axis of CumProd: each is a layer.

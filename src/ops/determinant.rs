@@ -1,9 +1,5 @@
 //! Det: the determinant of each matrix.
 //!
-//! | ONNX | becomes |
-//! | --- | --- |
-//! | Det of up to 4 by 4 | sums of products (Laplace); larger ones are refused |
-//!
 //! Specification: <https://onnx.ai/onnx/operators/onnx__Det.html>.
 
 use std::collections::BTreeMap;
@@ -16,7 +12,11 @@ use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim, Elements, display_shape};
 
-pub(super) const OPS: &[Op] = &[Op::new("Det", &[11, 22], infer_det).fold(fold_det).expand(expand_det)];
+pub(super) const OPS: &[Op] = &[Op::new("Det", &[11, 22], infer_det)
+    .fold(fold_det)
+    .expand(expand_det)
+    .becomes("sums of products")
+    .limits("matrices larger than 4 by 4")];
 
 /// Largest matrix that is written out: the number of products doubles with each row.
 const MAX_ROWS: usize = 4;

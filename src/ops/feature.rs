@@ -1,15 +1,5 @@
 //! Features of classical machine learning: the operators of `ai.onnx.ml` that are plain arithmetic.
 //!
-//! | ai.onnx.ml | becomes | refused |
-//! | --- | --- | --- |
-//! | ArrayFeatureExtractor | Gather along the last axis | |
-//! | Binarizer | 1 where the input is over the threshold | |
-//! | FeatureVectorizer | Concat | inputs that are not matrices of the sizes given |
-//! | Imputer | Where the input is the value that is replaced | |
-//! | LinearRegressor | MatMul and Add | a function after it |
-//! | Normalizer | division by the sum or the root of the squares of each row | the norm MAX, which runtimes read in two ways |
-//! | Scaler | (x - offset) * scale | |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html>, `onnx_aionnxml_Imputer.html`.
 
 use ndarray::{ArrayD, IxDyn};
@@ -23,13 +13,37 @@ use crate::tensor::{Array, DType, Dim};
 const DOMAIN: &str = "ai.onnx.ml";
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("ArrayFeatureExtractor", &[1], infer_extractor).domain(DOMAIN).expand(expand_extractor),
-    Op::new("Binarizer", &[1], infer_binarizer).domain(DOMAIN).expand(expand_binarizer),
-    Op::new("FeatureVectorizer", &[1], infer_vectorizer).domain(DOMAIN).expand(expand_vectorizer),
-    Op::new("Imputer", &[1], infer_imputer).domain(DOMAIN).expand(expand_imputer),
-    Op::new("LinearRegressor", &[1], infer_regressor).domain(DOMAIN).expand(expand_regressor),
-    Op::new("Normalizer", &[1], infer_normalizer).domain(DOMAIN).expand(expand_normalizer),
-    Op::new("Scaler", &[1], infer_scaler).domain(DOMAIN).expand(expand_scaler),
+    Op::new("ArrayFeatureExtractor", &[1], infer_extractor)
+        .domain(DOMAIN)
+        .expand(expand_extractor)
+        .becomes("Gather along the last axis"),
+    Op::new("Binarizer", &[1], infer_binarizer)
+        .domain(DOMAIN)
+        .expand(expand_binarizer)
+        .becomes("Greater, Cast"),
+    Op::new("FeatureVectorizer", &[1], infer_vectorizer)
+        .domain(DOMAIN)
+        .expand(expand_vectorizer)
+        .becomes("Concat")
+        .limits("inputs that are not matrices of the sizes given"),
+    Op::new("Imputer", &[1], infer_imputer)
+        .domain(DOMAIN)
+        .expand(expand_imputer)
+        .becomes("Where the input is the value that is replaced"),
+    Op::new("LinearRegressor", &[1], infer_regressor)
+        .domain(DOMAIN)
+        .expand(expand_regressor)
+        .becomes("MatMul, Add")
+        .limits("a function after it"),
+    Op::new("Normalizer", &[1], infer_normalizer)
+        .domain(DOMAIN)
+        .expand(expand_normalizer)
+        .becomes("Div by the sum or the root of the squares of each row")
+        .limits("the norm MAX, which runtimes read in two ways"),
+    Op::new("Scaler", &[1], infer_scaler)
+        .domain(DOMAIN)
+        .expand(expand_scaler)
+        .becomes("(x - offset) * scale"),
 ];
 
 /// A list of numbers as a constant.

@@ -1,9 +1,5 @@
 //! Attention whose scores and weights go through graphs of the model.
 //!
-//! | ai.onnx.preview | becomes |
-//! | --- | --- |
-//! | FlexAttention | MatMul, the graph for scores, Softmax, the graph for weights, MatMul |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreview_FlexAttention.html>.
 
 use num_traits::AsPrimitive;
@@ -16,7 +12,9 @@ use crate::tensor::{Array, DType, Dim};
 
 pub(super) const OPS: &[Op] = &[Op::new("FlexAttention", &[1], infer_flex_attention)
     .domain("ai.onnx.preview")
-    .expand(expand_flex_attention)];
+    .expand(expand_flex_attention)
+    .becomes("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
+    .limits("sizes that are not fixed")];
 
 struct FlexAttention {
     scale: f32,

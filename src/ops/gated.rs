@@ -1,16 +1,13 @@
 //! Gated units.
 //!
-//! | ONNX | becomes |
-//! | --- | --- |
-//! | SwiGLU | a * Sigmoid(alpha * a) * b |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SwiGLU.html>.
 
 use super::{Call, Fact, Op};
 use crate::error::Result;
 use crate::pass::expand::Expand;
 
-pub(super) const OPS: &[Op] = &[Op::new("SwiGLU", &[28], infer_swiglu).expand(expand_swiglu)];
+pub(super) const OPS: &[Op] =
+    &[Op::new("SwiGLU", &[28], infer_swiglu).expand(expand_swiglu).becomes("a * Sigmoid(alpha * a) * b")];
 
 fn read_alpha(call: &Call) -> Result<f32> {
     call.float_or("alpha", 1.0)

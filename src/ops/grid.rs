@@ -1,9 +1,6 @@
 //! Reading at the places of a grid.
 //!
-//! | ONNX | ncnn | not expressed |
-//! | --- | --- | --- |
-//! | [GridSample](https://onnx.ai/onnx/operators/onnx__GridSample.html) | GridSample; one for each image of a batch | cubic in three dimensions |
-//! | [AffineGrid](https://onnx.ai/onnx/operators/onnx__AffineGrid.html) | MatMul of the plain grid, a constant, with the transform | sizes computed at run time |
+//! Spec: <https://onnx.ai/onnx/operators/onnx__GridSample.html>, `onnx__AffineGrid.html`.
 
 use num_traits::AsPrimitive;
 
@@ -17,8 +14,14 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("AffineGrid", &[20], infer_affine_grid).expand(expand_affine_grid),
-    Op::new("GridSample", &[16, 20, 22], infer_grid_sample).lower(lower_grid_sample),
+    Op::new("AffineGrid", &[20], infer_affine_grid)
+        .expand(expand_affine_grid)
+        .becomes("MatMul of the plain grid with the transform")
+        .limits("sizes computed at run time"),
+    Op::new("GridSample", &[16, 20, 22], infer_grid_sample)
+        .lower(lower_grid_sample)
+        .becomes("GridSample, one for each image")
+        .limits("cubic over three axes; large batches"),
 ];
 
 /// Most images of a batch: each is a layer.

@@ -1,79 +1,52 @@
 //! Operators that ncnn has no way to express: each is refused with its reason and the advice to cut the graph before it.
 //!
-//! | reason | operators |
-//! | --- | --- |
-//! | text | StringConcat, StringNormalizer, StringSplit, RegexFullMatch, and ai.onnx.ml's CastMap, CategoryMapper, DictVectorizer, LabelEncoder, ZipMap |
-//! | the size of the output depends on elements | NonMaxSuppression, Unique |
-//! | counts of n-grams | TfIdfVectorizer |
-//! | compressed images | ImageDecoder |
-//! | decision trees | TreeEnsemble, TreeEnsembleClassifier, TreeEnsembleRegressor |
-//! | support vectors, labels of classes | SVMClassifier, SVMRegressor, LinearClassifier, OneHotEncoder |
-//! | training | Gradient |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/>.
 
-use super::{CUT, Call, Fact, Op};
+use super::{CUT, Call, Fact, Op, find};
 use crate::error::{Error, Result};
 
 /// The domain of classical machine learning.
 const ML: &str = "ai.onnx.ml";
 
+const CLASSES: &str = "its classes are labels, and ncnn has no layer that looks them up";
+const COMPRESSED_IMAGE: &str = "ncnn has no layer that decodes images; decode before the net runs";
+const GRADIENT: &str = "it differentiates the graph, which is for training; export the model for inference";
+const N_GRAMS: &str = "ncnn has no layer that counts n-grams";
+const SUPPORT_VECTORS: &str = "ncnn has no layer for support vectors";
+const TEXT: &str = "it works on text or on maps; ncnn has numbers alone";
+const TREES: &str = "ncnn has no layer for decision trees";
+const UNKNOWN_SIZE: &str =
+    "the size of its output depends on the elements of its input; ncnn has no layer for that";
+
 pub(super) const OPS: &[Op] = &[
-    Op::new("ImageDecoder", &[20], refuse_compressed_image),
-    Op::new("NonMaxSuppression", &[10, 11], refuse_unknown_size),
-    Op::new("RegexFullMatch", &[20], refuse_text),
-    Op::new("StringConcat", &[20], refuse_text),
-    Op::new("StringNormalizer", &[10], refuse_text),
-    Op::new("StringSplit", &[20], refuse_text),
-    Op::new("TfIdfVectorizer", &[9], refuse_n_grams),
-    Op::new("Unique", &[11, 28], refuse_unknown_size),
-    Op::new("CastMap", &[1], refuse_text).domain(ML),
-    Op::new("CategoryMapper", &[1], refuse_text).domain(ML),
-    Op::new("DictVectorizer", &[1], refuse_text).domain(ML),
-    Op::new("LabelEncoder", &[1, 2, 4], refuse_text).domain(ML),
-    Op::new("LinearClassifier", &[1], refuse_classes).domain(ML),
-    Op::new("OneHotEncoder", &[1], refuse_classes).domain(ML),
-    Op::new("SVMClassifier", &[1], refuse_support_vectors).domain(ML),
-    Op::new("SVMRegressor", &[1], refuse_support_vectors).domain(ML),
-    Op::new("TreeEnsemble", &[5], refuse_trees).domain(ML),
-    Op::new("TreeEnsembleClassifier", &[1, 3, 5], refuse_trees).domain(ML),
-    Op::new("TreeEnsembleRegressor", &[1, 3, 5], refuse_trees).domain(ML),
-    Op::new("ZipMap", &[1], refuse_text).domain(ML),
-    Op::new("Gradient", &[1], refuse_gradient).domain("ai.onnx.preview.training"),
+    refused("ImageDecoder", &[20], COMPRESSED_IMAGE),
+    refused("NonMaxSuppression", &[10, 11], UNKNOWN_SIZE),
+    refused("RegexFullMatch", &[20], TEXT),
+    refused("StringConcat", &[20], TEXT),
+    refused("StringNormalizer", &[10], TEXT),
+    refused("StringSplit", &[20], TEXT),
+    refused("TfIdfVectorizer", &[9], N_GRAMS),
+    refused("Unique", &[11, 28], UNKNOWN_SIZE),
+    refused("CastMap", &[1], TEXT).domain(ML),
+    refused("CategoryMapper", &[1], TEXT).domain(ML),
+    refused("DictVectorizer", &[1], TEXT).domain(ML),
+    refused("LabelEncoder", &[1, 2, 4], TEXT).domain(ML),
+    refused("LinearClassifier", &[1], CLASSES).domain(ML),
+    refused("OneHotEncoder", &[1], CLASSES).domain(ML),
+    refused("SVMClassifier", &[1], SUPPORT_VECTORS).domain(ML),
+    refused("SVMRegressor", &[1], SUPPORT_VECTORS).domain(ML),
+    refused("TreeEnsemble", &[5], TREES).domain(ML),
+    refused("TreeEnsembleClassifier", &[1, 3, 5], TREES).domain(ML),
+    refused("TreeEnsembleRegressor", &[1, 3, 5], TREES).domain(ML),
+    refused("ZipMap", &[1], TEXT).domain(ML),
+    refused("Gradient", &[1], GRADIENT).domain("ai.onnx.preview.training"),
 ];
 
-fn refused<T>(reason: &str) -> Result<T> {
+const fn refused(name: &'static str, since: &'static [i64], reason: &'static str) -> Op {
+    Op::new(name, since, refuse).limits(reason)
+}
+
+fn refuse(call: &Call) -> Result<Vec<Fact>> {
+    let reason = find(call.node()).map_or("", |op| op.limits);
     Err(Error::unsupported(reason).help(CUT))
-}
-
-fn refuse_text(_: &Call) -> Result<Vec<Fact>> {
-    refused("it works on text or on maps; ncnn has numbers alone")
-}
-
-fn refuse_unknown_size(_: &Call) -> Result<Vec<Fact>> {
-    refused("the size of its output depends on the elements of its input; ncnn has no layer for that")
-}
-
-fn refuse_n_grams(_: &Call) -> Result<Vec<Fact>> {
-    refused("ncnn has no layer that counts n-grams")
-}
-
-fn refuse_compressed_image(_: &Call) -> Result<Vec<Fact>> {
-    refused("ncnn has no layer that decodes images; decode before the net runs")
-}
-
-fn refuse_trees(_: &Call) -> Result<Vec<Fact>> {
-    refused("ncnn has no layer for decision trees")
-}
-
-fn refuse_support_vectors(_: &Call) -> Result<Vec<Fact>> {
-    refused("ncnn has no layer for support vectors")
-}
-
-fn refuse_classes(_: &Call) -> Result<Vec<Fact>> {
-    refused("its classes are labels, and ncnn has no layer that looks them up")
-}
-
-fn refuse_gradient(_: &Call) -> Result<Vec<Fact>> {
-    refused("it differentiates the graph, which is for training; export the model for inference")
 }

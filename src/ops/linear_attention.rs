@@ -1,9 +1,5 @@
 //! Attention with a state in place of all keys and values.
 //!
-//! | ONNX | becomes | refused |
-//! | --- | --- | --- |
-//! | LinearAttention | its recurrence, step by step | a length that is not fixed, or over the budget of steps |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__LinearAttention.html>.
 
 use num_traits::AsPrimitive;
@@ -18,7 +14,9 @@ pub(super) const OPS: &[Op] = &[
     // `chunk_size` is about speed.
     Op::new("LinearAttention", &[27], infer_linear_attention)
         .expand(expand_linear_attention)
-        .waive(&["chunk_size"]),
+        .waive(&["chunk_size"])
+        .becomes("its recurrence, step by step")
+        .limits("a length that is not fixed, or over the budget of steps"),
 ];
 
 /// Most steps that are unrolled: each is a dozen layers.

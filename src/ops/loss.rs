@@ -1,10 +1,6 @@
 //! Losses between class scores and labels.
 //!
-//! | ONNX | becomes |
-//! | --- | --- |
-//! | NegativeLogLikelihoodLoss | the scores where a ramp of classes equals the labels, summed over the classes, negated, weighted |
-//! | SoftmaxCrossEntropyLoss | the same, of LogSoftmax |
-//!
+//! A score is taken where a ramp of classes equals the label, summed over the classes, negated, weighted.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html>, `onnx__SoftmaxCrossEntropyLoss.html`.
 
 use ndarray::ArrayD;
@@ -16,8 +12,14 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("NegativeLogLikelihoodLoss", &[12, 13, 22], infer_loss).expand(expand_likelihood),
-    Op::new("SoftmaxCrossEntropyLoss", &[12, 13], infer_loss).expand(expand_cross_entropy),
+    Op::new("NegativeLogLikelihoodLoss", &[12, 13, 22], infer_loss)
+        .expand(expand_likelihood)
+        .becomes("Equal with a ramp of classes, Where, ReduceSum, Mul")
+        .limits("a number of classes that is not fixed"),
+    Op::new("SoftmaxCrossEntropyLoss", &[12, 13], infer_loss)
+        .expand(expand_cross_entropy)
+        .becomes("LogSoftmax, then what NegativeLogLikelihoodLoss becomes")
+        .limits("a number of classes that is not fixed"),
 ];
 
 /// What becomes of the losses of all samples.

@@ -116,6 +116,10 @@ pub(crate) struct Op {
     pub rounds: bool,
     /// Attributes that change nothing here, each with a reason beside the row.
     pub waived: &'static [&'static str],
+    /// For readers: the layers of ncnn, or the operators, that it becomes. Empty where it is always refused.
+    pub becomes: &'static str,
+    /// For readers: what is refused.
+    pub limits: &'static str,
 }
 
 impl Op {
@@ -136,6 +140,8 @@ impl Op {
             transparent: None,
             rounds: false,
             waived: &[],
+            becomes: "",
+            limits: "",
         }
     }
 
@@ -202,6 +208,18 @@ impl Op {
     /// Attributes that change nothing here.
     pub const fn waive(mut self, names: &'static [&'static str]) -> Op {
         self.waived = names;
+        self
+    }
+
+    /// What it becomes, for readers: ncnn's layers by their names, or simpler operators by theirs.
+    pub const fn becomes(mut self, becomes: &'static str) -> Op {
+        self.becomes = becomes;
+        self
+    }
+
+    /// What is refused, for readers.
+    pub const fn limits(mut self, limits: &'static str) -> Op {
+        self.limits = limits;
         self
     }
 

@@ -1,9 +1,5 @@
 //! OneHot.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | OneHot | the distance to each place, and a function that is 1 at 0 and 0 at every other whole number |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__OneHot.html>.
 
 use num_traits::AsPrimitive;
@@ -15,8 +11,11 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 
-pub(super) const OPS: &[Op] =
-    &[Op::new("OneHot", &[9, 11, 28], infer_one_hot).fold(fold_one_hot).lower(lower_one_hot)];
+pub(super) const OPS: &[Op] = &[Op::new("OneHot", &[9, 11, 28], infer_one_hot)
+    .fold(fold_one_hot)
+    .lower(lower_one_hot)
+    .becomes("BinaryOp, Threshold: the distance to each place")
+    .limits("a depth that is not known")];
 
 /// Most elements of the result: 256 MiB while the net runs.
 const MAX_ELEMENTS: i64 = 1 << 26;

@@ -1,13 +1,5 @@
 //! Quantised operators, computed in float: integers of up to 24 bits are exact there.
 //!
-//! | ONNX | becomes |
-//! | --- | --- |
-//! | DequantizeLinear | (x - zero point) * scale |
-//! | QuantizeLinear | round half to even (x / scale) + zero point, clipped to the type |
-//! | DynamicQuantizeLinear | the same, with scale and zero point from the extremes of x |
-//! | QLinearMatMul, QLinearConv | MatMul, Conv of the differences to the zero points, scaled, rounded, clipped |
-//! | ConvInteger | Conv of the differences to the zero points |
-//!
 //! Refused: a rounding that follows another one (see `pass::rounding`); float8 and float4 results, which float32 arithmetic does not round to. <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>
 
 use super::{Call, Fact, Op, resolve_axis};
@@ -21,13 +13,31 @@ pub(super) const OPS: &[Op] = &[
     Op::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
         .expand(expand_quantize)
         .rounds()
-        .waive(&["saturate", "precision"]),
+        .waive(&["saturate", "precision"])
+        .becomes("UnaryOp ROUND of x / scale, plus the zero point, Clip")
+        .limits("float8 and float4 results; a rounding that follows another one"),
     Op::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
-        .expand(expand_dequantize),
-    Op::new("DynamicQuantizeLinear", &[11], infer_dynamic).expand(expand_dynamic).rounds(),
-    Op::new("QLinearMatMul", &[10, 21], infer_qlinear_matmul).expand(expand_qlinear_matmul).rounds(),
-    Op::new("QLinearConv", &[10], infer_qlinear_conv).expand(expand_qlinear_conv).rounds(),
-    Op::new("ConvInteger", &[10], infer_conv_integer).expand(expand_conv_integer),
+        .expand(expand_dequantize)
+        .becomes("(x - zero point) * scale")
+        .limits("blocks of a size that is not fixed"),
+    Op::new("DynamicQuantizeLinear", &[11], infer_dynamic)
+        .expand(expand_dynamic)
+        .rounds()
+        .becomes("ReduceMin, ReduceMax, then QuantizeLinear")
+        .limits("a rounding that follows another one"),
+    Op::new("QLinearMatMul", &[10, 21], infer_qlinear_matmul)
+        .expand(expand_qlinear_matmul)
+        .rounds()
+        .becomes("MatMul of the differences to the zero points, QuantizeLinear")
+        .limits("a rounding that follows another one"),
+    Op::new("QLinearConv", &[10], infer_qlinear_conv)
+        .expand(expand_qlinear_conv)
+        .rounds()
+        .becomes("Conv of the differences to the zero points, QuantizeLinear")
+        .limits("a rounding that follows another one"),
+    Op::new("ConvInteger", &[10], infer_conv_integer)
+        .expand(expand_conv_integer)
+        .becomes("Conv of the differences to the zero points"),
 ];
 
 /// How scale and zero point lie along the input.

@@ -1,9 +1,5 @@
 //! Random numbers. Shapes and types are known, so what depends on them alone is converted; the numbers themselves are refused.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Bernoulli, Multinomial, RandomNormal, RandomNormalLike, RandomUniform, RandomUniformLike | no layer makes random numbers |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__RandomNormal.html>, `onnx__Bernoulli.html`, `onnx__Multinomial.html`.
 
 use super::{Call, Fact, Op, required};
@@ -11,13 +7,15 @@ use crate::error::{At, Error, Result};
 use crate::lower::Lower;
 use crate::tensor::{DType, Dim};
 
+const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer that makes random numbers";
+
 pub(super) const OPS: &[Op] = &[
-    Op::new("Bernoulli", &[15, 22], infer_like).lower(refuse_random),
-    Op::new("Multinomial", &[7, 22], infer_multinomial).lower(refuse_random),
-    Op::new("RandomNormal", &[1, 22], infer_shaped).lower(refuse_random),
-    Op::new("RandomNormalLike", &[1, 22], infer_like).lower(refuse_random),
-    Op::new("RandomUniform", &[1, 22], infer_shaped).lower(refuse_random),
-    Op::new("RandomUniformLike", &[1, 22], infer_like).lower(refuse_random),
+    Op::new("Bernoulli", &[15, 22], infer_like).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
+    Op::new("Multinomial", &[7, 22], infer_multinomial).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
+    Op::new("RandomNormal", &[1, 22], infer_shaped).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
+    Op::new("RandomNormalLike", &[1, 22], infer_like).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
+    Op::new("RandomUniform", &[1, 22], infer_shaped).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
+    Op::new("RandomUniformLike", &[1, 22], infer_like).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
 ];
 
 /// Reads what the distributions have; what they mean matters to nobody here.
@@ -52,6 +50,6 @@ fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn refuse_random(_: &mut Lower) -> Result<()> {
-    Err(Error::unsupported("its output is random, and ncnn has no layer that makes random numbers")
+    Err(Error::unsupported(NO_RANDOM_NUMBERS)
         .help("make its output an input of the net with --inputs, and give the numbers"))
 }

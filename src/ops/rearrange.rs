@@ -1,10 +1,6 @@
 //! DepthToSpace and SpaceToDepth: blocks of channels to blocks of places, and back.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | DepthToSpace | PixelShuffle; mode CRD is its mode 0, DCR its mode 1 |
-//! | SpaceToDepth | Reorg; mode CRD is its mode 0, DCR its mode 1 |
-//!
+//! Mode CRD is mode 0 of the layers, DCR mode 1.
 //! A batch over 1 in mode DCR is reshapes and Permutes. Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
 //! `onnx__SpaceToDepth.html`.
 
@@ -17,8 +13,12 @@ use crate::tensor::{Array, Dim, display_shape};
 pub(super) const OPS: &[Op] = &[
     Op::new("DepthToSpace", &[1, 11, 13, 28], infer_rearrange)
         .fold(fold_rearrange)
-        .lower(lower_depth_to_space),
-    Op::new("SpaceToDepth", &[1, 13, 28], infer_rearrange).fold(fold_rearrange).lower(lower_space_to_depth),
+        .lower(lower_depth_to_space)
+        .becomes("PixelShuffle; Permute for a batch in mode DCR"),
+    Op::new("SpaceToDepth", &[1, 13, 28], infer_rearrange)
+        .fold(fold_rearrange)
+        .lower(lower_space_to_depth)
+        .becomes("Reorg; Permute for a batch in mode DCR"),
 ];
 
 /// The operator as a Transpose between two shapes.

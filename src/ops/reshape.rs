@@ -1,9 +1,5 @@
 //! Operators that leave the elements as they are, in another shape or in the same.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Dropout, Flatten, Identity, Reshape, Squeeze, Unsqueeze | nothing: a blob holds the elements in whatever shape its reader needs |
-//!
 //! Dropout is taken as it is at inference. Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>, `onnx__Dropout.html`,
 //! `onnx__Flatten.html`, `onnx__Identity.html`, `onnx__Squeeze.html`, `onnx__Unsqueeze.html`.
 
@@ -20,20 +16,32 @@ pub(super) const OPS: &[Op] = &[
         .fold(fold_dropout)
         .lower(lower_alias)
         .identity(always)
-        .waive(DROPOUT_WAIVED),
-    Op::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten).fold(fold_flatten).lower(lower_alias),
+        .waive(DROPOUT_WAIVED)
+        .becomes("nothing")
+        .limits("training: what is dropped is random"),
+    Op::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten)
+        .fold(fold_flatten)
+        .lower(lower_alias)
+        .becomes("nothing: a blob holds its elements in whatever shape its reader needs"),
     Op::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
-        .identity(always),
+        .identity(always)
+        .becomes("nothing"),
     Op::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], infer_reshape)
         .fold(fold_reshape)
         .lower(lower_alias)
-        .waive(CONSUMED_INPUTS),
-    Op::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], infer_squeeze).fold(fold_squeeze).lower(lower_alias),
+        .waive(CONSUMED_INPUTS)
+        .becomes("nothing: a blob holds its elements in whatever shape its reader needs")
+        .limits("a shape computed at run time"),
+    Op::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], infer_squeeze)
+        .fold(fold_squeeze)
+        .lower(lower_alias)
+        .becomes("nothing"),
     Op::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], infer_unsqueeze)
         .fold(fold_unsqueeze)
-        .lower(lower_alias),
+        .lower(lower_alias)
+        .becomes("nothing"),
 ];
 
 /// What is dropped, and how often, matters in training alone. `is_test` of versions 1 and 6 is left out by exporters that mean

@@ -1,10 +1,5 @@
 //! ReverseSequence: the first elements of each sequence of a batch in reverse order.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | constant lengths | Crop, Slice and Concat, a sequence after the other |
-//! | lengths that are computed at run time | MatMul with a matrix of zeros and ones |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__ReverseSequence.html>.
 
 use super::{Attributes, Call, Fact, Op, given};
@@ -17,7 +12,8 @@ use crate::tensor::{Array, DType, Dim};
 pub(super) const OPS: &[Op] = &[Op::new("ReverseSequence", &[10, 28], infer_reverse)
     .fold(fold_reverse)
     .expand(expand_reverse)
-    .lower(lower_reverse)];
+    .lower(lower_reverse)
+    .becomes("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
 
 /// Most sequences that are reversed one after the other.
 const MAX_SEQUENCES: i64 = 32;

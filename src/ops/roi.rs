@@ -1,9 +1,6 @@
 //! Pooling of regions.
 //!
-//! | ONNX | ncnn | not expressed |
-//! | --- | --- | --- |
-//! | [RoiAlign](https://onnx.ai/onnx/operators/onnx__RoiAlign.html) | ROIAlign, one for each region | mode max; images of a batch chosen at run time |
-//! | [MaxRoiPool](https://onnx.ai/onnx/operators/onnx__MaxRoiPool.html) | ROIPooling, one for each region | images of a batch chosen at run time |
+//! Spec: <https://onnx.ai/onnx/operators/onnx__RoiAlign.html>, `onnx__MaxRoiPool.html`.
 
 use super::{Call, Fact, Op, required};
 use crate::error::{At, Error, Result, invalid, unsupported};
@@ -13,8 +10,14 @@ use crate::ncnn::{BlobId, Layer};
 use crate::tensor::{Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("MaxRoiPool", &[1, 22], infer_max_roi_pool).lower(lower_max_roi_pool),
-    Op::new("RoiAlign", &[10, 16, 22], infer_roi_align).lower(lower_roi_align),
+    Op::new("MaxRoiPool", &[1, 22], infer_max_roi_pool)
+        .lower(lower_max_roi_pool)
+        .becomes("ROIPooling, one for each region")
+        .limits("images of a batch chosen at run time; many regions"),
+    Op::new("RoiAlign", &[10, 16, 22], infer_roi_align)
+        .lower(lower_roi_align)
+        .becomes("ROIAlign, one for each region")
+        .limits("mode max; images of a batch chosen at run time; many regions"),
 ];
 
 /// Most regions: each is a layer.

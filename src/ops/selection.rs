@@ -1,10 +1,5 @@
 //! Operators whose output is as large as their input says: possible where that input is a constant.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Compress with a constant condition | Crop and Concat of what is kept |
-//! | NonZero of a constant | nothing: the result is a constant |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Compress.html>, `onnx__NonZero.html`.
 
 use super::{Attributes, CUT, Call, Fact, Op, given, resolve_axis};
@@ -13,8 +8,14 @@ use crate::lower::Lower;
 use crate::tensor::{Array, Dim, Elements, Tensor, coordinates};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Compress", &[9, 11, 28], infer_compress).fold(fold_compress).lower(lower_compress),
-    Op::new("NonZero", &[9, 13], infer_non_zero),
+    Op::new("Compress", &[9, 11, 28], infer_compress)
+        .fold(fold_compress)
+        .lower(lower_compress)
+        .becomes("Crop, Concat")
+        .limits("a condition computed at run time"),
+    Op::new("NonZero", &[9, 13], infer_non_zero)
+        .becomes("a constant")
+        .limits("elements computed at run time: they say how large the output is"),
 ];
 
 fn unknown_size(error: Error) -> Error {

@@ -1,13 +1,6 @@
 //! Sequences of tensors and optional tensors. ncnn has neither; where their elements are known when the model is converted, who reads
 //! them reads the elements.
 //!
-//! | ONNX | becomes |
-//! | --- | --- |
-//! | SequenceConstruct, SequenceEmpty | nothing: they name the elements |
-//! | SequenceInsert, SequenceErase, SequenceMap, SplitToSequence | SequenceConstruct of elements |
-//! | SequenceAt, SequenceLength, ConcatFromSequence | the element, a number, Concat |
-//! | Optional, OptionalGetElement, OptionalHasElement | the value in it, or whether there is one |
-//!
 //! Refused: sequences and optional values that are inputs or outputs of the net, positions computed at run time.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`, `onnx__Optional.html`.
 
@@ -20,18 +13,51 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("ConcatFromSequence", &[11], infer_reader).inline(inline_concat),
-    Op::new("Optional", &[15, 28], infer_container),
-    Op::new("OptionalGetElement", &[15, 18, 28], infer_reader).inline(inline_get),
-    Op::new("OptionalHasElement", &[15, 18, 28], infer_reader).inline(inline_has),
-    Op::new("SequenceAt", &[11], infer_reader).inline(inline_at),
-    Op::new("SequenceConstruct", &[11], infer_container),
-    Op::new("SequenceEmpty", &[11], infer_container),
-    Op::new("SequenceErase", &[11], infer_container).inline(inline_erase),
-    Op::new("SequenceInsert", &[11], infer_container).inline(inline_insert),
-    Op::new("SequenceLength", &[11], infer_reader).inline(inline_length),
-    Op::new("SequenceMap", &[17], infer_container).inline(inline_map),
-    Op::new("SplitToSequence", &[11, 24], infer_container).inline(inline_split),
+    Op::new("ConcatFromSequence", &[11], infer_reader)
+        .inline(inline_concat)
+        .becomes("Concat")
+        .limits("sequences whose length is not known"),
+    Op::new("Optional", &[15, 28], infer_container)
+        .becomes("nothing: it names the value")
+        .limits("an optional value that is an input or output of the net"),
+    Op::new("OptionalGetElement", &[15, 18, 28], infer_reader)
+        .inline(inline_get)
+        .becomes("the value")
+        .limits("an optional value that is an input of the net"),
+    Op::new("OptionalHasElement", &[15, 18, 28], infer_reader)
+        .inline(inline_has)
+        .becomes("a constant")
+        .limits("an optional value that is an input of the net"),
+    Op::new("SequenceAt", &[11], infer_reader)
+        .inline(inline_at)
+        .becomes("the element")
+        .limits("positions computed at run time"),
+    Op::new("SequenceConstruct", &[11], infer_container)
+        .becomes("nothing: it names the elements")
+        .limits("a sequence that is an input or output of the net"),
+    Op::new("SequenceEmpty", &[11], infer_container)
+        .becomes("nothing")
+        .limits("a sequence that is an input or output of the net"),
+    Op::new("SequenceErase", &[11], infer_container)
+        .inline(inline_erase)
+        .becomes("SequenceConstruct")
+        .limits("positions computed at run time"),
+    Op::new("SequenceInsert", &[11], infer_container)
+        .inline(inline_insert)
+        .becomes("SequenceConstruct")
+        .limits("positions computed at run time"),
+    Op::new("SequenceLength", &[11], infer_reader)
+        .inline(inline_length)
+        .becomes("a constant")
+        .limits("sequences whose length is not known"),
+    Op::new("SequenceMap", &[17], infer_container)
+        .inline(inline_map)
+        .becomes("its body, once for each element")
+        .limits("sequences whose length is not known"),
+    Op::new("SplitToSequence", &[11, 24], infer_container)
+        .inline(inline_split)
+        .becomes("Split, SequenceConstruct")
+        .limits("lengths computed at run time"),
 ];
 
 /// Most elements that a tensor is split to: each is a layer at least.

@@ -1,10 +1,5 @@
 //! Slice.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Slice in steps of 1 | Crop, also of an axis whose size is not fixed |
-//! | Slice in other steps | Reshape and Crop for the step, Slice and Concat for the reverse order |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Slice.html>.
 
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
@@ -12,8 +7,11 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::{Lower, OPEN_END};
 use crate::tensor::{Array, Dim};
 
-pub(super) const OPS: &[Op] =
-    &[Op::new("Slice", &[1, 10, 11, 13], infer_slice).fold(fold_slice).lower(lower_slice)];
+pub(super) const OPS: &[Op] = &[Op::new("Slice", &[1, 10, 11, 13], infer_slice)
+    .fold(fold_slice)
+    .lower(lower_slice)
+    .becomes("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order")
+    .limits("bounds computed at run time")];
 
 /// Bounds beyond this are "to the end" in models: no axis is that large.
 const BEYOND: i64 = 1 << 31;

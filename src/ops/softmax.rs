@@ -1,12 +1,7 @@
 //! Softmax, LogSoftmax and Hardmax.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | [Softmax](https://onnx.ai/onnx/operators/onnx__Softmax.html) | Softmax |
-//! | [LogSoftmax](https://onnx.ai/onnx/operators/onnx__LogSoftmax.html) | what is above the maximum, without the logarithm of its sum of exponentials |
-//! | [Hardmax](https://onnx.ai/onnx/operators/onnx__Hardmax.html) | the first place of the maximum, by Reductions |
-//!
 //! Before version 13 all axes from `axis` on are taken together.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Softmax.html>, `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
 
 use super::{Attributes, Call, Fact, Op, resolve_axis};
 use crate::error::{Result, unsupported};
@@ -16,9 +11,14 @@ use crate::ncnn::layer::{Softmax, Threshold, binary_op, reduction_op, unary_op};
 use crate::tensor::{Array, Dim, Tensor};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Hardmax", &[1, 11, 13], infer_softmax).lower(lower_hardmax),
-    Op::new("LogSoftmax", &[1, 11, 13], infer_softmax).lower(lower_log_softmax),
-    Op::new("Softmax", &[1, 11, 13], infer_softmax).lower(lower_softmax),
+    Op::new("Hardmax", &[1, 11, 13], infer_softmax)
+        .lower(lower_hardmax)
+        .becomes("Reduction, Threshold: the first place of the maximum")
+        .limits("an axis whose size is not fixed"),
+    Op::new("LogSoftmax", &[1, 11, 13], infer_softmax)
+        .lower(lower_log_softmax)
+        .becomes("Reduction, BinaryOp, UnaryOp"),
+    Op::new("Softmax", &[1, 11, 13], infer_softmax).lower(lower_softmax).becomes("Softmax"),
 ];
 
 fn read_axis(attributes: &Attributes) -> Result<i64> {

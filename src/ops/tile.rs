@@ -1,9 +1,5 @@
 //! Expand and Tile: elements several times.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Expand, Tile | Tile along one axis after the other |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Expand.html>, `onnx__Tile.html`.
 
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
@@ -12,8 +8,16 @@ use crate::lower::Lower;
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Expand", &[8, 13], infer_expand).fold(fold_expand).lower(lower_tile),
-    Op::new("Tile", &[1, 6, 13], infer_tile).fold(fold_tile).lower(lower_tile),
+    Op::new("Expand", &[8, 13], infer_expand)
+        .fold(fold_expand)
+        .lower(lower_tile)
+        .becomes("Tile along one axis after the other")
+        .limits("a shape computed at run time"),
+    Op::new("Tile", &[1, 6, 13], infer_tile)
+        .fold(fold_tile)
+        .lower(lower_tile)
+        .becomes("Tile along one axis after the other")
+        .limits("repeats computed at run time"),
 ];
 
 // Expand

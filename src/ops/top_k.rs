@@ -1,9 +1,5 @@
 //! TopK: the largest or smallest elements along an axis, with their places.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | TopK | the rank of each element is the number of those before it, counted; a matrix of zeros and ones takes the first ranks |
-//!
 //! Every element is compared with every other: what would take more than 256 MiB is refused. Equal elements stay in their order,
 //! as in onnxruntime. Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
@@ -15,8 +11,11 @@ use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
-pub(super) const OPS: &[Op] =
-    &[Op::new("TopK", &[1, 10, 11, 24], infer_top_k).fold(fold_top_k).expand(expand_top_k)];
+pub(super) const OPS: &[Op] = &[Op::new("TopK", &[1, 10, 11, 24], infer_top_k)
+    .fold(fold_top_k)
+    .expand(expand_top_k)
+    .becomes("MatMul with a matrix of zeros and ones, from the rank of each element among all")
+    .limits("axes so long that comparing every two elements takes over 256 MiB; a K that is not known")];
 
 /// Most comparisons.
 const MAX_COMPARED: i64 = 1 << 26;

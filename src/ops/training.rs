@@ -1,9 +1,5 @@
 //! One step of an optimiser: plain arithmetic.
 //!
-//! | ai.onnx.preview.training | becomes |
-//! | --- | --- |
-//! | Adagrad, Adam, Momentum | Mul, Add, Sub, Div, Sqrt; powers of the count of steps as exponentials |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html>, `onnx_aionnxpreviewtraining_Momentum.html`.
 
 use ndarray::{ArrayD, IxDyn};
@@ -16,9 +12,15 @@ use crate::tensor::{Array, DType};
 const DOMAIN: &str = "ai.onnx.preview.training";
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Adagrad", &[1], infer_adagrad).domain(DOMAIN).expand(expand_adagrad),
-    Op::new("Adam", &[1], infer_adam).domain(DOMAIN).expand(expand_adam),
-    Op::new("Momentum", &[1], infer_momentum).domain(DOMAIN).expand(expand_momentum),
+    Op::new("Adagrad", &[1], infer_adagrad)
+        .domain(DOMAIN)
+        .expand(expand_adagrad)
+        .becomes("Mul, Add, Sub, Div, Sqrt"),
+    Op::new("Adam", &[1], infer_adam)
+        .domain(DOMAIN)
+        .expand(expand_adam)
+        .becomes("Mul, Add, Sub, Div, Sqrt; Exp for powers of the count of steps"),
+    Op::new("Momentum", &[1], infer_momentum).domain(DOMAIN).expand(expand_momentum).becomes("Mul, Add, Sub"),
 ];
 
 struct Adagrad {

@@ -1,9 +1,5 @@
 //! Transpose.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Transpose | Permute over at most four merged axes; several in a row for more; nothing where no element moves |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Transpose.html>.
 
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
@@ -13,7 +9,8 @@ use crate::tensor::Array;
 
 pub(super) const OPS: &[Op] = &[Op::new("Transpose", &[1, 13, 21, 23, 24, 25], infer_transpose)
     .fold(fold_transpose)
-    .lower(lower_transpose)];
+    .lower(lower_transpose)
+    .becomes("Permute, several in a row for more than four axes; nothing where no element moves")];
 
 /// The order of the axes; reversed where none is given.
 fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {

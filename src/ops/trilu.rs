@@ -1,9 +1,5 @@
 //! Trilu: one side of a diagonal of a matrix.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Trilu | a minimum and a maximum with constants that leave one side as it is and make the other 0 |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Trilu.html>.
 
 use super::{Attributes, Call, Fact, Op, given};
@@ -13,8 +9,12 @@ use crate::ncnn::layer::binary_op;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, coordinates};
 
-pub(super) const OPS: &[Op] =
-    &[Op::new("Trilu", &[14], infer_trilu).fold(fold_trilu).expand(expand_trilu).lower(lower_trilu)];
+pub(super) const OPS: &[Op] = &[Op::new("Trilu", &[14], infer_trilu)
+    .fold(fold_trilu)
+    .expand(expand_trilu)
+    .lower(lower_trilu)
+    .becomes("BinaryOp MIN and MAX with constants; Where for a diagonal computed at run time")
+    .limits("sizes that are not fixed")];
 
 fn read_upper(attributes: &Attributes) -> Result<bool> {
     attributes.flag("upper", true)

@@ -1,9 +1,5 @@
 //! MaxUnpool: elements back to the places that a pooling took them from.
 //!
-//! | ONNX | becomes | refused |
-//! | --- | --- | --- |
-//! | MaxUnpool | Gather of the elements and of a zero | places computed at run time; an output that is larger than what was pooled |
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxUnpool.html>.
 
 use super::{Call, Fact, Op, required};
@@ -12,7 +8,10 @@ use crate::graph::Attribute;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim};
 
-pub(super) const OPS: &[Op] = &[Op::new("MaxUnpool", &[9, 11, 22], infer_unpool).expand(expand_unpool)];
+pub(super) const OPS: &[Op] = &[Op::new("MaxUnpool", &[9, 11, 22], infer_unpool)
+    .expand(expand_unpool)
+    .becomes("Gather of the elements and of a zero")
+    .limits("places computed at run time; an output that is larger than what was pooled")];
 
 fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     let mut shape = call.shape(0)?.to_vec();

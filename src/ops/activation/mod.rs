@@ -1,15 +1,6 @@
 //! Activations: functions of each element that end a layer of a network.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Relu, LeakyRelu | ReLU |
-//! | Sigmoid, HardSigmoid, HardSwish, Tanh, Elu, Selu, Celu, Mish, Gelu | the layer of that name |
-//! | Softplus | BNLL, which does not overflow where Softplus does |
-//! | Softsign, ThresholdedRelu, Shrink | BinaryOp, Threshold; the layer Shrink keeps what it should make 0 until 2024-08 |
-//! | Swish | Swish, or BinaryOp and Sigmoid where `alpha` is not 1 |
-//! | Clip | Clip, ReLU, BinaryOp with one bound or bounds computed at run time |
-//! | PRelu | ReLU, PReLU where the slopes go along the outermost axis, BinaryOp for any other shape |
-//!
+//! BNLL does not overflow where ncnn's Softplus does. The layer Shrink keeps what it should make 0 until 2024-08.
 //! Inputs are taken to be numbers: what becomes of NaN is left open.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Relu.html> and so on.
 
@@ -33,24 +24,33 @@ use function::evaluate;
 use prelu::{fold_prelu, infer_prelu, lower_prelu};
 
 pub(super) const OPS: &[Op] = &[
-    activation("Celu", &[12, 28]),
-    Op::new("Clip", &[1, 6, 11, 12, 13], infer_clip).fold(fold_clip).lower(lower_clip).waive(MEMORY_ADVICE),
-    activation("Elu", &[1, 6, 22]),
-    activation("Gelu", &[20]),
-    activation("HardSigmoid", &[1, 6, 22]),
-    activation("HardSwish", &[14, 22]),
-    activation("LeakyRelu", &[1, 6, 16]),
-    activation("Mish", &[18, 22]),
-    Op::new("PRelu", &[1, 6, 7, 9, 16], infer_prelu).fold(fold_prelu).lower(lower_prelu).waive(MEMORY_ADVICE),
-    activation("Relu", &[1, 6, 13, 14]),
-    activation("Selu", &[1, 6, 22]),
-    activation("Shrink", &[9]),
-    activation("Sigmoid", &[1, 6, 13]),
-    activation("Softplus", &[1, 22]),
-    activation("Softsign", &[1, 22]),
-    activation("Swish", &[24]),
-    activation("Tanh", &[1, 6, 13]),
-    activation("ThresholdedRelu", &[10, 22]),
+    activation("Celu", &[12, 28]).becomes("CELU"),
+    Op::new("Clip", &[1, 6, 11, 12, 13], infer_clip)
+        .fold(fold_clip)
+        .lower(lower_clip)
+        .waive(MEMORY_ADVICE)
+        .becomes("Clip; ReLU for 0 alone; BinaryOp for one bound, and for bounds computed at run time"),
+    activation("Elu", &[1, 6, 22]).becomes("ELU"),
+    activation("Gelu", &[20]).becomes("GELU"),
+    activation("HardSigmoid", &[1, 6, 22])
+        .becomes("HardSigmoid; BinaryOp and Clip where alpha is not above 0"),
+    activation("HardSwish", &[14, 22]).becomes("HardSwish"),
+    activation("LeakyRelu", &[1, 6, 16]).becomes("ReLU"),
+    activation("Mish", &[18, 22]).becomes("Mish"),
+    Op::new("PRelu", &[1, 6, 7, 9, 16], infer_prelu)
+        .fold(fold_prelu)
+        .lower(lower_prelu)
+        .waive(MEMORY_ADVICE)
+        .becomes("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape"),
+    activation("Relu", &[1, 6, 13, 14]).becomes("ReLU"),
+    activation("Selu", &[1, 6, 22]).becomes("SELU"),
+    activation("Shrink", &[9]).becomes("BinaryOp, Threshold").limits("a negative `lambd`"),
+    activation("Sigmoid", &[1, 6, 13]).becomes("Sigmoid"),
+    activation("Softplus", &[1, 22]).becomes("BNLL"),
+    activation("Softsign", &[1, 22]).becomes("UnaryOp, BinaryOp"),
+    activation("Swish", &[24]).becomes("Swish; BinaryOp and Sigmoid where `alpha` is not 1"),
+    activation("Tanh", &[1, 6, 13]).becomes("TanH"),
+    activation("ThresholdedRelu", &[10, 22]).becomes("Threshold, BinaryOp"),
 ];
 
 const fn activation(name: &'static str, since: &'static [i64]) -> Op {

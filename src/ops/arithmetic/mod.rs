@@ -1,13 +1,6 @@
 //! Arithmetic of two or more values, element by element, with broadcasting.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Add, Sub, Mul, Div, Max, Min, Sum, Mean | BinaryOp; integers of 8 and 16 bits wrap around by FLOOR |
-//! | Div, Mod of integers | BinaryOp DIV, UnaryOp TRUNC or FLOOR |
-//! | Pow | UnaryOp, Power or Exp where one side is a constant; otherwise Exp of a product with Log, and the sign apart |
-//! | BitShift, BitwiseNot | multiplication by powers of two, `-x - 1` |
-//! | BitwiseAnd, BitwiseOr, BitwiseXor | nothing: constants only |
-//!
+//! Integers of 8 and 16 bits wrap around by FLOOR.
 //! ncnn computes in single precision. Integers of 32 and 64 bits are taken to stay below 2^24, dividends below 2^20; then results
 //! are exact. Divisors are taken not to be zero: ncnn's vectorised division gives NaN there. The smaller one of NaN and a number is
 //! either of them.
@@ -37,33 +30,33 @@ pub(super) const OPS: &[Op] = &[
         .fold(fold_add)
         .lower(lower_add)
         .identity(is_plus_zero)
-        .waive(MEMORY_ADVICE),
-    Op::new("BitShift", &[11, 28], infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift),
-    Op::new("BitwiseAnd", &[18], infer_first).fold(fold_bitwise_and),
-    Op::new("BitwiseNot", &[18], infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not),
-    Op::new("BitwiseOr", &[18], infer_first).fold(fold_bitwise_or),
-    Op::new("BitwiseXor", &[18], infer_first).fold(fold_bitwise_xor),
+        .waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("BitShift", &[11, 28], infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift).becomes("BinaryOp: products with powers of two"),
+    Op::new("BitwiseAnd", &[18], infer_first).fold(fold_bitwise_and).becomes("a constant").limits("bits computed at run time"),
+    Op::new("BitwiseNot", &[18], infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not).becomes("BinaryOp: -x - 1").limits("unsigned integers of 32 and 64 bits"),
+    Op::new("BitwiseOr", &[18], infer_first).fold(fold_bitwise_or).becomes("a constant").limits("bits computed at run time"),
+    Op::new("BitwiseXor", &[18], infer_first).fold(fold_bitwise_xor).becomes("a constant").limits("bits computed at run time"),
     Op::new("Div", BINARY, infer_first)
         .fold(fold_div)
         .lower(lower_div)
         .identity(is_times_one)
-        .waive(MEMORY_ADVICE),
-    Op::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).waive(MEMORY_ADVICE),
-    Op::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).waive(MEMORY_ADVICE),
-    Op::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).waive(MEMORY_ADVICE),
-    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true),
+        .waive(MEMORY_ADVICE).becomes("BinaryOp; UnaryOp TRUNC after it for integers"),
+    Op::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).becomes("BinaryOp, UnaryOp TRUNC or FLOOR").limits("an infinite divisor where quotients are rounded down"),
     Op::new("Mul", BINARY, infer_first)
         .fold(fold_mul)
         .lower(lower_mul)
         .identity(is_times_one)
-        .waive(MEMORY_ADVICE),
-    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_times_one),
+        .waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_times_one).becomes("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("powers of integers by exponents computed at run time"),
     Op::new("Sub", BINARY, infer_first)
         .fold(fold_sub)
         .lower(lower_sub)
         .identity(is_plus_zero)
-        .waive(MEMORY_ADVICE),
-    Op::new("Sum", &[1, 6, 8, 13], infer_first).fold(fold_sum).lower(lower_sum).waive(MEMORY_ADVICE),
+        .waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Sum", &[1, 6, 8, 13], infer_first).fold(fold_sum).lower(lower_sum).waive(MEMORY_ADVICE).becomes("BinaryOp"),
 ];
 
 /// How Mod rounds the quotient.

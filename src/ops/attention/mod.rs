@@ -1,10 +1,5 @@
 //! Attention and rotary positions of ONNX's own domain, in simpler operators.
 //!
-//! | ONNX | becomes |
-//! | --- | --- |
-//! | Attention | Mul, MatMul, Add, Softmax, MatMul; states are joined with Concat |
-//! | RotaryEmbedding | Slice, Mul, Sub, Add, Concat |
-//!
 //! Refused: scores with their mask as an output where truth values of the mask are computed at run time.
 //! Specification: <https://onnx.ai/onnx/operators/onnx__Attention.html>, <https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html>.
 
@@ -20,8 +15,8 @@ pub(super) const OPS: &[Op] = &[
     // The precision of the softmax is single or better in any case.
     Op::new("Attention", &[23, 24, 25], infer_attention)
         .expand(scores::expand_attention)
-        .waive(&["softmax_precision"]),
-    Op::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary),
+        .waive(&["softmax_precision"]).becomes("Mul, MatMul, Add, Softmax, MatMul; Concat for states").limits("scores with a mask of truth values computed at run time as an output; heads of a size that is not fixed"),
+    Op::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary).becomes("Slice, Mul, Sub, Add, Concat"),
 ];
 
 /// Places of the inputs of Attention.

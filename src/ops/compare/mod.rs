@@ -1,12 +1,6 @@
 //! Comparisons, truth values, and the choice between two values.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Greater, Less, GreaterOrEqual, LessOrEqual | Threshold of one side, or of the difference |
-//! | Equal | Threshold of the magnitude of the difference |
-//! | And, Or, Xor, Not | BinaryOp on 0 and 1 |
-//! | Where | BinaryOp MIN and MAX with infinities, which choose without computing: `max(min(x, u), min(y, -u))` |
-//!
+//! Where is `max(min(x, u), min(y, -u))` with an infinity of either sign in `u`: that chooses without computing.
 //! Infinities compare and are chosen as ONNX says. NaN is taken not to occur: it would be equal to everything, and may be chosen
 //! where it should not. Integers are compared in single precision, so up to 2^24 exactly.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Equal.html>, `onnx__Where.html` and so on.
@@ -30,16 +24,26 @@ const OR_EQUAL: &[i64] = &[12, 16];
 const LOGIC: &[i64] = &[1, 7];
 
 pub(super) const OPS: &[Op] = &[
-    truth("And", LOGIC).lower(lower_and),
-    truth("Equal", &[1, 7, 11, 13, 19]).lower(lower_equal),
-    truth("Greater", COMPARISON).lower(lower_greater),
-    truth("GreaterOrEqual", OR_EQUAL).lower(lower_greater_or_equal),
-    truth("Less", COMPARISON).lower(lower_less),
-    truth("LessOrEqual", OR_EQUAL).lower(lower_less_or_equal),
-    Op::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not),
-    truth("Or", LOGIC).lower(lower_or),
-    Op::new("Where", &[9, 16], infer_where).fold(fold_where).lower(lower_where).chooses(),
-    truth("Xor", LOGIC).lower(lower_xor),
+    truth("And", LOGIC).lower(lower_and).becomes("BinaryOp MIN"),
+    truth("Equal", &[1, 7, 11, 13, 19])
+        .lower(lower_equal)
+        .becomes("Threshold of the magnitude of the difference"),
+    truth("Greater", COMPARISON).lower(lower_greater).becomes("Threshold of one side, or of the difference"),
+    truth("GreaterOrEqual", OR_EQUAL)
+        .lower(lower_greater_or_equal)
+        .becomes("Threshold of one side, or of the difference"),
+    truth("Less", COMPARISON).lower(lower_less).becomes("Threshold of one side, or of the difference"),
+    truth("LessOrEqual", OR_EQUAL)
+        .lower(lower_less_or_equal)
+        .becomes("Threshold of one side, or of the difference"),
+    Op::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not).becomes("BinaryOp: 1 - x"),
+    truth("Or", LOGIC).lower(lower_or).becomes("BinaryOp MAX"),
+    Op::new("Where", &[9, 16], infer_where)
+        .fold(fold_where)
+        .lower(lower_where)
+        .chooses()
+        .becomes("BinaryOp MIN and MAX with infinities"),
+    truth("Xor", LOGIC).lower(lower_xor).becomes("BinaryOp, UnaryOp"),
 ];
 
 const fn truth(name: &'static str, since: &'static [i64]) -> Op {

@@ -1,15 +1,5 @@
 //! Operators of the domain `com.microsoft`, which exporters and onnxruntime's optimiser write, in ONNX's own operators.
 //!
-//! | com.microsoft | becomes |
-//! | --- | --- |
-//! | Gelu, BiasGelu, FastGelu, QuickGelu | Add, Gelu; x * Sigmoid(alpha * x) |
-//! | SkipLayerNormalization, SkipSimplifiedLayerNormalization | Add, LayerNormalization, RMSNormalization |
-//! | SimplifiedLayerNormalization | RMSNormalization |
-//! | EmbedLayerNormalization | Gather, Add, LayerNormalization |
-//! | FusedMatMul | Transpose, MatMul, Mul |
-//! | FusedConv | Conv, Add, the activation |
-//! | Attention, MultiHeadAttention, RotaryEmbedding | see [`attention`] |
-//!
 //! Refused: outputs Mean and InvStdDev where they are used. <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>
 
 mod attention;
@@ -27,22 +17,22 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Attention", &[1], attention::infer_attention)
         .domain(DOMAIN)
         .expand(attention::expand_attention)
-        .waive(&["past_present_share_buffer"]),
+        .waive(&["past_present_share_buffer"]).becomes("MatMul, Add, Mul, Softmax, MatMul").limits("past and present states; rotary positions inside; masks that give lengths"),
     Op::new("MultiHeadAttention", &[1], attention::infer_multi_head)
         .domain(DOMAIN)
-        .expand(attention::expand_multi_head),
-    Op::new("RotaryEmbedding", &[1], attention::infer_rotary).domain(DOMAIN).expand(attention::expand_rotary),
-    Op::new("Gelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_gelu),
-    Op::new("BiasGelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_bias_gelu),
-    Op::new("FastGelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_fast_gelu),
-    Op::new("QuickGelu", &[1], infer_quick_gelu).domain(DOMAIN).expand(expand_quick_gelu),
-    Op::new("SkipLayerNormalization", &[1], infer_skip).domain(DOMAIN).expand(expand_skip),
-    Op::new("SkipSimplifiedLayerNormalization", &[1], infer_skip).domain(DOMAIN).expand(expand_skip_rms),
+        .expand(attention::expand_multi_head).becomes("Add, Mul, MatMul, Softmax, MatMul").limits("queries, keys and values in one tensor; masks that give lengths; a causal mask of a length that is not fixed"),
+    Op::new("RotaryEmbedding", &[1], attention::infer_rotary).domain(DOMAIN).expand(attention::expand_rotary).becomes("Slice, Mul, Sub, Add, Concat").limits("packed batches, a scale, positions given by an offset"),
+    Op::new("Gelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_gelu).becomes("Gelu"),
+    Op::new("BiasGelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_bias_gelu).becomes("Add, Gelu"),
+    Op::new("FastGelu", &[1], infer_like_input).domain(DOMAIN).expand(expand_fast_gelu).becomes("Add, Gelu"),
+    Op::new("QuickGelu", &[1], infer_quick_gelu).domain(DOMAIN).expand(expand_quick_gelu).becomes("x * Sigmoid(alpha * x)"),
+    Op::new("SkipLayerNormalization", &[1], infer_skip).domain(DOMAIN).expand(expand_skip).becomes("Add, LayerNormalization").limits("the outputs mean and inv_std_var"),
+    Op::new("SkipSimplifiedLayerNormalization", &[1], infer_skip).domain(DOMAIN).expand(expand_skip_rms).becomes("Add, RMSNormalization").limits("the outputs mean and inv_std_var"),
     // onnxruntime's optimiser writes this one without a domain.
-    Op::new("SimplifiedLayerNormalization", &[1], infer_rms).expand(expand_rms).waive(&["stash_type"]),
-    Op::new("EmbedLayerNormalization", &[1], infer_embed).domain(DOMAIN).expand(expand_embed),
-    Op::new("FusedMatMul", &[1], infer_fused_matmul).domain(DOMAIN).expand(expand_fused_matmul),
-    Op::new("FusedConv", &[1], infer_fused_conv).domain(DOMAIN).expand(expand_fused_conv),
+    Op::new("SimplifiedLayerNormalization", &[1], infer_rms).expand(expand_rms).waive(&["stash_type"]).becomes("RMSNormalization").limits("the output inv_std_var"),
+    Op::new("EmbedLayerNormalization", &[1], infer_embed).domain(DOMAIN).expand(expand_embed).becomes("Gather, Add, LayerNormalization").limits("the output mask_index; positions of a length that is not fixed"),
+    Op::new("FusedMatMul", &[1], infer_fused_matmul).domain(DOMAIN).expand(expand_fused_matmul).becomes("Transpose, MatMul, Mul"),
+    Op::new("FusedConv", &[1], infer_fused_conv).domain(DOMAIN).expand(expand_fused_conv).becomes("Conv, Add, the activation").limits("other activations than those of networks"),
 ];
 
 fn like_input(call: &Call) -> Result<Fact> {

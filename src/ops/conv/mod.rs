@@ -1,13 +1,8 @@
 //! Convolutions.
 //!
-//! | ONNX | ncnn | not expressed |
-//! | --- | --- | --- |
-//! | [Conv](https://onnx.ai/onnx/operators/onnx__Conv.html) | Convolution, Convolution1D, Convolution3D; in groups ConvolutionDepthWise* | weights computed at run time in three dimensions |
-//! | [ConvTranspose](https://onnx.ai/onnx/operators/onnx__ConvTranspose.html) | Deconvolution, Deconvolution1D, Deconvolution3D; in groups DeconvolutionDepthWise* | the same |
-//! | [DeformConv](https://onnx.ai/onnx/operators/onnx__DeformConv.html) | DeformableConv2D, one for each group and set of offsets | batches, three dimensions, weights computed at run time |
-//!
 //! A batch is an axis that the window crosses one element at a time: the layer of one dimension more over `[C, N, ...]`. With three
 //! spatial axes there is no such layer: the elements of the batch are groups of channels.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`, `onnx__DeformConv.html`.
 
 mod deform;
 mod kernel;
@@ -25,10 +20,20 @@ use crate::tensor::{Dim, Tensor, display_shape};
 use kernel::Kernel;
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Conv", &[1, 11, 22], infer_conv).lower(lower_conv),
+    Op::new("Conv", &[1, 11, 22], infer_conv)
+        .lower(lower_conv)
+        .becomes("Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups")
+        .limits("weights computed at run time over three axes; over four axes or more"),
     Op::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
-        .lower(transpose::lower_conv_transpose),
-    Op::new("DeformConv", &[19, 22], deform::infer_deform_conv).lower(deform::lower_deform_conv),
+        .lower(transpose::lower_conv_transpose)
+        .becomes("Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups")
+        .limits(
+            "over four axes or more; weights computed at run time over three axes, or over two with a batch",
+        ),
+    Op::new("DeformConv", &[19, 22], deform::infer_deform_conv)
+        .lower(deform::lower_deform_conv)
+        .becomes("DeformableConv2D, one for each group and set of offsets")
+        .limits("batches; three axes; weights computed at run time"),
 ];
 
 /// Most weights of a layer whose weights are repeated for each element of a batch: 16 MiB.

@@ -16,7 +16,9 @@ use super::{Attributes, Call, Fact, Op, required};
 use crate::error::{At, Error, Result, invalid};
 use crate::tensor::Dim;
 
-pub(super) const OPS: &[Op] = &[Op::new("Einsum", &[12, 28], infer_einsum).expand(contract::expand_einsum)];
+pub(super) const OPS: &[Op] = &[Op::new("Einsum", &[12, 28], infer_einsum)
+    .expand(contract::expand_einsum)
+    .becomes("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 
 /// The name of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,12 +1,5 @@
 //! Products of matrices.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | MatMul, constant B without a batch | Gemm with B as it is stored |
-//! | MatMul, else | MatMul over at most two batch axes; what stays together is merged |
-//! | Gemm | InnerProduct for one row and a stored `[N, K]`, else Gemm |
-//! | MatMulInteger | MatMul in floating point |
-//!
 //! Specification: <https://onnx.ai/onnx/operators/onnx__MatMul.html>, <https://onnx.ai/onnx/operators/onnx__Gemm.html>.
 
 mod batch;
@@ -19,12 +12,18 @@ use crate::error::{Result, invalid};
 use crate::tensor::{Dim, broadcast_shapes, display_shape};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Gemm", &[1, 6, 7, 9, 11, 13], gemm::infer_gemm).fold(gemm::fold_gemm).lower(gemm::lower_gemm),
+    Op::new("Gemm", &[1, 6, 7, 9, 11, 13], gemm::infer_gemm)
+        .fold(gemm::fold_gemm)
+        .lower(gemm::lower_gemm)
+        .becomes("InnerProduct for one row and a stored matrix; else Gemm"),
     Op::new("MatMul", &[1, 9, 13], infer_matmul)
         .fold(product::fold_matmul)
         .expand(batch::expand_matmul)
-        .lower(batch::lower_matmul),
-    Op::new("MatMulInteger", &[10], integer::infer_matmul_integer).expand(integer::expand_matmul_integer),
+        .lower(batch::lower_matmul)
+        .becomes("Gemm for a stored matrix; else MatMul"),
+    Op::new("MatMulInteger", &[10], integer::infer_matmul_integer)
+        .expand(integer::expand_matmul_integer)
+        .becomes("MatMul of the differences to the zero points"),
 ];
 
 /// The operands of a product as stacks of matrices: batch sizes, then rows and columns.

@@ -1,18 +1,9 @@
 //! Normalizations.
 //!
-//! | ONNX | ncnn | not expressed |
-//! | --- | --- | --- |
-//! | [BatchNormalization](https://onnx.ai/onnx/operators/onnx__BatchNormalization.html) | BatchNorm; BinaryOps where there is a batch or a parameter is computed | training before version 14 |
-//! | [InstanceNormalization](https://onnx.ai/onnx/operators/onnx__InstanceNormalization.html) | InstanceNorm | |
-//! | [GroupNormalization](https://onnx.ai/onnx/operators/onnx__GroupNormalization.html) | GroupNorm | |
-//! | [LayerNormalization](https://onnx.ai/onnx/operators/onnx__LayerNormalization.html) | LayerNorm; Reductions where Mean or InvStdDev is read | |
-//! | [RMSNormalization](https://onnx.ai/onnx/operators/onnx__RMSNormalization.html) | Reduction and BinaryOps: ncnn's RMSNorm is too new | |
-//! | [LpNormalization](https://onnx.ai/onnx/operators/onnx__LpNormalization.html) | Reduction and BinaryOps | p over 2 |
-//! | [LRN](https://onnx.ai/onnx/operators/onnx__LRN.html) | LRN; Pooling along the channels where there is a batch or the size is even | |
-//! | [MeanVarianceNormalization](https://onnx.ai/onnx/operators/onnx__MeanVarianceNormalization.html) | Reductions and BinaryOps | |
-//!
+//! ncnn's RMSNorm is too new: it is written out.
 //! Wherever a root is divided by, it is UnaryOp SQRT and BinaryOp DIV: UnaryOp RSQRT is an estimate of twelve bits in
 //! `unaryop_x86.cpp`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html>, `onnx__InstanceNormalization.html` and so on.
 
 mod batch;
 mod channel;
@@ -28,15 +19,31 @@ use crate::tensor::{Array, Dim, Tensor};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("BatchNormalization", &[1, 6, 7, 9, 14, 15], batch::infer_batch_norm)
-        .lower(batch::lower_batch_norm),
-    Op::new("GroupNormalization", &[18, 21], channel::infer_group_norm).lower(channel::lower_group_norm),
+        .lower(batch::lower_batch_norm)
+        .becomes("BatchNorm; BinaryOp where there is a batch or a parameter is computed at run time")
+        .limits("training before version 14"),
+    Op::new("GroupNormalization", &[18, 21], channel::infer_group_norm)
+        .lower(channel::lower_group_norm)
+        .becomes("GroupNorm"),
     Op::new("InstanceNormalization", &[1, 6, 22], channel::infer_instance_norm)
-        .lower(channel::lower_instance_norm),
-    Op::new("LRN", &[1, 13], local::infer_lrn).lower(local::lower_lrn),
-    Op::new("LayerNormalization", &[17], layer::infer_layer_norm).lower(layer::lower_layer_norm),
-    Op::new("LpNormalization", &[1, 22], local::infer_lp_norm).lower(local::lower_lp_norm),
-    Op::new("MeanVarianceNormalization", &[9, 13], local::infer_mvn).lower(local::lower_mvn),
-    Op::new("RMSNormalization", &[23], layer::infer_rms_norm).lower(layer::lower_rms_norm),
+        .lower(channel::lower_instance_norm)
+        .becomes("InstanceNorm"),
+    Op::new("LRN", &[1, 13], local::infer_lrn)
+        .lower(local::lower_lrn)
+        .becomes("LRN; Pooling along the channels where there is a batch or the size is even"),
+    Op::new("LayerNormalization", &[17], layer::infer_layer_norm)
+        .lower(layer::lower_layer_norm)
+        .becomes("LayerNorm; Reduction where Mean or InvStdDev is read"),
+    Op::new("LpNormalization", &[1, 22], local::infer_lp_norm)
+        .lower(local::lower_lp_norm)
+        .becomes("Reduction, BinaryOp")
+        .limits("p over 2"),
+    Op::new("MeanVarianceNormalization", &[9, 13], local::infer_mvn)
+        .lower(local::lower_mvn)
+        .becomes("Reduction, BinaryOp"),
+    Op::new("RMSNormalization", &[23], layer::infer_rms_norm)
+        .lower(layer::lower_rms_norm)
+        .becomes("Reduction, UnaryOp, BinaryOp"),
 ];
 
 /// The first output is as the first input.

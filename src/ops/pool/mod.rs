@@ -1,14 +1,8 @@
 //! Poolings.
 //!
-//! | ONNX | ncnn | not expressed |
-//! | --- | --- | --- |
-//! | [MaxPool](https://onnx.ai/onnx/operators/onnx__MaxPool.html), [AveragePool](https://onnx.ai/onnx/operators/onnx__AveragePool.html) | Pooling, Pooling1D, Pooling3D | the output Indices |
-//! | [LpPool](https://onnx.ai/onnx/operators/onnx__LpPool.html) | Pooling of powers, and the root | |
-//! | [GlobalAveragePool](https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html), GlobalMaxPool | Pooling with `global_pooling` | |
-//! | [GlobalLpPool](https://onnx.ai/onnx/operators/onnx__GlobalLpPool.html) | Reduction of powers, and the root | |
-//!
 //! Channels are independent of each other: a batch is merged into them. Dilated windows are windows over every n-th element: the axis
 //! is seen as two, and the window goes along the outer one.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__MaxPool.html>, `onnx__AveragePool.html`, `onnx__LpPool.html` and so on.
 
 mod lower;
 mod lp;
@@ -20,12 +14,23 @@ use crate::error::{Error, Result, invalid, unsupported};
 use crate::tensor::{DType, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("AveragePool", &[1, 7, 10, 11, 19, 22], infer_pool).lower(lower::lower_pool),
-    Op::new("GlobalAveragePool", &[1, 22], infer_global).lower(lower::lower_global),
-    Op::new("GlobalLpPool", &[1, 2, 22], infer_global).lower(lp::lower_global_lp),
-    Op::new("GlobalMaxPool", &[1, 22], infer_global).lower(lower::lower_global),
-    Op::new("LpPool", &[1, 2, 11, 18, 22], infer_pool).lower(lower::lower_pool),
-    Op::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool).lower(lower::lower_pool),
+    Op::new("AveragePool", &[1, 7, 10, 11, 19, 22], infer_pool)
+        .lower(lower::lower_pool)
+        .becomes("Pooling, Pooling1D, Pooling3D")
+        .limits("over four axes or more"),
+    Op::new("GlobalAveragePool", &[1, 22], infer_global).lower(lower::lower_global).becomes("Pooling"),
+    Op::new("GlobalLpPool", &[1, 2, 22], infer_global)
+        .lower(lp::lower_global_lp)
+        .becomes("Reduction of powers, UnaryOp"),
+    Op::new("GlobalMaxPool", &[1, 22], infer_global).lower(lower::lower_global).becomes("Pooling"),
+    Op::new("LpPool", &[1, 2, 11, 18, 22], infer_pool)
+        .lower(lower::lower_pool)
+        .becomes("Pooling of powers, UnaryOp")
+        .limits("over four axes or more"),
+    Op::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool)
+        .lower(lower::lower_pool)
+        .becomes("Pooling, Pooling1D, Pooling3D")
+        .limits("the output Indices; over four axes or more"),
 ];
 
 /// What is computed of the elements of a window.

@@ -24,13 +24,19 @@ use crate::tensor::{Dim, display_shape};
 pub(super) const OPS: &[Op] = &[
     Op::new("GRU", &[1, 3, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
-        .lower(lower::lower_recurrent),
+        .lower(lower::lower_recurrent)
+        .becomes("GRU, one for each sequence; the steps one by one for what the layer lacks")
+        .limits("many steps, or a number that is not fixed, of what the layer lacks"),
     Op::new("LSTM", &[1, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
-        .lower(lower::lower_recurrent),
+        .lower(lower::lower_recurrent)
+        .becomes("LSTM, one for each sequence; the steps one by one for what the layer lacks")
+        .limits("many steps, or a number that is not fixed, of what the layer lacks"),
     Op::new("RNN", &[1, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
-        .lower(lower::lower_recurrent),
+        .lower(lower::lower_recurrent)
+        .becomes("RNN, one for each sequence; the steps one by one for what the layer lacks")
+        .limits("many steps, or a number that is not fixed, of what the layer lacks"),
 ];
 
 /// Places of the inputs.

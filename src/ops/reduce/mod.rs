@@ -1,11 +1,5 @@
 //! Reductions along axes, and the places of extremes.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceLogSum, ReduceSumSquare | Reduction |
-//! | ReduceLogSumExp | Reduction of what is left after the maximum is taken off |
-//! | ArgMax, ArgMin | Reduction, Threshold and Reduction over an index ramp |
-//!
 //! Axes that are reduced, or kept, together are one axis of the Mat; where more than four are left, they are reduced one after another.
 //! Specification: <https://onnx.ai/onnx/operators/onnx__ReduceSum.html>, <https://onnx.ai/onnx/operators/onnx__ArgMax.html>.
 
@@ -20,18 +14,27 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("ArgMax", &[1, 11, 12, 13], arg::infer_arg).fold(arg::fold_arg).lower(arg::lower_arg),
-    Op::new("ArgMin", &[1, 11, 12, 13], arg::infer_arg).fold(arg::fold_arg).lower(arg::lower_arg),
-    reduction("ReduceL1", &[1, 11, 13, 18]),
-    reduction("ReduceL2", &[1, 11, 13, 18]),
-    reduction("ReduceLogSum", &[1, 11, 13, 18, 28]),
-    reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28]),
-    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]),
-    reduction("ReduceMean", &[1, 11, 13, 18]),
-    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]),
-    reduction("ReduceProd", &[1, 11, 13, 18]),
-    reduction("ReduceSum", &[1, 11, 13]),
-    reduction("ReduceSumSquare", &[1, 11, 13, 18]),
+    Op::new("ArgMax", &[1, 11, 12, 13], arg::infer_arg)
+        .fold(arg::fold_arg)
+        .lower(arg::lower_arg)
+        .becomes("Reduction, Threshold, Reduction over an index ramp")
+        .limits("an axis of more than 2^24 elements"),
+    Op::new("ArgMin", &[1, 11, 12, 13], arg::infer_arg)
+        .fold(arg::fold_arg)
+        .lower(arg::lower_arg)
+        .becomes("Reduction, Threshold, Reduction over an index ramp")
+        .limits("an axis of more than 2^24 elements"),
+    reduction("ReduceL1", &[1, 11, 13, 18]).becomes("Reduction"),
+    reduction("ReduceL2", &[1, 11, 13, 18]).becomes("Reduction"),
+    reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).becomes("Reduction"),
+    reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28])
+        .becomes("Reduction of what is left after the maximum is taken off"),
+    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).becomes("Reduction"),
+    reduction("ReduceMean", &[1, 11, 13, 18]).becomes("Reduction"),
+    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).becomes("Reduction"),
+    reduction("ReduceProd", &[1, 11, 13, 18]).becomes("Reduction"),
+    reduction("ReduceSum", &[1, 11, 13]).becomes("Reduction"),
+    reduction("ReduceSumSquare", &[1, 11, 13, 18]).becomes("Reduction"),
 ];
 
 const fn reduction(name: &'static str, since: &'static [i64]) -> Op {

@@ -1,11 +1,8 @@
 //! Resize and Upsample.
 //!
-//! | ONNX | ncnn | not expressed |
-//! | --- | --- | --- |
-//! | [Resize](https://onnx.ai/onnx/operators/onnx__Resize.html), [Upsample](https://onnx.ai/onnx/operators/onnx__Upsample.html) | Interp where it weighs the same elements by the same numbers; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix an axis | modes on which onnxruntime and the specification differ; sizes computed at run time |
-//!
 //! Interpolation is separable: each axis is a linear map of its own. The weights are computed in single precision, in the order of
 //! onnxruntime, since nearest neighbours depend on how coordinates are rounded.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Resize.html>, `onnx__Upsample.html`.
 
 mod axis;
 mod free;
@@ -16,8 +13,8 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::tensor::Dim;
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Resize", &[10, 11, 13, 18, 19], infer_resize).lower(lower::lower_resize),
-    Op::new("Upsample", &[7, 9], infer_resize).lower(lower::lower_resize),
+    Op::new("Resize", &[10, 11, 13, 18, 19], infer_resize).lower(lower::lower_resize).becomes("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; sizes computed at run time"),
+    Op::new("Upsample", &[7, 9], infer_resize).lower(lower::lower_resize).becomes("what Resize becomes").limits("sizes computed at run time"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

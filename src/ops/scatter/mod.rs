@@ -22,15 +22,15 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Scatter", &[9, 11], infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .lower(lower::lower_scatter_elements),
+        .lower(lower::lower_scatter_elements).becomes("what ScatterElements becomes").limits("those of ScatterElements"),
     Op::new("ScatterElements", &[11, 13, 16, 18], infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .lower(lower::lower_scatter_elements),
+        .lower(lower::lower_scatter_elements).becomes("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
     Op::new("ScatterND", &[11, 13, 16, 18], infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
-        .lower(lower::lower_scatter_nd),
+        .lower(lower::lower_scatter_nd).becomes("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
 ];
 
 /// Most updates of one element that are evaluated: each goes over all data.

@@ -1,12 +1,6 @@
 //! Functions of each element that mathematics has names for.
 //!
-//! | ONNX | ncnn |
-//! | --- | --- |
-//! | Abs, Neg, Exp, Sqrt, Reciprocal, Floor, Ceil, Round, Sin, Cos, Tan, Asin, Acos, Atan | UnaryOp |
-//! | Log, Erf | the layer of that name |
-//! | Sign, IsInf, IsNaN | Threshold |
-//! | Sinh, Cosh, Asinh, Acosh, Atanh | UnaryOp and BinaryOp, with a series near 0: UnaryOp has them since 2026-05 only |
-//!
+//! UnaryOp has the hyperbolic functions since 2026-05 only: they are made of exponentials, and of a series near 0.
 //! UnaryOp is taken to be given numbers that it is right for: ncnn's vectorised exponential stops at 2.4e38 where ONNX's overflows,
 //! its reciprocal of 0 and its arctangent of infinity are NaN, and its sine and cosine lose digits with arguments above 1e4.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Abs.html> and so on.
@@ -25,30 +19,34 @@ const TRIGONOMETRIC: &[i64] = &[7, 22];
 const HYPERBOLIC: &[i64] = &[9, 22];
 
 pub(super) const OPS: &[Op] = &[
-    unary("Abs", OLD),
-    unary("Acos", TRIGONOMETRIC),
-    unary("Acosh", HYPERBOLIC),
-    unary("Asin", TRIGONOMETRIC),
-    unary("Asinh", HYPERBOLIC),
-    unary("Atan", TRIGONOMETRIC),
-    unary("Atanh", HYPERBOLIC),
-    unary("Ceil", OLD).jumps(|_, _| true),
-    unary("Cos", TRIGONOMETRIC),
-    unary("Cosh", HYPERBOLIC),
-    unary("Erf", &[9, 13]),
-    unary("Exp", OLD),
-    unary("Floor", OLD).jumps(|_, _| true),
-    Op::new("IsInf", &[10, 20], infer_is_inf).fold(fold_is_inf).lower(lower_is_inf),
-    Op::new("IsNaN", &[9, 13, 20], infer_is_nan).fold(fold_is_nan).lower(lower_is_nan).chooses(),
-    unary("Log", OLD),
-    unary("Neg", OLD),
-    unary("Reciprocal", OLD),
-    unary("Round", &[11, 22]).jumps(|_, _| true),
-    unary("Sign", &[9, 13]).jumps(|_, _| true),
-    unary("Sin", TRIGONOMETRIC),
-    unary("Sinh", HYPERBOLIC),
-    unary("Sqrt", OLD),
-    unary("Tan", TRIGONOMETRIC),
+    unary("Abs", OLD).becomes("UnaryOp"),
+    unary("Acos", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Acosh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Asin", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Asinh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Atan", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Atanh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Ceil", OLD).jumps(|_, _| true).becomes("UnaryOp"),
+    unary("Cos", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Cosh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Erf", &[9, 13]).becomes("Erf"),
+    unary("Exp", OLD).becomes("UnaryOp"),
+    unary("Floor", OLD).jumps(|_, _| true).becomes("UnaryOp"),
+    Op::new("IsInf", &[10, 20], infer_is_inf).fold(fold_is_inf).lower(lower_is_inf).becomes("Threshold"),
+    Op::new("IsNaN", &[9, 13, 20], infer_is_nan)
+        .fold(fold_is_nan)
+        .lower(lower_is_nan)
+        .chooses()
+        .becomes("Threshold"),
+    unary("Log", OLD).becomes("Log"),
+    unary("Neg", OLD).becomes("UnaryOp"),
+    unary("Reciprocal", OLD).becomes("UnaryOp"),
+    unary("Round", &[11, 22]).jumps(|_, _| true).becomes("UnaryOp"),
+    unary("Sign", &[9, 13]).jumps(|_, _| true).becomes("Threshold"),
+    unary("Sin", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Sinh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Sqrt", OLD).becomes("UnaryOp"),
+    unary("Tan", TRIGONOMETRIC).becomes("UnaryOp"),
 ];
 
 const fn unary(name: &'static str, since: &'static [i64]) -> Op {

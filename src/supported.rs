@@ -1,0 +1,32 @@
+//! What is known of each operator, for readers.
+
+use crate::ops;
+
+/// An operator that is known by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Supported {
+    /// The domain; empty for ONNX's own.
+    pub domain: &'static str,
+    /// The name.
+    pub name: &'static str,
+    /// The versions of the operator set that changed it, as far as they are handled: it is handled from the first of them on.
+    pub since: &'static [i64],
+    /// The layers of ncnn, or the operators, that it becomes. Empty where it is always refused.
+    pub becomes: &'static str,
+    /// What is refused, or why it always is. Empty where there is nothing to say.
+    pub limits: &'static str,
+}
+
+/// Every operator that is known, by domain and name.
+pub fn supported() -> Vec<Supported> {
+    let rows = ops::all().map(|op| Supported {
+        domain: op.domain,
+        name: op.name,
+        since: op.since,
+        becomes: op.becomes,
+        limits: op.limits,
+    });
+    let mut rows: Vec<Supported> = rows.collect();
+    rows.sort();
+    rows
+}

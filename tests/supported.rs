@@ -1,0 +1,105 @@
+//! `SUPPORTED.md` is what the rows of the operators say: `BLESS=1` writes it anew. The rows are complete: they know every operator
+//! and version of the onnx package.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use onnx2ncnn::{Supported, supported};
+
+const LEGEND: &str = "\
+# Operators
+
+Written from the rows in `src/ops`; `BLESS=1 cargo test --test supported` writes it anew.
+
+- **Versions** are the versions of the operator set that changed the operator and that are handled. A model of any version between
+  follows the one before it.
+- **Becomes** names layers of ncnn, or other operators of ONNX, which become what stands in their own rows. Where it says \"nothing\",
+  readers take the blob as it is; \"a constant\" is evaluated when the model is converted. Whatever reads constants alone is a
+  constant too, for most operators.
+- **Refused** is what ncnn cannot express, or not exactly; the rest of the operator is converted. An operator without an entry
+  under *becomes* is always refused, for the reason that is given.
+
+ncnn computes in single precision: integers are exact up to 2^24. Sizes may stay free where a reader of the size can follow them.
+";
+
+/// Versions that no row handles.
+const LEFT_OUT: [(&str, i64, &str); 3] = [
+    ("Scan", 8, "its sequences have a batch axis"),
+    ("Upsample", 1, "experimental, with other attributes"),
+    ("Upsample", 10, "says only that the operator is deprecated"),
+];
+
+#[test]
+fn the_page_says_what_the_rows_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("SUPPORTED.md");
+    let page = page();
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    let differs = page.lines().zip(kept.lines()).find(|(new, old)| new != old);
+    assert!(kept == page, "SUPPORTED.md is stale, BLESS=1 writes it anew: {differs:?}");
+}
+
+#[test]
+fn every_row_says_what_becomes_of_the_operator() {
+    let silent: Vec<&str> = supported()
+        .iter()
+        .filter(|row| row.becomes.is_empty() && row.limits.is_empty())
+        .map(|row| row.name)
+        .collect();
+    assert!(silent.is_empty(), "neither what they become nor why they are refused: {silent:?}");
+}
+
+#[test]
+fn the_rows_know_every_version_of_every_operator() {
+    let script = "import onnx.defs
+for s in onnx.defs.get_all_schemas_with_history(): print(s.domain, s.name, s.since_version, sep='\\t')";
+    let output = Command::new(support::python()).args(["-c", script]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let rows: BTreeMap<(&str, &str), &[i64]> =
+        supported().into_iter().map(|row| ((row.domain, row.name), row.since)).collect();
+    let mut lacking = BTreeSet::new();
+    for line in listed.lines() {
+        let [domain, name, since] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let since: i64 = since.parse().unwrap();
+        let left_out = domain.is_empty()
+            && LEFT_OUT.iter().any(|(operator, version, _)| (*operator, *version) == (name, since));
+        let known = rows.get(&(domain, name)).is_some_and(|handled| handled.contains(&since));
+        if known == left_out {
+            lacking.insert(format!("{domain} {name}-{since}"));
+        }
+    }
+    assert!(!listed.is_empty());
+    assert!(lacking.is_empty(), "{lacking:#?}");
+}
+
+fn page() -> String {
+    let mut domains: BTreeMap<&str, Vec<Supported>> = BTreeMap::new();
+    for row in supported() {
+        domains.entry(row.domain).or_default().push(row);
+    }
+    let mut page = LEGEND.to_owned();
+    for (domain, rows) in domains {
+        let title = if domain.is_empty() { "ai.onnx" } else { domain };
+        let converted = rows.iter().filter(|row| !row.becomes.is_empty()).count();
+        write!(
+            page,
+            "\n## {title}\n\n{converted} converted, {} always refused.\n\n| operator | versions | becomes | refused |\n| --- | --- | --- | --- |\n",
+            rows.len() - converted
+        )
+        .unwrap();
+        for row in rows {
+            let versions: Vec<String> = row.since.iter().map(i64::to_string).collect();
+            writeln!(page, "| {} | {} | {} | {} |", row.name, versions.join(", "), row.becomes, row.limits)
+                .unwrap();
+        }
+    }
+    page
+}
