@@ -59,7 +59,6 @@ macro_rules! with_elements {
         }
     }};
 }
-pub(crate) use with_elements;
 
 fn wrap(value: i64, dtype: DType) -> i64 {
     match dtype {
