@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 SECONDS = 120
+PARAM, BIN = "net.param", "net.bin"
 
 # A row of the table of inputs and outputs: name, type and shape in the model, name and sizes in the net.
 PORT = re.compile(
@@ -77,25 +78,36 @@ def told_ports(output):
     return {(row["kind"], row["name"]): row.groupdict() for row in rows if row}
 
 
-def judge_case(converter, case, folder, judge):
+def convert(converter, case, folder, *options):
+    """-> ("converted", what is told) or another verdict with its reason."""
     for left in folder.iterdir():
         left.unlink()
-    param, weights, simplified = folder / "net.param", folder / "net.bin", folder / "simplified.onnx"
-    command = [converter, "--check", "--verbose", "--emit-onnx", simplified, case / "model.onnx", param, weights]
+    command = [converter, "--check", "--verbose", *options, case / "model.onnx", folder / PARAM, folder / BIN]
     try:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return "crashed", f"no end after {SECONDS} s"
+    if run.returncode == 0:
+        return "converted", run.stderr
     words = first_words(run.stderr)
-    if run.returncode not in (0, 1, 2):
+    if run.returncode not in (1, 2):
         return "crashed", f"exit code {run.returncode}: {words}"
-    if run.returncode != 0:
-        left = [path.name for path in folder.iterdir()]
-        if left:
-            return "broken", f"refused, and left {', '.join(left)}"
-        return ("refused", words) if words else ("crashed", "refused without a reason")
-    verdict, reason = judge.ask("judge_net", case, param, weights, told_ports(run.stderr))
-    if verdict == "pass":
+    left = [path.name for path in folder.iterdir()]
+    if left:
+        return "broken", f"refused, and left {', '.join(left)}"
+    return ("refused", words) if words else ("crashed", "refused without a reason")
+
+
+def judge_case(converter, case, folder, judge):
+    simplified = folder / "simplified.onnx"
+    verdict, told = convert(converter, case, folder, "--emit-onnx", simplified)
+    if verdict == "refused":
+        # No operator set of ONNX may fit all nodes of the simplified graph, which is no matter to ncnn.
+        verdict, told = convert(converter, case, folder)
+    if verdict != "converted":
+        return verdict, told
+    verdict, reason = judge.ask("judge_net", case, folder / PARAM, folder / BIN, told_ports(told))
+    if verdict == "pass" and simplified.exists():
         verdict, reason = judge.ask("judge_simplified", case, simplified)
     return verdict, reason
 

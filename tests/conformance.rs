@@ -1,0 +1,159 @@
+//! Every case is converted by the command and run in ncnn: it is right, or it is refused for a reason that is known.
+//!
+//! `BLESS=1` writes `known_refusals.txt` anew; `CASES=text` takes the cases alone that have the text in their names.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// What is refused today, a line a case: its name, two spaces, the reason.
+const KNOWN_REFUSALS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/known_refusals.txt");
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance");
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
+
+/// The runs are independent, and CI has two cores.
+const WORKERS: usize = 2;
+
+#[test]
+fn every_case_is_right_or_refused_for_a_known_reason() {
+    let python = support::python();
+    let filter = std::env::var("CASES").unwrap_or_default();
+    let mut cases = find_cases(&collected_cases(&python));
+    cases.extend(
+        find_cases(Path::new(FIXTURES)).into_iter().map(|(name, path)| (format!("fixtures/{name}"), path)),
+    );
+    cases.retain(|name, _| name.contains(&filter));
+    let verdicts = judge(&python, &cases);
+
+    let mut known = known_refusals();
+    known.retain(|name, _| name.contains(&filter));
+    let mut problems = Vec::new();
+    let mut refusals = BTreeMap::new();
+    for (name, folder) in &cases {
+        let (verdict, reason) = &verdicts[name];
+        let in_list = known.contains_key(name);
+        let must_refuse = folder.join("expected.err").exists();
+        match verdict.as_str() {
+            "pass" if in_list => {
+                problems.push(format!("{name}: passes; a stale entry of known_refusals.txt"))
+            }
+            "pass" if must_refuse => problems.push(format!("{name}: passes, but has an expected.err")),
+            "refused" if must_refuse => {}
+            "refused" => {
+                if !in_list {
+                    problems.push(format!("{name}: refused: {reason}"));
+                }
+                refusals.insert(name.clone(), reason.clone());
+            }
+            "pass" => {}
+            _ => problems.push(format!("{name}: {verdict}: {reason}")),
+        }
+    }
+    let strangers = known.keys().filter(|name| !cases.contains_key(*name));
+    problems
+        .extend(strangers.map(|name| format!("{name}: in known_refusals.txt, but there is no such case")));
+
+    println!("{}", summary(&verdicts));
+    if std::env::var_os("BLESS").is_some() && filter.is_empty() {
+        let lines: Vec<String> =
+            refusals.iter().map(|(name, reason)| format!("{name}  {reason}\n")).collect();
+        fs::write(KNOWN_REFUSALS, lines.concat()).unwrap();
+        problems.retain(|problem| {
+            problem.contains(": crashed: ") || problem.contains(": broken: ") || problem.contains(": wrong: ")
+        });
+    }
+    assert!(
+        problems.is_empty(),
+        "{} problems; BLESS=1 writes known_refusals.txt anew:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
+}
+
+/// The folder of the cases that the onnx package ships; made once for each version of the package and of the script.
+fn collected_cases(python: &Path) -> PathBuf {
+    let environment = python.parent().and_then(Path::parent).and_then(Path::file_name).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cases").join(environment);
+    let script = fs::read(Path::new(SCRIPTS).join("collect.py")).unwrap();
+    let stamp = folder.join("collect.py");
+    if fs::read(&stamp).ok().as_ref() != Some(&script) {
+        let _ = fs::remove_dir_all(&folder);
+        let output =
+            Command::new(python).arg(Path::new(SCRIPTS).join("collect.py")).arg(&folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::write(stamp, script).unwrap();
+    }
+    folder
+}
+
+/// The folders below this one that hold a model, by their path from here.
+fn find_cases(root: &Path) -> BTreeMap<String, PathBuf> {
+    let mut cases = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if folder.join("model.onnx").exists() {
+            let name = folder.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
+            cases.insert(name, folder);
+            continue;
+        }
+        let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        folders.extend(entries.filter(|path| path.is_dir()));
+    }
+    cases
+}
+
+/// A verdict and a reason for every case.
+fn judge(python: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String, (String, String)> {
+    let work = tempfile::tempdir().unwrap();
+    let mut runs: Vec<(Child, PathBuf)> = Vec::new();
+    for worker in 0..WORKERS {
+        let results = work.path().join(worker.to_string());
+        let mut child = Command::new(python)
+            .arg(Path::new(SCRIPTS).join("run.py"))
+            .args([Path::new(env!("CARGO_BIN_EXE_onnx2ncnn")), &results])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines: Vec<String> = cases
+            .iter()
+            .skip(worker)
+            .step_by(WORKERS)
+            .map(|(name, folder)| format!("{name}\t{}\n", folder.display()))
+            .collect();
+        let mut input = child.stdin.take().unwrap();
+        std::thread::spawn(move || input.write_all(lines.concat().as_bytes()).unwrap());
+        runs.push((child, results));
+    }
+    let mut verdicts = BTreeMap::new();
+    for (mut child, results) in runs {
+        assert!(child.wait().unwrap().success());
+        for line in fs::read_to_string(results).unwrap().lines() {
+            let [name, verdict, reason] = line.splitn(3, '\t').collect::<Vec<_>>().try_into().unwrap();
+            verdicts.insert(name.to_owned(), (verdict.to_owned(), reason.to_owned()));
+        }
+    }
+    verdicts
+}
+
+fn known_refusals() -> BTreeMap<String, String> {
+    let text = fs::read_to_string(KNOWN_REFUSALS).unwrap_or_default();
+    let entry = |line: &str| line.split_once("  ").map(|(name, reason)| (name.to_owned(), reason.to_owned()));
+    text.lines()
+        .map(|line| entry(line).unwrap_or_else(|| panic!("known_refusals.txt: {line}: no reason")))
+        .collect()
+}
+
+/// How many cases of each set have each verdict.
+fn summary(verdicts: &BTreeMap<String, (String, String)>) -> String {
+    let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for (name, (verdict, _)) in verdicts {
+        let set = name.split('/').next().unwrap_or_default();
+        *counts.entry(set).or_default().entry(verdict).or_default() += 1;
+    }
+    let lines = counts.iter().map(|(set, counts)| format!("{set}: {counts:?}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
