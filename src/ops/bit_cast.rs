@@ -10,8 +10,8 @@ use crate::tensor::{Array, DType};
 pub(super) const OPS: &[Op] = &[Op::new("BitCast", &[26], infer_bit_cast)
     .fold(fold_bit_cast)
     .expand(expand_bit_cast)
-    .becomes("Cast between integers of one width")
-    .limits("floats as integers and integers as floats, computed at run time")];
+    .becomes("Cast between integers of 8 or 16 bits")
+    .limits("floats, and integers of 32 and 64 bits, computed at run time")];
 
 fn read_to(attributes: &Attributes) -> Result<DType> {
     let code = required(attributes.int("to")?, "to")?;
@@ -39,8 +39,8 @@ fn expand_bit_cast(x: &mut Expand) -> Result<bool> {
     let operand = x.operand(0)?;
     let result = match (from.int_range(), to.int_range()) {
         _ if from == to => operand,
-        // Integers that wrap around keep their bits.
-        (Some(_), Some(_)) if to != DType::Bool => x.cast(operand, to)?,
+        // Integers that wrap around keep their bits. Singles do not hold all numbers of more than 16 bits.
+        (Some(_), Some(_)) if to != DType::Bool && to.bits() <= 16 => x.cast(operand, to)?,
         _ => unsupported!("the bits of {from} as {to}; ncnn computes in singles"),
     };
     x.output(0, result)?;

@@ -18,8 +18,8 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result, invalid};
 
-pub use array::{Array, Elements};
 pub(crate) use array::map_elements;
+pub use array::{Array, Elements};
 pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub use dtype::DType;
