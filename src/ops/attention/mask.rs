@@ -1,11 +1,11 @@
 //! Which keys each query sees, and what is added to their scores.
 
-use ndarray::{Array2, Array4, ArrayD, Axis, IxDyn};
-use num_traits::AsPrimitive;
+use ndarray::{ArrayD, Axis, IxDyn};
 
 use super::scores::to_single;
+use super::window::structure;
 use super::{AttentionAttributes, Sizes, input};
-use crate::error::{At, Error, Result, unsupported};
+use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, zip_broadcast};
@@ -13,11 +13,8 @@ use crate::tensor::{Array, DType, Dim, zip_broadcast};
 /// Added to the scores of keys that are not seen: finite, so that a query that sees none has no score without a number.
 const HIDDEN: f32 = -1e30;
 
-/// Most elements of a mask that is looked at here.
-const MAX_MASK: i64 = 1 << 24;
-
 /// 1 for each key that a query sees, else 0; broadcast to the scores.
-enum Visible {
+pub(super) enum Visible {
     Known(ArrayD<f32>),
     Computed(Operand),
 }
@@ -97,7 +94,7 @@ fn infinite(expand: &mut Expand, visible: Option<&Visible>) -> Result<Option<Vec
 }
 
 /// A constant of singles, in which the node is computed whatever its type is.
-fn literal(expand: &mut Expand, elements: ArrayD<f32>) -> Result<Operand> {
+pub(super) fn literal(expand: &mut Expand, elements: ArrayD<f32>) -> Result<Operand> {
     expand.literal(&Array::f32(elements))
 }
 
@@ -105,7 +102,7 @@ pub(super) fn number(expand: &mut Expand, x: f32) -> Result<Operand> {
     literal(expand, ArrayD::from_elem(IxDyn(&[]), x))
 }
 
-fn both(expand: &mut Expand, a: Visible, b: Visible) -> Result<Visible> {
+pub(super) fn both(expand: &mut Expand, a: Visible, b: Visible) -> Result<Visible> {
     let computed = |expand: &mut Expand, visible: Visible| match visible {
         Visible::Known(elements) => literal(expand, elements),
         Visible::Computed(operand) => Ok(operand),
@@ -122,22 +119,18 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     let shape = expand.shape(input::ATTN_MASK)?.to_vec();
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;
     let last = shape.last().cloned().unwrap_or(Dim::Known(1));
-    let padding = sizes.total()?.sub(&last)?;
-    let padding = match padding.known() {
+    let padding = match sizes.total()?.sub(&last)?.known() {
         Some(n) => usize::try_from(n)?,
         None => unsupported!("a mask of {last} keys for {}", sizes.total()?),
     };
+    let hidden = if is_bool { 0.0 } else { f32::NEG_INFINITY };
     if let Some(tensor) = expand.constant(input::ATTN_MASK) {
         let mut mask = tensor.load()?.to_f32()?;
         if mask.ndim() == 0 {
             mask = mask.insert_axis(Axis(0));
         }
-        let mut wide = mask.shape().to_vec();
-        if let Some(last) = wide.last_mut() {
-            *last = padding;
-        }
-        let fill = ArrayD::from_elem(IxDyn(&wide), if is_bool { 0.0 } else { f32::NEG_INFINITY });
-        let mask = ndarray::concatenate(Axis(wide.len() - 1), &[mask.view(), fill.view()])?;
+        let fill = padding_of(mask.shape(), padding, hidden);
+        let mask = ndarray::concatenate(Axis(mask.ndim() - 1), &[mask.view(), fill.view()])?;
         if is_bool {
             return Ok(Mask { visible: Visible::Known(mask), numbers: None });
         }
@@ -149,17 +142,10 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     let mask = expand.operand(input::ATTN_MASK)?;
     let mut mask = to_single(expand, mask)?;
     if padding > 0 {
-        let mut wide = Vec::with_capacity(shape.len());
-        for size in &shape {
-            let size =
-                size.known().ok_or_else(|| Error::unsupported("a mask that is padded and not fixed"))?;
-            wide.push(usize::try_from(size)?);
-        }
-        if let Some(last) = wide.last_mut() {
-            *last = padding;
-        }
-        let fill = ArrayD::from_elem(IxDyn(&wide), if is_bool { 0.0 } else { f32::NEG_INFINITY });
-        let fill = literal(expand, fill)?;
+        let known: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
+        let known = known.ok_or_else(|| Error::unsupported("a mask that is padded and not fixed"))?;
+        let known: std::result::Result<Vec<usize>, _> = known.into_iter().map(usize::try_from).collect();
+        let fill = literal(expand, padding_of(&known?, padding, hidden))?;
         mask = expand.op("Concat", &[mask, fill], &[("axis", Attribute::Int(-1))])?;
     }
     if is_bool {
@@ -174,87 +160,11 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     Ok(Mask { visible: Visible::Computed(visible), numbers: Some((finite, mask)) })
 }
 
-/// A bound on the number of keys that are valid: at least, or at most, what is computed for a query and a key.
-#[derive(Clone, Copy)]
-enum Bound {
-    AtLeast(i64),
-    AtMost(i64),
-}
-
-/// What `is_causal`, the window and the number of valid keys let a query see. With `n` valid keys the query `i` of `q` stands at
-/// `i + n - q`.
-fn structure(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Option<Visible>> {
-    let counted = expand.has_input(input::NONPAD_KV_SEQLEN);
-    let windowed = attention.is_causal || attention.left_window.is_some() || attention.right_window.is_some();
-    if !counted && !windowed {
-        return Ok(None);
+/// What a mask that ends too early has behind its last key.
+fn padding_of(shape: &[usize], padding: usize, hidden: f32) -> ArrayD<f32> {
+    let mut shape = shape.to_vec();
+    if let Some(last) = shape.last_mut() {
+        *last = padding;
     }
-    let (Some(queries), Some(keys), Some(past)) =
-        (sizes.queries.known(), sizes.total()?.known(), sizes.past.known())
-    else {
-        return Err(
-            Error::unsupported("a mask over lengths that are not fixed").help("fix them with --input-shape")
-        );
-    };
-    if queries.saturating_mul(keys) > MAX_MASK {
-        unsupported!("a mask of {queries} by {keys}");
-    }
-    // Each bound as a matrix over queries and keys.
-    let mut bounds: Vec<Box<dyn Fn(i64, i64) -> Bound>> = Vec::new();
-    if attention.is_causal {
-        bounds.push(Box::new(move |i, j| Bound::AtLeast(j - i + queries)));
-    }
-    if let Some(left) = attention.left_window {
-        bounds.push(Box::new(move |i, j| Bound::AtMost(left.saturating_add(queries + j - i))));
-    }
-    if let Some(right) = attention.right_window {
-        bounds.push(Box::new(move |i, j| Bound::AtLeast((j - i + queries).saturating_sub(right))));
-    }
-    if counted {
-        bounds.push(Box::new(|_, j| Bound::AtLeast(j + 1)));
-    }
-    let counts = match counted {
-        false => Some(vec![past + queries]),
-        true => expand.int_list(input::NONPAD_KV_SEQLEN).ok(),
-    };
-    let (rows, columns) = (usize::try_from(queries)?, usize::try_from(keys)?);
-    if let Some(counts) = counts {
-        let holds = |n: i64, bound: Bound| match bound {
-            Bound::AtLeast(least) => n >= least,
-            Bound::AtMost(most) => n <= most,
-        };
-        let visible = Array4::from_shape_fn((counts.len(), 1, rows, columns), |(b, _, i, j)| {
-            let n = counts.get(b).copied().unwrap_or(0);
-            let all = bounds.iter().all(|bound| holds(n, bound(i.as_(), j.as_())));
-            if all { 1.0 } else { 0.0 }
-        });
-        let visible = visible.into_dyn();
-        let visible =
-            if counted { visible } else { visible.into_shape_with_order(IxDyn(&[rows, columns]))? };
-        return Ok(Some(Visible::Known(visible)));
-    }
-    let batch = expand.shape(input::NONPAD_KV_SEQLEN)?.at(0)?.known().unwrap_or(-1);
-    let (n, shape) = (expand.operand(input::NONPAD_KV_SEQLEN)?, expand.ints(&[batch, 1, 1, 1])?);
-    let n = to_single(expand, n)?;
-    let n = expand.op("Reshape", &[n, shape], &[])?;
-    let mut visible = None;
-    for bound in bounds {
-        let size = |bound: Bound| -> f32 {
-            let (Bound::AtLeast(n) | Bound::AtMost(n)) = bound;
-            n.as_()
-        };
-        let matrix = Array2::from_shape_fn((rows, columns), |(i, j)| size(bound(i.as_(), j.as_())));
-        let matrix = literal(expand, matrix.into_dyn())?;
-        let name = match bound(0, 0) {
-            Bound::AtLeast(_) => "GreaterOrEqual",
-            Bound::AtMost(_) => "LessOrEqual",
-        };
-        let holds = expand.op(name, &[n, matrix], &[])?;
-        let holds = Visible::Computed(to_single(expand, holds)?);
-        visible = Some(match visible {
-            None => holds,
-            Some(other) => both(expand, other, holds)?,
-        });
-    }
-    Ok(visible)
+    ArrayD::from_elem(IxDyn(&shape), hidden)
 }

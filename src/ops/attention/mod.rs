@@ -6,6 +6,7 @@
 mod mask;
 mod rotary;
 mod scores;
+mod window;
 
 use super::{Attributes, Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid};

@@ -65,22 +65,8 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
     } else {
         (slice(expand, x, 0, turned / 2, 1)?, slice(expand, x, turned / 2, turned, 1)?)
     };
-    let mut product = |x: Operand, by: Operand| expand.op("Mul", &[x, by], &[]);
-    let real = [product(first, cos)?, product(second, sin)?];
-    let imaginary = [product(first, sin)?, product(second, cos)?];
-    let real = expand.op("Sub", &real, &[])?;
-    let imaginary = expand.op("Add", &imaginary, &[])?;
+    let mut y = turn(expand, [first, second], [cos, sin], rotary.interleaved.then_some(turned))?;
     let last = [("axis", Attribute::Int(-1))];
-    let mut y = if rotary.interleaved {
-        let axes = expand.ints(&[-1])?;
-        let real = expand.op("Unsqueeze", &[real, axes], &[])?;
-        let imaginary = expand.op("Unsqueeze", &[imaginary, axes], &[])?;
-        let pairs = expand.op("Concat", &[real, imaginary], &last)?;
-        let merged = expand.ints(&[0, 0, 0, turned])?;
-        expand.op("Reshape", &[pairs, merged], &[])?
-    } else {
-        expand.op("Concat", &[real, imaginary], &last)?
-    };
     if turned < head {
         let rest = slice(expand, x, turned, head, 1)?;
         y = expand.op("Concat", &[y, rest], &last)?;
@@ -91,6 +77,28 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
     }
     expand.output(0, y)?;
     Ok(true)
+}
+
+/// Each pair turned by its angle; pairs stand next to each other where `interleaved` gives the number of their elements.
+fn turn(
+    expand: &mut Expand,
+    [first, second]: [Operand; 2],
+    [cos, sin]: [Operand; 2],
+    interleaved: Option<i64>,
+) -> Result<Operand> {
+    let mut product = |x: Operand, by: Operand| expand.op("Mul", &[x, by], &[]);
+    let real = [product(first, cos)?, product(second, sin)?];
+    let imaginary = [product(first, sin)?, product(second, cos)?];
+    let real = expand.op("Sub", &real, &[])?;
+    let imaginary = expand.op("Add", &imaginary, &[])?;
+    let last = [("axis", Attribute::Int(-1))];
+    let Some(turned) = interleaved else { return expand.op("Concat", &[real, imaginary], &last) };
+    let axes = expand.ints(&[-1])?;
+    let real = expand.op("Unsqueeze", &[real, axes], &[])?;
+    let imaginary = expand.op("Unsqueeze", &[imaginary, axes], &[])?;
+    let pairs = expand.op("Concat", &[real, imaginary], &last)?;
+    let merged = expand.ints(&[0, 0, 0, turned])?;
+    expand.op("Reshape", &[pairs, merged], &[])
 }
 
 /// The cosines or sines of each position, with an axis of 1 for the heads.

@@ -11,12 +11,14 @@
 //! <https://onnx.ai/onnx/operators/onnx__RNN.html>.
 
 mod activation;
+mod length;
 mod lower;
 mod step;
 mod unroll;
 mod weight;
 
 use self::activation::{Activation, read_activations};
+use self::length::{Lengths, read_lengths};
 use super::{Attributes, Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid};
 use crate::tensor::{Dim, display_shape};
@@ -182,28 +184,6 @@ fn is_zero(call: &Call, index: usize) -> Result<bool> {
         }
         _ => Ok(false),
     }
-}
-
-/// How many steps the sequences take.
-enum Lengths {
-    /// All steps.
-    All,
-    /// Each as many.
-    Known(Vec<i64>),
-    /// As many as is computed at run time.
-    Computed,
-}
-
-fn read_lengths(call: &Call, steps: &Dim) -> Result<Lengths> {
-    if !call.has_input(input::SEQUENCE_LENS) {
-        return Ok(Lengths::All);
-    }
-    // Lengths are often computed from the shape of X: they are compared as sizes.
-    let Ok(lengths) = call.dims(input::SEQUENCE_LENS) else { return Ok(Lengths::Computed) };
-    if lengths.iter().all(|length| length == steps) {
-        return Ok(Lengths::All);
-    }
-    Ok(lengths.iter().map(Dim::known).collect::<Option<_>>().map_or(Lengths::Computed, Lengths::Known))
 }
 
 /// Whether ncnn's layer computes one sequence of this.

@@ -14,6 +14,10 @@ pub(super) struct Direction<'a> {
     pub clip: Option<f32>,
     pub input_forget: bool,
     pub hidden: i64,
+    /// Sequences.
+    pub batch: i64,
+    /// Whether the last step comes first.
+    pub reverse: bool,
 }
 
 /// The states between two steps, `[sequences, hidden]` each; 0 where they are left out.

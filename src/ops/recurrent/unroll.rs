@@ -1,19 +1,18 @@
 //! What ncnn's layers do not compute: several sequences, and cells of which each step becomes nodes of its own.
 
-use num_traits::AsPrimitive;
-
+use super::length::{Masks, masked};
 use super::step::{Constants, Direction, State, emit_step};
-use super::{
-    Cell, Lengths, Recurrent, Sizes, activations_of, input, is_native, is_zero, read_lengths, read_recurrent,
-    sizes,
-};
-use crate::error::{At, Error, Result, unsupported};
+use super::{Cell, Recurrent, Sizes, activations_of, input, is_native, is_zero, read_recurrent, sizes};
+use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::Tensor;
 
 /// Most steps, of all directions together, that become nodes: each takes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;
+
+/// Most sequences that have a layer each.
+const MAX_SEQUENCES: i64 = 256;
 
 /// Most bytes of weights that are written again so that each sequence has a layer of its own.
 const MAX_REPEATED_BYTES: u64 = 1 << 25;
@@ -30,7 +29,7 @@ pub(super) fn expand_recurrent(expand: &mut Expand) -> Result<bool> {
             Error::unsupported("a number of sequences that is not fixed").help("fix it with --input-shape")
         );
     };
-    if native && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
+    if native && batch <= MAX_SEQUENCES && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
         split_batch(expand, &recurrent, batch)?;
         return Ok(true);
     }
@@ -125,6 +124,7 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
     let (Some(steps), Some(width)) = (sizes.steps.known(), sizes.input.known()) else {
         unsupported!("sizes of X that are not fixed");
     };
+    let hidden = sizes.hidden;
     let masks = Masks::new(expand, &sizes.steps, batch)?;
     let x = first_axis_second(expand, input::X, recurrent.batch_first)?;
     let mut initial = Vec::new();
@@ -137,54 +137,68 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
     let mut y = Vec::new();
     let mut last: Vec<Vec<Operand>> = vec![Vec::new(); 2];
     for (number, reverse) in recurrent.reverse.iter().enumerate() {
-        let constants = Constants::new(expand, recurrent, number, sizes.hidden, width)?;
+        let constants = Constants::new(expand, recurrent, number, hidden, width)?;
+        let projected = constants.project(expand, x)?;
+        let parts = split(expand, projected, 0, usize::try_from(steps)?)?;
+        let mut state = State::default();
+        for (slot, place) in [&mut state.h, &mut state.c].into_iter().zip(&initial) {
+            if let Some(place) = place {
+                *slot = Some(direction_of(expand, *place, number, [batch, hidden])?);
+            }
+        }
         let direction = Direction {
             cell: recurrent.cell,
             activations: activations_of(recurrent, number)?,
             clip: recurrent.clip,
             input_forget: recurrent.input_forget,
-            hidden: sizes.hidden,
+            hidden,
+            batch,
+            reverse: *reverse,
         };
-        let mut state = State::default();
-        if let Some(h) = initial.at(0)? {
-            state.h = Some(direction_of(expand, *h, number, [batch, sizes.hidden])?);
-        }
-        if let Some(c) = initial.at(1)? {
-            state.c = Some(direction_of(expand, *c, number, [batch, sizes.hidden])?);
-        }
-        let projected = constants.project(expand, x)?;
-        let mut parts = split(expand, projected, 0, usize::try_from(steps)?)?;
-        if *reverse {
-            parts.reverse();
-        }
-        let mut outputs = Vec::with_capacity(parts.len());
-        for (i, part) in parts.into_iter().enumerate() {
-            let step = if *reverse { steps - 1 - i64::try_from(i)? } else { i64::try_from(i)? };
-            let part = reshape(expand, part, &[batch, constants.rows])?;
-            let before = state.clone();
-            emit_step(expand, &direction, &constants, part, &mut state)?;
-            let mut output = state.h;
-            if let Some(mask) = masks.at(expand, step)? {
-                output = masked(expand, mask, None, output)?;
-                state.h = masked(expand, mask, before.h, state.h)?;
-                state.c = masked(expand, mask, before.c, state.c)?;
-            }
-            outputs.extend(output);
-        }
-        if *reverse {
-            outputs.reverse();
-        }
+        let outputs = run(expand, &direction, &constants, &masks, parts, &mut state)?;
         if expand.has_output(0) {
             let whole = concat(expand, &outputs, 0)?;
-            y.push(reshape(expand, whole, &[steps, 1, batch, sizes.hidden])?);
+            y.push(reshape(expand, whole, &[steps, 1, batch, hidden])?);
         }
         for (list, state) in last.iter_mut().zip([state.h, state.c]) {
             if let Some(state) = state {
-                list.push(reshape(expand, state, &[1, batch, sizes.hidden])?);
+                list.push(reshape(expand, state, &[1, batch, hidden])?);
             }
         }
     }
     finish(expand, recurrent, &y, &last)
+}
+
+/// All steps of a direction, of which `parts` are the projections: the output of each, in the order of the steps.
+fn run(
+    expand: &mut Expand,
+    direction: &Direction,
+    constants: &Constants,
+    masks: &Masks,
+    parts: Vec<Operand>,
+    state: &mut State,
+) -> Result<Vec<Operand>> {
+    let mut parts: Vec<(usize, Operand)> = parts.into_iter().enumerate().collect();
+    if direction.reverse {
+        parts.reverse();
+    }
+    let mut outputs = Vec::with_capacity(parts.len());
+    for (step, part) in parts {
+        let part = reshape(expand, part, &[direction.batch, constants.rows])?;
+        let before = state.clone();
+        emit_step(expand, direction, constants, part, state)?;
+        let mut output = state.h;
+        if let Some(mask) = masks.at(expand, i64::try_from(step)?)? {
+            output = masked(expand, mask, None, output)?;
+            state.h = masked(expand, mask, before.h, state.h)?;
+            state.c = masked(expand, mask, before.c, state.c)?;
+        }
+        outputs.extend(output);
+    }
+    if direction.reverse {
+        outputs.reverse();
+    }
+    Ok(outputs)
 }
 
 /// Puts the directions together and the axes in the order of the layout.
@@ -206,69 +220,6 @@ fn finish(expand: &mut Expand, recurrent: &Recurrent, y: &[Operand], last: &[Vec
         }
     }
     Ok(())
-}
-
-/// Which sequences still run at a step.
-enum Masks {
-    All,
-    Known(Vec<i64>),
-    /// Lengths as a column of singles.
-    Computed(Operand),
-}
-
-impl Masks {
-    fn new(expand: &mut Expand, steps: &Dim, batch: i64) -> Result<Masks> {
-        Ok(match read_lengths(expand, steps)? {
-            Lengths::All => Masks::All,
-            Lengths::Known(lengths) => Masks::Known(lengths),
-            Lengths::Computed => {
-                let lengths = expand.operand(input::SEQUENCE_LENS)?;
-                let lengths = expand.op("Cast", &[lengths], &[("to", cast_to(expand)?)])?;
-                Masks::Computed(reshape(expand, lengths, &[batch, 1])?)
-            }
-        })
-    }
-
-    /// A column with 1 for each sequence that runs at `step`; nothing where all do.
-    fn at(&self, expand: &mut Expand, step: i64) -> Result<Option<Operand>> {
-        match self {
-            Masks::All => Ok(None),
-            Masks::Known(lengths) => {
-                let mask: Vec<f32> =
-                    lengths.iter().map(|length| if step < *length { 1.0 } else { 0.0 }).collect();
-                if !mask.contains(&0.0) {
-                    return Ok(None);
-                }
-                let mask = Tensor::from_f32(&[mask.len(), 1], mask)?;
-                let mask = expand.tensor(mask)?;
-                Ok(Some(expand.op("Cast", &[mask], &[("to", cast_to(expand)?)])?))
-            }
-            Masks::Computed(lengths) => {
-                let step = expand.scalar_like(0, step.as_())?;
-                let runs = expand.op("Greater", &[*lengths, step], &[])?;
-                Ok(Some(expand.op("Cast", &[runs], &[("to", cast_to(expand)?)])?))
-            }
-        }
-    }
-}
-
-/// The type of X, as Cast wants it.
-fn cast_to(expand: &Expand) -> Result<Attribute> {
-    Ok(Attribute::Int(i64::from(expand.dtype(input::X)?.to_onnx())))
-}
-
-/// `new` where the mask is 1, else `old`, which is 0 where it is left out.
-fn masked(
-    expand: &mut Expand,
-    mask: Operand,
-    old: Option<Operand>,
-    new: Option<Operand>,
-) -> Result<Option<Operand>> {
-    let Some(new) = new else { return Ok(None) };
-    let Some(old) = old else { return Ok(Some(expand.op("Mul", &[new, mask], &[])?)) };
-    let step = expand.op("Sub", &[new, old], &[])?;
-    let step = expand.op("Mul", &[step, mask], &[])?;
-    Ok(Some(expand.op("Add", &[old, step], &[])?))
 }
 
 /// Input `index` with its first two axes swapped, where `swap`.

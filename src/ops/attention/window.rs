@@ -1,0 +1,114 @@
+//! What the places of queries and keys, and the number of valid keys, let a query see.
+
+use ndarray::{Array2, Array4, IxDyn};
+use num_traits::AsPrimitive;
+
+use super::mask::{Visible, both, literal};
+use super::scores::to_single;
+use super::{AttentionAttributes, Sizes, input};
+use crate::error::{At, Error, Result, unsupported};
+use crate::pass::expand::Expand;
+
+/// Most elements of a mask that is made here.
+const MAX_MASK: i64 = 1 << 24;
+
+/// A bound on the number of valid keys: with `n` of them the query `i` of `q` stands at `i + n - q`.
+#[derive(Clone, Copy)]
+enum Bound {
+    AtLeast(i64),
+    AtMost(i64),
+}
+
+impl Bound {
+    fn holds(self, n: i64) -> bool {
+        match self {
+            Bound::AtLeast(least) => n >= least,
+            Bound::AtMost(most) => n <= most,
+        }
+    }
+}
+
+/// A bound for each query and key.
+type Rule = Box<dyn Fn(i64, i64) -> Bound>;
+
+fn rules(attention: &AttentionAttributes, queries: i64, counted: bool) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::new();
+    if attention.is_causal {
+        rules.push(Box::new(move |i, j| Bound::AtLeast(j - i + queries)));
+    }
+    if let Some(left) = attention.left_window {
+        rules.push(Box::new(move |i, j| Bound::AtMost((j - i + queries).saturating_add(left))));
+    }
+    if let Some(right) = attention.right_window {
+        rules.push(Box::new(move |i, j| Bound::AtLeast((j - i + queries).saturating_sub(right))));
+    }
+    if counted {
+        rules.push(Box::new(|_, j| Bound::AtLeast(j + 1)));
+    }
+    rules
+}
+
+/// What `is_causal`, the window and the number of valid keys let a query see; nothing where that is everything.
+pub(super) fn structure(
+    expand: &mut Expand,
+    attention: &AttentionAttributes,
+    sizes: &Sizes,
+) -> Result<Option<Visible>> {
+    let counted = expand.has_input(input::NONPAD_KV_SEQLEN);
+    if !counted && !attention.is_causal && attention.left_window.is_none() && attention.right_window.is_none()
+    {
+        return Ok(None);
+    }
+    let (Some(queries), Some(keys), Some(past)) =
+        (sizes.queries.known(), sizes.total()?.known(), sizes.past.known())
+    else {
+        let error = Error::unsupported("a mask over lengths that are not fixed");
+        return Err(error.help("fix them with --input-shape"));
+    };
+    if queries.saturating_mul(keys.max(1)) > MAX_MASK {
+        unsupported!("a mask of {queries} by {keys}");
+    }
+    let rules = rules(attention, queries, counted);
+    let (rows, columns) = (usize::try_from(queries)?, usize::try_from(keys)?);
+    let counts = match counted {
+        false => Some(vec![past.saturating_add(queries)]),
+        true => expand.int_list(input::NONPAD_KV_SEQLEN).ok(),
+    };
+    let Some(counts) = counts else { return computed(expand, &rules, [rows, columns]) };
+    let visible = Array4::from_shape_fn((counts.len(), 1, rows, columns), |(b, _, i, j)| {
+        let n = counts.get(b).copied().unwrap_or(0);
+        let all = rules.iter().all(|rule| rule(i.as_(), j.as_()).holds(n));
+        if all { 1.0 } else { 0.0 }
+    });
+    let visible = visible.into_dyn();
+    let visible = if counted { visible } else { visible.into_shape_with_order(IxDyn(&[rows, columns]))? };
+    Ok(Some(Visible::Known(visible)))
+}
+
+/// The same where the number of valid keys is computed at run time.
+fn computed(expand: &mut Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Option<Visible>> {
+    let batch = expand.shape(input::NONPAD_KV_SEQLEN)?.at(0)?.known().unwrap_or(-1);
+    let (n, shape) = (expand.operand(input::NONPAD_KV_SEQLEN)?, expand.ints(&[batch, 1, 1, 1])?);
+    let n = to_single(expand, n)?;
+    let n = expand.op("Reshape", &[n, shape], &[])?;
+    let mut visible = None;
+    for rule in rules {
+        let size = |i: usize, j: usize| -> f32 {
+            let (Bound::AtLeast(n) | Bound::AtMost(n)) = rule(i.as_(), j.as_());
+            n.as_()
+        };
+        let matrix = Array2::from_shape_fn(sizes, |(i, j)| size(i, j));
+        let matrix = literal(expand, matrix.into_dyn())?;
+        let name = match rule(0, 0) {
+            Bound::AtLeast(_) => "GreaterOrEqual",
+            Bound::AtMost(_) => "LessOrEqual",
+        };
+        let holds = expand.op(name, &[n, matrix], &[])?;
+        let holds = Visible::Computed(to_single(expand, holds)?);
+        visible = Some(match visible {
+            None => holds,
+            Some(other) => both(expand, other, holds)?,
+        });
+    }
+    Ok(visible)
+}
