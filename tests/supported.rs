@@ -1,15 +1,16 @@
 //! `SUPPORTED.md` is what the rows of the operators say: `BLESS=1` writes it anew. The rows are complete: they know every operator
-//! and version of the onnx package.
+//! and version of the onnx package, and a fixture uses each that is converted.
 
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onnx2ncnn::{Supported, supported};
+use onnx2ncnn::graph::Graph;
+use onnx2ncnn::{Input, ReadOptions, Supported, onnx, supported};
 
 const LEGEND: &str = "\
 # Operators
@@ -80,6 +81,24 @@ for s in onnx.defs.get_all_schemas_with_history(): print(s.domain, s.name, s.sin
     assert!(lacking.is_empty(), "{lacking:#?}");
 }
 
+#[test]
+fn a_fixture_uses_every_operator_that_is_converted() {
+    let mut used = BTreeSet::new();
+    for path in models() {
+        // What cannot be read uses nothing.
+        if let Ok(model) = onnx::read(&Input::Path(path), &ReadOptions::default()) {
+            note_operators(&model.graph, &mut used);
+        }
+    }
+    let unused: Vec<String> = supported()
+        .iter()
+        .filter(|row| !row.becomes.is_empty())
+        .filter(|row| !used.contains(&(row.domain.to_owned(), row.name.to_owned())))
+        .map(|row| format!("{} {}", row.domain, row.name))
+        .collect();
+    assert!(unused.is_empty(), "no fixture uses {unused:#?}");
+}
+
 fn page() -> String {
     let mut domains: BTreeMap<&str, Vec<Supported>> = BTreeMap::new();
     for row in supported() {
@@ -102,4 +121,25 @@ fn page() -> String {
         }
     }
     page
+}
+
+/// The models of the fixtures.
+fn models() -> Vec<PathBuf> {
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let families = entries(&root).into_iter().filter(|path| path.is_dir());
+    let models = families.flat_map(|family| entries(&family)).map(|case| case.join("model.onnx"));
+    models.filter(|model| model.exists()).collect()
+}
+
+/// The operators of a graph and of those inside it.
+fn note_operators(graph: &Graph, used: &mut BTreeSet<(String, String)>) {
+    for (_, node) in graph.nodes() {
+        used.insert((node.domain.clone(), node.op_type.clone()));
+        for inner in node.attributes.values().flat_map(|attribute| attribute.graphs()) {
+            note_operators(inner, used);
+        }
+    }
 }

@@ -2,18 +2,22 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__RoiAlign.html>, `onnx__MaxRoiPool.html`.
 
+use num_traits::AsPrimitive;
+
 use super::{Call, Fact, Op, required};
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
 use crate::lower::Lower;
-use crate::ncnn::layer::{ROIAlign, ROIPooling};
+use crate::ncnn::layer::ROIAlign;
 use crate::ncnn::{BlobId, Layer};
-use crate::tensor::{Dim, display_shape};
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("MaxRoiPool", &[1, 22], infer_max_roi_pool)
-        .lower(lower_max_roi_pool)
-        .becomes("ROIPooling, one for each region")
-        .limits("images of a batch chosen at run time; many regions"),
+        .expand(expand_max_roi_pool)
+        .becomes("Slice and ReduceMax, for each cell of each region")
+        .limits("regions computed at run time; many cells"),
     Op::new("RoiAlign", &[10, 16, 22], infer_roi_align)
         .lower(lower_roi_align)
         .becomes("ROIAlign, one for each region")
@@ -22,6 +26,8 @@ pub(super) const OPS: &[Op] = &[
 
 /// Most regions: each is a layer.
 const MAX_REGIONS: i64 = 256;
+/// Most cells of regions that are pooled: each is a few layers.
+const MAX_CELLS: usize = 1024;
 /// `ROIAlign::version`: samples outside the image count as 0, as in detectron2 and in ONNX.
 const DETECTRON2: i32 = 1;
 
@@ -88,47 +94,91 @@ fn lower_roi_align(lower: &mut Lower) -> Result<()> {
         _ => Some(lower.int_list(2)?),
     };
     let layer = Layer::from(align.layer);
-    lower_regions(lower, &layer, images.as_deref(), 0)
+    lower_regions(lower, &layer, images.as_deref())
 }
 
-fn read_max_roi_pool(call: &Call) -> Result<ROIPooling> {
+struct MaxRoiPool {
+    height: i32,
+    width: i32,
+    spatial_scale: f32,
+}
+
+fn read_max_roi_pool(call: &Call) -> Result<MaxRoiPool> {
     let shape = required(call.ints("pooled_shape")?, "pooled_shape")?;
     let [height, width] = shape.as_slice() else { invalid!("pooled_shape is {shape:?}") };
     if *height < 1 || *width < 1 {
         invalid!("pooled_shape is {shape:?}");
     }
-    Ok(ROIPooling {
-        pooled_width: i32::try_from(*width)?,
-        pooled_height: i32::try_from(*height)?,
-        spatial_scale: call.float_or("spatial_scale", 1.0)?,
-    })
+    let (height, width) = (i32::try_from(*height)?, i32::try_from(*width)?);
+    Ok(MaxRoiPool { height, width, spatial_scale: call.float_or("spatial_scale", 1.0)? })
 }
 
 fn infer_max_roi_pool(call: &Call) -> Result<Vec<Fact>> {
     let pool = read_max_roi_pool(call)?;
-    Ok(vec![Fact::new(call.dtype(0)?, pooled_shape(call, pool.pooled_height, pool.pooled_width)?)])
+    Ok(vec![Fact::new(call.dtype(0)?, pooled_shape(call, pool.height, pool.width)?)])
 }
 
-fn lower_max_roi_pool(lower: &mut Lower) -> Result<()> {
-    let layer = Layer::from(read_max_roi_pool(lower)?);
-    // A region is the number of its image, and four coordinates.
-    let images = match lower.shape(0)?.at(0)? {
-        batch if batch.is(1) => None,
-        _ => {
-            let rois = lower.float_list(1)?;
-            Some(
-                rois.chunks(5)
-                    .filter_map(|roi| roi.first())
-                    .map(|n| num_traits::AsPrimitive::as_(*n))
-                    .collect::<Vec<i64>>(),
-            )
-        }
+/// First element and end of each of `count` cells between two corners of a region, on an axis of `size` elements.
+fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
+    let length = (last - first + 1.0).max(1.0);
+    let step = length / AsPrimitive::<f32>::as_(count);
+    let place = |offset: f32| -> i64 { AsPrimitive::<i64>::as_(first + offset).clamp(0, size) };
+    let cell = |n: i32| {
+        let n: f32 = n.as_();
+        (place((n * step).floor()), place(((n + 1.0) * step).ceil()))
     };
-    lower_regions(lower, &layer, images.as_deref(), 1)
+    (0..count).map(cell).collect()
 }
 
-/// A layer for each region, over its image; coordinates begin at column `first` of the regions.
-fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>, first: i32) -> Result<()> {
+/// ncnn's ROIPooling divides by a reciprocal (`roipooling.cpp` as it is compiled): where cells end between elements, they begin one
+/// element early.
+fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
+    let pool = read_max_roi_pool(x)?;
+    let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
+        invalid!("regions of {}", display_shape(x.shape(0)?))
+    };
+    let rois = x.float_list(1)?;
+    let cell_count =
+        (rois.len() / 5).saturating_mul(usize::try_from(pool.height.saturating_mul(pool.width))?);
+    if cell_count > MAX_CELLS {
+        unsupported!("{cell_count} cells, each a layer");
+    }
+    let data = x.operand(0)?;
+    let nothing = Array::f32(ndarray::ArrayD::zeros(vec![1, usize::try_from(channels)?, 1, 1]));
+    let nothing = x.literal(&nothing.cast(x.dtype(0)?)?)?;
+    let mut regions = Vec::new();
+    for roi in rois.chunks_exact(5) {
+        let [image, corners @ ..] = roi else { invalid!("a region of {} numbers", roi.len()) };
+        let image: i64 = image.as_();
+        if !(0..batch).contains(&image) {
+            invalid!("image {image} of {batch}");
+        }
+        let corners: Vec<f32> = corners.iter().map(|at| (at * pool.spatial_scale).round()).collect();
+        let [left, top, right, bottom] = *corners.as_slice() else { invalid!("a region without corners") };
+        let mut parts = Vec::new();
+        for rows in cells(top, bottom, pool.height, height) {
+            for columns in cells(left, right, pool.width, width) {
+                if rows.0 >= rows.1 || columns.0 >= columns.1 {
+                    parts.push(nothing);
+                    continue;
+                }
+                let starts = x.ints(&[image, rows.0, columns.0])?;
+                let ends = x.ints(&[image + 1, rows.1, columns.1])?;
+                let (axes, spatial) = (x.ints(&[0, 2, 3])?, x.ints(&[2, 3])?);
+                let cell = x.op("Slice", &[data, starts, ends, axes], &[])?;
+                parts.push(x.op("ReduceMax", &[cell, spatial], &[])?);
+            }
+        }
+        let cells = x.op("Concat", &parts, &[("axis", Attribute::Int(2))])?;
+        regions.push(x.reshape(cells, &[1, channels, pool.height.into(), pool.width.into()])?);
+    }
+    let result = x.op("Concat", &regions, &[("axis", Attribute::Int(0))])?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// A layer for each region, over its image.
+fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Result<()> {
     let output = lower.output_shape(0)?.to_vec();
     let rois_shape = lower.shape(1)?.to_vec();
     let Some(count) = output.at(0)?.known().filter(|count| *count <= MAX_REGIONS) else {
@@ -147,9 +197,6 @@ fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>, first
         let mut roi = rois;
         if count != 1 {
             roi = lower.crop(roi, 0, row, row + 1, &Dim::Known(1))?;
-        }
-        if first != 0 {
-            roi = lower.crop(roi, 1, first, first + 4, &Dim::Known(4))?;
         }
         let roi = lower.reshape(roi, &[Dim::Known(4)])?;
         tops.push(lower.emit(layer.clone(), &[x, roi], &form)?);
