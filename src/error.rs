@@ -6,6 +6,7 @@
 //! | [`ErrorKind::Invalid`] | the model breaks the ONNX specification | 1 |
 //! | [`ErrorKind::Parse`] | the bytes are not an ONNX model | 1 |
 //! | [`ErrorKind::Limit`] | a size or a count is above a limit | 1 |
+//! | [`ErrorKind::Internal`] | the converter breaks its own rules | 1 |
 //! | [`ErrorKind::Usage`] | what was asked for does not fit the model, or would overwrite it | 2 |
 //! | [`ErrorKind::Io`] | a file cannot be read or written | 2 |
 //!
@@ -18,6 +19,9 @@
 
 use std::fmt;
 use std::path::PathBuf;
+
+/// What users can do about an internal error.
+const REPORT: &str = "this is a fault of the converter: please report it";
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -35,6 +39,8 @@ pub enum ErrorKind {
     Unsupported,
     /// A size or count above a limit.
     Limit,
+    /// The converter breaks its own rules: its fault, whatever the model is.
+    Internal,
     /// What was asked for does not fit the model, or the files.
     Usage,
 }
@@ -47,6 +53,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Invalid => "invalid model",
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Limit => "limit exceeded",
+            ErrorKind::Internal => "internal error",
             ErrorKind::Usage => "usage error",
         })
     }
@@ -111,6 +118,21 @@ impl Error {
     /// A limit is exceeded.
     pub fn limit(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Limit, message)
+    }
+
+    /// A rule that the converter keeps by itself is broken.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Internal, message).help(REPORT)
+    }
+
+    /// The same as a fault of the converter, where it is about what the converter made itself. A limit stays one.
+    #[must_use]
+    pub fn into_internal(mut self) -> Self {
+        if matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported) {
+            self.0.kind = ErrorKind::Internal;
+            self.0.help = Some(REPORT.to_owned());
+        }
+        self
     }
 
     /// What was asked for does not fit.
@@ -238,32 +260,56 @@ impl From<ndarray::ShapeError> for Error {
     }
 }
 
+/// A part of a model, in the names of its values: what [`crate::Options`] of these names cut out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The inputs; empty for the model's own.
+    pub inputs: Vec<String>,
+    /// The outputs; empty for those asked for.
+    pub outputs: Vec<String>,
+}
+
 /// All errors of one run; never empty.
 #[derive(Debug)]
-pub struct Errors(Vec<Error>);
+pub struct Errors {
+    list: Vec<Error>,
+    cut: Option<Cut>,
+}
 
 impl Errors {
     /// `Err` with the errors where there are any.
     pub fn check(errors: Vec<Error>) -> std::result::Result<(), Errors> {
-        if errors.is_empty() { Ok(()) } else { Err(Errors(errors)) }
+        if errors.is_empty() { Ok(()) } else { Err(Errors { list: errors, cut: None }) }
     }
 
     /// Each error, in the order of the nodes.
     pub fn iter(&self) -> std::slice::Iter<'_, Error> {
-        self.0.iter()
+        self.list.iter()
+    }
+
+    /// A part of the model that can be converted.
+    pub fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
+    }
+
+    /// The same with a part that can be converted.
+    #[must_use]
+    pub(crate) fn with_cut(mut self, cut: Option<Cut>) -> Self {
+        self.cut = cut;
+        self
     }
 }
 
 impl From<Error> for Errors {
     fn from(error: Error) -> Self {
-        Errors(vec![error])
+        Errors { list: vec![error], cut: None }
     }
 }
 
 /// An error a line; with `{:#}` also what is below each.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.0.iter().enumerate() {
+        for (i, error) in self.list.iter().enumerate() {
             if i > 0 {
                 f.write_str("\n")?;
             }

@@ -27,8 +27,9 @@ pub mod tensor;
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Errors};
+use crate::error::{Cut, Error, Errors};
 use crate::graph::{Graph, Node, ValueId};
+use crate::lower::Refusal;
 use crate::ncnn::{BlobId, Net, Written};
 use crate::onnx::Model;
 use crate::pass::expand::Stage;
@@ -56,6 +57,16 @@ pub struct Options {
     pub emit_onnx: Option<PathBuf>,
     /// Checks the invariants of the graph after every pass.
     pub check: bool,
+}
+
+impl Options {
+    /// The same for a part of what was to be converted.
+    fn cut_at(&self, cut: &Cut) -> Options {
+        let or =
+            |part: &Vec<String>, own: &Vec<String>| if part.is_empty() { own.clone() } else { part.clone() };
+        let (inputs, outputs) = (or(&cut.inputs, &self.inputs), or(&cut.outputs, &self.outputs));
+        Options { inputs, outputs, emit_onnx: None, ..self.clone() }
+    }
 }
 
 /// A graph input or output and the blob that it is in the net.
@@ -131,10 +142,18 @@ impl Conversion {
     }
 }
 
-/// Converts a model: read, cut, infer, fold, simplify, expand, lower, check.
+/// Converts a model: read, cut, infer, fold, simplify, expand, lower, check. Where it is refused, the errors name a part of it that
+/// is not, if there is one.
 pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
-    let mut progress = Progress { options, passes: Vec::new() };
     let model = onnx::read(input, &options.read)?;
+    convert_model(&model, options).map_err(|Refusal { errors, cuts }| {
+        let works = |cut: &Cut| convert_model(&model, &options.cut_at(cut)).is_ok();
+        errors.with_cut(cuts.into_iter().find(works))
+    })
+}
+
+fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal> {
+    let mut progress = Progress { options, passes: Vec::new() };
     let (sources, mut graph) = (model.files.clone(), model.graph.clone());
     progress.after("read", &graph)?;
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
@@ -145,7 +164,7 @@ pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     let mut refused = Doubts::new();
     let mut doubts = simplify(&mut graph, &mut refused, &mut progress)?;
     pass::rounding::check_rounding(&graph)?;
-    let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model }, path.clone());
+    let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
     pass::expand::expand_nodes(&mut graph, Stage::Expand, &mut doubts, &mut refused)?;
     progress.after("expand", &graph)?;
@@ -157,7 +176,7 @@ pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     for renamed in net.name() {
         warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));
     }
-    net.check()?;
+    net.check().map_err(Error::into_internal)?;
     let ports = |values: &[ValueId], blobs: Vec<BlobId>| {
         values.iter().zip(blobs).map(|(value, blob)| port(&graph, &net, *value, blob)).collect()
     };
@@ -193,9 +212,7 @@ impl Progress<'_> {
             return Ok(());
         }
         let broken = |error| {
-            Error::invalid(format!("after the pass \"{name}\" the graph is broken"))
-                .caused_by(error)
-                .help("this is a mistake of the converter: please report it")
+            Error::internal(format!("after the pass \"{name}\" the graph is broken")).caused_by(error)
         };
         graph.check().map_err(broken)
     }

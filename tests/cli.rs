@@ -241,6 +241,53 @@ fn a_refusal_names_every_node_and_leaves_files_alone() {
     assert_eq!(room.names(), ["a.bin", "a.param", "m.onnx"]);
 }
 
+/// The options that a refusal proposes, without quotes.
+fn proposed(text: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix("help: what can be converted: "));
+    line.map(|options| options.replace('"', ""))
+}
+
+#[test]
+fn a_refusal_proposes_what_can_be_converted() {
+    for (op_types, options) in [
+        (&["Relu", "Abs", "NoSuchOperator", "Relu"][..], Some("--outputs t2")),
+        (&["NoSuchOperator", "Relu"], Some("--inputs t1")),
+        (&["Relu", "NoSuchOperator"], Some("--outputs t1")),
+        (&["NoSuchOperator"], None),
+        (&["NoSuchOperator", "Relu", "NoSuchOperator"], None),
+    ] {
+        let room = Room::new();
+        room.put("m.onnx", &onnx::chain(op_types, &["1", "3", "8", "8"]));
+        let text = room.expect("m.onnx a b", 1, "NoSuchOperator");
+        assert_eq!(proposed(&text).as_deref(), options, "{op_types:?}: {text}");
+        if let Some(options) = options {
+            room.expect(&format!("m.onnx a b {options}"), 0, "");
+            assert_eq!(room.names(), ["a", "b", "m.onnx"]);
+        }
+    }
+}
+
+#[test]
+fn what_is_proposed_for_fixtures_is_converted() {
+    let mut tried = Vec::new();
+    let families = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")).unwrap();
+    let families = families.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    for case in families.flat_map(|family| fs::read_dir(family).unwrap()) {
+        let model = case.unwrap().path().join("model.onnx");
+        if !model.exists() {
+            continue;
+        }
+        let room = Room::new();
+        let line = format!("{} a b", model.display());
+        let output = room.run(&line);
+        let Some(options) = proposed(&String::from_utf8_lossy(&output.stderr)) else { continue };
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        room.expect(&format!("{line} {options}"), 0, "");
+        tried.push((model.parent().unwrap().file_name().unwrap().to_owned(), options));
+    }
+    assert!(tried.contains(&("several_nodes".into(), "--outputs a".to_owned())), "{tried:?}");
+}
+
 #[test]
 fn existing_results_are_replaced() {
     let room = Room::with_model();

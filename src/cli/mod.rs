@@ -35,7 +35,10 @@ pub fn run() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(errors) => {
-            terminal::tell(&refusal::describe(errors.iter(), arguments.verbose), arguments.color);
+            terminal::tell(
+                &refusal::describe(errors.iter(), errors.cut(), arguments.verbose),
+                arguments.color,
+            );
             ExitCode::from(exit_code(&errors))
         }
     }
@@ -44,7 +47,11 @@ pub fn run() -> ExitCode {
 /// The highest exit code of all errors.
 fn exit_code(errors: &Errors) -> u8 {
     let code = |error: &Error| match error.kind() {
-        ErrorKind::Parse | ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Limit => REFUSED,
+        ErrorKind::Parse
+        | ErrorKind::Invalid
+        | ErrorKind::Unsupported
+        | ErrorKind::Limit
+        | ErrorKind::Internal => REFUSED,
         ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
     };
     errors.iter().map(code).max().unwrap_or(REFUSED)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fmt::Write as _;
 
-use onnx2ncnn::error::{Error, ErrorKind, Where};
+use onnx2ncnn::error::{Cut, Error, ErrorKind, Where};
 
 use super::terminal::{BAD, HELP, count, labelled, list, printable};
 
@@ -21,8 +21,13 @@ struct Reason<'a> {
     nodes: usize,
 }
 
-/// The whole text: a paragraph a reason, in the order of the first node of each, and a last line that sums up.
-pub(super) fn describe<'a>(errors: impl IntoIterator<Item = &'a Error>, verbose: bool) -> String {
+/// The whole text: a paragraph a reason, in the order of the first node of each, a part that can be converted, and a last line that
+/// sums up.
+pub(super) fn describe<'a>(
+    errors: impl IntoIterator<Item = &'a Error>,
+    cut: Option<&Cut>,
+    verbose: bool,
+) -> String {
     let mut reasons: Vec<Reason> = Vec::new();
     let mut known: BTreeMap<(ErrorKind, String, Option<&str>), usize> = BTreeMap::new();
     let mut told: BTreeSet<(usize, String)> = BTreeSet::new();
@@ -43,6 +48,9 @@ pub(super) fn describe<'a>(errors: impl IntoIterator<Item = &'a Error>, verbose:
     list(&mut text, "", &reasons, if verbose { usize::MAX } else { MAX_REASONS }, |text, reason| {
         describe_reason(text, reason, verbose);
     });
+    if let Some(options) = cut.and_then(cut_options) {
+        labelled(&mut text, HELP, "help", &format!("what can be converted: {options}"));
+    }
     let summary = match nodes.len() {
         0 => "nothing was written".to_owned(),
         n => format!("{} cannot be converted; nothing was written", count(n, "node")),
@@ -64,6 +72,22 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
         text.push_str("  ");
         labelled(text, HELP, "help", &printable(help));
     }
+}
+
+/// `--outputs "a,b"`, to be put on the command line as it is. Nothing where a name cannot be given so: lists are parted by commas, and
+/// shells take some characters for theirs even between quotes.
+fn cut_options(cut: &Cut) -> Option<String> {
+    let harmless = |c: char| c == '\'' || (!"\"$`\\!%,".contains(c) && c.escape_debug().count() == 1);
+    let mut options = Vec::new();
+    for (option, names) in [("--inputs", &cut.inputs), ("--outputs", &cut.outputs)] {
+        if names.iter().any(|name| name.starts_with('-') || !name.chars().all(harmless)) {
+            return None;
+        }
+        if !names.is_empty() {
+            options.push(format!("{option} \"{}\"", names.join(",")));
+        }
+    }
+    Some(options.join(" "))
 }
 
 /// The reason with what is below it, and the file where there is no node to name.
@@ -105,7 +129,7 @@ mod tests {
     }
 
     fn plain(errors: &[Error], verbose: bool) -> String {
-        anstream::adapter::strip_str(&describe(errors, verbose)).to_string()
+        anstream::adapter::strip_str(&describe(errors, None, verbose)).to_string()
     }
 
     #[test]
@@ -163,6 +187,32 @@ mod tests {
             plain(&[error], false),
             "unsupported: ncnn has no blobs of string\n  input \"x\"\nerror: nothing was written\n"
         );
+    }
+
+    #[test]
+    fn a_cut_can_be_put_on_the_command_line() {
+        for (inputs, outputs, shown) in [
+            (
+                &[][..],
+                &["/model.22/Sigmoid_output_0", "it's 100:0"][..],
+                Some("--outputs \"/model.22/Sigmoid_output_0,it's 100:0\""),
+            ),
+            (&["a"], &["größe"], Some("--inputs \"a\" --outputs \"größe\"")),
+            (&["a"], &["b,c"], None),
+            (&["$(reboot)"], &[], None),
+            (&[], &["`reboot`"], None),
+            (&[], &["a\" b"], None),
+            (&[], &["a", "-q"], None),
+            (&[], &["a\u{202e}"], None),
+        ] {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let cut = Cut { inputs: owned(inputs), outputs: owned(outputs) };
+            assert_eq!(cut_options(&cut).as_deref(), shown, "{cut:?}");
+        }
+        let cut = Cut { inputs: vec!["a".to_owned()], outputs: Vec::new() };
+        let text = describe(&[Error::unsupported("no")], Some(&cut), false);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert!(text.contains("\nhelp: what can be converted: --inputs \"a\"\nerror: "), "{text}");
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Graph {
 
     /// A value, to change it.
     pub fn value_mut(&mut self, id: ValueId) -> Result<&mut Value> {
-        self.values.get_mut(id.0).ok_or_else(|| Error::invalid("a value of another graph"))
+        self.values.get_mut(id.0).ok_or_else(|| Error::internal("a value of another graph"))
     }
 
     /// All values, in the order of their making.

@@ -86,7 +86,7 @@ impl Lower<'_> {
         if let [only] = blobs {
             return Ok(*only);
         }
-        let first = *blobs.first().ok_or_else(|| Error::invalid("nothing to concatenate"))?;
+        let first = *blobs.first().ok_or_else(|| Error::internal("nothing to concatenate"))?;
         let mut size = Dim::Known(0);
         for blob in blobs {
             size = size.add(self.form(*blob).at(place)?)?;

@@ -67,7 +67,7 @@ impl Lower<'_> {
         for side in sides {
             filled.push(match side {
                 Some(side) => side,
-                None => Side::Blob(made.next().ok_or_else(|| Error::invalid("a side without a blob"))?),
+                None => Side::Blob(made.next().ok_or_else(|| Error::internal("a side without a blob"))?),
             });
         }
         Ok(filled)

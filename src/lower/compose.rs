@@ -37,12 +37,12 @@ impl Lower<'_> {
             return self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &fb);
         }
         if fa.len() != fb.len() {
-            return Err(Error::invalid(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
+            return Err(Error::internal(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
         }
         let mut form = Vec::with_capacity(fa.len());
         for (x, y) in fa.iter().zip(&fb) {
             if x != y && !x.is(1) && !y.is(1) {
-                return Err(Error::invalid(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
+                return Err(Error::internal(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
             }
             form.push(if x.is(1) { y.clone() } else { x.clone() });
         }

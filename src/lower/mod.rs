@@ -15,11 +15,12 @@ mod index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use crate::error::{At, Error, ErrorKind, Errors, Result, unsupported};
+use crate::error::{At, Cut, Error, ErrorKind, Errors, Result, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::{Input, MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
 use crate::ops::{self, Call};
+use crate::pass::frontier::propose_cuts;
 use crate::pass::infer::Doubts;
 use crate::tensor::{DType, Dim, Tensor, display_shape};
 
@@ -62,12 +63,24 @@ impl<'a> Deref for Lower<'a> {
     }
 }
 
+/// Why there is no net, and parts of the graph that there may be one of.
+pub(crate) struct Refusal {
+    pub errors: Errors,
+    pub cuts: Vec<Cut>,
+}
+
+impl<E: Into<Errors>> From<E> for Refusal {
+    fn from(errors: E) -> Self {
+        Refusal { errors: errors.into(), cuts: Vec::new() }
+    }
+}
+
 /// Makes the net of a graph. Every node that cannot be lowered is reported, not the first alone.
 pub(crate) fn lower_graph(
     graph: &Graph,
     doubts: &mut Doubts,
     double_as_float: bool,
-) -> std::result::Result<Net, Errors> {
+) -> std::result::Result<Net, Refusal> {
     let mut state = State::default();
     let mut errors = Vec::new();
     for input in &graph.inputs {
@@ -80,6 +93,7 @@ pub(crate) fn lower_graph(
     if !errors.is_empty() {
         missing.extend(&graph.inputs);
     }
+    let mut failed = BTreeSet::new();
     for (id, node) in graph.nodes() {
         // Sizes that are not numbers are read from the graph: the shapes that follow from them are known to every lowering.
         if !node.outputs.is_empty()
@@ -96,6 +110,7 @@ pub(crate) fn lower_graph(
         };
         if let Err(error) = lowered {
             errors.push(error.at_node(|| node.at()));
+            failed.insert(id);
         }
         let made = |value: &&ValueId| !state.forms.contains_key(value);
         missing.extend(node.outputs.iter().flatten().filter(made));
@@ -111,7 +126,11 @@ pub(crate) fn lower_graph(
     if let Err(error) = state.settle_integers() {
         errors.push(error);
     }
-    Errors::check(errors).map(|()| state.net)
+    let Err(errors) = Errors::check(errors) else { return Ok(state.net) };
+    let cuts = propose_cuts(graph, &failed, |id| {
+        state.forms.contains_key(&id) && lower_output(graph, id, &mut state).is_ok()
+    });
+    Err(Refusal { errors, cuts })
 }
 
 /// Refuses outputs that no machine could hold: what is made for each element of an axis must not be made without an end.
@@ -241,7 +260,7 @@ impl State {
                 return Err(Error::unsupported("sizes that are not fixed are computed with")
                     .help("fix them with --input-shape"));
             }
-            (None, None) => return Err(Error::invalid(format!("\"{}\" has no blob", value.name))),
+            (None, None) => return Err(Error::internal(format!("\"{}\" has no blob", value.name))),
         };
         self.forms.entry(id).or_default().push(blob);
         Ok(blob)
@@ -252,7 +271,7 @@ impl State {
             unsupported!("ncnn has no blobs of {}", tensor.dtype());
         }
         let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
-        let sizes = sizes.ok_or_else(|| Error::invalid("a constant in a form that is not fixed"))?;
+        let sizes = sizes.ok_or_else(|| Error::internal("a constant in a form that is not fixed"))?;
         let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
         let ints: std::result::Result<Vec<i32>, _> = sizes.iter().map(|n| i32::try_from(*n)).collect();
         let mut layer = MemoryData { data: Some(tensor.reshaped(&usizes?)?), ..MemoryData::default() };
@@ -264,7 +283,7 @@ impl State {
             _ => unsupported!("a constant of {} axes", form.len()),
         }
         let tops = self.emit(name, layer.into(), &[], &[form.to_vec()])?;
-        tops.first().copied().ok_or_else(|| Error::invalid("a layer without a top"))
+        tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
     }
 
     fn reshape(&mut self, name: &str, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
@@ -273,7 +292,7 @@ impl State {
             return Ok(blob);
         }
         if !same_elements(&from, form)? {
-            return Err(Error::invalid(format!(
+            return Err(Error::internal(format!(
                 "a blob of shape {} taken as {}",
                 display_shape(&from),
                 display_shape(form)
@@ -293,7 +312,7 @@ impl State {
         }
         let layer = reshape_layer(&self.net.blob(root).shape, form)?;
         let tops = self.emit(name, layer.into(), &[root], &[form.to_vec()])?;
-        let made = *tops.first().ok_or_else(|| Error::invalid("a layer without a top"))?;
+        let made = *tops.first().ok_or_else(|| Error::internal("a layer without a top"))?;
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);
         Ok(made)
@@ -395,7 +414,7 @@ impl Lower<'_> {
     /// Adds a layer with one top of this form.
     pub fn emit(&mut self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
         let tops = self.emit_n(layer, bottoms, &[form.to_vec()])?;
-        tops.first().copied().ok_or_else(|| Error::invalid("a layer without a top"))
+        tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
     }
 
     /// Adds a layer with a top of each of these forms.
@@ -427,7 +446,7 @@ impl Lower<'_> {
         let shape = self.call.output_shape(index)?;
         let form = self.form(blob);
         if !same_elements(&form, shape)? {
-            return Err(Error::invalid(format!(
+            return Err(Error::internal(format!(
                 "output {index} of shape {} was lowered to a blob of {}",
                 display_shape(shape),
                 display_shape(&form)

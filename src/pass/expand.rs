@@ -91,7 +91,7 @@ impl Expand<'_> {
     ) -> Result<Operand> {
         let inputs: Vec<Option<Operand>> = inputs.iter().copied().map(Some).collect();
         let outputs = self.op_n(op_type, &inputs, attributes, 1)?;
-        outputs.first().copied().ok_or_else(|| Error::invalid("a node without an output"))
+        outputs.first().copied().ok_or_else(|| Error::internal("a node without an output"))
     }
 
     /// A node of the newest operator set with inputs that may be left out and `outputs` outputs.

@@ -195,10 +195,10 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
             let mut arrays = arrays.iter();
             let inputs: Vec<Option<Array>> =
                 present.iter().map(|given| if *given { arrays.next().cloned() } else { None }).collect();
-            let evaluate = op.fold.ok_or_else(|| Error::invalid("a row lost its evaluation"))?;
+            let evaluate = op.fold.ok_or_else(|| Error::internal("a row lost its evaluation"))?;
             let folded =
                 evaluate(&Attributes::new(&node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
-            folded.into_iter().nth(index).ok_or_else(|| Error::invalid("an output was not evaluated"))
+            folded.into_iter().nth(index).ok_or_else(|| Error::internal("an output was not evaluated"))
         })?;
         made.push((*output, tensor));
     }

@@ -3,6 +3,7 @@
 pub mod cut;
 pub mod dead;
 pub(crate) mod expand;
+pub(crate) mod frontier;
 pub mod identity;
 pub mod infer;
 pub mod input_shape;
