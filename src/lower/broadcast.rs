@@ -148,6 +148,16 @@ impl Lower<'_> {
         self.reshape(blob, form)
     }
 
+    /// Input `index` stretched to the shape of the output.
+    pub fn stretched_input(&mut self, index: usize) -> Result<BlobId> {
+        let out = self.call.output_shape(0)?.to_vec();
+        let shape = self.call.shape(index)?;
+        let mut from = vec![Dim::Known(1); out.len().saturating_sub(shape.len())];
+        from.extend(shape.iter().cloned());
+        let blob = self.blob(index)?;
+        self.stretch(blob, &from, &out)
+    }
+
     /// A blob that holds a value of shape `from`, stretched to shape `to` of as many axes. Values are multiplied by 1.
     pub fn stretch(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let mut sizes = from.to_vec();

@@ -6,6 +6,7 @@
 //! either of them.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Add.html>, `onnx__Mod.html`, `onnx__Pow.html`, `onnx__BitShift.html`.
 
+mod bitwise;
 mod fold;
 mod lower;
 mod modulo;
@@ -17,6 +18,7 @@ use crate::error::{Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::DType;
 
+use bitwise::lower_bitwise;
 use fold::*;
 use lower::*;
 use modulo::lower_mod;
@@ -32,10 +34,10 @@ pub(super) const OPS: &[Op] = &[
         .identity(is_plus_zero)
         .waive(MEMORY_ADVICE).becomes("BinaryOp"),
     Op::new("BitShift", &[11, 28], infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift).becomes("BinaryOp: products with powers of two"),
-    Op::new("BitwiseAnd", &[18], infer_first).fold(fold_bitwise_and).becomes("a constant").limits("bits computed at run time"),
+    Op::new("BitwiseAnd", &[18], infer_first).fold(fold_bitwise_and).lower(lower_bitwise).becomes("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
     Op::new("BitwiseNot", &[18], infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not).becomes("BinaryOp: -x - 1").limits("unsigned integers of 32 and 64 bits"),
-    Op::new("BitwiseOr", &[18], infer_first).fold(fold_bitwise_or).becomes("a constant").limits("bits computed at run time"),
-    Op::new("BitwiseXor", &[18], infer_first).fold(fold_bitwise_xor).becomes("a constant").limits("bits computed at run time"),
+    Op::new("BitwiseOr", &[18], infer_first).fold(fold_bitwise_or).lower(lower_bitwise).becomes("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
+    Op::new("BitwiseXor", &[18], infer_first).fold(fold_bitwise_xor).lower(lower_bitwise).becomes("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
     Op::new("Div", BINARY, infer_first)
         .fold(fold_div)
         .lower(lower_div)
@@ -44,13 +46,13 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).waive(MEMORY_ADVICE).becomes("BinaryOp"),
     Op::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).waive(MEMORY_ADVICE).becomes("BinaryOp"),
     Op::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).waive(MEMORY_ADVICE).becomes("BinaryOp"),
-    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).becomes("BinaryOp, UnaryOp TRUNC or FLOOR").limits("an infinite divisor where quotients are rounded down"),
+    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).becomes("BinaryOp, UnaryOp TRUNC or FLOOR").limits("floats with `fmod` 0 whose divisor is computed at run time, or infinite"),
     Op::new("Mul", BINARY, infer_first)
         .fold(fold_mul)
         .lower(lower_mul)
         .identity(is_times_one)
         .waive(MEMORY_ADVICE).becomes("BinaryOp"),
-    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_times_one).becomes("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("powers of integers by exponents computed at run time"),
+    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_times_one).becomes("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
     Op::new("Sub", BINARY, infer_first)
         .fold(fold_sub)
         .lower(lower_sub)

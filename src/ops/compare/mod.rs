@@ -24,7 +24,7 @@ const OR_EQUAL: &[i64] = &[12, 16];
 const LOGIC: &[i64] = &[1, 7];
 
 pub(super) const OPS: &[Op] = &[
-    truth("And", LOGIC).lower(lower_and).becomes("BinaryOp MIN"),
+    truth("And", LOGIC).lower(lower_and).becomes("BinaryOp MUL"),
     truth("Equal", &[1, 7, 11, 13, 19])
         .lower(lower_equal)
         .becomes("Threshold of the magnitude of the difference"),

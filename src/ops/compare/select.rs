@@ -6,13 +6,17 @@ use crate::error::{At, Result};
 use crate::lower::{Lower, Side};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Log, Power, binary_op, unary_op};
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::tensor::{Array, DType, Tensor};
 
 pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
     let sides = lower_operands(lower)?;
     let (condition, x, y) = (*sides.at(0)?, *sides.at(1)?, *sides.at(2)?);
     let chosen = match condition {
-        Side::Number(truth) => return lower_known(lower, if truth == 0.0 { 2 } else { 1 }),
+        Side::Number(truth) => {
+            // The same choice everywhere.
+            let chosen = lower.stretched_input(if truth == 0.0 { 2 } else { 1 })?;
+            return lower.set(0, chosen);
+        }
         Side::Blob(condition) => match (x, y) {
             (Side::Number(x), Side::Number(y)) if y + (x - y) == x => {
                 let step = lower.binary_scalar(binary_op::MUL, condition, x - y)?;
@@ -22,18 +26,6 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
         },
     };
     lower.set(0, chosen)
-}
-
-/// The condition is the same everywhere: one input, stretched to the size of the output.
-fn lower_known(lower: &mut Lower, index: usize) -> Result<()> {
-    let out = lower.output_shape(0)?.to_vec();
-    let shape = lower.shape(index)?;
-    let missing = out.len().saturating_sub(shape.len());
-    let mut from = vec![Dim::Known(1); missing];
-    from.extend(shape.iter().cloned());
-    let blob = lower.blob(index)?;
-    let stretched = lower.stretch(blob, &from, &out)?;
-    lower.set(0, stretched)
 }
 
 fn choose(lower: &mut Lower, condition: BlobId, x: Side, y: Side) -> Result<BlobId> {

@@ -1,0 +1,76 @@
+//! Operations on the bits of integers in ncnn: each integer becomes a row of its bits, and the rows are added up again.
+
+use super::bits;
+use crate::error::{Result, invalid, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
+use crate::tensor::{DType, Dim, Tensor};
+
+pub(super) fn lower_bitwise(lower: &mut Lower) -> Result<()> {
+    let dtype = lower.dtype(0)?;
+    if dtype.bits() > 16 {
+        unsupported!("the bits of {dtype} at run time: single precision holds 24 of them");
+    }
+    let weights = bit_weights(dtype)?;
+    let count = Dim::try_from(weights.len())?;
+    let steps =
+        Tensor::from_f32(&[weights.len()], weights.iter().map(|weight| weight.abs().recip()).collect())?;
+    let steps = lower.memory_data(&steps, &[Dim::Known(1), count.clone()])?;
+    let (a, b) = (bit_rows(lower, 0, steps)?, bit_rows(lower, 1, steps)?);
+    let chosen = match lower.op_type() {
+        "BitwiseAnd" => lower.binary(binary_op::MUL, a, b)?,
+        "BitwiseOr" => lower.binary(binary_op::MAX, a, b)?,
+        "BitwiseXor" => {
+            let difference = lower.binary(binary_op::SUB, a, b)?;
+            lower.unary(unary_op::ABS, difference)?
+        }
+        other => invalid!("{other} has no table of bits"),
+    };
+    let weights = Tensor::from_f32(&[weights.len()], weights)?;
+    let weights = lower.memory_data(&weights, &[Dim::Known(1), count])?;
+    let weighted = lower.binary(binary_op::MUL, chosen, weights)?;
+    let sum = lower.reduce(reduction_op::SUM, weighted, &[1])?;
+    lower.set(0, sum)
+}
+
+/// What each bit is worth, the lowest first. The last bit of a signed type takes away what the others cannot reach.
+fn bit_weights(dtype: DType) -> Result<Vec<f32>> {
+    let sign = i32::from(!dtype.is_unsigned());
+    let digits = bits(dtype)? - sign;
+    let mut weights: Vec<f32> = (0..digits).map(|bit| 2_f32.powi(bit)).collect();
+    if sign == 1 {
+        weights.push(-(2_f32.powi(digits)));
+    }
+    Ok(weights)
+}
+
+/// The bits of each element of an input along an axis of their own: `floor(x / 2^k) - 2 * floor(x / 2^(k + 1))`.
+fn bit_rows(lower: &mut Lower, index: usize, steps: BlobId) -> Result<BlobId> {
+    let one = Dim::product(lower.shape(index)?)?.is(1);
+    let x = if one { lower.blob(index)? } else { lower.stretched_input(index)? };
+    let rows = Dim::product(&lower.form(x))?;
+    let column = lower.reshape(x, &[rows, Dim::Known(1)])?;
+    let shifted = lower.binary(binary_op::MUL, column, steps)?;
+    let shifted = lower.unary(unary_op::FLOOR, shifted)?;
+    let above = lower.binary_scalar(binary_op::MUL, shifted, 0.5)?;
+    let above = lower.unary(unary_op::FLOOR, above)?;
+    let above = lower.binary_scalar(binary_op::MUL, above, 2.0)?;
+    lower.binary(binary_op::SUB, shifted, above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_add_up_to_the_range_of_the_type() {
+        for (dtype, least, most) in
+            [(DType::U8, 0.0, 255.0), (DType::I8, -128.0, 127.0), (DType::I16, -32_768.0, 32_767.0)]
+        {
+            let weights = bit_weights(dtype).unwrap();
+            let sum = |keep: fn(&f32) -> bool| weights.iter().copied().filter(keep).sum::<f32>();
+            assert_eq!((sum(|w| *w < 0.0), sum(|w| *w > 0.0)), (least, most), "{dtype}");
+        }
+    }
+}
