@@ -11,6 +11,7 @@ mod compose;
 mod exact;
 mod form;
 mod index;
+mod sizes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -155,7 +156,8 @@ fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
     check_sizes(graph, node)?;
     lower(&mut Lower { call: Call::new(graph, node, op), state })?;
     for (index, output) in node.outputs.iter().enumerate() {
-        if output.is_some_and(|output| !state.forms.contains_key(&output)) {
+        let made = |id: &ValueId| state.forms.contains_key(id) || graph.value(*id).constant.is_some();
+        if output.is_some_and(|output| !made(&output)) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }
     }

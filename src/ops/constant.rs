@@ -1,13 +1,15 @@
 //! Values that do not depend on the elements of any input: constants, ranges, and the sizes of other values.
 //!
-//! What depends on sizes that are not fixed is followed as expressions through the shape arithmetic, and refused where it is needed
-//! as data. Spec: <https://onnx.ai/onnx/operators/onnx__Constant.html>, `onnx__ConstantOfShape.html`, `onnx__Range.html`.
+//! Sizes that are not fixed are followed as expressions through the shape arithmetic, and refused where they are computed with.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Constant.html>, `onnx__ConstantOfShape.html`, `onnx__Range.html`.
 
 use ndarray::{Array1, ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
 use super::{Attributes, Call, Fact, Op, given, required};
 use crate::error::{Error, Result, invalid, unsupported};
+use crate::lower::{Lower, interface_form};
+use crate::ncnn::layer::{CumulativeSum, binary_op};
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Tensor, coordinates};
 
@@ -17,15 +19,17 @@ pub(super) const OPS: &[Op] = &[
         .limits("text"),
     Op::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], infer_constant_of_shape)
         .fold(fold_constant_of_shape)
-        .becomes("a constant")
+        .lower(lower_constant_of_shape)
+        .becomes("a constant; of sizes that are not fixed a corner of a blob that has them, filled by Clip")
         .limits("a shape computed at run time"),
     Op::new("EyeLike", &[9, 22], infer_eye_like).becomes("a constant").limits("sizes that are not fixed"),
     Op::new("Range", &[11, 27], infer_range)
         .fold(fold_range)
         .expand(expand_range)
+        .lower(lower_range)
         .waive(RANGE_STASH)
-        .becomes("a constant")
-        .limits("a length that is not known"),
+        .becomes("a constant; CumulativeSum of ones where the length is the size of an axis that is not fixed")
+        .limits("a length that is known at run time alone"),
     Op::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], infer_shape)
         .becomes("a constant, or expressions of sizes that are not fixed")
         .limits("such expressions as data of the net"),
@@ -196,6 +200,9 @@ fn infer_range(call: &Call) -> Result<Vec<Fact>> {
 
 /// `start + place * delta`, where start or delta is computed at run time.
 fn expand_range(expand: &mut Expand) -> Result<bool> {
+    if expand.array(0).is_ok() && expand.array(2).is_ok() {
+        return Ok(false);
+    }
     let [len] = expand.output_shape(0)? else { invalid!("a range of other than one axis") };
     let Some(len) = len.known().filter(|len| *len <= MAX_ELEMENTS) else {
         unsupported!("a range of {len} elements");
@@ -210,6 +217,24 @@ fn expand_range(expand: &mut Expand) -> Result<bool> {
     let range = expand.op("Reshape", &[range, shape], &[])?;
     expand.output(0, range)?;
     Ok(true)
+}
+
+/// A range of known start and step whose length is the size of an axis: ones are summed up.
+fn lower_range(lower: &mut Lower) -> Result<()> {
+    let [len] = lower.output_shape(0)? else { invalid!("a range of other than one axis") };
+    let (start, delta) = (lower.array(0)?.scalar_f32()?, lower.array(2)?.scalar_f32()?);
+    let ones = lower.ones(std::slice::from_ref(len))?;
+    let counted = lower.map(CumulativeSum::default(), ones)?;
+    let scaled = if delta == 1.0 { counted } else { lower.binary_scalar(binary_op::MUL, counted, delta)? };
+    let range = lower.binary_scalar(binary_op::ADD, scaled, start - delta)?;
+    lower.set(0, range)
+}
+
+fn lower_constant_of_shape(lower: &mut Lower) -> Result<()> {
+    let fill = read_fill(lower)?.scalar_f32()?;
+    let ones = lower.ones(&interface_form(lower.output_shape(0)?)?)?;
+    let filled = if fill == 1.0 { ones } else { lower.binary_scalar(binary_op::MUL, ones, fill)? };
+    lower.set(0, filled)
 }
 
 fn fold_constant_of_shape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

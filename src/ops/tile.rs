@@ -5,6 +5,7 @@
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
+use crate::ncnn::layer::binary_op;
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
@@ -119,11 +120,23 @@ fn lower_tile(lower: &mut Lower) -> Result<()> {
         if from == size {
             continue;
         }
+        let (alone, place) = lower.alone(blob, &shape, axis)?;
+        if from.is(1) && size.known().is_none() {
+            let mut ones = vec![Dim::Known(1); lower.form(alone).len()];
+            if let Some(slot) = ones.get_mut(place) {
+                slot.clone_from(&size);
+            }
+            let ones = lower.ones(&ones)?;
+            blob = lower.binary(binary_op::MUL, alone, ones)?;
+            if let Some(slot) = shape.get_mut(axis) {
+                *slot = size;
+            }
+            continue;
+        }
         let times = size.exact_div(&from).and_then(|times| times.known()).ok_or_else(|| {
             Error::unsupported(format!("{} repeated to {}", display_shape(&shape), display_shape(&to)))
                 .help("fix the sizes with --input-shape")
         })?;
-        let (alone, place) = lower.alone(blob, &shape, axis)?;
         blob = lower.tile(alone, place, times)?;
         if let Some(slot) = shape.get_mut(axis) {
             *slot = size;

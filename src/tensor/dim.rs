@@ -70,6 +70,21 @@ fn either(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option
     }
 }
 
+impl Expr {
+    /// The multiples of `n` in it, divided by `n`, and the rest: the terms that are no multiples, and the remainder of the constant.
+    fn split_multiple(&self, n: i64) -> Result<(Dim, Dim)> {
+        let (mut whole, mut rest) = (BTreeMap::new(), BTreeMap::new());
+        for (product, coefficient) in &self.terms {
+            match (coefficient.checked_rem(n), coefficient.checked_div(n)) {
+                (Some(0), Some(quotient)) => whole.insert(product.clone(), quotient),
+                _ => rest.insert(product.clone(), *coefficient),
+            };
+        }
+        let (quotient, remainder) = (self.constant.div_euclid(n), self.constant.rem_euclid(n));
+        Ok((Dim::from_parts(quotient, whole)?, Dim::from_parts(remainder, rest)?))
+    }
+}
+
 impl Atom {
     fn bounds(&self) -> Bounds {
         match self {
@@ -256,8 +271,29 @@ impl Dim {
                 let below = r != 0 && ((r < 0) != (*b < 0));
                 Ok(Dim::Known(if below { q.checked_sub(1).ok_or_else(overflow)? } else { q }))
             }
-            _ => Ok(Dim::from_atom(Atom::FloorDiv(self.clone(), other.clone()))).and_then(Dim::bounded),
+            (Dim::Expr(e), Dim::Known(n)) if *n > 0 => {
+                let (whole, rest) = e.split_multiple(*n)?;
+                if let Some(known) = rest.known() {
+                    return whole.add(&Dim::Known(known.div_euclid(*n)));
+                }
+                whole.add(&rest.quotient(*n)?)
+            }
+            _ => Dim::from_atom(Atom::FloorDiv(self.clone(), other.clone())).bounded(),
         }
+    }
+
+    /// The quotient by a positive number, rounded down; of a quotient it is one by the product of both divisors.
+    fn quotient(&self, divisor: i64) -> Result<Dim> {
+        if let Dim::Expr(e) = self
+            && e.constant == 0
+            && let Some((product, 1)) = e.terms.first_key_value()
+            && e.terms.len() == 1
+            && let [Atom::FloorDiv(dividend, Dim::Known(inner @ 1..))] = product.as_slice()
+            && let Some(both) = inner.checked_mul(divisor)
+        {
+            return dividend.floor_div(&Dim::Known(both));
+        }
+        Dim::from_atom(Atom::FloorDiv(self.clone(), Dim::Known(divisor))).bounded()
     }
 
     /// The smallest integer not below `self / other`, for a positive `other`.
@@ -495,6 +531,14 @@ mod tests {
             assert_eq!(Dim::Known(a).floor_div(&Dim::Known(b)).unwrap(), Dim::Known(q), "{a} / {b}");
         }
         assert_eq!(Dim::Known(7).ceil_div(&Dim::Known(2)).unwrap(), Dim::Known(4));
+        // What is a multiple of the divisor comes out, and divisions in a row are one.
+        let (two, three) = (Dim::Known(2), Dim::Known(3));
+        let dividend = h().mul(&Dim::Known(4)).unwrap().add(&three).unwrap();
+        assert_eq!(dividend.floor_div(&two).unwrap().to_string(), "2*H+1");
+        let quarter = h().floor_div(&two).unwrap().floor_div(&two).unwrap();
+        assert_eq!(quarter.to_string(), "floor_div(H, 4)");
+        let odd = h().mul(&three).unwrap().sub(&Dim::Known(1)).unwrap();
+        assert_eq!(odd.floor_div(&two).unwrap().to_string(), "floor_div(3*H+1, 2)-1");
     }
 
     #[test]
@@ -532,7 +576,7 @@ mod tests {
     fn substitution_evaluates() {
         let half =
             h().sub(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap().add(&Dim::Known(1)).unwrap();
-        assert_eq!(half.to_string(), "floor_div(H-1, 2)+1");
+        assert_eq!(half.to_string(), "floor_div(H+1, 2)");
         let values = BTreeMap::from([("H".to_owned(), Dim::Known(8))]);
         assert_eq!(half.substitute(&values).unwrap(), Dim::Known(4));
     }

@@ -1,0 +1,118 @@
+//! Blobs whose sizes are known at run time alone: made from a blob that has these sizes.
+
+use super::Lower;
+use crate::error::{At, Error, Result};
+use crate::ncnn::layer::{Clip, Crop, binary_op};
+use crate::ncnn::{BlobId, Element};
+use crate::tensor::{Dim, Tensor};
+
+impl Lower<'_> {
+    /// A blob of ones; sizes that are no numbers are those of axes of another blob.
+    pub fn ones(&mut self, form: &[Dim]) -> Result<BlobId> {
+        let known: Option<Vec<usize>> =
+            form.iter().map(|size| size.known().and_then(|n| usize::try_from(n).ok())).collect();
+        if let Some(sizes) = known {
+            let count = sizes.iter().product();
+            return self.memory_data(&Tensor::from_f32(&sizes, vec![1.0; count])?, form);
+        }
+        let mut ones = None;
+        for (place, size) in form.iter().enumerate() {
+            if size.is(1) {
+                continue;
+            }
+            let mut line_form = vec![Dim::Known(1); form.len()];
+            if let Some(slot) = line_form.get_mut(place) {
+                slot.clone_from(size);
+            }
+            let line = match size.known() {
+                Some(_) => self.ones(&line_form)?,
+                None => {
+                    let line = self.line_of_ones(size)?;
+                    self.reshape(line, &line_form)?
+                }
+            };
+            ones = Some(match ones {
+                Some(ones) => self.binary(binary_op::MUL, ones, line)?,
+                None => line,
+            });
+        }
+        ones.ok_or_else(|| Error::invalid("a blob without axes"))
+    }
+
+    /// Ones along one axis, whose size is that of neighbouring axes of a blob: a corner of that blob, made ones.
+    fn line_of_ones(&mut self, size: &Dim) -> Result<BlobId> {
+        let (carrier, axes) = self.carrier(size).ok_or_else(|| {
+            Error::unsupported(format!("{size} elements: no blob has an axis of this size"))
+                .help("fix the sizes with --input-shape")
+        })?;
+        let mut form = self.form(carrier);
+        let mut line = carrier;
+        let others: Vec<usize> = (0..form.len())
+            .filter(|axis| !axes.contains(axis) && form.get(*axis).is_some_and(|d| !d.is(1)))
+            .collect();
+        if !others.is_empty() {
+            for axis in &others {
+                if let Some(slot) = form.get_mut(*axis) {
+                    *slot = Dim::Known(1);
+                }
+            }
+            let numbers: std::result::Result<Vec<i32>, _> =
+                others.iter().map(|axis| i32::try_from(*axis)).collect();
+            let layer = Crop {
+                starts: vec![0; others.len()],
+                ends: vec![1; others.len()],
+                axes: numbers?,
+                ..Crop::default()
+            };
+            line = self.emit(layer, &[line], &form)?;
+        }
+        let line = self.reshape(line, std::slice::from_ref(size))?;
+        self.map(Clip { min: 1.0, max: 1.0 }, line)
+    }
+
+    /// A blob with neighbouring axes of `size` elements in all, and these axes. Of several the one of fewest axes.
+    fn carrier(&self, size: &Dim) -> Option<(BlobId, std::ops::Range<usize>)> {
+        let net = &self.state.net;
+        let mut found: Option<(usize, BlobId, std::ops::Range<usize>)> = None;
+        for id in net.layers.iter().flat_map(|layer| &layer.tops) {
+            let blob = net.blob(*id);
+            if blob.element != Element::F32
+                || found.as_ref().is_some_and(|(axes, ..)| *axes <= blob.shape.len())
+            {
+                continue;
+            }
+            if let Some(axes) = run_of(&blob.shape, size) {
+                found = Some((blob.shape.len(), *id, axes));
+            }
+        }
+        found.map(|(_, id, axes)| (id, axes))
+    }
+}
+
+/// Neighbouring axes with this product.
+fn run_of(shape: &[Dim], size: &Dim) -> Option<std::ops::Range<usize>> {
+    for start in 0..shape.len() {
+        let mut product = Dim::Known(1);
+        for end in start..shape.len() {
+            product = product.mul(shape.at(end).ok()?).ok()?;
+            if product == *size {
+                return Some(start..end + 1);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_axes_are_found_by_their_product() {
+        let (h, w) = (Dim::symbol("H"), Dim::symbol("W"));
+        let shape = [Dim::Known(64), h.clone(), w.clone()];
+        assert_eq!(run_of(&shape, &w), Some(2..3));
+        assert_eq!(run_of(&shape, &h.mul(&w).unwrap()), Some(1..3));
+        assert_eq!(run_of(&shape, &Dim::symbol("K")), None);
+    }
+}
