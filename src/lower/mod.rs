@@ -113,8 +113,8 @@ pub(crate) fn lower_graph(
             errors.push(error.at_node(|| node.at()));
             failed.insert(id);
         }
-        let made = |value: &&ValueId| !state.forms.contains_key(value);
-        missing.extend(node.outputs.iter().flatten().filter(made));
+        let lacks = |id: &&ValueId| !state.forms.contains_key(id) && graph.value(**id).constant.is_none();
+        missing.extend(node.outputs.iter().flatten().filter(lacks));
     }
     for output in &graph.outputs {
         if !missing.contains(output)
@@ -156,8 +156,11 @@ fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
     check_sizes(graph, node)?;
     lower(&mut Lower { call: Call::new(graph, node, op), state })?;
     for (index, output) in node.outputs.iter().enumerate() {
-        let made = |id: &ValueId| state.forms.contains_key(id) || graph.value(*id).constant.is_some();
-        if output.is_some_and(|output| !made(&output)) {
+        // What has no elements is a constant, and no blob.
+        let lacks = |output: &ValueId| {
+            !state.forms.contains_key(output) && graph.value(*output).constant.is_none()
+        };
+        if output.as_ref().is_some_and(lacks) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }
     }
