@@ -157,9 +157,8 @@ fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
     lower(&mut Lower { call: Call::new(graph, node, op), state })?;
     for (index, output) in node.outputs.iter().enumerate() {
         // What has no elements is a constant, and no blob.
-        let lacks = |output: &ValueId| {
-            !state.forms.contains_key(output) && graph.value(*output).constant.is_none()
-        };
+        let lacks =
+            |output: &ValueId| !state.forms.contains_key(output) && graph.value(*output).constant.is_none();
         if output.as_ref().is_some_and(lacks) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }

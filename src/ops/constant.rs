@@ -28,7 +28,9 @@ pub(super) const OPS: &[Op] = &[
         .expand(expand_range)
         .lower(lower_range)
         .waive(RANGE_STASH)
-        .becomes("a constant; CumulativeSum of ones where the length is the size of an axis that is not fixed")
+        .becomes(
+            "a constant; CumulativeSum of ones where the length is the size of an axis that is not fixed",
+        )
         .limits("a length that is known at run time alone"),
     Op::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], infer_shape)
         .becomes("a constant, or expressions of sizes that are not fixed")
