@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{Lower, State, reshape_layer};
-use crate::error::{Error, Result, unsupported};
+use crate::error::{At, Error, Result, unsupported};
 use crate::graph::ValueId;
 use crate::ncnn::layer::{Dequantize, ReLU, binary_op, unary_op};
 use crate::ncnn::{BlobId, Element, Layer, NetLayer};
@@ -70,34 +70,46 @@ impl State {
         if !readers.contains(&true) && !net.outputs.iter().any(|output| output.blob == input) {
             return Ok(());
         }
-        let mut blob = net.blob(input).clone();
-        if blob.shape.len() > 3 {
-            // Until 2024-08 Dequantize overlooks the axis d.
-            unsupported!("\"{}\" has four axes, and is read as indices and as numbers", blob.name);
+        let shape = net.blob(input).shape.clone();
+        // Until 2024-08 Dequantize overlooks the axis d.
+        let planar = match shape.as_slice() {
+            [c, d, h, w] => vec![c.clone(), d.mul(h)?, w.clone()],
+            _ => shape.clone(),
+        };
+        let behind = net.layers.iter().position(|layer| layer.tops.contains(&input)).map_or(0, |at| at + 1);
+        let mut made = self.net.layers.split_off(behind);
+        let name = format!("{}_numbers", self.net.blob(input).name);
+        let mut numbers = input;
+        if planar != shape {
+            numbers = self.integer_reshape(&name, input, &planar)?;
         }
-        blob.element = Element::F32;
-        let name = format!("{}_numbers", blob.name);
-        blob.name.clone_from(&name);
-        let numbers = self.net.add_blob(blob);
-        for (layer, reads) in self.net.layers.iter_mut().zip(readers) {
-            for bottom in layer.bottoms.iter_mut().filter(|bottom| reads && **bottom == input) {
+        let scale_data = Some(Tensor::from_f32(&[1], vec![1.0])?);
+        let layer = Dequantize { scale_data, ..Dequantize::default() };
+        numbers = *self.emit(&name, layer.into(), &[numbers], std::slice::from_ref(&planar))?.at(0)?;
+        if planar != shape {
+            let layer = reshape_layer(&planar, &shape)?;
+            numbers = *self.emit(&name, layer.into(), &[numbers], &[shape])?.at(0)?;
+        }
+        for (layer, _) in made.iter_mut().zip(readers.into_iter().skip(behind)).filter(|(_, reads)| *reads) {
+            for bottom in layer.bottoms.iter_mut().filter(|bottom| **bottom == input) {
                 *bottom = numbers;
             }
         }
+        self.net.layers.append(&mut made);
         for output in self.net.outputs.iter_mut().filter(|output| output.blob == input) {
             output.blob = numbers;
         }
-        let scale_data = Some(Tensor::from_f32(&[1], vec![1.0])?);
-        let layer = NetLayer {
-            name,
-            layer: Dequantize { scale_data, ..Dequantize::default() }.into(),
-            bottoms: vec![input],
-            tops: vec![numbers],
-        };
-        let behind =
-            self.net.layers.iter().position(|layer| layer.tops.contains(&input)).map_or(0, |at| at + 1);
-        self.net.layers.insert(behind, layer);
         Ok(())
+    }
+
+    /// A Reshape that hands on integers; others hand on singles.
+    fn integer_reshape(&mut self, name: &str, from: BlobId, form: &[Dim]) -> Result<BlobId> {
+        let layer = reshape_layer(&self.net.blob(from).shape, form)?;
+        let top = *self.emit(name, layer.into(), &[from], &[form.to_vec()])?.at(0)?;
+        if let Some(blob) = self.net.blob_mut(top) {
+            blob.element = Element::I32;
+        }
+        Ok(top)
     }
 }
 
@@ -110,9 +122,8 @@ impl Lower<'_> {
         }
         let form = self.form(input);
         let count = [Dim::product(&form)?];
-        // A Reshape of its own: others hand on singles.
-        let indices =
-            if form == count { input } else { self.emit(reshape_layer(&form, &count)?, &[input], &count)? };
+        let name = self.name();
+        let indices = if form == count { input } else { self.state.integer_reshape(&name, input, &count)? };
         if let Some(blob) = self.state.net.blob_mut(indices) {
             blob.element = Element::I32;
         }

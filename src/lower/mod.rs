@@ -113,8 +113,7 @@ pub(crate) fn lower_graph(
             errors.push(error.at_node(|| node.at()));
             failed.insert(id);
         }
-        let lacks = |id: &&ValueId| !state.forms.contains_key(id) && graph.value(**id).constant.is_none();
-        missing.extend(node.outputs.iter().flatten().filter(lacks));
+        missing.extend(node.outputs.iter().flatten().filter(|value| !state.holds(graph, **value)));
     }
     for output in &graph.outputs {
         if !missing.contains(output)
@@ -156,10 +155,7 @@ fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
     check_sizes(graph, node)?;
     lower(&mut Lower { call: Call::new(graph, node, op), state })?;
     for (index, output) in node.outputs.iter().enumerate() {
-        // What has no elements is a constant, and no blob.
-        let lacks =
-            |output: &ValueId| !state.forms.contains_key(output) && graph.value(*output).constant.is_none();
-        if output.as_ref().is_some_and(lacks) {
+        if output.is_some_and(|output| !state.holds(graph, output)) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }
     }
@@ -223,6 +219,13 @@ fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
 }
 
 impl State {
+    /// Whether there is something to read a value from.
+    fn holds(&self, graph: &Graph, id: ValueId) -> bool {
+        let value = graph.value(id);
+        let is_empty = value.shape.iter().flatten().any(|size| size.is(0));
+        self.forms.contains_key(&id) || value.constant.is_some() || is_empty
+    }
+
     fn emit(
         &mut self,
         name: &str,

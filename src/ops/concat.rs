@@ -11,7 +11,12 @@ use crate::tensor::{Array, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Concat", &[1, 4, 11, 13], infer_concat).fold(fold_concat).lower(lower_concat).becomes("Concat"),
-    Op::new("Split", &[1, 2, 11, 13, 18], infer_split).fold(fold_split).lower(lower_split).becomes("Slice"),
+    Op::new("Split", &[1, 2, 11, 13, 18], infer_split)
+        .fold(fold_split)
+        .lower(lower_split)
+        .variadic()
+        .transparent(|_, _| true)
+        .becomes("Slice"),
 ];
 
 // Concat

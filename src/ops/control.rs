@@ -10,14 +10,17 @@ use crate::tensor::{Array, DType};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_if)
+        .variadic()
         .inline(inline_if)
         .becomes("the branch that a constant condition takes")
         .limits("a condition computed at run time"),
     Op::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_loop)
+        .variadic()
         .inline(inline_loop)
         .becomes("its body, once for each round")
         .limits("a number of rounds, or a condition, known only at run time"),
     Op::new("Scan", &[9, 11, 16, 19, 21, 23, 24, 25], infer_scan)
+        .variadic()
         .inline(inline_scan)
         .becomes("its body, once for each element")
         .limits("lengths known only at run time; Scan-8, whose sequences have a batch axis"),

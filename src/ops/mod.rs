@@ -114,6 +114,8 @@ pub(crate) struct Op {
     pub transparent: Option<Holds>,
     /// Whether it rounds to quantised steps, which later roundings may amplify.
     pub rounds: bool,
+    /// Whether it has as many outputs as the node names: none can be left out.
+    pub variadic: bool,
     /// Attributes that change nothing here, each with a reason beside the row.
     pub waived: &'static [&'static str],
     /// For readers: the layers of ncnn, or the operators, that it becomes. Empty where it is always refused.
@@ -139,6 +141,7 @@ impl Op {
             chooses: false,
             transparent: None,
             rounds: false,
+            variadic: false,
             waived: &[],
             becomes: "",
             limits: "",
@@ -184,6 +187,12 @@ impl Op {
     /// It rounds to quantised steps.
     pub const fn rounds(mut self) -> Op {
         self.rounds = true;
+        self
+    }
+
+    /// It has as many outputs as the node names.
+    pub const fn variadic(mut self) -> Op {
+        self.variadic = true;
         self
     }
 

@@ -14,10 +14,12 @@ pub(super) const OPS: &[Op] = &[
     Op::new("DepthToSpace", &[1, 11, 13, 28], infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_depth_to_space)
+        .transparent(|_, _| true)
         .becomes("PixelShuffle; Permute for a batch in mode DCR"),
     Op::new("SpaceToDepth", &[1, 13, 28], infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_space_to_depth)
+        .transparent(|_, _| true)
         .becomes("Reorg; Permute for a batch in mode DCR"),
 ];
 

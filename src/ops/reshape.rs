@@ -17,30 +17,36 @@ pub(super) const OPS: &[Op] = &[
         .lower(lower_alias)
         .identity(always)
         .waive(DROPOUT_WAIVED)
+        .transparent(|_, _| true)
         .becomes("nothing")
         .limits("training: what is dropped is random"),
     Op::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
+        .transparent(|_, _| true)
         .becomes("nothing: a blob holds its elements in whatever shape its reader needs"),
     Op::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
         .identity(always)
+        .transparent(|_, _| true)
         .becomes("nothing"),
     Op::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], infer_reshape)
         .fold(fold_reshape)
         .lower(lower_alias)
         .waive(CONSUMED_INPUTS)
+        .transparent(|_, _| true)
         .becomes("nothing: a blob holds its elements in whatever shape its reader needs")
         .limits("a shape computed at run time"),
     Op::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], infer_squeeze)
         .fold(fold_squeeze)
         .lower(lower_alias)
+        .transparent(|_, _| true)
         .becomes("nothing"),
     Op::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], infer_unsqueeze)
         .fold(fold_unsqueeze)
         .lower(lower_alias)
+        .transparent(|_, _| true)
         .becomes("nothing"),
 ];
 

@@ -12,11 +12,13 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Expand", &[8, 13], infer_expand)
         .fold(fold_expand)
         .lower(lower_tile)
-        .becomes("Tile along one axis after the other")
+        .transparent(|_, _| true)
+        .becomes("Tile along one axis after the other; an axis that is not fixed is a product with ones")
         .limits("a shape computed at run time"),
     Op::new("Tile", &[1, 6, 13], infer_tile)
         .fold(fold_tile)
         .lower(lower_tile)
+        .transparent(|_, _| true)
         .becomes("Tile along one axis after the other")
         .limits("repeats computed at run time"),
 ];

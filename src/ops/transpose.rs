@@ -10,6 +10,7 @@ use crate::tensor::Array;
 pub(super) const OPS: &[Op] = &[Op::new("Transpose", &[1, 13, 21, 23, 24, 25], infer_transpose)
     .fold(fold_transpose)
     .lower(lower_transpose)
+    .transparent(|_, _| true)
     .becomes("Permute, several in a row for more than four axes; nothing where no element moves")];
 
 /// The order of the axes; reversed where none is given.

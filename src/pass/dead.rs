@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::graph::{Graph, ValueId};
+use crate::ops;
 
-/// Keeps what the graph's outputs need. Outputs that nobody reads are left out in their place: how many there are means something
-/// to some operators (Split).
+/// Keeps what the graph's outputs need; also takes away optional outputs that nobody reads.
 pub fn remove_dead_nodes(graph: &mut Graph) {
     let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut dead = BTreeSet::new();
@@ -21,6 +21,9 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
     graph.remove_nodes(&dead);
     for id in graph.node_ids() {
         let Some(node) = graph.node_mut(id) else { continue };
+        if ops::find(node).is_some_and(|op| op.variadic) {
+            continue;
+        }
         for output in &mut node.outputs {
             if output.is_some_and(|output| !needed.contains(&output)) {
                 *output = None;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::graph::{Graph, Node, NodeId, Value, ValueId};
 use crate::ops::{self, Attributes, Call, Fact, Op};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
@@ -26,7 +26,7 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
     for id in graph.node_ids() {
         let Some(node) = graph.node(id).cloned() else { continue };
         match visit(graph, &node) {
-            Ok(Visited::Inferred) => {}
+            Ok(Visited::Inferred) => leave_out_constants(graph, id)?,
             Ok(Visited::Folded) => {
                 folded.insert(id);
             }
@@ -38,6 +38,30 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
     }
     graph.remove_nodes(&folded);
     Ok(doubts)
+}
+
+/// Outputs of a node that stays which are constants all the same: they are constants alone, and left out of the node. Where it has
+/// a place for each, a value that nobody reads takes it.
+fn leave_out_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
+    let Some(node) = graph.node(id) else { return Ok(()) };
+    let variadic = ops::find(node).is_some_and(|op| op.variadic);
+    let mut constants = Vec::new();
+    for (index, output) in node.outputs.iter().enumerate() {
+        constants.extend(
+            output.filter(|output| graph.value(*output).constant.is_some()).map(|output| (index, output)),
+        );
+    }
+    for (index, output) in constants {
+        let value = graph.value_mut(output)?;
+        value.producer = None;
+        let unread =
+            Value { dtype: value.dtype, shape: value.shape.clone(), producer: Some(id), ..Value::default() };
+        let stand_in = variadic.then(|| graph.add_value(unread));
+        if let Some(slot) = graph.node_mut(id).and_then(|node| node.outputs.get_mut(index)) {
+            *slot = stand_in;
+        }
+    }
+    Ok(())
 }
 
 enum Visited {

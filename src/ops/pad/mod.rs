@@ -19,11 +19,13 @@ pub(super) const OPS: &[Op] = &[
     Op::new("CenterCropPad", &[18], infer_center)
         .fold(fold_center)
         .lower(lower::lower_center)
+        .transparent(|_, _| true)
         .becomes("Padding, Crop")
         .limits("sizes that are not fixed"),
     Op::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
         .fold(fold_pad)
         .lower(lower::lower_pad)
+        .transparent(|_, _| true)
         .becomes(
             "Padding; Crop below 0; Crop and Concat for wrap, and for reflections by more than an axis holds",
         )
