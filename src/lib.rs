@@ -25,6 +25,7 @@ pub mod pass;
 mod supported;
 pub mod tensor;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Cut, Error, Errors};
@@ -34,6 +35,7 @@ use crate::ncnn::{BlobId, Net, Written};
 use crate::onnx::Model;
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
+use crate::pass::rewrite::{FUSIONS, Rewrite, SIMPLIFICATIONS};
 use crate::tensor::Dim;
 
 pub use crate::onnx::{Input, ReadOptions};
@@ -55,6 +57,8 @@ pub struct Options {
     pub double_as_float: bool,
     /// Where the simplified graph is written as ONNX.
     pub emit_onnx: Option<PathBuf>,
+    /// Names of passes that are left out, of those that [`pass::rewrite`] lists.
+    pub skip: BTreeSet<String>,
     /// Checks the invariants of the graph after every pass.
     pub check: bool,
 }
@@ -161,11 +165,13 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
     pass::input_shape::fix_batch(&mut graph, &mut warnings)?;
     progress.after("cut", &graph)?;
+    pass::rewrite::check_names(&options.skip)?;
     let mut refused = Doubts::new();
     let mut doubts = simplify(&mut graph, &mut refused, &mut progress)?;
     pass::rounding::check_rounding(&graph)?;
     let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
+    progress.rewrite(&mut graph, FUSIONS, &mut doubts)?;
     pass::expand::expand_nodes(&mut graph, Stage::Expand, &mut doubts, &mut refused)?;
     progress.after("expand", &graph)?;
     for (node, error) in refused {
@@ -192,9 +198,7 @@ fn simplify(graph: &mut Graph, refused: &mut Doubts, progress: &mut Progress) ->
     progress.after("infer and fold", graph)?;
     pass::expand::expand_nodes(graph, Stage::Inline, &mut doubts, refused)?;
     progress.after("inline", graph)?;
-    pass::identity::remove_identities(graph);
-    pass::dead::remove_dead_nodes(graph);
-    progress.after("simplify", graph)?;
+    progress.rewrite(graph, SIMPLIFICATIONS, &mut doubts)?;
     Ok(doubts)
 }
 
@@ -205,6 +209,17 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
+    /// Applies the rewritings that are not switched off.
+    fn rewrite(
+        &mut self,
+        graph: &mut Graph,
+        rewritings: &[Rewrite],
+        doubts: &mut Doubts,
+    ) -> error::Result<()> {
+        let skip = &self.options.skip;
+        pass::rewrite::rewrite(graph, rewritings, skip, doubts, |name, graph| self.after(name, graph))
+    }
+
     /// Notes what a pass left, and checks it where that is asked for.
     fn after(&mut self, name: &'static str, graph: &Graph) -> error::Result<()> {
         self.passes.push(Pass { name, nodes: graph.nodes().count() });

@@ -1,4 +1,6 @@
-//! Files that are written whole or not at all: each is written beside its place, synced, and renamed last.
+//! Files that are written whole or not at all: each is written beside its place and renamed last.
+//!
+//! As with every compiler, the system brings the bytes to the disk when it likes: waiting for that takes longer than converting.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -72,7 +74,7 @@ impl Target {
         Error::io(what, error).in_file(&self.named)
     }
 
-    /// Writes a file beside the place, to the disk.
+    /// Writes a file beside the place.
     pub fn write(&self, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<Whole> {
         let failed = |error| self.failed("the file cannot be written", error);
         let mut builder = Builder::new();
@@ -83,8 +85,8 @@ impl Target {
         let mut out = BufWriter::with_capacity(1 << 20, file);
         content(&mut out).map_err(|error| error.in_file(&self.named))?;
         let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
-        file.sync_all().map_err(failed)?;
         let len = file.metadata().map_err(failed)?.len();
+        close(file).map_err(failed)?;
         Ok(Whole { path, len })
     }
 
@@ -102,13 +104,7 @@ impl Target {
 
     fn put(&self, whole: Whole) -> Result<()> {
         let failed = |error| self.failed("the file cannot be put in its place", error);
-        whole.path.persist(&self.path).map_err(|error| failed(error.error))?;
-        // The rename is whole without this too; it makes it last through a loss of power where the system can.
-        #[cfg(unix)]
-        if let Ok(folder) = File::open(&self.folder) {
-            let _ = folder.sync_all();
-        }
-        Ok(())
+        whole.path.persist(&self.path).map_err(|error| failed(error.error))
     }
 
     /// Puts a file in its place and gives what lay there.
@@ -130,6 +126,15 @@ impl Target {
             None => fs::remove_file(&self.path),
         };
     }
+}
+
+/// Closes a file. A file system over a network may tell only then that the disk is full, and dropping a file tells nothing.
+fn close(file: File) -> io::Result<()> {
+    #[cfg(unix)]
+    nix::unistd::close(file)?;
+    #[cfg(not(unix))]
+    drop(file);
+    Ok(())
 }
 
 /// Puts all files in their places, or none.

@@ -71,6 +71,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub emit_onnx: Option<PathBuf>,
 
+    /// Leave out these passes
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name(), help_heading = "Passes")]
+    pub skip: Vec<String>,
+
     /// Check the graph after every pass
     #[arg(long, help_heading = "Report")]
     pub check: bool,

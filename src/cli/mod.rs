@@ -84,6 +84,7 @@ fn options(arguments: &Arguments, destination: &Destination) -> Options {
         outputs: arguments.outputs.clone(),
         double_as_float: arguments.double_as_float,
         emit_onnx: destination.onnx.clone(),
+        skip: arguments.skip.iter().cloned().collect(),
         check: arguments.check,
         read,
     }

@@ -14,9 +14,11 @@ const MAX_MESSAGES: usize = 1 << 22;
 const MAX_DEPTH: usize = 100;
 
 /// Refuses a model with more messages than any real one. What cannot be decoded is left to the decoder to say.
-pub(super) fn check_messages(model: &[u8]) -> Result<()> {
+///
+/// `passed` is called with each message that has been counted.
+pub(super) fn check_messages(model: &[u8], passed: &impl Fn(&[u8])) -> Result<()> {
     let mut left = MAX_MESSAGES;
-    match count_messages(model, MODEL, MAX_DEPTH, &mut left) {
+    match count_messages(model, MODEL, MAX_DEPTH, &mut left, passed) {
         Counted::TooMany => {
             Err(Error::limit(format!("the model consists of more than {MAX_MESSAGES} messages")))
         }
@@ -33,7 +35,13 @@ enum Counted {
 }
 
 /// Takes the messages in the fields of a message, which is one of `NESTING`, from `left`.
-fn count_messages(mut bytes: &[u8], message: usize, depth: usize, left: &mut usize) -> Counted {
+fn count_messages(
+    mut bytes: &[u8],
+    message: usize,
+    depth: usize,
+    left: &mut usize,
+    passed: &impl Fn(&[u8]),
+) -> Counted {
     let nested = NESTING.get(message).copied().unwrap_or_default();
     while !bytes.is_empty() {
         let Ok((field, wire_type)) = decode_key(&mut bytes) else { return Counted::Malformed };
@@ -51,10 +59,11 @@ fn count_messages(mut bytes: &[u8], message: usize, depth: usize, left: &mut usi
         let Some(fewer) = left.checked_sub(1) else { return Counted::TooMany };
         let Some(depth) = depth.checked_sub(1) else { return Counted::TooDeep };
         *left = fewer;
-        match count_messages(content, inner, depth, left) {
+        match count_messages(content, inner, depth, left, passed) {
             Counted::All => bytes = rest,
             other => return other,
         }
+        passed(content);
     }
     Counted::All
 }
@@ -72,7 +81,10 @@ mod tests {
             model.extend([0x0a, 0].repeat(nodes));
             model
         };
-        assert!(check_messages(&model(MAX_MESSAGES - 1)).is_ok());
-        assert_eq!(check_messages(&model(MAX_MESSAGES)).unwrap_err().kind(), crate::error::ErrorKind::Limit);
+        assert!(check_messages(&model(MAX_MESSAGES - 1), &|_| ()).is_ok());
+        assert_eq!(
+            check_messages(&model(MAX_MESSAGES), &|_| ()).unwrap_err().kind(),
+            crate::error::ErrorKind::Limit
+        );
     }
 }

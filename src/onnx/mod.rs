@@ -28,7 +28,7 @@ use prost::Message;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, ValueId};
-use crate::tensor::MappedFile;
+use crate::tensor::{MappedFile, Passing, RELEASED};
 
 pub use input::Input;
 pub use version::Since;
@@ -96,8 +96,12 @@ pub fn read(input: &Input, options: &ReadOptions) -> Result<Model> {
 }
 
 fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
-    limit::check_messages(&file.bytes())?;
-    let model = proto::ModelProto::decode(file.bytes()).map_err(|e| not_a_model(file).caused_by(e))?;
+    limit::check_messages(&file.bytes(), &|passed| {
+        if passed.len() >= RELEASED {
+            file.release(passed);
+        }
+    })?;
+    let model = proto::ModelProto::decode(Passing::new(file)).map_err(|e| not_a_model(file).caused_by(e))?;
     let Some(graph) = &model.graph else { return Err(not_a_model(file)) };
     let ir_version = model.ir_version.unwrap_or(0);
     if ir_version < 1 {

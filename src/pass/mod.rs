@@ -7,4 +7,6 @@ pub(crate) mod frontier;
 pub mod identity;
 pub mod infer;
 pub mod input_shape;
+pub(crate) mod pattern;
+pub mod rewrite;
 pub mod rounding;

@@ -26,6 +26,7 @@ pub use dtype::DType;
 pub(crate) use function::erf;
 pub(crate) use movement::{coordinates, row_major};
 pub use source::{MappedFile, SourceFile};
+pub(crate) use source::{Passing, RELEASED};
 
 /// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
 const CHUNK_ELEMENTS: usize = 1 << 20;

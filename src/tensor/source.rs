@@ -6,10 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use memmap2::Mmap;
 
 use crate::error::{Error, Result};
+
+/// The largest page that the system maps a file with.
+const LARGEST_PAGE: usize = 1 << 21;
+/// Ranges of fewer bytes are not worth a call of the system.
+pub(crate) const RELEASED: usize = 1 << 16;
 
 /// A file whose bytes are read range by range, or all at once through a mapping.
 #[derive(Debug)]
@@ -133,13 +138,52 @@ impl MappedFile {
     pub fn release(&self, slice: &[u8]) {
         #[cfg(unix)]
         if let Some(offset) = self.offset_of(slice).and_then(|offset| usize::try_from(offset).ok()) {
+            // Touching a byte may have brought all of the largest page that it lies in.
+            let begin = offset - offset % LARGEST_PAGE;
+            let end = (offset + slice.len()).next_multiple_of(LARGEST_PAGE).min(self.map.len());
             // SAFETY: for a private read-only file mapping this only drops clean pages.
             #[allow(unsafe_code)]
             let advised = unsafe {
-                self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, slice.len())
+                self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, begin, end - begin)
             };
             // Advice that the system does not take costs memory and nothing else.
             drop(advised);
         }
+    }
+}
+
+/// The bytes of a mapped file on their way through a decoder: what has gone by need not stay in memory.
+#[derive(Debug)]
+pub(crate) struct Passing {
+    file: Arc<MappedFile>,
+    left: Bytes,
+}
+
+impl Passing {
+    /// All bytes of a file.
+    pub fn new(file: &Arc<MappedFile>) -> Passing {
+        Passing { file: file.clone(), left: file.bytes() }
+    }
+}
+
+impl Buf for Passing {
+    fn remaining(&self) -> usize {
+        self.left.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.left.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.left.advance(count);
+    }
+
+    fn copy_to_bytes(&mut self, count: usize) -> Bytes {
+        let passed = self.left.copy_to_bytes(count);
+        if count >= RELEASED {
+            self.file.release(&passed);
+        }
+        passed
     }
 }

@@ -1,0 +1,73 @@
+//! Rewritings of the graph that users know by name, and can switch off by it.
+
+use std::collections::BTreeSet;
+
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+use crate::pass::infer::{self, Doubts};
+use crate::pass::{dead, identity};
+
+/// Most rounds of all rewritings. Each leaves fewer or simpler nodes; networks need three or four.
+const MAX_ROUNDS: usize = 16;
+
+/// A rewriting of the whole graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewrite {
+    /// What users call it.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Does it wherever it can; the answer is whether anything changed. Nodes that nobody reads any more may be left behind, and
+    /// values that are made need neither types nor shapes.
+    pub apply: fn(&mut Graph) -> Result<bool>,
+}
+
+/// Those that keep ONNX's words: what is left can be written as ONNX.
+pub const SIMPLIFICATIONS: &[Rewrite] = &[Rewrite {
+    name: "eliminate_identity",
+    about: "nodes that hand on their input as it is",
+    apply: identity::remove_identities,
+}];
+
+/// Those that make the operators that ncnn has a layer for out of what exporters write instead.
+pub const FUSIONS: &[Rewrite] = &[];
+
+/// Applies rewritings until none finds anything to do. Types, shapes and constants are inferred after each change, and nodes that
+/// nobody reads are removed. `after` is told of each change.
+pub(crate) fn rewrite(
+    graph: &mut Graph,
+    rewritings: &[Rewrite],
+    skip: &BTreeSet<String>,
+    doubts: &mut Doubts,
+    mut after: impl FnMut(&'static str, &Graph) -> Result<()>,
+) -> Result<()> {
+    for _ in 0..MAX_ROUNDS {
+        let mut changed = false;
+        for rewriting in rewritings.iter().filter(|rewriting| !skip.contains(rewriting.name)) {
+            if !(rewriting.apply)(graph)? {
+                continue;
+            }
+            changed = true;
+            dead::remove_dead_nodes(graph);
+            *doubts = infer::infer_and_fold(graph)?;
+            after(rewriting.name, graph)?;
+        }
+        if !changed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that rewritings of these names exist.
+pub(crate) fn check_names(names: &BTreeSet<String>) -> Result<()> {
+    let known: BTreeSet<&str> =
+        SIMPLIFICATIONS.iter().chain(FUSIONS).map(|rewriting| rewriting.name).collect();
+    match names.iter().find(|name| !known.contains(name.as_str())) {
+        Some(name) => {
+            Err(Error::usage(format!("there is no pass \"{name}\""))
+                .help("--list-passes lists those there are"))
+        }
+        None => Ok(()),
+    }
+}
