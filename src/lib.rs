@@ -164,6 +164,7 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     let mut warnings = Vec::new();
     pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
     pass::input_shape::fix_batch(&mut graph, &mut warnings)?;
+    pass::input_shape::settle_empty_inputs(&mut graph, &mut warnings)?;
     progress.after("cut", &graph)?;
     pass::rewrite::check_names(&options.skip)?;
     let mut refused = Doubts::new();
@@ -186,7 +187,7 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     let ports = |values: &[ValueId], blobs: Vec<BlobId>| {
         values.iter().zip(blobs).map(|(value, blob)| port(&graph, &net, *value, blob)).collect()
     };
-    let inputs = ports(&graph.inputs, net.inputs.clone());
+    let inputs = ports(&graph.given_inputs(), net.inputs.clone());
     let outputs = ports(&graph.outputs, net.outputs.iter().map(|output| output.blob).collect());
     Ok(Conversion { inputs, outputs, warnings, passes: progress.passes, net, simplified, sources })
 }

@@ -29,8 +29,7 @@ ncnn computes in single precision: integers are exact up to 2^24. Sizes may stay
 ";
 
 /// Versions that no row handles.
-const LEFT_OUT: [(&str, i64, &str); 3] = [
-    ("Scan", 8, "its sequences have a batch axis"),
+const LEFT_OUT: [(&str, i64, &str); 2] = [
     ("Upsample", 1, "experimental, with other attributes"),
     ("Upsample", 10, "says only that the operator is deprecated"),
 ];

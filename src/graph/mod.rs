@@ -152,6 +152,11 @@ impl Graph {
         }))
     }
 
+    /// The inputs whose elements are not known before they are given.
+    pub fn given_inputs(&self) -> Vec<ValueId> {
+        self.inputs.iter().copied().filter(|id| self.value(*id).constant.is_none()).collect()
+    }
+
     /// A node, if it has not been removed.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.0).and_then(Option::as_ref)

@@ -84,9 +84,9 @@ pub(crate) fn lower_graph(
 ) -> std::result::Result<Net, Refusal> {
     let mut state = State::default();
     let mut errors = Vec::new();
-    for input in &graph.inputs {
-        if let Err(error) = lower_input(graph, *input, double_as_float, &mut state) {
-            errors.push(error.at_part(format!("input \"{}\"", graph.value(*input).name)));
+    for input in graph.given_inputs() {
+        if let Err(error) = lower_input(graph, input, double_as_float, &mut state) {
+            errors.push(error.at_part(format!("input \"{}\"", graph.value(input).name)));
         }
     }
     // What follows a node that failed has no blobs to read: only the node itself is reported.

@@ -3,10 +3,10 @@
 //! | ONNX | ncnn |
 //! | --- | --- |
 //! | Cast, CastLike to a float | nothing: ncnn computes in single precision; bfloat16 is rounded to by BinaryOp |
-//! | to an integer | UnaryOp TRUNC from a float; from wider integers 8 and 16 bits wrap around |
+//! | to an integer | UnaryOp TRUNC from a float; from wider integers 16 bits and fewer wrap around |
 //! | to bool | Threshold on the magnitude |
 //!
-//! Half precision is taken to be what single precision is: they differ by less than 2^-11. Types of fewer bits are for constants only;
+//! Half precision is taken to be what single precision is: they differ by less than 2^-11. Floats of fewer bits are for constants only;
 //! so are signed numbers cast to unsigned ones of 32 and 64 bits, which single precision cannot wrap around.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
 
@@ -25,7 +25,7 @@ pub(super) const OPS: &[Op] = &[
         .lower(lower_cast)
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node))
-        .transparent(is_to_float).becomes("nothing to float; BinaryOp to bfloat16; UnaryOp TRUNC to integers, which wrap around at 8 and 16 bits; Threshold to bool").limits("types of fewer than 8 bits, and negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
+        .transparent(is_to_float).becomes("nothing to float; BinaryOp to bfloat16; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("floats of 8 and 4 bits, and negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Op::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like).becomes("Cast").limits("those of Cast"),
@@ -114,7 +114,7 @@ fn expand_cast_like(expand: &mut Expand) -> Result<bool> {
 fn lower_cast(lower: &mut Lower) -> Result<()> {
     let to = read_cast(lower)?;
     let from = lower.dtype(0)?;
-    let narrow = |dtype: DType| dtype.bits() < 8 || (dtype.is_float() && dtype.bits() == 8);
+    let narrow = |dtype: DType| dtype.is_float() && dtype.bits() <= 8;
     if matches!(from, DType::String | DType::C64 | DType::C128)
         || matches!(to, DType::String | DType::C64 | DType::C128)
         || (narrow(to) && from != to)
@@ -133,7 +133,8 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
         }
         Change::Wrap => {
             let x = lower.blob(0)?;
-            lower.wrap(x, to)?
+            let whole = if from.is_float() { lower.unary(unary_op::TRUNC, x)? } else { x };
+            lower.wrap(whole, to)?
         }
         Change::Bfloat16 => round_to_bfloat16(lower)?,
     };
@@ -163,7 +164,8 @@ fn change(from: DType, to: DType) -> Result<Change> {
         return Ok(if exact { Change::None } else { Change::Bfloat16 });
     }
     if from.is_float() {
-        return Ok(Change::CutOff);
+        // What 8 bits and more do not hold is undefined; runtimes pack fewer bits out of wider integers.
+        return Ok(if to.bits() < 8 { Change::Wrap } else { Change::CutOff });
     }
     let (Some(from_range), Some(to_range)) = (from.int_range(), to.int_range()) else {
         unsupported!("a cast from {from} to {to} at run time");
@@ -207,6 +209,7 @@ mod tests {
             (DType::F32, DType::BF16, Change::Bfloat16),
             (DType::U8, DType::BF16, Change::None),
             (DType::F32, DType::I64, Change::CutOff),
+            (DType::F32, DType::I4, Change::Wrap),
             (DType::F32, DType::Bool, Change::Truth),
             (DType::I64, DType::Bool, Change::Truth),
             (DType::Bool, DType::F32, Change::None),

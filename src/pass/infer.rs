@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
-
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, NodeId, Value, ValueId};
 use crate::ops::{self, Attributes, Call, Fact, Op};
@@ -94,7 +92,10 @@ fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
     }
     if let Some(constant) = &fact.constant {
         value.constant = Some(constant.clone());
-    } else if let Some(empty) = without_elements(fact)? {
+    } else if let Some(shape) = &fact.shape
+        && let Some(empty) = Tensor::without_elements(fact.dtype, shape)?
+    {
+        // Whatever computes it: ncnn has no such blobs.
         value.constant = Some(empty);
     }
     if let Some(elements) = &fact.elements
@@ -103,16 +104,6 @@ fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
         set_elements(graph, id, elements)?;
     }
     Ok(())
-}
-
-/// A value without elements is a constant, whatever computes it: ncnn has no such blobs.
-fn without_elements(fact: &Fact) -> Result<Option<Tensor>> {
-    let sizes: Option<Vec<usize>> =
-        fact.shape.iter().flatten().map(|size| usize::try_from(size.known()?).ok()).collect();
-    match sizes {
-        Some(sizes) if sizes.contains(&0) => Tensor::from_raw(fact.dtype, sizes, Bytes::new()).map(Some),
-        _ => Ok(None),
-    }
 }
 
 fn set_elements(graph: &mut Graph, id: ValueId, elements: &Array) -> Result<()> {

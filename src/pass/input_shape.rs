@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
-use crate::tensor::{Dim, display_shape};
+use crate::tensor::{Dim, Tensor, display_shape};
 
 /// Sets the shapes that the user gives. Where the model has a name for a size, it gets the new size in all its values.
 pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
@@ -72,6 +72,18 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
         }
     }
     substitute_symbols(graph, &symbols)
+}
+
+/// Takes inputs without elements as the constants that they are: ncnn has no such blobs, and there is nothing to give.
+pub fn settle_empty_inputs(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
+    for id in graph.inputs.clone() {
+        let value = graph.value(id);
+        let (Some(dtype), Some(shape)) = (value.dtype, &value.shape) else { continue };
+        let Some(constant) = Tensor::without_elements(dtype, shape)? else { continue };
+        warnings.push(format!("the input \"{}\" has no elements: it is not in the net", value.name));
+        graph.value_mut(id)?.constant = Some(constant);
+    }
+    Ok(())
 }
 
 fn find_input(graph: &Graph, name: &str) -> Result<ValueId> {

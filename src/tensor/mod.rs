@@ -216,6 +216,16 @@ impl Tensor {
         Ok(Tensor { dtype: self.dtype, shape: shape.to_vec(), data: self.data.clone() })
     }
 
+    /// The only tensor of a shape that has a size of 0; none for other shapes.
+    pub fn without_elements(dtype: DType, shape: &[Dim]) -> Result<Option<Tensor>> {
+        let sizes: Option<Vec<usize>> =
+            shape.iter().map(|size| usize::try_from(size.known()?).ok()).collect();
+        match sizes {
+            Some(sizes) if sizes.contains(&0) => Tensor::from_raw(dtype, sizes, Bytes::new()).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Reads, or computes, all elements.
     pub fn load(&self) -> Result<Array> {
         match &self.data {

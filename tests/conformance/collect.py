@@ -24,7 +24,7 @@ PUBLISHED = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
 
 def as_array(value):
-    """The array of a test value, or None where it is no tensor of numbers with elements."""
+    """The array of a test value, or None where it is no tensor of numbers."""
     if isinstance(value, onnx.TensorProto):
         value = numpy_helper.to_array(value)
     if not isinstance(value, (np.ndarray, np.generic, int, float, bool)):
@@ -32,7 +32,7 @@ def as_array(value):
     array = np.asarray(value)
     if array.dtype.isbuiltin == 2:  # the types of ml_dtypes, which npz files cannot hold
         array = array.astype(np.int32 if "int" in array.dtype.name else np.float32)
-    return array if array.dtype.kind in "fiub" and array.size else None
+    return array if array.dtype.kind in "fiub" else None
 
 
 def named(names, values):
@@ -46,7 +46,7 @@ def named(names, values):
 def write(folder, model, inputs, outputs):
     folder.mkdir(parents=True)
     onnx.save(model, folder / "model.onnx")
-    if inputs is not None and outputs is not None:
+    if inputs is not None and outputs is not None and all(array.size for array in outputs.values()):
         np.savez(folder / "inputs.npz", **inputs)
         np.savez(folder / "outputs.npz", **outputs)
 

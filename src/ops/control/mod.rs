@@ -2,11 +2,14 @@
 //!
 //! <https://onnx.ai/onnx/operators/onnx__Loop.html>
 
-use super::{Call, Fact, Op, required, resolve_axis};
-use crate::error::{At, Error, Result, unsupported};
+mod scan;
+
+use super::{Call, Fact, Op, required};
+use crate::error::{Result, unsupported};
 use crate::graph::{Attribute, Graph, ValueId};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
+use scan::{infer_scan, inline_scan};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_if)
@@ -19,11 +22,11 @@ pub(super) const OPS: &[Op] = &[
         .inline(inline_loop)
         .becomes("its body, once for each round")
         .limits("a number of rounds, or a condition, known only at run time"),
-    Op::new("Scan", &[9, 11, 16, 19, 21, 23, 24, 25], infer_scan)
+    Op::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], infer_scan)
         .variadic()
         .inline(inline_scan)
         .becomes("its body, once for each element")
-        .limits("lengths known only at run time; Scan-8, whose sequences have a batch axis"),
+        .limits("lengths known only at run time"),
 ];
 
 fn infer_if(call: &Call) -> Result<Vec<Fact>> {
@@ -125,95 +128,21 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
         x.output(index, value)?;
     }
     for (index, list) in scanned.into_iter().enumerate() {
-        stack(x, carried_count + index, &list, 0, false)?;
+        if x.has_output(carried_count + index) {
+            let whole = stack(x, &list, 0)?;
+            x.output(carried_count + index, whole)?;
+        }
     }
     Ok(true)
 }
 
-/// Makes output `index` of the elements of a sequence, along a new axis.
-fn stack(x: &mut Expand, index: usize, list: &[Operand], axis: i64, reversed: bool) -> Result<()> {
-    if !x.has_output(index) {
-        return Ok(());
-    }
+/// Puts the elements of a sequence together, along a new axis.
+fn stack(x: &mut Expand, list: &[Operand], axis: i64) -> Result<Operand> {
     if list.is_empty() {
         unsupported!("a sequence without elements");
     }
     let axes = x.ints(&[axis])?;
-    let mut parts =
+    let parts =
         list.iter().map(|part| x.op("Unsqueeze", &[*part, axes], &[])).collect::<Result<Vec<Operand>>>()?;
-    if reversed {
-        parts.reverse();
-    }
-    let whole = x.op("Concat", &parts, &[("axis", Attribute::Int(axis))])?;
-    x.output(index, whole)
-}
-
-struct ScanAttributes {
-    scan_inputs: usize,
-    input_axes: Vec<i64>,
-    input_directions: Vec<i64>,
-    output_axes: Vec<i64>,
-    output_directions: Vec<i64>,
-}
-
-fn read_scan(call: &Call) -> Result<ScanAttributes> {
-    required(call.body("body")?, "body")?;
-    Ok(ScanAttributes {
-        scan_inputs: usize::try_from(required(call.int("num_scan_inputs")?, "num_scan_inputs")?)?,
-        input_axes: call.ints("scan_input_axes")?.unwrap_or_default(),
-        input_directions: call.ints("scan_input_directions")?.unwrap_or_default(),
-        output_axes: call.ints("scan_output_axes")?.unwrap_or_default(),
-        output_directions: call.ints("scan_output_directions")?.unwrap_or_default(),
-    })
-}
-
-fn infer_scan(call: &Call) -> Result<Vec<Fact>> {
-    read_scan(call)?;
-    unsupported!("the length of the sequence is known only at run time; ncnn has no control flow")
-}
-
-fn inline_scan(x: &mut Expand) -> Result<bool> {
-    let scan = read_scan(x)?;
-    let body = required(x.body("body")?, "body")?;
-    let states = x.input_count().checked_sub(scan.scan_inputs);
-    let states = states.ok_or_else(|| Error::invalid("more scan inputs than inputs"))?;
-    let mut axes = Vec::new();
-    let mut length = None;
-    for index in 0..scan.scan_inputs {
-        let sizes = x.shape(states + index)?;
-        let axis = resolve_axis(scan.input_axes.get(index).copied().unwrap_or(0), sizes.len())?;
-        let Some(size) = sizes.at(axis)?.known() else { return Ok(false) };
-        if *length.get_or_insert(size) != size {
-            return Err(Error::invalid("scan inputs of different lengths"));
-        }
-        axes.push(axis);
-    }
-    let length = length.unwrap_or(0);
-    let mut carried = (0..states).map(|index| x.operand(index)).collect::<Result<Vec<_>>>()?;
-    let mut scanned: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len().saturating_sub(states)];
-    for round in 0..length {
-        let mut inputs = carried;
-        for (index, axis) in axes.iter().enumerate() {
-            let backwards = scan.input_directions.get(index) == Some(&1);
-            let at = if backwards { length - 1 - round } else { round };
-            let at = x.literal(&Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), at)))?;
-            let sequence = x.operand(states + index)?;
-            let axis = Attribute::Int(i64::try_from(*axis)?);
-            inputs.push(x.op("Gather", &[sequence, at], &[("axis", axis)])?);
-        }
-        let mut outputs = x.inline(body, &inputs)?.into_iter();
-        carried = outputs.by_ref().take(states).collect();
-        for (list, output) in scanned.iter_mut().zip(outputs) {
-            list.push(output);
-        }
-    }
-    for (index, value) in carried.into_iter().enumerate() {
-        x.output(index, value)?;
-    }
-    for (index, list) in scanned.into_iter().enumerate() {
-        let reversed = scan.output_directions.get(index) == Some(&1);
-        let axis = scan.output_axes.get(index).copied().unwrap_or(0);
-        stack(x, states + index, &list, axis, reversed)?;
-    }
-    Ok(true)
+    x.op("Concat", &parts, &[("axis", Attribute::Int(axis))])
 }
