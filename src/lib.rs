@@ -22,6 +22,7 @@ pub mod onnx;
 pub(crate) mod ops;
 pub(crate) mod output;
 pub mod pass;
+mod simplify;
 mod supported;
 pub mod tensor;
 
@@ -39,6 +40,7 @@ use crate::pass::rewrite::{FUSIONS, Rewrite, SIMPLIFICATIONS};
 use crate::tensor::Dim;
 
 pub use crate::onnx::{Input, ReadOptions};
+pub use crate::simplify::{Simplified, simplify};
 pub use crate::supported::{Supported, supported};
 
 /// What to convert, and how.
@@ -163,12 +165,13 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     let mut warnings = Vec::new();
     pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
+    check_tensors(&graph)?;
     pass::input_shape::fix_batch(&mut graph, &mut warnings)?;
     pass::input_shape::settle_empty_inputs(&mut graph, &mut warnings)?;
     progress.after("cut", &graph)?;
     pass::rewrite::check_names(&options.skip)?;
     let mut refused = Doubts::new();
-    let mut doubts = simplify(&mut graph, &mut refused, &mut progress)?;
+    let mut doubts = reduce(&mut graph, Stage::Inline, &mut refused, &mut progress)?;
     pass::rounding::check_rounding(&graph)?;
     let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
@@ -192,12 +195,28 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     Ok(Conversion { inputs, outputs, warnings, passes: progress.passes, net, simplified, sources })
 }
 
+/// Refuses inputs that are no tensors.
+fn check_tensors(graph: &Graph) -> error::Result<()> {
+    for value in graph.inputs.iter().map(|id| graph.value(*id)) {
+        if let Some(other) = &value.other_type {
+            let message = format!("a value of type {}; ncnn knows tensors only", other.kind);
+            return Err(Error::unsupported(message).at_part(format!("input \"{}\"", value.name)));
+        }
+    }
+    Ok(())
+}
+
 /// Infers, folds and removes what nobody reads. The graph keeps its meaning.
-fn simplify(graph: &mut Graph, refused: &mut Doubts, progress: &mut Progress) -> error::Result<Doubts> {
+fn reduce(
+    graph: &mut Graph,
+    stage: Stage,
+    refused: &mut Doubts,
+    progress: &mut Progress,
+) -> error::Result<Doubts> {
     pass::dead::remove_dead_nodes(graph);
     let mut doubts = pass::infer::infer_and_fold(graph)?;
     progress.after("infer and fold", graph)?;
-    pass::expand::expand_nodes(graph, Stage::Inline, &mut doubts, refused)?;
+    pass::expand::expand_nodes(graph, stage, &mut doubts, refused)?;
     progress.after("inline", graph)?;
     progress.rewrite(graph, SIMPLIFICATIONS, &mut doubts)?;
     Ok(doubts)

@@ -4,128 +4,21 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
-/// A few words of protobuf, enough for a model of nodes with one input and one output.
-mod onnx {
-    fn varint(mut n: u64) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        while n >= 0x80 {
-            bytes.push((n & 0x7f) as u8 | 0x80);
-            n >>= 7;
-        }
-        bytes.push(n as u8);
-        bytes
-    }
+#[path = "support/words.rs"]
+mod onnx;
+#[path = "support/room.rs"]
+mod room;
 
-    fn number(field: u64, n: u64) -> Vec<u8> {
-        [varint(field << 3), varint(n)].concat()
-    }
+use room::{Room, expect};
 
-    fn message(field: u64, parts: &[Vec<u8>]) -> Vec<u8> {
-        let body = parts.concat();
-        [varint(field << 3 | 2), varint(body.len() as u64), body].concat()
-    }
-
-    fn text(field: u64, s: &str) -> Vec<u8> {
-        message(field, &[s.as_bytes().to_vec()])
-    }
-
-    /// A value of floats; sizes are numbers or symbols.
-    fn value(field: u64, name: &str, shape: &[&str]) -> Vec<u8> {
-        let dim = |size: &&str| match size.parse() {
-            Ok(n) => message(1, &[number(1, n)]),
-            Err(_) => message(1, &[text(2, size)]),
-        };
-        let dims: Vec<Vec<u8>> = shape.iter().map(dim).collect();
-        message(field, &[text(1, name), message(2, &[message(1, &[number(1, 1), message(2, &dims)])])])
-    }
-
-    /// A model whose only output is a constant of floats that lie in a file beside it.
-    pub fn external(location: &str, floats: u64) -> Vec<u8> {
-        let entry = message(13, &[text(1, "location"), text(2, location)]);
-        let tensor = [number(1, floats), number(2, 1), text(8, "k"), entry, number(14, 1)];
-        let graph = [text(2, "external"), message(5, &tensor), value(12, "k", &[&floats.to_string()])];
-        [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
-    }
-
-    /// A chain of operators from `x` to `y`; without any, `x` is the output.
-    pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
-        let name = |i: usize| match i {
-            0 => "x".to_owned(),
-            _ if i == op_types.len() => "y".to_owned(),
-            _ => format!("t{i}"),
-        };
-        let mut graph =
-            vec![text(2, "chain"), value(11, "x", shape), value(12, &name(op_types.len()), shape)];
-        graph.extend((1..op_types.len()).map(|i| value(13, &name(i), shape)));
-        for (i, op_type) in op_types.iter().enumerate() {
-            let names = [text(1, &name(i)), text(2, &name(i + 1)), text(3, &format!("node{i}"))];
-            graph.push(message(1, &[names.concat(), text(4, op_type)]));
-        }
-        [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
-    }
-}
-
-/// A folder of its own, and the command run in it.
-struct Room(tempfile::TempDir);
-
-impl Room {
-    fn new() -> Room {
-        Room(tempfile::tempdir().unwrap())
-    }
-
-    /// A room with a model that is converted.
-    fn with_model() -> Room {
-        let room = Room::new();
-        room.put("m.onnx", &good());
-        room
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn put(&self, name: &str, bytes: &[u8]) {
-        fs::write(self.path(name), bytes).unwrap();
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_onnx2ncnn"));
-        command.args(line.split_whitespace()).current_dir(&self.0).stdin(Stdio::null());
-        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
-            command.env_remove(variable);
-        }
-        command
-    }
-
-    fn run(&self, line: &str) -> Output {
-        self.command(line).output().unwrap()
-    }
-
-    /// Every file and folder, sorted.
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    #[track_caller]
-    fn expect(&self, line: &str, code: i32, said: &str) -> String {
-        expect(&self.run(line), line, code, said)
-    }
-}
-
-#[track_caller]
-fn expect(output: &Output, line: &str, code: i32, said: &str) -> String {
-    let text = String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{line}: {text}");
-    assert!(text.contains(said), "{line} says: {text}");
-    assert!(output.stdout.is_empty(), "{line}: standard output is for nothing but help");
-    assert!(!text.contains("panicked"), "{line} says: {text}");
-    text
+/// A room with a model that is converted.
+fn room_with_model() -> Room {
+    let room = Room::new();
+    room.put("m.onnx", &good());
+    room
 }
 
 fn good() -> Vec<u8> {
@@ -142,7 +35,7 @@ fn is_param(path: &Path) -> bool {
 
 #[test]
 fn converts_beside_the_model_or_where_it_is_told() {
-    let room = Room::with_model();
+    let room = room_with_model();
     room.expect("m.onnx", 0, "layer");
     assert_eq!(room.names(), ["m.ncnn.bin", "m.ncnn.param", "m.onnx"]);
     room.expect("m.onnx out.param", 0, "");
@@ -155,7 +48,7 @@ fn converts_beside_the_model_or_where_it_is_told() {
 
 #[test]
 fn tells_inputs_and_outputs_unless_quiet() {
-    let room = Room::with_model();
+    let room = room_with_model();
     let text = room.expect("m.onnx", 0, "");
     for words in ["input", "output", "\"x\"", "[1, 3, 8, 8]", "w=8 h=8 c=3", "first axis"] {
         assert!(text.contains(words), "{words} in {text}");
@@ -178,8 +71,21 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
+fn passes_are_listed() {
+    let room = Room::new();
+    let output = room.run("--list-passes");
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let names: Vec<&str> = text.lines().map(|line| line.split_once("  ").unwrap().0.trim()).collect();
+    assert!(names.contains(&"eliminate_identity"), "{text}");
+    room.put("m.onnx", &good());
+    room.expect(&format!("m.onnx --skip {}", names.join(",")), 0, "");
+    room.expect("m.onnx --skip no_such_pass", 2, "--list-passes");
+}
+
+#[test]
 fn wrong_command_lines_are_2() {
-    let room = Room::with_model();
+    let room = room_with_model();
     for (line, said) in [
         ("", "MODEL"),
         ("m.onnx a b c", "unexpected"),
@@ -290,7 +196,7 @@ fn what_is_proposed_for_fixtures_is_converted() {
 
 #[test]
 fn existing_results_are_replaced() {
-    let room = Room::with_model();
+    let room = room_with_model();
     room.put("a.param", &[b'x'; 9999]);
     room.put("a.bin", &[b'x'; 9999]);
     room.expect("m.onnx a.param", 0, "");
@@ -325,7 +231,7 @@ fn endless_input_is_bounded() {
 
 #[test]
 fn readers_that_go_away_change_nothing() {
-    let room = Room::with_model();
+    let room = room_with_model();
     room.put("bad.onnx", &refused());
     for (line, code) in [("m.onnx a b", 0), ("bad.onnx c d", 1), ("--help", 0), ("--nonsense", 2)] {
         let closed = || {
@@ -393,7 +299,7 @@ fn external_data_is_read_and_not_overwritten() {
 
 #[test]
 fn the_simplified_model_is_written_too() {
-    let room = Room::with_model();
+    let room = room_with_model();
     room.expect("m.onnx a b --emit-onnx s.onnx", 0, "s.onnx");
     room.expect("s.onnx c d", 0, "");
     for (one, other) in [("a", "c"), ("b", "d")] {
@@ -412,7 +318,7 @@ mod unix {
 
     #[test]
     fn links_stay_links() {
-        let room = Room::with_model();
+        let room = room_with_model();
         room.put("real.param", b"old");
         symlink("real.param", room.path("a.param")).unwrap();
         symlink("m.onnx", room.path("model")).unwrap();
@@ -427,14 +333,14 @@ mod unix {
 
     #[test]
     fn devices_are_not_replaced() {
-        let room = Room::with_model();
+        let room = room_with_model();
         room.expect("m.onnx /dev/null b", 2, "no regular file");
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
     }
 
     #[test]
     fn results_can_be_read_by_those_who_may() {
-        let room = Room::with_model();
+        let room = room_with_model();
         room.expect("m.onnx", 0, "");
         let mode = |name: &str| fs::metadata(room.path(name)).unwrap().permissions().mode() & 0o777;
         // The model was written by this test with the same umask.

@@ -50,7 +50,7 @@ impl Destination {
     }
 }
 
-fn refused(path: &Path, message: impl Into<String>) -> Error {
+pub(super) fn refused(path: &Path, message: impl Into<String>) -> Error {
     Error::usage(message).in_file(path)
 }
 
@@ -84,7 +84,7 @@ fn beside(model: &Path, extension: &str) -> PathBuf {
 }
 
 /// The path with its links followed, where a file can be made or replaced there.
-fn writable(path: &Path) -> Result<PathBuf> {
+pub(super) fn writable(path: &Path) -> Result<PathBuf> {
     let Some(name) = path.file_name() else { return Err(refused(path, "this is no name of a file")) };
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -127,16 +127,23 @@ fn replaceable(path: &Path) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use onnx2ncnn::error::ErrorKind;
 
     use super::*;
+    use crate::cli::command::Request;
+
+    fn parse(line: impl IntoIterator<Item = PathBuf>) -> Arguments {
+        match Request::parse(line.into_iter().map(Into::into)).unwrap() {
+            Request::Convert(arguments) => arguments,
+            other => panic!("{other:?}"),
+        }
+    }
 
     fn destination(folder: &Path, names: &[&str]) -> Result<Destination> {
         let paths =
             names.iter().map(|name| if *name == "-" { PathBuf::from(name) } else { folder.join(name) });
         let line = std::iter::once(PathBuf::from("onnx2ncnn")).chain(paths);
-        Destination::of(&Arguments::try_parse_from(line).unwrap())
+        Destination::of(&parse(line))
     }
 
     #[test]
@@ -200,8 +207,7 @@ mod tests {
         for given in [["m.onnx", "model", "x"], ["model", "m.onnx", "x"], ["m.onnx", "dangling", "x"]] {
             assert!(destination(&real, &given).is_err(), "{given:?}");
         }
-        let error =
-            Destination::of(&Arguments::try_parse_from(["onnx2ncnn", "m", "/dev/null", "/tmp/x"]).unwrap());
+        let error = Destination::of(&parse(["onnx2ncnn", "m", "/dev/null", "/tmp/x"].map(PathBuf::from)));
         assert!(error.unwrap_err().to_string().contains("no regular file"));
     }
 }

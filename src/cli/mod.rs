@@ -1,23 +1,23 @@
 //! The command: what it is told, what it tells, and what it answers.
 
 mod arguments;
+mod command;
+mod convert;
 mod destination;
+mod passes;
 mod refusal;
 mod shape;
+mod simplify;
 mod size;
 mod summary;
 mod terminal;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use clap::Parser;
 use onnx2ncnn::error::{Error, ErrorKind, Errors};
-use onnx2ncnn::{Input, Options, ReadOptions, convert};
 
-use arguments::Arguments;
-use destination::Destination;
+use arguments::Report;
+use command::{Command, Request};
 
 /// The exit code of a model that is refused or invalid.
 const REFUSED: u8 = 1;
@@ -26,19 +26,27 @@ const NOT_DONE: u8 = 2;
 
 /// Runs the command with the arguments of this process.
 pub fn run() -> ExitCode {
-    let arguments = Arguments::parse();
-    match convert_files(&arguments) {
+    match Request::parse(std::env::args_os()) {
+        Ok(Request::Convert(arguments)) => finish(convert::convert_files(&arguments), arguments.report),
+        Ok(Request::ListPasses) => passes::list(),
+        Ok(Request::Other(Command::Simplify(arguments))) => {
+            finish(simplify::simplify_files(&arguments), arguments.report)
+        }
+        Err(error) => error.exit(),
+    }
+}
+
+/// Tells what was done, or why it was not.
+fn finish(done: Result<String, Errors>, report: Report) -> ExitCode {
+    match done {
         Ok(summary) => {
-            if !arguments.quiet {
-                terminal::tell(&summary, arguments.color);
+            if !report.quiet {
+                terminal::tell(&summary, report.color);
             }
             ExitCode::SUCCESS
         }
         Err(errors) => {
-            terminal::tell(
-                &refusal::describe(errors.iter(), errors.cut(), arguments.verbose),
-                arguments.color,
-            );
+            terminal::tell(&refusal::describe(errors.iter(), errors.cut(), report.verbose), report.color);
             ExitCode::from(exit_code(&errors))
         }
     }
@@ -55,37 +63,4 @@ fn exit_code(errors: &Errors) -> u8 {
         ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
     };
     errors.iter().map(code).max().unwrap_or(REFUSED)
-}
-
-/// Converts and writes; the answer is what there is to say about it.
-fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
-    let start = Instant::now();
-    let destination = Destination::of(arguments)?;
-    let input = Input::from_arg(&arguments.model);
-    if input == Input::Stdin && std::io::stdin().is_terminal() {
-        return Err(Error::usage("standard input is a terminal, which has no model to give").into());
-    }
-    let conversion = convert(&input, &options(arguments, &destination))?;
-    let written = conversion.write(&destination.param, &destination.bin)?;
-    Ok(summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.verbose))
-}
-
-fn options(arguments: &Arguments, destination: &Destination) -> Options {
-    let mut read = ReadOptions { data_dir: arguments.data_dir.clone(), ..ReadOptions::default() };
-    if let Some(max_size) = arguments.max_size {
-        read.max_size = max_size;
-    }
-    let shapes = arguments.input_shape.iter();
-    Options {
-        input_shapes: shapes
-            .map(|given| (given.name.clone().unwrap_or_default(), given.shape.clone()))
-            .collect(),
-        inputs: arguments.inputs.clone(),
-        outputs: arguments.outputs.clone(),
-        double_as_float: arguments.double_as_float,
-        emit_onnx: destination.onnx.clone(),
-        skip: arguments.skip.iter().cloned().collect(),
-        check: arguments.check,
-        read,
-    }
 }

@@ -144,7 +144,7 @@ fn describe_files(
 }
 
 /// The path from here where the file lies below the current folder.
-fn display_path(path: &Path) -> String {
+pub(super) fn display_path(path: &Path) -> String {
     let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
     let below = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     below.as_deref().unwrap_or(path).display().to_string()

@@ -28,8 +28,8 @@ pub enum Attribute {
     Tensors(Vec<Tensor>),
     /// Bodies.
     Graphs(Vec<Graph>),
-    /// A kind that no operator of a convertible model has; the text names it.
-    Other(&'static str),
+    /// A kind that no operator of a convertible model has: its name, and the encoded message.
+    Other(&'static str, Bytes),
 }
 
 impl Attribute {
@@ -46,7 +46,7 @@ impl Attribute {
             Attribute::Strings(_) => "STRINGS",
             Attribute::Tensors(_) => "TENSORS",
             Attribute::Graphs(_) => "GRAPHS",
-            Attribute::Other(kind) => kind,
+            Attribute::Other(kind, _) => kind,
         }
     }
 

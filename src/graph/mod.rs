@@ -6,6 +6,8 @@ mod dump;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+
 use crate::error::{Error, NodeAt, Result};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
@@ -32,8 +34,19 @@ pub struct Value {
     pub constant: Option<Tensor>,
     /// The elements of a small integer tensor that carries sizes, where they are not all numbers.
     pub elements: Option<Array>,
+    /// What the model says of a value that is no tensor.
+    pub other_type: Option<OtherType>,
     /// The node that computes the value; none for inputs, initializers and captured values.
     pub producer: Option<NodeId>,
+}
+
+/// A type that is no tensor: a sequence, a map. Nothing here looks into it.
+#[derive(Clone, Debug)]
+pub struct OtherType {
+    /// What it is, in ONNX's word.
+    pub kind: &'static str,
+    /// Its message, encoded.
+    pub encoded: Bytes,
 }
 
 /// One call of an operator.
@@ -119,6 +132,7 @@ impl Graph {
             shape: None,
             constant: None,
             elements: None,
+            other_type: None,
             producer: None,
         };
         self.values.get(id.0).unwrap_or(MISSING)

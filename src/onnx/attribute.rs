@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use prost::Message;
+
 use super::body::{Body, Reader};
 use super::proto::{AttributeProto, NodeProto, attribute_proto::AttributeType};
 use super::scope::Scope;
@@ -67,6 +69,7 @@ impl<'m> Reader<'m> {
     }
 
     fn read_plain(&mut self, proto: &AttributeProto, kind: AttributeType) -> Result<Attribute> {
+        let other = |name| Attribute::Other(name, proto.encode_to_vec().into());
         // A field that is left out is zero or empty: writers with proto3 rules leave those out.
         Ok(match kind {
             AttributeType::Float => Attribute::Float(proto.f.unwrap_or(0.0)),
@@ -86,10 +89,10 @@ impl<'m> Reader<'m> {
                 Some(sparse) => Attribute::Tensor(self.tensors.read_sparse(sparse)?),
                 None => invalid!("it holds no tensor"),
             },
-            AttributeType::SparseTensors => Attribute::Other("SPARSE_TENSORS"),
-            AttributeType::TypeProto => Attribute::Other("TYPE_PROTO"),
-            AttributeType::TypeProtos => Attribute::Other("TYPE_PROTOS"),
-            AttributeType::Graph | AttributeType::Graphs => Attribute::Other("GRAPH of a function's default"),
+            AttributeType::SparseTensors => other("SPARSE_TENSORS"),
+            AttributeType::TypeProto => other("TYPE_PROTO"),
+            AttributeType::TypeProtos => other("TYPE_PROTOS"),
+            AttributeType::Graph | AttributeType::Graphs => other("GRAPH of a function's default"),
             AttributeType::Undefined => invalid!("its kind is not given"),
         })
     }

@@ -185,7 +185,7 @@ impl<'m> Reader<'m> {
             if !seen.insert(name) {
                 return Err(here(Error::invalid("it is listed twice")));
             }
-            let Declared { dtype, shape } = self.types.read(info).map_err(here)?;
+            let Declared { dtype, shape, other } = self.types.read(info).map_err(here)?;
             if let Some(Slot::Value(id)) = scope.own(name) {
                 let constant = body.graph.value(id);
                 if dtype.is_some_and(|dtype| Some(dtype) != constant.dtype)
@@ -196,7 +196,8 @@ impl<'m> Reader<'m> {
                 body.defaulted_inputs.push(id);
                 continue;
             }
-            let id = body.graph.add_value(Value { name: name.to_owned(), dtype, shape, ..Value::default() });
+            let name_and_type = Value { name: name.to_owned(), other_type: other, ..Value::default() };
+            let id = body.graph.add_value(Value { dtype, shape, ..name_and_type });
             scope.define(name, Slot::Value(id))?;
             body.graph.inputs.push(id);
         }
@@ -218,9 +219,10 @@ impl<'m> Reader<'m> {
         }
         for (index, node) in proto.node.iter().enumerate() {
             for name in node.output.iter().filter(|name| !name.is_empty()) {
-                let Declared { dtype, shape } = hints.remove(name.as_str()).unwrap_or_default();
-                let value = Value { name: scope.frame.full_name(name), dtype, shape, ..Value::default() };
-                let id = body.graph.add_value(value);
+                let Declared { dtype, shape, other } = hints.remove(name.as_str()).unwrap_or_default();
+                let name_and_type =
+                    Value { name: scope.frame.full_name(name), other_type: other, ..Value::default() };
+                let id = body.graph.add_value(Value { dtype, shape, ..name_and_type });
                 scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, index, scope))?;
             }
         }

@@ -79,8 +79,8 @@ impl Tensors {
             return self.external.tensor(dtype, shape, &proto.external_data);
         }
         if dtype == DType::String {
-            // Nothing that can be converted reads text: type and shape stay, and whoever asks for the elements is refused.
-            return Tensor::from_raw(dtype, shape, Bytes::new());
+            // Nothing that can be converted reads text: whoever asks for the elements as an array is refused.
+            return Tensor::from_text(shape, proto.string_data.clone());
         }
         match &proto.raw_data {
             Some(raw) if !raw.is_empty() => {

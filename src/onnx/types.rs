@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use prost::Message;
+
 use super::proto::{
     TensorShapeProto, TypeProto, ValueInfoProto,
     tensor_shape_proto::{self, dimension},
     type_proto,
 };
 use crate::error::{Error, Result};
-use crate::graph::Value;
+use crate::graph::{OtherType, Value};
 use crate::tensor::{DType, Dim};
 
 /// What a model says of a value.
@@ -16,6 +18,7 @@ use crate::tensor::{DType, Dim};
 pub(super) struct Declared {
     pub dtype: Option<DType>,
     pub shape: Option<Vec<Dim>>,
+    pub other: Option<OtherType>,
 }
 
 /// The name of a value.
@@ -31,13 +34,14 @@ pub(super) struct Types {
 }
 
 impl Types {
-    /// The type of a value that must be a tensor.
+    /// The type of a value; what is no tensor is kept as it is.
     pub fn read(&mut self, info: &ValueInfoProto) -> Result<Declared> {
         let tensor = match info.r#type.as_ref().and_then(|t: &TypeProto| t.value.as_ref()) {
             Some(type_proto::Value::TensorType(tensor)) => tensor,
             Some(other) => {
-                let message = format!("a value of type {}; ncnn knows tensors only", kind_of(other));
-                return Err(Error::unsupported(message));
+                let encoded = info.r#type.as_ref().map(|t| t.encode_to_vec().into()).unwrap_or_default();
+                let other = Some(OtherType { kind: kind_of(other), encoded });
+                return Ok(Declared { other, ..Declared::default() });
             }
             None => return Ok(Declared::default()),
         };
@@ -46,14 +50,14 @@ impl Types {
         if dtype.is_none() && code != 0 {
             return Err(Error::invalid(format!("element type {code} is not known")));
         }
-        let Some(shape) = &tensor.shape else { return Ok(Declared { dtype, shape: None }) };
+        let Some(shape) = &tensor.shape else { return Ok(Declared { dtype, ..Declared::default() }) };
         let name = name_of(info);
         let dims = shape.dim.iter().enumerate().map(|(axis, dim)| match &dim.value {
             Some(dimension::Value::DimValue(size)) if *size >= 0 => Dim::Known(*size),
             Some(dimension::Value::DimParam(symbol)) if is_name(symbol) => Dim::symbol(symbol),
             _ => self.fresh(name, axis),
         });
-        Ok(Declared { dtype, shape: Some(dims.collect()) })
+        Ok(Declared { dtype, shape: Some(dims.collect()), other: None })
     }
 
     fn fresh(&mut self, value: &str, axis: usize) -> Dim {
@@ -84,10 +88,12 @@ pub(super) fn write_info(name: &str, value: &Value) -> ValueInfoProto {
             .as_ref()
             .map(|shape| TensorShapeProto { dim: shape.iter().map(dimension).collect() }),
     });
-    let value = tensor.map(type_proto::Value::TensorType);
+    let of_tensor = |value| TypeProto { value: Some(value), ..TypeProto::default() };
+    // What was encoded by the same messages can be decoded by them.
+    let other = value.other_type.as_ref().and_then(|other| TypeProto::decode(other.encoded.clone()).ok());
     ValueInfoProto {
         name: Some(name.to_owned()),
-        r#type: value.map(|value| TypeProto { value: Some(value), ..TypeProto::default() }),
+        r#type: tensor.map(type_proto::Value::TensorType).map(of_tensor).or(other),
         ..ValueInfoProto::default()
     }
 }

@@ -5,12 +5,14 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use prost::Message as _;
+
 use super::Model;
 use super::message::Message;
 use super::name::{NamedGraph, Names};
 use super::proto::{self, attribute_proto::AttributeType};
 use super::version::{Since, choose_versions, ir_version};
-use crate::error::{Error, ErrorKind, Result, unsupported};
+use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::output::{self, Staged, Target};
 use crate::tensor::{DType, Tensor};
@@ -33,8 +35,7 @@ const PAGE: u64 = 1 << 12;
 ///
 /// # Errors
 ///
-/// `Unsupported` where no version fits all nodes, or where a constant or an attribute was not kept on reading (text, types);
-/// `Limit` where the model is too large without its constants.
+/// `Unsupported` where no version fits all nodes; `Limit` where the model is too large without its constants.
 pub fn write(model: &Model, path: &Path, since: Since) -> Result<()> {
     output::put_all(stage(model, path, since)?)
 }
@@ -90,9 +91,6 @@ enum Store {
 impl Store {
     /// A constant's message.
     fn message(&mut self, name: &str, tensor: &Tensor) -> Result<Message> {
-        if tensor.dtype() == DType::String {
-            unsupported!("text is not kept, so it cannot be written back");
-        }
         let dims: Result<Vec<i64>> = tensor.shape().iter().map(|d| Ok(i64::try_from(*d)?)).collect();
         let mut fields = proto::TensorProto {
             dims: dims?,
@@ -100,6 +98,10 @@ impl Store {
             name: Some(name.to_owned()),
             ..proto::TensorProto::default()
         };
+        if tensor.dtype() == DType::String {
+            fields.string_data = tensor.text().unwrap_or_default().to_vec();
+            return Ok(Message::of(&fields));
+        }
         let len = tensor.byte_len()?;
         if let Store::Beside { location, end, tensors } = self
             && len >= MIN_EXTERNAL
@@ -225,7 +227,11 @@ fn attribute_message(
         Attribute::Strings(_) => AttributeType::Strings,
         Attribute::Tensors(_) => AttributeType::Tensors,
         Attribute::Graphs(_) => AttributeType::Graphs,
-        Attribute::Other(kind) => unsupported!("{kind} is not kept, so it cannot be written back"),
+        Attribute::Other(_, encoded) => {
+            let same = proto::AttributeProto::decode(encoded.clone())
+                .map_err(|e| Error::internal("an attribute cannot be decoded again").caused_by(e))?;
+            return Ok(Message::of(&proto::AttributeProto { name: Some(name.to_owned()), ..same }));
+        }
     };
     fields.r#type = Some(kind.into());
     match attribute {

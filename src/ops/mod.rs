@@ -104,6 +104,8 @@ pub(crate) struct Op {
     pub expand: Option<ExpandNode>,
     /// The way to other operators before the graph is written as ONNX: control flow that is known.
     pub inline: Option<ExpandNode>,
+    /// Whether that way makes a body as often as it runs: more nodes, not fewer.
+    pub unrolls: bool,
     /// Whether a node hands on its first input as it is.
     pub identity: Option<Holds>,
     /// Whether the result jumps where an input moves by a rounding error: a quotient that it reads must be exact.
@@ -136,6 +138,7 @@ impl Op {
             lower: None,
             expand: None,
             inline: None,
+            unrolls: false,
             identity: None,
             jumps: None,
             chooses: false,
@@ -175,6 +178,13 @@ impl Op {
     /// How known control flow is replaced by what it does.
     pub const fn inline(mut self, inline: ExpandNode) -> Op {
         self.inline = Some(inline);
+        self
+    }
+
+    /// How it is replaced by its body as often as that runs.
+    pub const fn unroll(mut self, unroll: ExpandNode) -> Op {
+        self.inline = Some(unroll);
+        self.unrolls = true;
         self
     }
 

@@ -21,7 +21,8 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
     graph.remove_nodes(&dead);
     for id in graph.node_ids() {
         let Some(node) = graph.node_mut(id) else { continue };
-        if ops::find(node).is_some_and(|op| op.variadic) {
+        // Which outputs of an operator that is not known are optional is not known either.
+        if ops::find(node).is_none_or(|op| op.variadic) {
             continue;
         }
         for output in &mut node.outputs {

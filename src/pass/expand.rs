@@ -211,6 +211,8 @@ impl Expand<'_> {
 pub(crate) enum Stage {
     /// Control flow that is known: the graph stays one that onnxruntime runs as it did.
     Inline,
+    /// The same without loops: fewer nodes.
+    Branch,
     /// Operators that ncnn has no layer for.
     Expand,
 }
@@ -265,7 +267,11 @@ pub(crate) fn expand_nodes(
 fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec<Node>>> {
     let Some(node) = graph.node(id) else { return Ok(None) };
     let Ok(op) = ops::find_handled(node) else { return Ok(None) };
-    let way = if stage == Stage::Inline { op.inline } else { op.expand };
+    let way = match stage {
+        Stage::Inline => op.inline,
+        Stage::Branch => op.inline.filter(|_| !op.unrolls),
+        Stage::Expand => op.expand,
+    };
     let Some(expand) = way else { return Ok(None) };
     let node = node.clone();
     let mut values = Vec::new();

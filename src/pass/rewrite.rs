@@ -59,10 +59,14 @@ pub(crate) fn rewrite(
     Ok(())
 }
 
+/// Everything that can be left out, in the order in which it is tried: its name, and what it does.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SIMPLIFICATIONS.iter().chain(FUSIONS).map(|rewriting| (rewriting.name, rewriting.about))
+}
+
 /// Checks that rewritings of these names exist.
 pub(crate) fn check_names(names: &BTreeSet<String>) -> Result<()> {
-    let known: BTreeSet<&str> =
-        SIMPLIFICATIONS.iter().chain(FUSIONS).map(|rewriting| rewriting.name).collect();
+    let known: BTreeSet<&str> = all().map(|(name, _)| name).collect();
     match names.iter().find(|name| !known.contains(name.as_str())) {
         Some(name) => {
             Err(Error::usage(format!("there is no pass \"{name}\""))

@@ -54,6 +54,8 @@ enum Data {
         offset: u64,
         len: u64,
     },
+    /// Elements of text, which no array holds.
+    Text(Arc<[Bytes]>),
     /// One element for all places: what ConstantOfShape gives takes no memory.
     Filled(Array),
     Deferred(Arc<Deferred>),
@@ -73,6 +75,22 @@ impl Tensor {
     pub fn from_raw(dtype: DType, shape: Vec<usize>, bytes: Bytes) -> Result<Tensor> {
         let tensor = Tensor { dtype, shape, data: Data::Owned(bytes) };
         tensor.check()
+    }
+
+    /// A tensor of text.
+    pub fn from_text(shape: Vec<usize>, elements: Vec<Bytes>) -> Result<Tensor> {
+        let tensor = Tensor { dtype: DType::String, shape, data: Data::Text(elements.into()) };
+        match tensor.text() {
+            Some(elements) if elements.len() != tensor.len() => {
+                invalid!(
+                    "{} texts, but a tensor of shape {:?} has {}",
+                    elements.len(),
+                    tensor.shape,
+                    tensor.len()
+                )
+            }
+            _ => Ok(tensor),
+        }
     }
 
     /// A tensor whose `raw_data` are a slice of a mapped file.
@@ -136,7 +154,7 @@ impl Tensor {
         let have = match &self.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => u64::try_from(bytes.len())?,
             Data::External { len, .. } => *len,
-            Data::Filled(_) | Data::Deferred(_) => needed,
+            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => needed,
         };
         if needed != have {
             invalid!(
@@ -184,7 +202,15 @@ impl Tensor {
     pub fn raw_bytes(&self) -> Option<&Bytes> {
         match &self.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => Some(bytes),
-            Data::External { .. } | Data::Filled(_) | Data::Deferred(_) => None,
+            Data::Text(_) | Data::External { .. } | Data::Filled(_) | Data::Deferred(_) => None,
+        }
+    }
+
+    /// The elements of a tensor of text.
+    pub fn text(&self) -> Option<&[Bytes]> {
+        match &self.data {
+            Data::Text(elements) => Some(elements),
+            _ => None,
         }
     }
 
@@ -197,7 +223,7 @@ impl Tensor {
                 read_exactly(file, *offset, *len, &mut bytes)?;
                 Ok(bytes.into())
             }
-            Data::Filled(_) | Data::Deferred(_) => Ok(self.load()?.to_bytes()?.into()),
+            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => Ok(self.load()?.to_bytes()?.into()),
         }
     }
 
@@ -242,6 +268,7 @@ impl Tensor {
                 read_exactly(file, *offset, *len, &mut bytes)?;
                 Array::from_bytes(self.dtype, &self.shape, &bytes)
             }
+            Data::Text(_) => Array::from_bytes(self.dtype, &self.shape, &[]),
             Data::Filled(element) => element.broadcast(&self.shape),
             Data::Deferred(deferred) => {
                 let inputs: Result<Vec<Array>> = deferred.inputs.iter().map(Tensor::load).collect();
@@ -285,7 +312,7 @@ impl Tensor {
                 Ok(())
             }
             Data::Filled(element) => self.write_filled(&element.cast(DType::F32)?, out),
-            Data::Deferred(_) => write_array(&self.load()?.cast(DType::F32)?, out),
+            Data::Text(_) | Data::Deferred(_) => write_array(&self.load()?.cast(DType::F32)?, out),
         }
     }
 
@@ -300,7 +327,7 @@ impl Tensor {
             Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
             // Types under 8 bits share bytes: their elements are laid out in memory.
             Data::Filled(element) if self.dtype.bits() >= 8 => self.write_filled(element, out),
-            Data::Filled(_) | Data::Deferred(_) => write_array(&self.load()?, out),
+            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => write_array(&self.load()?, out),
         }
     }
 
@@ -376,6 +403,7 @@ impl fmt::Debug for Tensor {
             Data::Owned(_) => Ok(()),
             Data::Mapped { .. } => f.write_str(" (mapped)"),
             Data::External { .. } => f.write_str(" (external)"),
+            Data::Text(_) => f.write_str(" (text)"),
             Data::Filled(_) => f.write_str(" (filled)"),
             Data::Deferred(_) => f.write_str(" (deferred)"),
         }

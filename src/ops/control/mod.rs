@@ -19,12 +19,12 @@ pub(super) const OPS: &[Op] = &[
         .limits("a condition computed at run time"),
     Op::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_loop)
         .variadic()
-        .inline(inline_loop)
+        .unroll(inline_loop)
         .becomes("its body, once for each round")
         .limits("a number of rounds, or a condition, known only at run time"),
     Op::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], infer_scan)
         .variadic()
-        .inline(inline_scan)
+        .unroll(inline_scan)
         .becomes("its body, once for each element")
         .limits("lengths known only at run time"),
 ];

@@ -1,0 +1,60 @@
+//! The command as a shell runs it, in a folder of its own.
+
+#![allow(dead_code)] // No test uses all of it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A folder of its own, and the command run in it.
+pub struct Room(tempfile::TempDir);
+
+impl Room {
+    pub fn new() -> Room {
+        Room(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onnx2ncnn"));
+        command.args(line.split_whitespace()).current_dir(&self.0).stdin(Stdio::null());
+        for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    pub fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// Every file and folder, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[track_caller]
+    pub fn expect(&self, line: &str, code: i32, said: &str) -> String {
+        expect(&self.run(line), line, code, said)
+    }
+}
+
+#[track_caller]
+pub fn expect(output: &Output, line: &str, code: i32, said: &str) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{line}: {text}");
+    assert!(text.contains(said), "{line} says: {text}");
+    assert!(output.stdout.is_empty(), "{line}: standard output is for nothing but help");
+    assert!(!text.contains("panicked"), "{line} says: {text}");
+    text
+}

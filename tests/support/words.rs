@@ -1,0 +1,61 @@
+//! A few words of protobuf, enough for a model of nodes with one input and one output.
+
+#![allow(clippy::as_conversions)] // The lowest bits are what is meant.
+#![allow(dead_code)] // No test uses all of it.
+
+fn varint(mut n: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while n >= 0x80 {
+        bytes.push((n & 0x7f) as u8 | 0x80);
+        n >>= 7;
+    }
+    bytes.push(n as u8);
+    bytes
+}
+
+fn number(field: u64, n: u64) -> Vec<u8> {
+    [varint(field << 3), varint(n)].concat()
+}
+
+fn message(field: u64, parts: &[Vec<u8>]) -> Vec<u8> {
+    let body = parts.concat();
+    [varint(field << 3 | 2), varint(body.len() as u64), body].concat()
+}
+
+fn text(field: u64, s: &str) -> Vec<u8> {
+    message(field, &[s.as_bytes().to_vec()])
+}
+
+/// A value of floats; sizes are numbers or symbols.
+fn value(field: u64, name: &str, shape: &[&str]) -> Vec<u8> {
+    let dim = |size: &&str| match size.parse() {
+        Ok(n) => message(1, &[number(1, n)]),
+        Err(_) => message(1, &[text(2, size)]),
+    };
+    let dims: Vec<Vec<u8>> = shape.iter().map(dim).collect();
+    message(field, &[text(1, name), message(2, &[message(1, &[number(1, 1), message(2, &dims)])])])
+}
+
+/// A model whose only output is a constant of floats that lie in a file beside it.
+pub fn external(location: &str, floats: u64) -> Vec<u8> {
+    let entry = message(13, &[text(1, "location"), text(2, location)]);
+    let tensor = [number(1, floats), number(2, 1), text(8, "k"), entry, number(14, 1)];
+    let graph = [text(2, "external"), message(5, &tensor), value(12, "k", &[&floats.to_string()])];
+    [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
+}
+
+/// A chain of operators from `x` to `y`; without any, `x` is the output.
+pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
+    let name = |i: usize| match i {
+        0 => "x".to_owned(),
+        _ if i == op_types.len() => "y".to_owned(),
+        _ => format!("t{i}"),
+    };
+    let mut graph = vec![text(2, "chain"), value(11, "x", shape), value(12, &name(op_types.len()), shape)];
+    graph.extend((1..op_types.len()).map(|i| value(13, &name(i), shape)));
+    for (i, op_type) in op_types.iter().enumerate() {
+        let names = [text(1, &name(i)), text(2, &name(i + 1)), text(3, &format!("node{i}"))];
+        graph.push(message(1, &[names.concat(), text(4, op_type)]));
+    }
+    [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
+}
