@@ -10,6 +10,7 @@
 //! so are signed numbers cast to unsigned ones of 32 and 64 bits, which single precision cannot wrap around.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
 
+use super::identity::operand;
 use super::{Attributes, Call, Fact, Op, given, required};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, Node, ValueId};
@@ -28,7 +29,8 @@ pub(super) const OPS: &[Op] = &[
         .transparent(is_to_float).becomes("nothing to float; BinaryOp to bfloat16; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("floats of 8 and 4 bits, and negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Op::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
         .fold(fold_cast_like)
-        .expand(expand_cast_like).becomes("Cast").limits("those of Cast"),
+        .expand(expand_cast_like)
+        .identity(keeps_type).becomes("Cast").limits("those of Cast"),
 ];
 
 /// Splitting with this keeps the upper 8 bits of a mantissa of 24: `x * s - (x * s - x)`.
@@ -76,9 +78,9 @@ fn is_to_float(graph: &Graph, node: &Node) -> bool {
     dtypes(graph, node).1.is_some_and(DType::is_float)
 }
 
-fn keeps_type(graph: &Graph, node: &Node) -> bool {
+fn keeps_type(graph: &Graph, node: &Node) -> Option<ValueId> {
     let (from, to) = dtypes(graph, node);
-    from.is_some() && from == to
+    operand(node, 0).filter(|_| from.is_some() && from == to)
 }
 
 fn infer_cast(call: &Call) -> Result<Vec<Fact>> {

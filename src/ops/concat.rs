@@ -3,16 +3,23 @@
 //! Parts without elements are left out.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
+use super::identity::{is_as_output, same_shape};
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid};
+use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, groups};
 use crate::ncnn::layer::{Concat, Slice};
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Concat", &[1, 4, 11, 13], infer_concat).fold(fold_concat).lower(lower_concat).becomes("Concat"),
+    Op::new("Concat", &[1, 4, 11, 13], infer_concat)
+        .fold(fold_concat)
+        .lower(lower_concat)
+        .identity(only_part)
+        .becomes("Concat"),
     Op::new("Split", &[1, 2, 11, 13, 18], infer_split)
         .fold(fold_split)
+        .identity(same_shape)
         .lower(lower_split)
         .variadic()
         .transparent(|_, _| true)
@@ -28,6 +35,16 @@ fn concat_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
         _ => required(attributes.int("axis")?, "axis")?,
     };
     resolve_axis(axis, rank)
+}
+
+/// The one part that has elements, where there is no other.
+fn only_part(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let has_elements = |part: &ValueId| {
+        graph.value(*part).shape.as_ref().is_none_or(|shape| !shape.iter().any(|size| size.is(0)))
+    };
+    let mut parts = node.inputs.iter().copied().flatten().filter(has_elements);
+    let part = parts.next()?;
+    Some(part).filter(|part| parts.next().is_none() && is_as_output(graph, node, *part))
 }
 
 fn infer_concat(call: &Call) -> Result<Vec<Fact>> {

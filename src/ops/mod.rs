@@ -26,6 +26,7 @@ mod flex_attention;
 mod gated;
 mod gather;
 mod grid;
+mod identity;
 mod impossible;
 mod linear_attention;
 mod loss;
@@ -62,13 +63,15 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, ValueId};
 use crate::lower::Lower;
 use crate::pass::expand::Expand;
 use crate::tensor::Array;
 
 pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, given, resolve_axis};
+pub(crate) use norm::inference_epsilon;
+pub(crate) use pad::constant_padding;
 
 /// The newest version of ONNX's own operator set that the rows were read against. Newer models are refused.
 pub(crate) const NEWEST_OPSET: i64 = 28;
@@ -82,6 +85,9 @@ pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
 pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
 /// Expresses the node in other operators of ONNX. `false` leaves it as it is.
 pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
+
+/// The input that a node hands on as it is, where it does.
+pub(crate) type HandsOn = fn(&Graph, &Node) -> Option<ValueId>;
 
 /// Whether something is so for a node.
 pub(crate) type Holds = fn(&Graph, &Node) -> bool;
@@ -106,8 +112,8 @@ pub(crate) struct Op {
     pub inline: Option<ExpandNode>,
     /// Whether that way makes a body as often as it runs: more nodes, not fewer.
     pub unrolls: bool,
-    /// Whether a node hands on its first input as it is.
-    pub identity: Option<Holds>,
+    /// The input that a node hands on as it is.
+    pub identity: Option<HandsOn>,
     /// Whether the result jumps where an input moves by a rounding error: a quotient that it reads must be exact.
     pub jumps: Option<Holds>,
     /// Whether it may leave out elements of an input: those may be undefined, and must not spoil the others.
@@ -188,9 +194,9 @@ impl Op {
         self
     }
 
-    /// When it hands on its first input as it is.
-    pub const fn identity(mut self, holds: Holds) -> Op {
-        self.identity = Some(holds);
+    /// When it hands on an input as it is.
+    pub const fn identity(mut self, hands_on: HandsOn) -> Op {
+        self.identity = Some(hands_on);
         self
     }
 

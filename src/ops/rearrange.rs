@@ -4,6 +4,7 @@
 //! A batch over 1 in mode DCR is reshapes and Permutes. Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
 //! `onnx__SpaceToDepth.html`.
 
+use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, required};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::lower::Lower;
@@ -14,11 +15,13 @@ pub(super) const OPS: &[Op] = &[
     Op::new("DepthToSpace", &[1, 11, 13, 28], infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_depth_to_space)
+        .identity(same_shape)
         .transparent(|_, _| true)
         .becomes("PixelShuffle; Permute for a batch in mode DCR"),
     Op::new("SpaceToDepth", &[1, 13, 28], infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_space_to_depth)
+        .identity(same_shape)
         .transparent(|_, _| true)
         .becomes("Reorg; Permute for a batch in mode DCR"),
 ];

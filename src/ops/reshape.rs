@@ -5,9 +5,9 @@
 
 use ndarray::{ArrayD, IxDyn};
 
+use super::identity::{first, same_shape};
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Result, invalid, unsupported};
-use crate::graph::{Graph, Node};
 use crate::lower::{Lower, same_elements};
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
@@ -15,7 +15,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], infer_dropout)
         .fold(fold_dropout)
         .lower(lower_alias)
-        .identity(always)
+        .identity(first)
         .waive(DROPOUT_WAIVED)
         .transparent(|_, _| true)
         .becomes("nothing")
@@ -23,17 +23,19 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
+        .identity(same_shape)
         .transparent(|_, _| true)
         .becomes("nothing: a blob holds its elements in whatever shape its reader needs"),
     Op::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
-        .identity(always)
+        .identity(first)
         .transparent(|_, _| true)
         .becomes("nothing"),
     Op::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], infer_reshape)
         .fold(fold_reshape)
         .lower(lower_alias)
+        .identity(same_shape)
         .waive(CONSUMED_INPUTS)
         .transparent(|_, _| true)
         .becomes("nothing: a blob holds its elements in whatever shape its reader needs")
@@ -41,11 +43,13 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], infer_squeeze)
         .fold(fold_squeeze)
         .lower(lower_alias)
+        .identity(same_shape)
         .transparent(|_, _| true)
         .becomes("nothing"),
     Op::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], infer_unsqueeze)
         .fold(fold_unsqueeze)
         .lower(lower_alias)
+        .identity(same_shape)
         .transparent(|_, _| true)
         .becomes("nothing"),
 ];
@@ -55,10 +59,6 @@ pub(super) const OPS: &[Op] = &[
 const DROPOUT_WAIVED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
 /// A hint to runtimes of version 1 that a buffer may be written over.
 const CONSUMED_INPUTS: &[&str] = &["consumed_inputs"];
-
-fn always(_: &Graph, _: &Node) -> bool {
-    true
-}
 
 /// Input 0 in another shape: a constant stays one without being read.
 fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {

@@ -2,14 +2,18 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Slice.html>.
 
+use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, OPEN_END};
+use crate::ops;
 use crate::tensor::{Array, Dim};
 
 pub(super) const OPS: &[Op] = &[Op::new("Slice", &[1, 10, 11, 13], infer_slice)
     .fold(fold_slice)
     .lower(lower_slice)
+    .identity(keeps_all)
     .transparent(|_, _| true)
     .becomes("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order")
     .limits("bounds computed at run time")];
@@ -100,6 +104,13 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Cut
 fn call_cuts(call: &Call) -> Result<Vec<Cut>> {
     let input = |index| if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) };
     read_cuts(call, input, call.shape(0)?)
+}
+
+/// The data, where all of it is kept in its order.
+fn keeps_all(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let data = same_shape(graph, node)?;
+    let cuts = call_cuts(&Call::new(graph, node, ops::find_handled(node).ok()?)).ok()?;
+    Some(data).filter(|_| cuts.iter().all(|cut| cut.step > 0))
 }
 
 fn infer_slice(call: &Call) -> Result<Vec<Fact>> {

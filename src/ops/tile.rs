@@ -2,6 +2,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Expand.html>, `onnx__Tile.html`.
 
+use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
@@ -11,12 +12,14 @@ use crate::tensor::{Array, Dim, display_shape};
 pub(super) const OPS: &[Op] = &[
     Op::new("Expand", &[8, 13], infer_expand)
         .fold(fold_expand)
+        .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
         .becomes("Tile along one axis after the other; an axis that is not fixed is a product with ones")
         .limits("a shape computed at run time"),
     Op::new("Tile", &[1, 6, 13], infer_tile)
         .fold(fold_tile)
+        .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
         .becomes("Tile along one axis after the other")

@@ -2,14 +2,18 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Transpose.html>.
 
+use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, Result, invalid};
+use crate::graph::{Graph, Node, ValueId};
 use crate::lower::Lower;
+use crate::ops;
 use crate::tensor::Array;
 
 pub(super) const OPS: &[Op] = &[Op::new("Transpose", &[1, 13, 21, 23, 24, 25], infer_transpose)
     .fold(fold_transpose)
     .lower(lower_transpose)
+    .identity(moves_nothing)
     .transparent(|_, _| true)
     .becomes("Permute, several in a row for more than four axes; nothing where no element moves")];
 
@@ -22,6 +26,16 @@ fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
         invalid!("{perm:?} is not an order of {rank} axes");
     }
     Ok(perm)
+}
+
+/// The data, where no axis but those of size 1 changes its place, and the shape stays.
+fn moves_nothing(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let data = same_shape(graph, node)?;
+    let shape = graph.value(data).shape.as_ref()?;
+    let perm = read_perm(&Attributes::new(node, ops::find_handled(node).ok()?), shape.len()).ok()?;
+    let moved: Vec<usize> =
+        perm.into_iter().filter(|axis| shape.get(*axis).is_none_or(|size| !size.is(1))).collect();
+    Some(data).filter(|_| moved.is_sorted())
 }
 
 fn infer_transpose(call: &Call) -> Result<Vec<Fact>> {

@@ -1,4 +1,4 @@
-//! Removes nodes that hand on their input as it is.
+//! Removes nodes that hand on an input as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,32 @@ use crate::graph::Graph;
 use crate::ops;
 use crate::pass::pattern::Readers;
 
-/// Makes readers of such a node read its input. A graph output keeps its own node, and so its name.
-pub fn remove_identities(graph: &mut Graph) -> Result<bool> {
+/// Makes readers of such nodes of these operators read what they hand on. A graph output keeps its own node, and so its name.
+pub fn remove_identities(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
+    let mut found = Vec::new();
+    for (id, node) in graph.nodes() {
+        if !node.domain.is_empty() || !op_types.contains(&node.op_type.as_str()) {
+            continue;
+        }
+        let hands_on = ops::find(node).and_then(|op| op.identity).and_then(|rule| rule(graph, node));
+        let (Some(input), Some(Some(output))) = (hands_on, node.outputs.first()) else { continue };
+        if node.outputs.iter().skip(1).all(Option::is_none) {
+            found.push((id, input, *output));
+        }
+    }
+    if found.is_empty() {
+        return Ok(false);
+    }
     let readers = Readers::of(graph);
     let mut map = BTreeMap::new();
     let mut removed = BTreeSet::new();
-    for (id, node) in graph.nodes() {
-        let hands_on = ops::find(node).is_some_and(|op| op.identity.is_some_and(|holds| holds(graph, node)));
-        let (Some(Some(input)), Some(Some(output))) = (node.inputs.first(), node.outputs.first()) else {
-            continue;
-        };
-        if hands_on && node.outputs.iter().skip(1).all(Option::is_none) {
-            let is_output = readers.is_output(*output);
-            if !is_output {
-                removed.insert(id);
-            }
-            if !is_output || !readers.all(*output).is_empty() {
-                map.insert(*output, *input);
-            }
+    for (id, input, output) in found {
+        let is_output = readers.is_output(output);
+        if !is_output {
+            removed.insert(id);
+        }
+        if !is_output || !readers.all(output).is_empty() {
+            map.insert(output, input);
         }
     }
     graph.redirect(&map);

@@ -10,3 +10,4 @@ pub mod input_shape;
 pub(crate) mod pattern;
 pub mod rewrite;
 pub mod rounding;
+pub(crate) mod simplify;

@@ -13,6 +13,7 @@ mod modulo;
 mod pow;
 
 use super::broadcast::{MEMORY_ADVICE, infer_broadcast};
+use super::identity::{is_as_output, is_filled_with, only_input, operand};
 use super::{Attributes, Call, Fact, Op, required};
 use crate::error::{Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
@@ -41,24 +42,24 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Div", BINARY, infer_first)
         .fold(fold_div)
         .lower(lower_div)
-        .identity(is_times_one)
+        .identity(is_over_one)
         .waive(MEMORY_ADVICE).becomes("BinaryOp; UnaryOp TRUNC after it for integers"),
-    Op::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).waive(MEMORY_ADVICE).becomes("BinaryOp"),
-    Op::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).waive(MEMORY_ADVICE).becomes("BinaryOp"),
-    Op::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
     Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).becomes("BinaryOp, UnaryOp TRUNC or FLOOR").limits("floats with `fmod` 0 whose divisor is computed at run time, or infinite"),
     Op::new("Mul", BINARY, infer_first)
         .fold(fold_mul)
         .lower(lower_mul)
         .identity(is_times_one)
         .waive(MEMORY_ADVICE).becomes("BinaryOp"),
-    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_times_one).becomes("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
+    Op::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_over_one).becomes("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
     Op::new("Sub", BINARY, infer_first)
         .fold(fold_sub)
         .lower(lower_sub)
-        .identity(is_plus_zero)
+        .identity(is_minus_zero)
         .waive(MEMORY_ADVICE).becomes("BinaryOp"),
-    Op::new("Sum", &[1, 6, 8, 13], infer_first).fold(fold_sum).lower(lower_sum).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Op::new("Sum", &[1, 6, 8, 13], infer_first).fold(fold_sum).lower(lower_sum).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
 ];
 
 /// How Mod rounds the quotient.
@@ -83,28 +84,34 @@ fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
     }
 }
 
-/// Whether 0 is added or taken away.
-fn is_plus_zero(graph: &Graph, node: &Node) -> bool {
-    second_is(graph, node, 0.0)
+/// What 0 is added to.
+fn is_plus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0, 0.0).or_else(|| beside(graph, node, 1, 0.0))
 }
 
-/// Whether 1 is a factor, divisor or exponent.
-fn is_times_one(graph: &Graph, node: &Node) -> bool {
-    second_is(graph, node, 1.0)
+/// What 0 is taken away from.
+fn is_minus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0, 0.0)
 }
 
-/// Whether the second input is one constant number, and the first one is not stretched.
-fn second_is(graph: &Graph, node: &Node, number: f32) -> bool {
-    let value = |id: Option<&Option<ValueId>>| id.copied().flatten().map(|id| graph.value(id));
-    let (first, second) = (value(node.inputs.first()), value(node.inputs.get(1)));
-    let (Some(first), Some(second), Some(output)) = (first, second, value(node.outputs.first())) else {
-        return false;
+/// What is multiplied by 1.
+fn is_times_one(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0, 1.0).or_else(|| beside(graph, node, 1, 1.0))
+}
+
+/// What is divided by 1, or has 1 as its exponent.
+fn is_over_one(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0, 1.0)
+}
+
+/// Input `index` of a node, where the other input is one constant number and that one is not stretched.
+fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
+    let (value, other) = (operand(node, index)?, operand(node, 1 - index.min(1))?);
+    let is_number = || {
+        graph.value(other).constant.as_ref().is_some_and(|tensor| tensor.len() == 1)
+            && is_filled_with(graph, other, number)
     };
-    first.shape.is_some()
-        && first.shape == output.shape
-        && second.constant.as_ref().is_some_and(|tensor| {
-            tensor.len() == 1 && tensor.load().and_then(|array| array.scalar_f32()).is_ok_and(|x| x == number)
-        })
+    Some(value).filter(|value| is_as_output(graph, node, *value) && is_number())
 }
 
 /// The type of the first input, the shape that all broadcast to.

@@ -9,8 +9,10 @@ mod fold;
 mod select;
 
 use super::broadcast::{infer_broadcast, lower_pair};
+use super::identity::{is_as_output, is_filled_with, operand};
 use super::{Attributes, Call, Fact, Op, given};
 use crate::error::{Result, invalid};
+use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, Side};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
@@ -24,7 +26,7 @@ const OR_EQUAL: &[i64] = &[12, 16];
 const LOGIC: &[i64] = &[1, 7];
 
 pub(super) const OPS: &[Op] = &[
-    truth("And", LOGIC).lower(lower_and).becomes("BinaryOp MUL"),
+    truth("And", LOGIC).lower(lower_and).identity(beside_true).becomes("BinaryOp MUL"),
     truth("Equal", &[1, 7, 11, 13, 19])
         .lower(lower_equal)
         .becomes("Threshold of the magnitude of the difference"),
@@ -37,10 +39,11 @@ pub(super) const OPS: &[Op] = &[
         .lower(lower_less_or_equal)
         .becomes("Threshold of one side, or of the difference"),
     Op::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not).becomes("BinaryOp: 1 - x"),
-    truth("Or", LOGIC).lower(lower_or).becomes("BinaryOp MAX"),
+    truth("Or", LOGIC).lower(lower_or).identity(beside_false).becomes("BinaryOp MAX"),
     Op::new("Where", &[9, 16], infer_where)
         .fold(fold_where)
         .lower(lower_where)
+        .identity(one_choice)
         .chooses()
         .becomes("BinaryOp MIN and MAX with infinities"),
     truth("Xor", LOGIC).lower(lower_xor).becomes("BinaryOp, UnaryOp"),
@@ -48,6 +51,32 @@ pub(super) const OPS: &[Op] = &[
 
 const fn truth(name: &'static str, since: &'static [i64]) -> Op {
     Op::new(name, since, infer_truth).fold(fold_comparison_of).jumps(|_, _| true)
+}
+
+/// What is chosen, where the condition is the same everywhere.
+fn one_choice(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let condition = operand(node, 0)?;
+    let chosen = [(1.0, 1), (0.0, 2)]
+        .into_iter()
+        .find(|(truth, _)| is_filled_with(graph, condition, *truth))
+        .and_then(|(_, index)| operand(node, index));
+    chosen.filter(|chosen| is_as_output(graph, node, *chosen))
+}
+
+fn beside_true(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 1.0)
+}
+
+fn beside_false(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0.0)
+}
+
+/// The input whose other is this truth value everywhere.
+fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
+    [(0, 1), (1, 0)].into_iter().find_map(|(index, other)| {
+        let hands_on = is_filled_with(graph, operand(node, other)?, truth);
+        operand(node, index).filter(|value| hands_on && is_as_output(graph, node, *value))
+    })
 }
 
 fn infer_truth(call: &Call) -> Result<Vec<Fact>> {

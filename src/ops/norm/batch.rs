@@ -2,10 +2,11 @@
 
 use super::{along, center, deviation, same};
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::{Graph, Node};
 use crate::lower::{Lower, isolate};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{BatchNorm, binary_op};
-use crate::ops::{Call, Fact};
+use crate::ops::{self, Call, Fact};
 use crate::tensor::Dim;
 
 struct BatchNormAttributes {
@@ -15,6 +16,12 @@ struct BatchNormAttributes {
     training: bool,
     /// Whether there is one mean a channel, and not one an element.
     spatial: bool,
+}
+
+/// What is added to the variances of a node of inference that has one of them a channel.
+pub(crate) fn inference_epsilon(graph: &Graph, node: &Node) -> Option<f32> {
+    let norm = read_batch_norm(&Call::new(graph, node, ops::find_handled(node).ok()?)).ok()?;
+    (!norm.training && norm.spatial).then_some(norm.epsilon)
 }
 
 fn read_batch_norm(call: &Call) -> Result<BatchNormAttributes> {

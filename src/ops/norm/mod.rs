@@ -17,6 +17,8 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
 use crate::tensor::{Array, Dim, Tensor};
 
+pub(crate) use batch::inference_epsilon;
+
 pub(super) const OPS: &[Op] = &[
     Op::new("BatchNormalization", &[1, 6, 7, 9, 14, 15], batch::infer_batch_norm)
         .lower(batch::lower_batch_norm)

@@ -11,20 +11,25 @@
 
 mod lower;
 
+use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::{Graph, Node, ValueId};
+use crate::ops;
 use crate::tensor::{Array, Dim};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("CenterCropPad", &[18], infer_center)
         .fold(fold_center)
         .lower(lower::lower_center)
+        .identity(same_shape)
         .transparent(|_, _| true)
         .becomes("Padding, Crop")
         .limits("sizes that are not fixed"),
     Op::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
         .fold(fold_pad)
         .lower(lower::lower_pad)
+        .identity(adds_nothing)
         .transparent(|_, _| true)
         .becomes(
             "Padding; Crop below 0; Crop and Concat for wrap, and for reflections by more than an axis holds",
@@ -140,12 +145,39 @@ fn padded_shape(shape: &[Dim], amounts: &Amounts) -> Result<Vec<Dim>> {
     Ok(padded)
 }
 
+/// The amounts of a node.
+fn call_amounts(call: &Call) -> Result<Amounts> {
+    pad_amounts(call, call.shape(0)?.len(), |index| input_dims(call, index))
+}
+
+/// The data, where nothing is added to it or taken away.
+fn adds_nothing(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let data = same_shape(graph, node)?;
+    let amounts = call_amounts(&Call::new(graph, node, ops::find_handled(node).ok()?)).ok()?;
+    Some(data).filter(|_| amounts.iter().all(|(before, behind)| before.is(0) && behind.is(0)))
+}
+
+/// What a Pad adds before and behind each axis, all numbers, and its value, where that is one constant for all.
+pub(crate) fn constant_padding(graph: &Graph, node: &Node) -> Option<(f64, Vec<(i64, i64)>)> {
+    let call = Call::new(graph, node, ops::find_handled(node).ok()?);
+    if !node.is("Pad") || read_mode(&call).ok()? != Mode::Constant {
+        return None;
+    }
+    let value = match (call.since(), call.value(2)) {
+        (1 | 2, _) => f64::from(call.float_or("value", 0.0).ok()?),
+        (_, None) => 0.0,
+        (_, Some(_)) => call.constant(2)?.load().ok()?.to_f64().ok()?.first().copied()?,
+    };
+    let known = |(before, behind): &(Dim, Dim)| Some((before.known()?, behind.known()?));
+    let amounts: Option<Vec<(i64, i64)>> = call_amounts(&call).ok()?.iter().map(known).collect();
+    Some((value, amounts?))
+}
+
 fn infer_pad(call: &Call) -> Result<Vec<Fact>> {
     read_mode(call)?;
     call.float("value")?;
     let shape = call.shape(0)?;
-    let amounts = pad_amounts(call, shape.len(), |index| input_dims(call, index))?;
-    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &amounts)?)])
+    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &call_amounts(call)?)?)])
 }
 
 fn infer_center(call: &Call) -> Result<Vec<Fact>> {

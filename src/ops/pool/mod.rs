@@ -8,27 +8,38 @@ mod lower;
 mod lp;
 mod windows;
 
+use super::identity::same_shape;
 use super::window::{Window, read_window};
 use super::{Attributes, Call, Fact, Op, required};
 use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::{Graph, Node, ValueId};
+use crate::ops;
 use crate::tensor::{DType, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("AveragePool", &[1, 7, 10, 11, 19, 22], infer_pool)
         .lower(lower::lower_pool)
+        .identity(takes_each)
         .becomes("Pooling, Pooling1D, Pooling3D")
         .limits("over four axes or more"),
-    Op::new("GlobalAveragePool", &[1, 22], infer_global).lower(lower::lower_global).becomes("Pooling"),
+    Op::new("GlobalAveragePool", &[1, 22], infer_global)
+        .lower(lower::lower_global)
+        .identity(same_shape)
+        .becomes("Pooling"),
     Op::new("GlobalLpPool", &[1, 2, 22], infer_global)
         .lower(lp::lower_global_lp)
         .becomes("Reduction of powers, UnaryOp"),
-    Op::new("GlobalMaxPool", &[1, 22], infer_global).lower(lower::lower_global).becomes("Pooling"),
+    Op::new("GlobalMaxPool", &[1, 22], infer_global)
+        .lower(lower::lower_global)
+        .identity(same_shape)
+        .becomes("Pooling"),
     Op::new("LpPool", &[1, 2, 11, 18, 22], infer_pool)
         .lower(lower::lower_pool)
         .becomes("Pooling of powers, UnaryOp")
         .limits("over four axes or more"),
     Op::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool)
         .lower(lower::lower_pool)
+        .identity(takes_each)
         .becomes("Pooling, Pooling1D, Pooling3D")
         .limits("the output Indices; over four axes or more"),
 ];
@@ -81,6 +92,13 @@ fn read_p(attributes: &Attributes) -> Result<i64> {
         return Err(Error::invalid(format!("the exponent {p}")));
     }
     Ok(p)
+}
+
+/// The data, where each window is one element, in their order.
+fn takes_each(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let data = same_shape(graph, node)?;
+    let window = read_pool(&Attributes::new(node, ops::find_handled(node).ok()?)).ok()?.window;
+    Some(data).filter(|_| window.kernel.iter().chain(&window.strides).all(|n| *n == 1))
 }
 
 /// Batch, channels, and spatial axes.

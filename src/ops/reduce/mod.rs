@@ -7,6 +7,7 @@ mod arg;
 mod fold;
 mod lower;
 
+use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, resolve_axis};
 use crate::error::{Error, Result, invalid};
 use crate::graph::Attribute;
@@ -29,11 +30,11 @@ pub(super) const OPS: &[Op] = &[
     reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).becomes("Reduction"),
     reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28])
         .becomes("Reduction of what is left after the maximum is taken off"),
-    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).becomes("Reduction"),
-    reduction("ReduceMean", &[1, 11, 13, 18]).becomes("Reduction"),
-    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).becomes("Reduction"),
-    reduction("ReduceProd", &[1, 11, 13, 18]).becomes("Reduction"),
-    reduction("ReduceSum", &[1, 11, 13]).becomes("Reduction"),
+    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceMean", &[1, 11, 13, 18]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceProd", &[1, 11, 13, 18]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceSum", &[1, 11, 13]).identity(same_shape).becomes("Reduction"),
     reduction("ReduceSumSquare", &[1, 11, 13, 18]).becomes("Reduction"),
 ];
 

@@ -1,0 +1,90 @@
+//! Gemm takes up the sum after a product of two matrices, and transposes before it.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::pass::pattern::{Readers, producer};
+use crate::tensor::{DType, Dim};
+
+use super::{Edits, input, int, only_output};
+
+/// MatMul of two matrices and the sum with a constant become Gemm.
+pub(crate) fn fuse_matmul_add(graph: &mut Graph) -> Result<bool> {
+    if !graph.nodes().any(|(_, node)| node.is("MatMul")) {
+        return Ok(false);
+    }
+    let readers = Readers::of(graph);
+    let mut edits = Edits::default();
+    for (id, node) in graph.nodes() {
+        if let Some((pattern, gemm)) = read_product(graph, &readers, id, node) {
+            edits.replace(&pattern, vec![gemm]);
+        }
+    }
+    edits.apply(graph)
+}
+
+fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Option<([NodeId; 2], Node)> {
+    if !node.is("MatMul") || node.version < 7 {
+        return None;
+    }
+    let (a, b, product) = (input(node, 0)?, input(node, 1)?, only_output(node)?);
+    let shape = graph.value(product).shape.as_deref()?;
+    // Gemm knows the three since its first versions.
+    let known = matches!(graph.value(product).dtype?, DType::F16 | DType::F32 | DType::F64);
+    let are_matrices = [a, b].iter().all(|id| graph.value(*id).shape.as_ref().is_some_and(|s| s.len() == 2));
+    let reader = readers.only(product)?;
+    let add = graph.node(reader).filter(|node| node.is("Add"))?;
+    let (first, second) = (input(add, 0)?, input(add, 1)?);
+    let addend = if first == product { second } else { first };
+    let fits = graph.value(addend).constant.is_some()
+        && graph.value(only_output(add)?).shape.as_deref() == Some(shape)
+        && graph.value(addend).shape.as_ref().is_some_and(|sizes| sizes.len() <= 2);
+    (known && are_matrices && fits).then(|| {
+        let gemm = Node {
+            op_type: "Gemm".to_owned(),
+            inputs: [a, b, addend].map(Some).to_vec(),
+            outputs: add.outputs.clone(),
+            attributes: BTreeMap::new(),
+            ..node.clone()
+        };
+        ([id, reader], gemm)
+    })
+}
+
+/// Transposes of the factors of Gemm become its attributes.
+pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
+    let mut edits = Edits::default();
+    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Gemm")) {
+        let mut gemm = node.clone();
+        for (index, name) in ["transA", "transB"].into_iter().enumerate() {
+            let Some(matrix) = input(node, index).and_then(|factor| transposed_matrix(graph, factor)) else {
+                continue;
+            };
+            let flag = i64::from(int(node, name).unwrap_or(0) == 0);
+            gemm.attributes.insert(name.to_owned(), Attribute::Int(flag));
+            if let Some(slot) = gemm.inputs.get_mut(index) {
+                *slot = Some(matrix);
+            }
+        }
+        if gemm.inputs != node.inputs {
+            edits.replace(&[id], vec![gemm]);
+        }
+    }
+    edits.apply(graph)
+}
+
+/// The matrix that a value is the transpose of.
+fn transposed_matrix(graph: &Graph, value: ValueId) -> Option<ValueId> {
+    let matrix = input(producer(graph, value, "Transpose")?, 0)?;
+    let (sizes, turned) = (graph.value(matrix).shape.as_deref()?, graph.value(value).shape.as_deref()?);
+    let is_turned = matches!((sizes, turned), ([a, b], [c, d]) if a == d && b == c);
+    // Of a square both orders have the same sizes.
+    let perm = graph.value(value).producer.and_then(|id| graph.node(id))?.attributes.get("perm");
+    let moves = match perm {
+        None => true,
+        Some(Attribute::Ints(perm)) => perm.as_slice() == [1, 0],
+        Some(_) => false,
+    };
+    (is_turned && moves && !sizes.iter().any(|size: &Dim| size.is(0))).then_some(matrix)
+}

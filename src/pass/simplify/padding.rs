@@ -1,0 +1,121 @@
+//! Constant padding before a convolution or a pooling becomes its own.
+//!
+//! A convolution and an average that counts its padding see zeros. A maximum sees none of its padding, so what is added before it must
+//! be too small to be the largest: each window still has an element of the value where the padding is smaller than the window.
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::ops;
+use crate::pass::pattern::{producer, scalar};
+use crate::tensor::DType;
+
+use super::{Edits, input, int, only_output};
+
+/// Pads before Conv.
+pub(crate) fn fuse_into_conv(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, &["Conv"])
+}
+
+/// Pads before AveragePool and MaxPool.
+pub(crate) fn fuse_into_pool(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, &["AveragePool", "MaxPool"])
+}
+
+fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
+    let mut edits = Edits::default();
+    for (id, node) in graph.nodes() {
+        if op_types.iter().any(|op_type| node.is(op_type))
+            && let Some(fused) = fused(graph, node)
+        {
+            edits.replace(&[id], vec![fused]);
+        }
+    }
+    edits.apply(graph)
+}
+
+/// The node with the padding that is before it.
+fn fused(graph: &Graph, node: &Node) -> Option<Node> {
+    only_output(node)?;
+    let padded = input(node, 0)?;
+    let pad = producer(graph, padded, "Pad")?;
+    let data = input(pad, 0)?;
+    let (value, amounts) = ops::constant_padding(graph, pad)?;
+    let [(0, 0), (0, 0), spatial @ ..] = amounts.as_slice() else { return None };
+    let own = own_padding(node, spatial.len())?;
+    let none_of_its_own = own.iter().all(|n| *n == 0);
+    let mut fused = node.clone();
+    match node.op_type.as_str() {
+        "Conv" if value == 0.0 => {}
+        "AveragePool" if value == 0.0 && node.version >= 7 && is_plain_window(node, spatial, &own) => {
+            let counted = int(node, "count_include_pad").unwrap_or(0) != 0;
+            if !counted && !none_of_its_own {
+                return None;
+            }
+            fused.attributes.insert("count_include_pad".to_owned(), Attribute::Int(1));
+        }
+        "MaxPool" if is_plain_window(node, spatial, &own) && is_no_maximum(graph, data, value) => {}
+        _ => return None,
+    }
+    let (before, behind): (Vec<i64>, Vec<i64>) = spatial.iter().copied().unzip();
+    let pads: Option<Vec<i64>> = [before, behind]
+        .concat()
+        .into_iter()
+        .zip(own)
+        .map(|(added, own)| if added < 0 { None } else { added.checked_add(own) })
+        .collect();
+    fused.attributes.remove("auto_pad");
+    fused.attributes.insert("pads".to_owned(), Attribute::Ints(pads?));
+    if let Some(slot) = fused.inputs.first_mut() {
+        *slot = Some(data);
+    }
+    Some(fused)
+}
+
+/// The padding of the node itself, before and behind each axis; that of SAME depends on sizes.
+fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
+    let valid = match node.attributes.get("auto_pad") {
+        None => false,
+        Some(Attribute::String(text)) if text.is_empty() || text.as_ref() == b"NOTSET" => false,
+        Some(Attribute::String(text)) if text.as_ref() == b"VALID" => true,
+        Some(_) => return None,
+    };
+    match node.attributes.get("pads") {
+        Some(Attribute::Ints(pads)) if !valid => Some(pads.clone()).filter(|pads| pads.len() == 2 * axes),
+        _ => Some(vec![0; 2 * axes]),
+    }
+}
+
+/// Whether windows are counted without looking beyond the end, and each is larger than the padding on either side.
+fn is_plain_window(node: &Node, added: &[(i64, i64)], own: &[i64]) -> bool {
+    let Some(Attribute::Ints(kernel)) = node.attributes.get("kernel_shape") else { return false };
+    let undilated = match node.attributes.get("dilations") {
+        None => true,
+        Some(Attribute::Ints(dilations)) => dilations.iter().all(|n| *n == 1),
+        Some(_) => false,
+    };
+    let (before, behind) = own.split_at_checked(added.len()).unwrap_or_default();
+    let pads = added.iter().zip(before.iter().zip(behind));
+    let mut totals = pads.map(|((a, b), (c, d))| a.saturating_add(*c).max(b.saturating_add(*d)));
+    undilated
+        && int(node, "ceil_mode").unwrap_or(0) == 0
+        && kernel.len() == added.len()
+        && kernel.iter().all(|size| totals.next().is_some_and(|total| total < *size))
+}
+
+/// Whether a value never exceeds any element of the data.
+fn is_no_maximum(graph: &Graph, data: ValueId, value: f64) -> bool {
+    let is_single = graph.value(data).dtype == Some(DType::F32);
+    let least = |id: ValueId| {
+        let node = graph.node(graph.value(id).producer?).filter(|node| node.domain.is_empty())?;
+        match node.op_type.as_str() {
+            "Relu" | "Sigmoid" | "HardSigmoid" | "Softmax" | "Abs" | "Exp" => Some(0.0),
+            "Clip" if node.version >= 11 => scalar(graph, input(node, 1)?),
+            "Clip" => match node.attributes.get("min")? {
+                Attribute::Float(min) => Some(f64::from(*min)),
+                _ => None,
+            },
+            _ => None,
+        }
+    };
+    is_single && (value == f64::NEG_INFINITY || least(data).is_some_and(|least| value <= least))
+}
