@@ -57,6 +57,11 @@ pub struct Options {
     /// Takes inputs of double precision as singles, which is all that ncnn computes in. Otherwise they are refused: a double may
     /// be far out of the range of a single.
     pub double_as_float: bool,
+    /// The oldest release of ncnn that must load the result, by its date; none for the oldest that this program writes for. What a
+    /// newer one has more is used only then.
+    pub ncnn_version: Option<u32>,
+    /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost.
+    pub fp16: bool,
     /// Where the simplified graph is written as ONNX.
     pub emit_onnx: Option<PathBuf>,
     /// Names of passes that are left out, of those that [`pass::rewrite`] lists.
@@ -170,18 +175,20 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     pass::input_shape::settle_empty_inputs(&mut graph, &mut warnings)?;
     progress.after("cut", &graph)?;
     pass::rewrite::check_names(&options.skip)?;
+    let release = ncnn::release(options.ncnn_version)?;
     let mut refused = Doubts::new();
     let mut doubts = reduce(&mut graph, Stage::Inline, &mut refused, &mut progress)?;
     pass::rounding::check_rounding(&graph)?;
     let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
     progress.rewrite(&mut graph, FUSIONS, &mut doubts)?;
-    pass::expand::expand_nodes(&mut graph, Stage::Expand, &mut doubts, &mut refused)?;
+    pass::expand::expand_nodes(&mut graph, Stage::Expand { release }, &mut doubts, &mut refused)?;
     progress.after("expand", &graph)?;
     for (node, error) in refused {
         doubts.entry(node).or_insert(error);
     }
-    let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float)?;
+    let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float, release)?;
+    net.half = options.fp16;
     net.split();
     for renamed in net.name() {
         warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));

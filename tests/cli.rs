@@ -58,6 +58,16 @@ fn tells_inputs_and_outputs_unless_quiet() {
 }
 
 #[test]
+fn the_oldest_runtime_is_told_and_asked_for() {
+    let room = room_with_model();
+    room.expect("m.onnx", 0, "loads in ncnn 20240410 and later");
+    room.expect("m.onnx --ncnn-version 1.0.20260526", 0, "loads in ncnn 20240410 and later");
+    room.put("none.onnx", &good());
+    room.expect("none.onnx --ncnn-version 20230816", 2, "20240410 is the oldest release");
+    assert_eq!(room.names(), ["m.ncnn.bin", "m.ncnn.param", "m.onnx", "none.onnx"]);
+}
+
+#[test]
 fn help_and_version_go_to_standard_output() {
     let room = Room::new();
     for (line, words) in

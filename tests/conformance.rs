@@ -15,6 +15,9 @@ const KNOWN_REFUSALS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/known_r
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
 
+/// How far outputs may be off, as a part of their largest magnitude.
+const TOLERANCE: &str = "1e-3";
+
 /// The runs are independent, and CI has two cores.
 const WORKERS: usize = 2;
 
@@ -27,7 +30,7 @@ fn every_case_is_right_or_refused_for_a_known_reason() {
         find_cases(Path::new(FIXTURES)).into_iter().map(|(name, path)| (format!("fixtures/{name}"), path)),
     );
     cases.retain(|name, _| name.contains(&filter));
-    let verdicts = judge(&python, &cases);
+    let verdicts = judge(&python, &cases, &[TOLERANCE]);
 
     let mut known = known_refusals();
     // Those that are not looked at stay as they are.
@@ -110,8 +113,32 @@ fn find_cases(root: &Path) -> BTreeMap<String, PathBuf> {
     cases
 }
 
+/// Options that change what is written, and how far outputs may be off with them.
+const OPTIONS: [&[&str]; 2] = [&["1e-2", "--fp16"], &[TOLERANCE, "--ncnn-version", "20260526"]];
+
+#[test]
+fn every_fixture_is_right_with_each_option() {
+    let python = support::python();
+    let filter = std::env::var("CASES").unwrap_or_default();
+    let mut cases = find_cases(Path::new(FIXTURES));
+    cases.retain(|name, folder| name.contains(&filter) && !folder.join("expected.err").exists());
+    let mut problems = Vec::new();
+    for options in OPTIONS {
+        for (name, (verdict, reason)) in judge(&python, &cases, options) {
+            if verdict != "pass" {
+                problems.push(format!("{options:?} {name}: {verdict}: {reason}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
 /// A verdict and a reason for every case.
-fn judge(python: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String, (String, String)> {
+fn judge(
+    python: &Path,
+    cases: &BTreeMap<String, PathBuf>,
+    arguments: &[&str],
+) -> BTreeMap<String, (String, String)> {
     let work = tempfile::tempdir().unwrap();
     let mut runs: Vec<(Child, PathBuf)> = Vec::new();
     for worker in 0..WORKERS {
@@ -119,6 +146,7 @@ fn judge(python: &Path, cases: &BTreeMap<String, PathBuf>) -> BTreeMap<String, (
         let mut child = Command::new(python)
             .arg(Path::new(SCRIPTS).join("run.py"))
             .args([Path::new(env!("CARGO_BIN_EXE_onnx2ncnn")), &results])
+            .args(arguments)
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();

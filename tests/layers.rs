@@ -90,3 +90,57 @@ fn layers_are_those_of_the_runtime() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A layer that has what is new in a release: itself, a param or an operation; none where this program does not write that.
+fn newer(layer: &str, what: &str) -> Option<Layer> {
+    use onnx2ncnn::ncnn::layer::*;
+    let text = || "0w".to_owned();
+    Some(match (layer, what.split_once('=')) {
+        ("BinaryOp", Some((_, op))) => {
+            BinaryOp { op_type: op.parse().unwrap(), ..BinaryOp::default() }.into()
+        }
+        ("UnaryOp", Some((_, op))) => UnaryOp { op_type: op.parse().unwrap() }.into(),
+        _ => match (layer, what) {
+            ("Crop", "19") => Crop { starts_expr: text(), ..Crop::default() }.into(),
+            ("Crop", "20") => Crop { ends_expr: text(), ..Crop::default() }.into(),
+            ("Crop", "21") => Crop { axes_expr: text(), ..Crop::default() }.into(),
+            ("Interp", "9") => Interp { size_expr: text(), ..Interp::default() }.into(),
+            ("Reshape", "6") => Reshape { shape_expr: text(), ..Reshape::default() }.into(),
+            ("MultiHeadAttention", "6") => MultiHeadAttention {
+                embed_dim: 8,
+                num_heads: 2,
+                scale: 0.25,
+                ..MultiHeadAttention::default()
+            }
+            .into(),
+            ("Flip", "-") => Flip::default().into(),
+            ("Spectrogram", "-") => Spectrogram::default().into(),
+            ("InverseSpectrogram", "-") => InverseSpectrogram::default().into(),
+            ("RMSNorm", "-") => RMSNorm::default().into(),
+            ("RotaryEmbed", "-") => RotaryEmbed::default().into(),
+            ("SDPA", "-") => SDPA::default().into(),
+            _ => return None,
+        },
+    })
+}
+
+#[test]
+fn what_is_new_in_a_release_is_known() {
+    let known = facts();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ncnn_since.tsv");
+    let mut wrong = Vec::new();
+    for line in std::fs::read_to_string(path).unwrap().lines().filter(|line| !line.starts_with('#')) {
+        let [layer, what, release] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let Some(newer) = newer(layer, what) else {
+            let param = known[layer].get(&("param".to_owned(), what.to_owned()));
+            if !param.is_some_and(|(name, _)| LEFT_OUT.contains(&name.as_str())) {
+                wrong.push(format!("{line}: not looked at"));
+            }
+            continue;
+        };
+        if newer.since() != release.parse::<u32>().unwrap() {
+            wrong.push(format!("{line}: taken for {}", newer.since()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -34,6 +34,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub emit_onnx: Option<PathBuf>,
 
+    /// Write weights in half precision
+    #[arg(long, help_heading = "Result")]
+    pub fp16: bool,
+
+    /// The release of ncnn that must load the result, by its date: a newer one has more layers [default: 20240410]
+    #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
+    pub ncnn_version: Option<u32>,
+
     /// Check the graph after every pass
     #[arg(long, help_heading = "Report")]
     pub check: bool,
@@ -115,6 +123,16 @@ pub(super) struct Report {
     /// When to use colours
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Report")]
     pub color: ColorChoice,
+}
+
+/// A date as ncnn's releases are numbered by.
+fn parse_release(text: &str) -> std::result::Result<u32, String> {
+    let date = text.strip_prefix("1.0.").unwrap_or(text);
+    let digits = date.len() == 8 && date.chars().all(|c| c.is_ascii_digit());
+    let number = date.parse().ok().filter(|_| digits);
+    number
+        .filter(|n: &u32| (1..=12).contains(&(n / 100 % 100)) && (1..=31).contains(&(n % 100)))
+        .ok_or_else(|| "a release of ncnn is called by its date, such as 20250503".to_owned())
 }
 
 fn name() -> NonEmptyStringValueParser {

@@ -129,6 +129,8 @@ mod tests {
             "onnx2ncnn m.onnx --input-shape 1,,2",
             "onnx2ncnn m.onnx --check=yes",
             "onnx2ncnn m.onnx --outputs a,,b",
+            "onnx2ncnn m.onnx --ncnn-version 20251301",
+            "onnx2ncnn m.onnx --ncnn-version 1.2",
             "onnx2ncnn m.onnx --outputs=",
             "onnx2ncnn simplify m.onnx",
             "onnx2ncnn simplify m.onnx out.onnx more",

@@ -22,6 +22,8 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
 fn options(arguments: &Arguments, destination: &Destination) -> Options {
     Options {
         double_as_float: arguments.double_as_float,
+        ncnn_version: arguments.ncnn_version,
+        fp16: arguments.fp16,
         emit_onnx: destination.onnx.clone(),
         check: arguments.check,
         ..arguments.source.options()

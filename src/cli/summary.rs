@@ -29,7 +29,8 @@ pub(super) fn describe(
     if let Some(rule) = interface_rule(conversion.inputs.iter().chain(&conversion.outputs)) {
         labelled(&mut text, STRONG, "note", &rule);
     }
-    list(&mut text, "", &conversion.warnings, most, |text, warning| {
+    let warnings: Vec<&String> = conversion.warnings.iter().chain(&written.warnings).collect();
+    list(&mut text, "", &warnings, most, |text, warning| {
         labelled(text, NOTICE, "warning", &printable(warning));
     });
     if verbose {
@@ -137,6 +138,7 @@ fn describe_files(
         display_bytes(written.param_bytes.saturating_add(written.bin_bytes)),
         elapsed.as_secs_f64()
     );
+    let _ = writeln!(text, "loads in ncnn {} and later", conversion.net().since());
     let files = [Some(&destination.param), Some(&destination.bin), destination.onnx.as_ref()];
     for path in files.into_iter().flatten() {
         let _ = writeln!(text, "  {}", printable(&display_path(path)));

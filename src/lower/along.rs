@@ -3,7 +3,7 @@
 use super::{Lower, apart_form, form::MAX_AXES, isolate};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Concat, Crop, InnerProduct, MatMul, Padding, Slice, Tile};
+use crate::ncnn::layer::{Concat, Crop, Flip, InnerProduct, MatMul, Padding, Slice, Tile};
 use crate::tensor::{Dim, Tensor};
 
 /// ncnn's word for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
@@ -239,8 +239,13 @@ impl Lower<'_> {
         self.reshape(kept, &self.resized(blob, place, Dim::Known(count)))
     }
 
-    /// An axis in reverse order; its size must be a number. Flip is not in every release that is written for.
+    /// An axis in reverse order; its size must be a number where the runtime may be one without Flip.
     pub fn reverse(&mut self, blob: BlobId, place: usize) -> Result<BlobId> {
+        let flip = Flip { axes: vec![i32::try_from(place)?] };
+        if flip.since() <= self.release() {
+            let form = self.form(blob);
+            return self.emit(flip, &[blob], &form);
+        }
         let size = self.known_size(blob, place)?;
         if size <= MAX_PARTS {
             let form = self.resized(blob, place, Dim::Known(1));

@@ -81,8 +81,10 @@ pub(crate) fn lower_graph(
     graph: &Graph,
     doubts: &mut Doubts,
     double_as_float: bool,
+    release: u32,
 ) -> std::result::Result<Net, Refusal> {
     let mut state = State::default();
+    state.net.release = release;
     let mut errors = Vec::new();
     for input in graph.given_inputs() {
         if let Err(error) = lower_input(graph, input, double_as_float, &mut state) {
@@ -233,6 +235,7 @@ impl State {
         bottoms: &[BlobId],
         shapes: &[Vec<Dim>],
     ) -> Result<Vec<BlobId>> {
+        layer.check_since(self.net.release)?;
         let mut tops = Vec::with_capacity(shapes.len());
         for shape in shapes {
             if shape.is_empty() || shape.len() > 4 {
@@ -416,6 +419,11 @@ impl Lower<'_> {
         let net = &self.state.net;
         net.blob_ids()
             .find(|blob| matches!(net.blob(*blob).shape.as_slice(), [_, h, w] if h == height && w == width))
+    }
+
+    /// The oldest release of ncnn that must load the net: what is newer may be used where it is this or an older one.
+    pub fn release(&self) -> u32 {
+        self.state.net.release
     }
 
     /// Adds a layer with one top of this form.

@@ -6,12 +6,14 @@
 mod check;
 #[cfg(test)]
 mod example;
+mod halves;
 pub mod layer;
 mod name;
 mod split;
 mod text;
 mod write;
 
+use crate::error::{Error, Result};
 use crate::tensor::Dim;
 
 pub use layer::Layer;
@@ -76,16 +78,33 @@ pub struct Net {
     pub outputs: Vec<Output>,
     /// The oldest release of the runtime that must load the net, by its date.
     pub release: u32,
+    /// Whether weights that the runtime reads in either precision are written as halves.
+    pub half: bool,
 }
 
 impl Default for Net {
     fn default() -> Self {
         let (blobs, layers, inputs, outputs) = Default::default();
-        Net { blobs, layers, inputs, outputs, release: layer::OLDEST }
+        Net { blobs, layers, inputs, outputs, release: layer::OLDEST, half: false }
     }
 }
 
+/// The oldest release that must load a net: that which is asked for, if this program writes for it.
+pub(crate) fn release(asked: Option<u32>) -> Result<u32> {
+    let release = asked.unwrap_or(layer::OLDEST);
+    if release < layer::OLDEST {
+        let message = format!("{} is the oldest release of ncnn that this program writes for", layer::OLDEST);
+        return Err(Error::usage(message));
+    }
+    Ok(release)
+}
+
 impl Net {
+    /// The oldest release of the runtime that loads the net.
+    pub fn since(&self) -> u32 {
+        self.layers.iter().map(|layer| layer.layer.since()).max().unwrap_or(layer::OLDEST)
+    }
+
     /// Adds a blob.
     pub fn add_blob(&mut self, blob: Blob) -> BlobId {
         self.blobs.push(blob);

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::Net;
-use super::layer::Storage;
+use super::layer::{Storage, Weight};
+use super::{Layer, Net, halves};
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::{self, Staged, Target};
 
@@ -13,7 +13,7 @@ use crate::output::{self, Staged, Target};
 const TAG_F32: [u8; 4] = [0; 4];
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Layers of the net.
     pub layers: usize,
@@ -23,6 +23,8 @@ pub struct Written {
     pub param_bytes: u64,
     /// Bytes of the `.bin` file.
     pub bin_bytes: u64,
+    /// What users should know: weights that are not stored as they asked for.
+    pub warnings: Vec<String>,
 }
 
 impl Net {
@@ -41,9 +43,10 @@ impl Net {
             return Err(Error::new(ErrorKind::Io, "both files would be the same").in_file(bin_path));
         }
         let new_param = param.write(|out| self.write_param(out))?;
-        let new_bin = bin.write(|out| self.write_bin(out))?;
+        let mut warnings = Vec::new();
+        let new_bin = bin.write(|out| self.write_bin(out, &mut warnings))?;
         let (layers, blobs) = self.counts();
-        let written = Written { layers, blobs, param_bytes: new_param.len, bin_bytes: new_bin.len };
+        let written = Written { layers, blobs, param_bytes: new_param.len, bin_bytes: new_bin.len, warnings };
         Ok((vec![(bin, new_bin), (param, new_param)], written))
     }
 
@@ -56,19 +59,38 @@ impl Net {
         Ok(())
     }
 
-    fn write_bin(&self, out: &mut BufWriter<File>) -> Result<()> {
+    fn write_bin(&self, out: &mut BufWriter<File>, warnings: &mut Vec<String>) -> Result<()> {
         for layer in &self.layers {
             for weight in layer.layer.weights() {
-                if weight.storage == Storage::Tagged {
-                    out.write_all(&TAG_F32).map_err(|error| Error::io("writing failed", error))?;
-                }
-                weight
-                    .tensor
-                    .write_f32(out)
-                    .map_err(|error| error.at_part(format!("{} of layer \"{}\"", weight.name, layer.name)))?;
+                let place = || format!("{} of layer \"{}\"", weight.name, layer.name);
+                let kept =
+                    self.write_weight(&layer.layer, &weight, out).map_err(|error| error.at_part(place()))?;
+                warnings
+                    .extend(kept.map(|reason| format!("{} stays in single precision: {reason}", place())));
             }
         }
         Ok(())
+    }
+
+    /// Writes a weight; the answer is why it is not in half precision where that is asked for and possible.
+    fn write_weight(
+        &self,
+        layer: &Layer,
+        weight: &Weight<'_>,
+        out: &mut BufWriter<File>,
+    ) -> Result<Option<&'static str>> {
+        let mut kept = None;
+        if self.half && halves::may_be_half(layer, weight) {
+            kept = halves::write_half(weight.tensor, out)?;
+            if kept.is_none() {
+                return Ok(None);
+            }
+        }
+        if weight.storage == Storage::Tagged {
+            out.write_all(&TAG_F32).map_err(|error| Error::io("writing failed", error))?;
+        }
+        weight.tensor.write_f32(out)?;
+        Ok(kept)
     }
 }
 
@@ -125,7 +147,7 @@ mod tests {
         expected.extend([1.0_f32, -2.0, 0.5, 4.0, 0.25, -1.0].iter().flat_map(|w| w.to_le_bytes()));
         assert_eq!(bytes, expected);
         let (param_bytes, bin_bytes) = (u64::try_from(text.len()).unwrap(), 28);
-        assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes, bin_bytes });
+        assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes, bin_bytes, warnings: Vec::new() });
         assert_eq!(names(folder.path()), ["a.bin", "a.param"]);
     }
 

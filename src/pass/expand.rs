@@ -18,6 +18,7 @@ const MAX_NODES: usize = 100_000;
 /// Builds what stands in the place of one node. It reads the node as [`Call`] does.
 pub(crate) struct Expand<'a> {
     call: Call<'a>,
+    stage: Stage,
     /// Values that are added to the graph; their ids follow those that the graph has.
     values: &'a mut Vec<PendingValue>,
     nodes: Vec<PendingNode>,
@@ -54,6 +55,14 @@ impl<'a> Deref for Expand<'a> {
 }
 
 impl Expand<'_> {
+    /// The oldest release of ncnn that must load the result: a node may stay where that one has a layer for it.
+    pub fn release(&self) -> u32 {
+        match self.stage {
+            Stage::Expand { release } => release,
+            Stage::Inline | Stage::Branch => 0,
+        }
+    }
+
     /// Input `index` of the node, which must be given.
     pub fn operand(&self, index: usize) -> Result<Operand> {
         let id = self.call.node().inputs.get(index).copied().flatten();
@@ -213,8 +222,15 @@ pub(crate) enum Stage {
     Inline,
     /// The same without loops: fewer nodes.
     Branch,
-    /// Operators that ncnn has no layer for.
-    Expand,
+    /// Operators that the releases of ncnn from this one on have no layer for.
+    Expand { release: u32 },
+}
+
+impl Stage {
+    /// Whether it is lowered what is left.
+    fn is_last(self) -> bool {
+        matches!(self, Stage::Expand { .. })
+    }
 }
 
 /// Replaces every node whose row says how, until none is left, with shapes and constants of what is made. Why a node is still there
@@ -232,7 +248,7 @@ pub(crate) fn expand_nodes(
         graph.rewrite_nodes(|graph, id| {
             // What the shape rule refuses, an attribute that nobody read among it, is not to be computed by other means. Control
             // flow has no shape before it is inlined.
-            if stage == Stage::Expand && doubts.contains_key(&id) {
+            if stage.is_last() && doubts.contains_key(&id) {
                 return Ok(None);
             }
             match expand_node(graph, id, stage) {
@@ -258,7 +274,7 @@ pub(crate) fn expand_nodes(
     // What cannot be inlined may have another way.
     let last_way = |id: &NodeId| {
         let op = graph.node(*id).and_then(ops::find);
-        stage == Stage::Expand || op.is_some_and(|op| op.expand.is_none() && op.lower.is_none())
+        stage.is_last() || op.is_some_and(|op| op.expand.is_none() && op.lower.is_none())
     };
     refused.extend(errors.into_iter().filter(|(id, _)| !doubts.contains_key(id) && last_way(id)));
     Ok(())
@@ -270,14 +286,14 @@ fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec
     let way = match stage {
         Stage::Inline => op.inline,
         Stage::Branch => op.inline.filter(|_| !op.unrolls),
-        Stage::Expand => op.expand,
+        Stage::Expand { .. } => op.expand,
     };
     let Some(expand) = way else { return Ok(None) };
     let node = node.clone();
     let mut values = Vec::new();
     let (done, pending) = {
         let call = Call::new(graph, &node, op);
-        let mut context = Expand { call, values: &mut values, nodes: Vec::new() };
+        let mut context = Expand { call, stage, values: &mut values, nodes: Vec::new() };
         let done = expand(&mut context).map_err(|e| e.at_node(|| node.at()))?;
         (done, context.nodes)
     };

@@ -31,6 +31,9 @@ pub(crate) use source::{Passing, RELEASED};
 /// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
 const CHUNK_ELEMENTS: usize = 1 << 20;
 
+/// Elements that are handed on at a time: what is made of them stays in the cache of the processor.
+const SLICE_ELEMENTS: usize = 1 << 14;
+
 /// Longest chain of deferred tensors: evaluation recurses along it.
 const MAX_DEFERRED_DEPTH: usize = 64;
 
@@ -292,10 +295,20 @@ impl Tensor {
         if self.dtype == DType::F32 {
             return self.write_raw(out);
         }
+        let mut bytes = Vec::new();
+        self.for_each_f32(&mut |elements| {
+            bytes.clear();
+            bytes.extend(elements.iter().flat_map(|element| element.to_le_bytes()));
+            out.write_all(&bytes).map_err(write_failed)
+        })
+    }
+
+    /// Hands on the elements as singles, in their order, some at a time.
+    pub fn for_each_f32(&self, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         match &self.data {
-            Data::Owned(bytes) => self.convert_chunks(bytes, out),
+            Data::Owned(bytes) => self.convert_chunks(bytes, take),
             Data::Mapped { bytes, file } => {
-                let done = self.convert_chunks(bytes, out);
+                let done = self.convert_chunks(bytes, take);
                 file.release(bytes);
                 done
             }
@@ -304,15 +317,24 @@ impl Tensor {
                 let mut bytes = Vec::new();
                 let mut at = 0_u64;
                 while at < *len {
-                    let take = chunk.min(len - at);
-                    read_exactly(file, offset + at, take, &mut bytes)?;
-                    self.convert_chunks(&bytes, out)?;
-                    at += take;
+                    let size = chunk.min(len - at);
+                    read_exactly(file, offset + at, size, &mut bytes)?;
+                    self.convert_chunks(&bytes, take)?;
+                    at += size;
                 }
                 Ok(())
             }
-            Data::Filled(element) => self.write_filled(&element.cast(DType::F32)?, out),
-            Data::Text(_) | Data::Deferred(_) => write_array(&self.load()?.cast(DType::F32)?, out),
+            Data::Filled(element) => {
+                let mut left = self.len();
+                let chunk = element.cast(DType::F32)?.broadcast(&[left.min(SLICE_ELEMENTS)])?.float_list()?;
+                while left > 0 {
+                    let part = chunk.get(..left).unwrap_or(&chunk);
+                    take(part)?;
+                    left -= part.len();
+                }
+                Ok(())
+            }
+            Data::Text(_) | Data::Deferred(_) => take_array(&self.load()?, take),
         }
     }
 
@@ -343,7 +365,7 @@ impl Tensor {
         Ok(())
     }
 
-    fn convert_chunks(&self, bytes: &[u8], out: &mut BufWriter<File>) -> Result<()> {
+    fn convert_chunks(&self, bytes: &[u8], take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         let bits = self.dtype.bits().max(1);
         let chunk = self.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS).max(1);
         let mut left = self.len();
@@ -351,10 +373,28 @@ impl Tensor {
             // The last byte of a packed type may hold fewer elements than it has room for.
             let count = left.min(part.len().saturating_mul(8) / bits);
             left -= count;
-            write_array(&Array::from_bytes(self.dtype, &[count], part)?.cast(DType::F32)?, out)?;
+            take_array(&Array::from_bytes(self.dtype, &[count], part)?, take)?;
         }
         Ok(())
     }
+}
+
+/// Hands on the elements of an array as singles.
+fn take_array(array: &Array, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
+    let array = array.cast(DType::F32)?;
+    let Elements::F32(elements) = array.elements() else { return take(&array.float_list()?) };
+    if let Some(elements) = elements.as_slice() {
+        return elements.chunks(SLICE_ELEMENTS).try_for_each(take);
+    }
+    let mut part = Vec::with_capacity(SLICE_ELEMENTS);
+    for element in elements {
+        part.push(*element);
+        if part.len() == SLICE_ELEMENTS {
+            take(&part)?;
+            part.clear();
+        }
+    }
+    take(&part)
 }
 
 fn write_failed(source: io::Error) -> Error {

@@ -14,9 +14,8 @@ from onnx import TensorProto
 # A Mat has at most four axes.
 MAX_AXES = 4
 
-# How far an output may be from what is expected, as a part of its largest magnitude. The short types are rounded to their own
-# precision in ONNX, and not at all in ncnn.
-TOLERANCE = 1e-3
+# How far an output of a short type may be from what is expected at least, as a part of its largest magnitude: it is rounded to its
+# own precision in ONNX, and not at all in ncnn.
 TOLERANCES = {
     TensorProto.BFLOAT16: 2**-7,
     TensorProto.FLOAT8E4M3FN: 2**-3,
@@ -101,7 +100,7 @@ def load_net(param, weights):
     return net
 
 
-def judge_net(case, param, weights, ports):
+def judge_net(case, param, weights, ports, tolerance):
     """-> (verdict, reason) for a converted model, over the arrays of its case; `ports` is what users are told to feed and get."""
     try:
         net = load_net(param, weights)
@@ -130,7 +129,7 @@ def judge_net(case, param, weights, ports):
             got = np.array(mat)
             if port["int32"]:
                 got = got.view(np.int32)
-            compare(name, got, expected.reshape(sizes), TOLERANCES.get(types.get(name), TOLERANCE))
+            compare(name, got, expected.reshape(sizes), max(TOLERANCES.get(types.get(name), 0), tolerance))
     except Difference as difference:
         return "wrong", str(difference)
     except Exception as error:

@@ -1,9 +1,9 @@
 """Converts cases, runs the results in ncnn, and writes a verdict on each.
 
-usage: run.py CONVERTER VERDICTS < CASES
+usage: run.py CONVERTER VERDICTS TOLERANCE [OPTION...] < CASES
 
 CASES has a line a case: its name, a tab, its folder. VERDICTS gets a line a case: its name, the verdict, the reason, with tabs
-between them.
+between them. TOLERANCE is how far outputs may be off, as a part of their largest magnitude; the options go to the converter.
 
 pass      ncnn computes every output as expected, and onnxruntime does from the simplified graph
 refused   the converter said why it does not convert the model, and left no file
@@ -98,27 +98,27 @@ def convert(converter, case, folder, *options):
     return ("refused", words) if words else ("crashed", "refused without a reason")
 
 
-def judge_case(converter, case, folder, judge):
+def judge_case(converter, case, folder, judge, tolerance, options):
     simplified = folder / "simplified.onnx"
-    verdict, told = convert(converter, case, folder, "--emit-onnx", simplified)
+    verdict, told = convert(converter, case, folder, *options, "--emit-onnx", simplified)
     if verdict == "refused":
         # No operator set of ONNX may fit all nodes of the simplified graph, which is no matter to ncnn.
-        verdict, told = convert(converter, case, folder)
+        verdict, told = convert(converter, case, folder, *options)
     if verdict != "converted":
         return verdict, told
-    verdict, reason = judge.ask("judge_net", case, folder / PARAM, folder / BIN, told_ports(told))
+    verdict, reason = judge.ask("judge_net", case, folder / PARAM, folder / BIN, told_ports(told), tolerance)
     if verdict == "pass" and simplified.exists():
         verdict, reason = judge.ask("judge_simplified", case, simplified)
     return verdict, reason
 
 
 def main():
-    converter, verdicts = sys.argv[1:]
+    converter, verdicts, tolerance, *options = sys.argv[1:]
     judge = Judge()
     with tempfile.TemporaryDirectory() as folder, open(verdicts, "w", encoding="utf8") as file:
         for line in sys.stdin:
             name, case = line.rstrip("\n").split("\t")
-            verdict, reason = judge_case(converter, Path(case), Path(folder), judge)
+            verdict, reason = judge_case(converter, Path(case), Path(folder), judge, float(tolerance), options)
             print(name, verdict, " ".join(reason.split()), sep="\t", file=file, flush=True)
     judge.stop()
 

@@ -138,10 +138,7 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 fn check_layer(layer: &NetLayer, release: u32) -> Result<()> {
-    let since = layer.layer.since();
-    if since > release {
-        unsupported!("it needs ncnn {since}, and the net is for {release}");
-    }
+    layer.layer.check_since(release)?;
     let within = |arity: Arity, n: usize| (arity.min..=arity.max).contains(&n);
     if !within(layer.layer.bottoms(), layer.bottoms.len()) {
         unsupported!("{} bottoms", layer.bottoms.len());
@@ -211,7 +208,7 @@ mod tests {
             (param(" 0w"), "param 6 is \" 0w\""),
             (param("0w\""), "param 6 is"),
             (param(&"0w,".repeat(100)), "param 6 is"),
-            (refusal(reshape("0w,0h,0c"), 1), "needs ncnn 20250428, and the net is for 20240410"),
+            (refusal(reshape("0w,0h,0c"), 1), "new in ncnn 20250428, and the net is for 20240410"),
         ] {
             assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
         }

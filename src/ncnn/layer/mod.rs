@@ -20,6 +20,7 @@ mod recurrent;
 mod reduction;
 mod sampling;
 
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use define::layers;
 
@@ -45,6 +46,19 @@ pub const OLDEST: u32 = 20240410;
 
 /// The first release with expressions for sizes, which are written as texts (`paramdict.cpp`).
 pub(crate) const EXPRESSIONS: u32 = 20250428;
+
+impl Layer {
+    /// Checks that a release has this layer with these params.
+    pub(crate) fn check_since(&self, release: u32) -> Result<()> {
+        let since = self.since();
+        if since <= release {
+            return Ok(());
+        }
+        let message = format!("{} as it is needed here is new in ncnn {since}", self.type_name());
+        Err(Error::unsupported(format!("{message}, and the net is for {release}"))
+            .help(format!("for newer runtimes alone, convert with --ncnn-version {since}")))
+    }
+}
 
 /// A value in the `.param` file.
 #[derive(Clone, Debug, PartialEq)]

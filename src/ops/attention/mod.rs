@@ -3,6 +3,7 @@
 //! Refused: scores with their mask as an output where truth values of the mask are computed at run time.
 //! Specification: <https://onnx.ai/onnx/operators/onnx__Attention.html>, <https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html>.
 
+mod layer;
 mod mask;
 mod rotary;
 mod scores;
@@ -16,7 +17,8 @@ pub(super) const OPS: &[Op] = &[
     // The precision of the softmax is single or better in any case.
     Op::new("Attention", &[23, 24, 25], infer_attention)
         .expand(scores::expand_attention)
-        .waive(&["softmax_precision"]).becomes("Mul, MatMul, Add, Softmax, MatMul; Concat for states").limits("scores with a mask of truth values computed at run time as an output; heads of a size that is not fixed"),
+        .lower(layer::lower_attention)
+        .waive(&["softmax_precision"]).becomes("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of truth values computed at run time as an output; heads of a size that is not fixed"),
     Op::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary).becomes("Slice, Mul, Sub, Add, Concat"),
 ];
 

@@ -2,6 +2,7 @@
 
 use num_traits::AsPrimitive;
 
+use super::layer::{is_plain, sdpa};
 use super::mask::{number, read_bias};
 use super::{AttentionAttributes, Sizes, input, output, read_attention, read_sizes};
 use crate::error::{Error, Result, invalid, unsupported};
@@ -12,9 +13,20 @@ use crate::tensor::{DType, Dim};
 pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
     let attention = read_attention(expand)?;
     let sizes = read_sizes(expand, &attention)?;
+    let whole = sdpa(&attention).since() <= expand.release() && is_plain(expand, &attention, &sizes)?;
+    if whole && !sizes.merged {
+        return Ok(false);
+    }
     let q = by_heads(expand, input::Q, sizes.merged, sizes.q_heads)?;
     let k = by_heads(expand, input::K, sizes.merged, sizes.kv_heads)?;
     let v = by_heads(expand, input::V, sizes.merged, sizes.kv_heads)?;
+    if whole {
+        let scale = attention.scale.map(|scale| ("scale", Attribute::Float(scale)));
+        let y = expand.op("Attention", &[q, k, v], scale.as_slice())?;
+        let y = merge_heads(expand, y)?;
+        expand.output(output::Y, y)?;
+        return Ok(true);
+    }
     let k = with_past(expand, input::PAST_KEY, k)?;
     let v = with_past(expand, input::PAST_VALUE, v)?;
     give(expand, output::PRESENT_KEY, input::K, k)?;
@@ -52,12 +64,17 @@ pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
     emit_scores(expand, &attention, 3, weights)?;
     let mut y = attend_grouped(expand, &sizes, weights, v)?;
     if sizes.merged {
-        y = transpose(expand, y, &[0, 2, 1, 3])?;
-        let shape = expand.ints(&[0, 0, -1])?;
-        y = expand.op("Reshape", &[y, shape], &[])?;
+        y = merge_heads(expand, y)?;
     }
     give(expand, output::Y, input::Q, y)?;
     Ok(true)
+}
+
+/// `[batch, heads, queries, size]` as `[batch, queries, heads * size]`.
+fn merge_heads(expand: &mut Expand, y: Operand) -> Result<Operand> {
+    let y = transpose(expand, y, &[0, 2, 1, 3])?;
+    let shape = expand.ints(&[0, 0, -1])?;
+    expand.op("Reshape", &[y, shape], &[])
 }
 
 /// `x` in singles: bounds of the masks do not fit into halves.

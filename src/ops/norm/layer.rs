@@ -4,7 +4,7 @@ use super::{center, deviation};
 use crate::error::{Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{LayerNorm, binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::{LayerNorm, RMSNorm, binary_op, reduction_op, unary_op};
 use crate::ops::{Call, Fact, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
@@ -146,6 +146,11 @@ fn with_parameter(
 pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
     let norm = read_layer_norm(lower)?;
     let (x, size) = rows(lower, norm.axis)?;
+    if let Some(layer) = rms_layer(lower, &norm, &size)? {
+        let form = lower.form(x);
+        let y = lower.emit(layer, &[x], &form)?;
+        return lower.set(0, y);
+    }
     let last = lower.form(x).len() - 1;
     let squares = lower.unary(unary_op::SQUARE, x)?;
     let mean = lower.reduce(reduction_op::MEAN, squares, &[last])?;
@@ -153,4 +158,13 @@ pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
     let y = lower.binary(binary_op::DIV, x, root)?;
     let y = with_parameter(lower, norm.axis, y, &size, 1, binary_op::MUL)?;
     lower.set(0, y)
+}
+
+/// ncnn's own layer, where every runtime has it and the scale has an element for each place of a row.
+fn rms_layer(lower: &Lower, norm: &LayerNormAttributes, size: &Dim) -> Result<Option<RMSNorm>> {
+    let Some(affine_size) = size.known().and_then(|size| i32::try_from(size).ok()) else { return Ok(None) };
+    let size = usize::try_from(affine_size)?;
+    let Some(gamma) = lower.constant(1).filter(|scale| scale.len() == size) else { return Ok(None) };
+    let layer = RMSNorm { affine_size, eps: norm.epsilon, gamma_data: Some(gamma.clone()) };
+    Ok(Some(layer).filter(|layer| layer.since() <= lower.release()))
 }

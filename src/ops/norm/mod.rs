@@ -1,6 +1,6 @@
 //! Normalizations.
 //!
-//! ncnn's RMSNorm is too new: it is written out.
+//! ncnn's RMSNorm is newer than the oldest release that is written for: it is written out unless a newer one is asked for.
 //! Wherever a root is divided by, it is UnaryOp SQRT and BinaryOp DIV: UnaryOp RSQRT is an estimate of twelve bits in
 //! `unaryop_x86.cpp`.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html>, `onnx__InstanceNormalization.html` and so on.
@@ -45,7 +45,7 @@ pub(super) const OPS: &[Op] = &[
         .becomes("Reduction, BinaryOp"),
     Op::new("RMSNormalization", &[23], layer::infer_rms_norm)
         .lower(layer::lower_rms_norm)
-        .becomes("Reduction, UnaryOp, BinaryOp"),
+        .becomes("Reduction, UnaryOp, BinaryOp; RMSNorm for runtimes that have it"),
 ];
 
 /// The first output is as the first input.

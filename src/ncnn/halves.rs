@@ -1,0 +1,242 @@
+//! Weights in half precision, as ncnn's own tools write them: behind their tag, padded to four bytes (`ModelBin::load`).
+
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use super::Layer;
+use super::layer::{Storage, Weight};
+use crate::error::{Error, Result};
+use crate::tensor::{DType, Tensor};
+
+/// The tag of a weight of halves.
+const TAG_F16: u32 = 0x0130_6B47;
+
+/// The least magnitude that a half holds with all its digits.
+const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
+
+/// Products of a sum that are few: those of a kernel of 3 by 3 over one channel.
+const FEW_PRODUCTS: usize = 9;
+
+/// What a weight loses as halves.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    /// The largest finite magnitude.
+    largest: f32,
+    /// Elements become infinite.
+    overflows: bool,
+    /// Elements change.
+    lossy: bool,
+    /// All elements are whole numbers.
+    whole: bool,
+}
+
+impl Loss {
+    fn none() -> Loss {
+        Loss { largest: 0.0, overflows: false, lossy: false, whole: true }
+    }
+
+    fn add(&mut self, elements: &[f32], halves: &[f16]) {
+        for (element, half) in elements.iter().zip(halves) {
+            let rounded = half.to_f32();
+            self.lossy |= rounded != *element;
+            self.whole &= element.fract() == 0.0;
+            if element.is_finite() {
+                self.overflows |= !rounded.is_finite();
+                self.largest = self.largest.max(element.abs());
+            }
+        }
+    }
+
+    /// Why the weight must stay in single precision, if it must.
+    fn reason(&self) -> Option<&'static str> {
+        if self.overflows {
+            Some("half precision does not reach its largest elements")
+        } else if self.lossy && self.largest < SMALLEST_NORMAL {
+            Some("its elements are too small for half precision")
+        } else if self.lossy && self.whole {
+            // Places in a table: one beside the right one is as wrong as any other.
+            Some("half precision does not hold its whole numbers")
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether a weight may be written as halves: what is multiplied with, where the runtime looks at a tag. Biases stay as they are, and
+/// so do the small kernels of depth-wise convolutions: they are a few hundredths of the weights of a network, and most of its error, for
+/// sums of few products do not average it out.
+pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
+    let depth_wise = match layer {
+        Layer::ConvolutionDepthWise1D(l) => Some(l.num_output),
+        Layer::ConvolutionDepthWise(l) => Some(l.num_output),
+        Layer::ConvolutionDepthWise3D(l) => Some(l.num_output),
+        Layer::DeconvolutionDepthWise1D(l) => Some(l.num_output),
+        Layer::DeconvolutionDepthWise(l) => Some(l.num_output),
+        Layer::DeconvolutionDepthWise3D(l) => Some(l.num_output),
+        _ => None,
+    };
+    let products =
+        depth_wise.and_then(|outputs| weight.tensor.len().checked_div(usize::try_from(outputs).ok()?));
+    weight.storage == Storage::Tagged
+        && !matches!(weight.name, "bias_c_data" | "C_data")
+        && products.is_none_or(|products| products > FEW_PRODUCTS)
+}
+
+/// Writes tag and elements as halves, rounded to the nearest, to even between two. Where they do not fit, nothing is written, and the
+/// answer is why.
+pub(super) fn write_half(tensor: &Tensor, out: &mut BufWriter<File>) -> Result<Option<&'static str>> {
+    let failed = |error| Error::io("writing failed", error);
+    let start = out.stream_position().map_err(failed)?;
+    out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
+    let mut loss = Loss::none();
+    let (mut halves, mut bytes) = (Vec::new(), Vec::new());
+    tensor.for_each_f32(&mut |elements| {
+        halves.resize(elements.len(), f16::ZERO);
+        halves.convert_from_f32_slice(elements);
+        loss.add(elements, &halves);
+        bytes.clear();
+        bytes.extend(halves.iter().flat_map(|half| half.to_le_bytes()));
+        out.write_all(&bytes).map_err(failed)
+    })?;
+    if tensor.len() % 2 == 1 {
+        out.write_all(&[0; 2]).map_err(failed)?;
+    }
+    // Halves that are read as singles and written as halves are what they were.
+    let reason = loss.reason().filter(|_| tensor.dtype() != DType::F16);
+    if reason.is_some() {
+        // The singles take more room: they leave nothing of what was written.
+        out.seek(SeekFrom::Start(start)).map_err(failed)?;
+    }
+    Ok(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::ncnn::Net;
+    use crate::ncnn::layer::{ConvolutionDepthWise, Gemm, InnerProduct, LSTM};
+
+    /// The bytes of singles as halves, or why they stay.
+    fn written(tensor: &Tensor) -> (Vec<u8>, Option<&'static str>) {
+        let mut file = BufWriter::new(tempfile::tempfile().unwrap());
+        file.write_all(b"head").unwrap();
+        let reason = write_half(tensor, &mut file).unwrap();
+        assert_eq!(file.stream_position().unwrap() == 4, reason.is_some());
+        let mut file = file.into_inner().unwrap();
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(4)).unwrap();
+        std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+        (bytes, reason)
+    }
+
+    fn singles(elements: &[f32]) -> Tensor {
+        Tensor::from_f32(&[elements.len()], elements.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn halves_are_rounded_to_even_and_padded() {
+        // 1 + 2^-11 lies between two halves, 1 + 3 * 2^-11 too; 2^-25 is half of the least one; 65519.996 is below the border to infinity.
+        let tie = 2.0_f32.powi(-11);
+        let elements = [1.0 + tie, 1.0 + 3.0 * tie, -2.0_f32.powi(-25), 65519.996, f32::NEG_INFINITY];
+        let (bytes, reason) = written(&singles(&elements));
+        assert_eq!(reason, None);
+        let halves: [u16; 6] = [0x3c00, 0x3c02, 0x8000, 0x7bff, 0xfc00, 0];
+        let expected: Vec<u8> =
+            TAG_F16.to_le_bytes().into_iter().chain(halves.iter().flat_map(|h| h.to_le_bytes())).collect();
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn what_would_be_lost_stays() {
+        for (elements, words) in [
+            (&[1.5, -65520.0][..], "largest"),
+            (&[1e-6, -3e-8], "too small"),
+            (&[0.0, 1.0, 2049.0], "whole numbers"),
+        ] {
+            let (_, reason) = written(&singles(elements));
+            assert!(reason.is_some_and(|reason| reason.contains(words)), "{elements:?}: {reason:?}");
+        }
+        for elements in [&[0.0, 0.0][..], &[1e-6, 1.0], &[2048.0, 0.0], &[2048.5, 3.0], &[f32::INFINITY, 0.1]]
+        {
+            assert_eq!(written(&singles(elements)).1, None, "{elements:?}");
+        }
+        let tiny = Tensor::from_raw(DType::F16, vec![1], vec![1, 0].into()).unwrap();
+        assert_eq!(written(&tiny), ([&TAG_F16.to_le_bytes()[..], &[1, 0, 0, 0]].concat(), None));
+    }
+
+    #[test]
+    fn long_weights_are_written_piece_by_piece() {
+        let elements: Vec<f32> =
+            (0..100_001_u32).map(|i| f32::from(u16::try_from(i % 2048).unwrap()) / 64.0).collect();
+        let (bytes, reason) = written(&singles(&elements));
+        assert_eq!((bytes.len(), reason), (4 + 2 * 100_002, None));
+        let last = f16::from_le_bytes([bytes[4 + 200_000], bytes[4 + 200_001]]);
+        assert_eq!(last, f16::from_f32(elements[100_000]));
+    }
+
+    #[test]
+    fn biases_and_depth_wise_kernels_are_no_halves() {
+        let some = |len: usize| Some(singles(&vec![0.5; len]));
+        let depth_wise = |len| ConvolutionDepthWise {
+            num_output: 8,
+            weight_data: some(len),
+            bias_data: some(8),
+            ..ConvolutionDepthWise::default()
+        };
+        let linear = InnerProduct { weight_data: some(6), bias_data: some(2), ..InnerProduct::default() };
+        let gemm = Gemm { B_data: some(6), C_data: some(2), ..Gemm::default() };
+        let lstm = LSTM {
+            weight_xc_data: some(6),
+            bias_c_data: some(2),
+            weight_hc_data: some(4),
+            ..LSTM::default()
+        };
+        for (layer, halves) in [
+            (depth_wise(72).into(), &[][..]),
+            (depth_wise(8 * 16 * 9).into(), &["weight_data"]),
+            (linear.into(), &["weight_data"]),
+            (gemm.into(), &["B_data"]),
+            (lstm.into(), &["weight_xc_data", "weight_hc_data"]),
+        ] {
+            let layer: Layer = layer;
+            let weights = layer.weights();
+            let found: Vec<&str> = weights
+                .iter()
+                .filter(|weight| may_be_half(&layer, weight))
+                .map(|weight| weight.name)
+                .collect();
+            assert_eq!(found, halves, "{}", layer.type_name());
+        }
+    }
+
+    #[test]
+    fn a_weight_that_does_not_fit_is_named_and_written_as_singles() {
+        let mut net = Net { half: true, ..Net::default() };
+        let x = net.push_input("x", &[1]);
+        for (name, element) in [("large", 1e6), ("fits", 1.5)] {
+            let layer = InnerProduct {
+                num_output: 1,
+                weight_data: Some(singles(&[element])),
+                ..InnerProduct::default()
+            };
+            let bottom = if name == "large" { x } else { net.layers.last().unwrap().tops[0] };
+            net.push(name, layer, &[bottom], &[1]);
+        }
+        let y = net.layers.last().unwrap().tops[0];
+        net.push_output("y", y);
+        net.name();
+        let folder = tempfile::tempdir().unwrap();
+        let (param, bin) = (folder.path().join("p"), folder.path().join("b"));
+        let written = net.write(&param, &bin).unwrap();
+        assert_eq!(written.warnings.len(), 1);
+        assert!(written.warnings[0].starts_with("weight_data of layer \"large\""), "{:?}", written.warnings);
+        let expected =
+            [&[0; 4][..], &1e6_f32.to_le_bytes(), &TAG_F16.to_le_bytes(), &[0x00, 0x3e, 0, 0]].concat();
+        assert_eq!(fs::read(bin).unwrap(), expected);
+    }
+}
