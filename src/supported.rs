@@ -17,9 +17,9 @@ pub struct Supported {
     pub limits: &'static str,
 }
 
-/// Every operator that is known, by domain and name.
+/// Every operator that is known, by domain and name. Those that fusions alone make are not among them.
 pub fn supported() -> Vec<Supported> {
-    let rows = ops::all().map(|op| Supported {
+    let rows = ops::all().filter(|op| op.domain != ops::OWN_DOMAIN).map(|op| Supported {
         domain: op.domain,
         name: op.name,
         since: op.since,

@@ -31,6 +31,7 @@ mod impossible;
 mod linear_attention;
 mod loss;
 mod matmul;
+mod multi_head;
 mod norm;
 mod one_hot;
 mod pad;
@@ -75,6 +76,9 @@ pub(crate) use pad::constant_padding;
 
 /// The newest version of ONNX's own operator set that the rows were read against. Newer models are refused.
 pub(crate) const NEWEST_OPSET: i64 = 28;
+
+/// The domain of operators that ncnn has a layer for and ONNX no word. Fusions alone make them.
+pub(crate) const OWN_DOMAIN: &str = "ncnn";
 
 /// Infers type and shape of each output. `Unsupported` means that they cannot be known, and is reported only if the node is
 /// still needed when the graph is lowered.
@@ -318,6 +322,7 @@ const FAMILIES: &[&[Op]] = &[
     linear_attention::OPS,
     loss::OPS,
     matmul::OPS,
+    multi_head::OPS,
     norm::OPS,
     one_hot::OPS,
     pad::OPS,

@@ -1,14 +1,14 @@
-//! DepthToSpace and SpaceToDepth: blocks of channels to blocks of places, and back.
+//! DepthToSpace and SpaceToDepth: blocks of channels to blocks of places, and back. ShuffleChannel: groups of channels, transposed.
 //!
 //! Mode CRD is mode 0 of the layers, DCR mode 1.
 //! A batch over 1 in mode DCR is reshapes and Permutes. Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
 //! `onnx__SpaceToDepth.html`.
 
 use super::identity::same_shape;
-use super::{Attributes, Call, Fact, Op, given, required};
+use super::{Attributes, Call, Fact, OWN_DOMAIN, Op, given, required};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::lower::Lower;
-use crate::ncnn::layer::{PixelShuffle, Reorg};
+use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
@@ -24,7 +24,38 @@ pub(super) const OPS: &[Op] = &[
         .identity(same_shape)
         .transparent(|_, _| true)
         .becomes("Reorg; Permute for a batch in mode DCR"),
+    Op::new("ShuffleChannel", &[1], infer_shuffle)
+        .domain(OWN_DOMAIN)
+        .lower(lower_shuffle)
+        .transparent(|_, _| true)
+        .becomes("ShuffleChannel")
+        .limits("a batch over 1"),
 ];
+
+fn read_groups(call: &Call) -> Result<i64> {
+    let group = required(call.int("group")?, "group")?;
+    match call.shape(0)? {
+        [_, channels, _, _] if group > 0 && channels.exact_div(&Dim::Known(group)).is_some() => Ok(group),
+        shape => invalid!("{group} groups of {}", display_shape(shape)),
+    }
+}
+
+fn infer_shuffle(call: &Call) -> Result<Vec<Fact>> {
+    read_groups(call)?;
+    Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
+}
+
+fn lower_shuffle(lower: &mut Lower) -> Result<()> {
+    let group = i32::try_from(read_groups(lower)?)?;
+    let [batch, form @ ..] = lower.shape(0)? else { unsupported!("no axes") };
+    if !batch.is(1) {
+        unsupported!("a batch of {batch}");
+    }
+    let form = form.to_vec();
+    let blob = lower.blob_as(0, &form)?;
+    let top = lower.emit(ShuffleChannel { group, reverse: 0 }, &[blob], &form)?;
+    lower.set(0, top)
+}
 
 /// The operator as a Transpose between two shapes.
 struct Plan {

@@ -1,9 +1,10 @@
-//! Algorithms over the whole graph. None of them knows an operator by name.
+//! Algorithms over the whole graph. None of them knows an operator by name, but those that recognise patterns.
 
 pub mod cut;
 pub mod dead;
 pub(crate) mod expand;
 pub(crate) mod frontier;
+pub(crate) mod fuse;
 pub mod identity;
 pub mod infer;
 pub mod input_shape;

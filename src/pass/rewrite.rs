@@ -9,6 +9,8 @@ use crate::pass::identity::remove_identities;
 use crate::pass::infer::{self, Doubts};
 use crate::pass::simplify::{affine, gemm, padding};
 
+pub use crate::pass::fuse::FUSIONS;
+
 /// Most rounds of all rewritings. Each leaves fewer or simpler nodes; networks need three or four.
 const MAX_ROUNDS: usize = 16;
 
@@ -151,9 +153,6 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         apply: gemm::fuse_transposes,
     },
 ];
-
-/// Those that make the operators that ncnn has a layer for out of what exporters write instead.
-pub const FUSIONS: &[Rewrite] = &[];
 
 /// Applies rewritings until none finds anything to do. Types, shapes and constants are inferred after each change, and nodes that
 /// nobody reads are removed. `after` is told of each change.

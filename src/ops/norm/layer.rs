@@ -1,6 +1,6 @@
 //! LayerNormalization and RMSNormalization: over the last axes.
 
-use super::{center, deviation};
+use super::{center, deviation, repeat};
 use crate::error::{Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
@@ -77,8 +77,8 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
                 .help("give them with --input-shape"));
         }
     };
-    let weights = weights(lower, affine_size)?;
-    let composed = weights.is_none();
+    let weights = if is_plain(lower)? { None } else { weights(lower, affine_size)? };
+    let composed = weights.is_none() && !is_plain(lower)?;
     let (gamma_data, beta_data) = weights.unzip();
     let layer = LayerNorm { affine_size, eps: norm.epsilon, gamma_data, beta_data };
     let mut y = lower.emit(layer, &[x], &form)?;
@@ -88,18 +88,30 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
     lower.set(0, y)
 }
 
-/// Scale and bias as weights, where they are constants with an element for each place of a row.
+/// Whether the scale is one 1 and there is no bias: as fused normalizations have it.
+fn is_plain(lower: &Lower) -> Result<bool> {
+    Ok(match lower.constant(1).filter(|scale| scale.len() == 1) {
+        Some(scale) => !lower.has_input(2) && scale.load()?.scalar_f32()? == 1.0,
+        None => false,
+    })
+}
+
+/// Scale and bias as weights, where they are constants with an element for each place of a row, or one for all.
 fn weights(lower: &Lower, affine_size: i32) -> Result<Option<(Tensor, Tensor)>> {
     let size = usize::try_from(affine_size)?;
-    let Some(scale) = lower.constant(1).filter(|scale| scale.len() == size) else { return Ok(None) };
+    let vector = |index: usize| match lower.constant(index) {
+        Some(tensor) if tensor.len() == size => Ok(Some(tensor.clone())),
+        Some(tensor) if tensor.len() == 1 => repeat(tensor, size, 1).map(Some),
+        _ => Ok(None),
+    };
+    let Some(scale) = vector(1)? else { return Ok(None) };
     if !lower.has_input(2) {
         let zeros = Tensor::deferred(DType::F32, vec![size], Vec::new(), move |_| {
             Ok(Array::f32(ndarray::ArrayD::zeros(vec![size])))
         })?;
-        return Ok(Some((scale.clone(), zeros)));
+        return Ok(Some((scale, zeros)));
     }
-    let bias = lower.constant(2).filter(|bias| bias.len() == size);
-    Ok(bias.map(|bias| (scale.clone(), bias.clone())))
+    Ok(vector(2)?.map(|bias| (scale, bias)))
 }
 
 /// Times the scale, plus the bias, of inputs 1 and 2.
@@ -156,7 +168,7 @@ pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
     let mean = lower.reduce(reduction_op::MEAN, squares, &[last])?;
     let root = deviation(lower, mean, norm.epsilon)?;
     let y = lower.binary(binary_op::DIV, x, root)?;
-    let y = with_parameter(lower, norm.axis, y, &size, 1, binary_op::MUL)?;
+    let y = if is_plain(lower)? { y } else { with_parameter(lower, norm.axis, y, &size, 1, binary_op::MUL)? };
     lower.set(0, y)
 }
 

@@ -1,0 +1,275 @@
+//! Patterns of several operators, as exporters write them, to the one operator that they are: a file a pattern.
+//!
+//! A pattern is found from its last node. What it computes on the way must be read by the pattern alone: where something else reads
+//! it, it has to be computed all the same, and fusing saves nothing.
+
+mod affine;
+mod attention;
+mod gelu;
+mod group_norm;
+mod hard_swish;
+mod layer_norm;
+mod mish;
+mod shuffle;
+mod swish;
+mod terms;
+mod view;
+
+use std::collections::BTreeSet;
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, Value, ValueId};
+use crate::ops::{NEWEST_OPSET, OWN_DOMAIN};
+use crate::pass::pattern::{self, Readers};
+use crate::pass::rewrite::Rewrite;
+use crate::tensor::{Array, DType, Dim, Tensor};
+
+/// Those that make the operators that ncnn has a layer for out of what exporters write instead.
+pub const FUSIONS: &[Rewrite] = &[
+    fusion("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", swish::fuse_sigmoid),
+    fusion("fuse_swish", "x * Sigmoid(alpha * x) to Swish", swish::fuse_swish),
+    fusion("fuse_mish", "x * Tanh(Softplus(x)) to Mish", mish::fuse_mish),
+    fusion("fuse_gelu", "x times a sum with Erf, or with Tanh, to Gelu", gelu::fuse_gelu),
+    fusion("fuse_hard_sigmoid", "a line held between 0 and 1 to HardSigmoid", hard_swish::fuse_hard_sigmoid),
+    fusion("fuse_hard_swish", "x times such a line to HardSwish", hard_swish::fuse_hard_swish),
+    fusion("fuse_layer_norm", "mean, variance and root to LayerNormalization", layer_norm::fuse_layer_norm),
+    fusion("fuse_rms_norm", "root of the mean of squares to RMSNormalization", layer_norm::fuse_rms_norm),
+    fusion(
+        "fuse_group_norm",
+        "InstanceNormalization of groups to GroupNormalization",
+        group_norm::fuse_group_norm,
+    ),
+    fusion("fuse_norm_affine", "scale and bias behind a normalization to its own", affine::fuse_affine),
+    fusion(
+        "fuse_shuffle",
+        "Reshape, Transpose and Reshape to a rearrangement of an image",
+        shuffle::fuse_shuffle,
+    ),
+    fusion(
+        "fuse_attention",
+        "attention with its linear maps to MultiHeadAttention",
+        attention::fuse_attention,
+    ),
+];
+
+const fn fusion(name: &'static str, about: &'static str, apply: fn(&mut Graph) -> Result<bool>) -> Rewrite {
+    Rewrite { name, about, apply }
+}
+
+/// The graph while a pattern is looked for.
+pub(super) struct Look<'a> {
+    pub graph: &'a Graph,
+    readers: &'a Readers,
+}
+
+impl<'a> Look<'a> {
+    /// The node that computes a value, if it is this operator of ONNX's own domain.
+    pub fn made_by(&self, value: ValueId, op_type: &str) -> Option<&'a Node> {
+        pattern::producer(self.graph, value, op_type)
+    }
+
+    /// The number that a constant of one element is.
+    pub fn number(&self, value: ValueId) -> Option<f64> {
+        pattern::scalar(self.graph, value)
+    }
+
+    /// Whether a constant is this number, as far as its type can tell.
+    pub fn is_number(&self, value: ValueId, number: f64) -> bool {
+        self.number(value).is_some_and(|found| near(found, number, self.graph.value(value).dtype))
+    }
+
+    /// The one node that reads a value.
+    pub fn only_reader(&self, value: ValueId) -> Option<&'a Node> {
+        self.graph.node(self.readers.only(value)?)
+    }
+
+    /// The sizes of a value, where the number of axes is known.
+    pub fn shape(&self, value: ValueId) -> Option<&'a [Dim]> {
+        self.graph.value(value).shape.as_deref()
+    }
+
+    /// The sizes of a value, where all are numbers.
+    pub fn sizes(&self, value: ValueId) -> Option<Vec<i64>> {
+        self.shape(value)?.iter().map(Dim::known).collect()
+    }
+
+    /// The axes that a value is known to have.
+    pub fn rank(&self, value: ValueId) -> Option<usize> {
+        self.shape(value).map(<[Dim]>::len)
+    }
+
+    /// Whether a value has elements with a fraction.
+    pub fn is_float(&self, value: ValueId) -> bool {
+        matches!(self.graph.value(value).dtype, Some(DType::F16 | DType::BF16 | DType::F32 | DType::F64))
+    }
+
+    /// Whether values have one shape and one type, of numbers with a fraction.
+    pub fn alike(&self, a: ValueId, b: ValueId) -> bool {
+        self.is_float(a)
+            && self.graph.value(a).dtype == self.graph.value(b).dtype
+            && self.shape(a).is_some()
+            && self.shape(a) == self.shape(b)
+    }
+
+    /// Whether nothing but the nodes that compute `inner`, and `last`, reads any of `inner`.
+    fn is_closed(&self, inner: &BTreeSet<ValueId>, last: &Node) -> bool {
+        inner.iter().all(|value| {
+            !self.readers.is_output(*value)
+                && self.readers.all(*value).iter().all(|reader| {
+                    self.graph.node(*reader).is_none_or(|reader| {
+                        let mut outputs = reader.outputs.iter().flatten();
+                        outputs.clone().any(|output| inner.contains(output))
+                            || outputs.any(|output| last.outputs.contains(&Some(*output)))
+                    })
+                })
+        })
+    }
+}
+
+/// Whether two numbers are the same but for the rounding of a type.
+pub(super) fn near(found: f64, number: f64, dtype: Option<DType>) -> bool {
+    let step = match dtype {
+        Some(DType::F16) => 1e-3,
+        Some(DType::BF16) => 8e-3,
+        _ => 1e-6,
+    };
+    (found - number).abs() <= step * number.abs()
+}
+
+/// Both inputs of a node that has two.
+pub(super) fn two(node: &Node) -> Option<[ValueId; 2]> {
+    match node.inputs.as_slice() {
+        [Some(a), Some(b)] => Some([*a, *b]),
+        _ => None,
+    }
+}
+
+/// Both orders of the inputs of a node that has two.
+pub(super) fn orders(node: &Node) -> impl Iterator<Item = (ValueId, ValueId)> + use<> {
+    two(node).into_iter().flat_map(|[a, b]| [(a, b), (b, a)])
+}
+
+/// The first input of a node.
+pub(super) fn first(node: &Node) -> Option<ValueId> {
+    node.inputs.first().copied().flatten()
+}
+
+/// A pattern that was found.
+pub(super) struct Found<T> {
+    /// What is computed on the way.
+    pub inner: BTreeSet<ValueId>,
+    /// What the new nodes are made of.
+    pub parts: T,
+}
+
+/// Makes the nodes that stand in the place of the last node of a pattern.
+pub(super) struct Build<'a> {
+    graph: &'a mut Graph,
+    last: Node,
+    nodes: Vec<Node>,
+}
+
+impl Build<'_> {
+    /// A constant.
+    pub fn constant(&mut self, array: &Array) -> Result<ValueId> {
+        self.graph.add_constant("", Tensor::from_array(array)?)
+    }
+
+    /// A constant list of integers.
+    pub fn ints(&mut self, list: &[i64]) -> Result<ValueId> {
+        self.constant(&Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?))
+    }
+
+    /// A node of the newest operator set with one output.
+    pub fn op(
+        &mut self,
+        op_type: &str,
+        inputs: &[ValueId],
+        attributes: &[(&str, Attribute)],
+    ) -> Result<ValueId> {
+        let output = self.graph.add_value(Value::default());
+        self.push("", op_type, inputs, attributes, vec![Some(output)]);
+        Ok(output)
+    }
+
+    /// The node of the newest operator set that computes what the pattern computed.
+    pub fn last(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
+        let outputs = self.last.outputs.clone();
+        self.push("", op_type, inputs, attributes, outputs);
+    }
+
+    /// The same in an operator of this program's own domain.
+    pub fn own(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
+        let outputs = self.last.outputs.clone();
+        self.push(OWN_DOMAIN, op_type, inputs, attributes, outputs);
+    }
+
+    /// An operator of this program's own domain that others read.
+    pub fn own_op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
+        let output = self.graph.add_value(Value::default());
+        self.push(OWN_DOMAIN, op_type, inputs, attributes, vec![Some(output)]);
+        output
+    }
+
+    /// The sizes of what the pattern computed, as far as they are numbers.
+    pub fn result_sizes(&self) -> Vec<Option<i64>> {
+        self.last.outputs.first().copied().flatten().map_or_else(Vec::new, |value| self.known_sizes(value))
+    }
+
+    fn push(
+        &mut self,
+        domain: &str,
+        op_type: &str,
+        inputs: &[ValueId],
+        attributes: &[(&str, Attribute)],
+        outputs: Vec<Option<ValueId>>,
+    ) {
+        self.nodes.push(Node {
+            name: self.last.name.clone(),
+            index: self.last.index,
+            domain: domain.to_owned(),
+            op_type: op_type.to_owned(),
+            version: NEWEST_OPSET,
+            inputs: inputs.iter().copied().map(Some).collect(),
+            outputs,
+            attributes: attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone())).collect(),
+        });
+    }
+
+    /// The sizes of a value, as far as they are numbers.
+    pub fn known_sizes(&self, value: ValueId) -> Vec<Option<i64>> {
+        self.graph.value(value).shape.iter().flatten().map(Dim::known).collect()
+    }
+
+    /// A constant of one number for each place of a shape, in the type of `like`.
+    pub fn filled(&mut self, number: f32, shape: &[i64], like: ValueId) -> Result<ValueId> {
+        let sizes: std::result::Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
+        let dtype = self.graph.value(like).dtype.unwrap_or(DType::F32);
+        let array = Array::f32(ndarray::ArrayD::from_elem(sizes?, number));
+        self.constant(&array.cast(dtype)?)
+    }
+}
+
+/// Puts what `build` makes in the place of the last node of each pattern that `find` finds. What the pattern computed on the way is
+/// left behind unread.
+pub(super) fn fuse<T>(
+    graph: &mut Graph,
+    find: impl Fn(&Look, &Node) -> Option<Found<T>>,
+    mut build: impl FnMut(&mut Build, T) -> Result<()>,
+) -> Result<bool> {
+    let readers = Readers::of(graph);
+    let mut changed = false;
+    graph.rewrite_nodes(|graph, id| {
+        let found = {
+            let look = Look { graph, readers: &readers };
+            let Some(node) = graph.node(id) else { return Ok(None) };
+            find(&look, node).filter(|found| look.is_closed(&found.inner, node))
+        };
+        let (Some(found), Some(last)) = (found, graph.node(id).cloned()) else { return Ok(None) };
+        let mut made = Build { graph, last, nodes: Vec::new() };
+        build(&mut made, found.parts)?;
+        changed = true;
+        Ok(Some(made.nodes))
+    })?;
+    Ok(changed)
+}

@@ -1,0 +1,96 @@
+//! DepthToSpace, SpaceToDepth and ShuffleChannel, from Reshape, Transpose and Reshape.
+
+use super::view::{View, trace};
+use super::{Build, Found, Look, first, fuse};
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+
+/// A rearrangement of blocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shuffle {
+    /// Groups of channels.
+    Channels { groups: i64 },
+    /// Blocks of channels to blocks of places.
+    ToSpace { block: i64, mode: &'static str },
+    /// Blocks of places to blocks of channels.
+    ToDepth { block: i64, mode: &'static str },
+}
+
+/// Reshape, Transpose and Reshape to one rearrangement of an image.
+pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, find, |made: &mut Build, (x, shuffle): (ValueId, Shuffle)| {
+        let text = |mode: &'static str| Attribute::String(mode.into());
+        match shuffle {
+            Shuffle::Channels { groups } => {
+                made.own("ShuffleChannel", &[x], &[("group", Attribute::Int(groups))]);
+            }
+            Shuffle::ToSpace { block, mode } => {
+                let block = ("blocksize", Attribute::Int(block));
+                made.last("DepthToSpace", &[x], &[block, ("mode", text(mode))]);
+            }
+            Shuffle::ToDepth { block, mode } => {
+                let block = ("blocksize", Attribute::Int(block));
+                made.last("SpaceToDepth", &[x], &[block, ("mode", text(mode))]);
+            }
+        }
+        Ok(())
+    })
+}
+
+fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
+    let result = node.outputs.first().copied().flatten()?;
+    let turned = first(node).filter(|_| node.is("Reshape"))?;
+    let x = first(look.made_by(first(look.made_by(turned, "Transpose")?)?, "Reshape")?)?;
+    let to = look.sizes(result)?;
+    let mut traced = trace(look, result, |value| value == x, false)?;
+    traced.inner.remove(&result);
+    let from = look.sizes(traced.source)?;
+    if traced.source != x || !look.is_float(result) {
+        return None;
+    }
+    let shuffle = recognise(&from, &to, &traced.view.merged())?;
+    Some(Found { inner: traced.inner, parts: (x, shuffle) })
+}
+
+fn recognise(from: &[i64], to: &[i64], view: &View) -> Option<Shuffle> {
+    let (&[n, c, h, w], &[m, d, y, x]) = (from, to) else { return None };
+    let is = |shuffle: &Shuffle| made_by(*shuffle, from).is_some_and(|made| made == *view);
+    let candidates: Vec<Shuffle> = if (n, c, h, w) == (m, d, y, x) {
+        // The first run of the channels goes over the channels of a group.
+        let within = view.axes.get(1)?.first()?.size;
+        vec![Shuffle::Channels { groups: c / within }]
+    } else if y > h && y % h == 0 {
+        ["CRD", "DCR"].map(|mode| Shuffle::ToSpace { block: y / h, mode }).to_vec()
+    } else if y < h && h % y == 0 {
+        ["CRD", "DCR"].map(|mode| Shuffle::ToDepth { block: h / y, mode }).to_vec()
+    } else {
+        return None;
+    };
+    candidates.into_iter().find(is)
+}
+
+/// What a rearrangement does.
+fn made_by(shuffle: Shuffle, from: &[i64]) -> Option<View> {
+    let &[n, c, h, w] = from else { return None };
+    let whole = View::of(from);
+    let (blocks, perm, to): (Vec<i64>, &[usize], Vec<i64>) = match shuffle {
+        Shuffle::Channels { groups: g } => {
+            // More images would be more channels in one row.
+            (n == 1 && g > 1 && g < c).then_some(())?;
+            (vec![n, g, c / g, h, w], &[0, 2, 1, 3, 4], vec![n, c, h, w])
+        }
+        Shuffle::ToSpace { block: b, mode } => {
+            let deep = c / (b * b);
+            let (blocks, perm): (_, &[usize]) = match mode {
+                "CRD" => (vec![n, deep, b, b, h, w], &[0, 1, 4, 2, 5, 3]),
+                _ => (vec![n, b, b, deep, h, w], &[0, 3, 4, 1, 5, 2]),
+            };
+            (blocks, perm, vec![n, deep, h * b, w * b])
+        }
+        Shuffle::ToDepth { block: b, mode } => {
+            let perm: &[usize] = if mode == "CRD" { &[0, 1, 3, 5, 2, 4] } else { &[0, 3, 5, 1, 2, 4] };
+            (vec![n, c, h / b, b, w / b, b], perm, vec![n, c * b * b, h / b, w / b])
+        }
+    };
+    Some(whole.reshaped(&blocks)?.transposed(perm)?.reshaped(&to)?.merged())
+}
