@@ -32,14 +32,14 @@ use std::path::{Path, PathBuf};
 use crate::error::{Cut, Error, Errors};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::Refusal;
-use crate::ncnn::{BlobId, Embedding, Net, Written};
+use crate::ncnn::{BlobId, Net, Written};
 use crate::onnx::Model;
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
 use crate::pass::rewrite::{FUSIONS, Rewrite, SIMPLIFICATIONS};
 use crate::tensor::Dim;
 
-pub use crate::onnx::{Input, ReadOptions};
+pub use crate::onnx::{ExternalData, Input, ReadOptions, Storage};
 pub use crate::simplify::{Simplified, simplify};
 pub use crate::supported::{Supported, supported};
 
@@ -62,8 +62,6 @@ pub struct Options {
     pub ncnn_version: Option<u32>,
     /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost.
     pub fp16: bool,
-    /// Further files for compiling the net into a program.
-    pub embedding: Embedding,
     /// Where the simplified graph is written as ONNX.
     pub emit_onnx: Option<PathBuf>,
     /// Names of passes that are left out, of those that [`pass::rewrite`] lists.
@@ -103,7 +101,6 @@ pub struct Port {
 #[derive(Debug)]
 pub struct Conversion {
     net: Net,
-    embedding: Embedding,
     /// The simplified model and where it is to be written.
     simplified: Option<(Model, PathBuf)>,
     /// The files of the model.
@@ -133,15 +130,15 @@ impl Conversion {
         &self.net
     }
 
-    /// Writes both files, and further ones that were asked for: all are there afterwards, or none is changed.
+    /// Writes both files, and the simplified model where that was asked for: all are there afterwards, or none is changed.
     /// The files of the model are not overwritten.
     pub fn write(&self, param: &Path, bin: &Path) -> error::Result<Written> {
         let mut files = Vec::new();
         if let Some((model, path)) = &self.simplified {
             let since = |node: &Node, opset| ops::find(node)?.since_version(opset);
-            files = onnx::stage(model, path, &since)?;
+            files = onnx::stage(model, path, &Storage::AsNeeded, &since)?;
         }
-        let (net_files, written) = self.net.stage(param, bin, &self.embedding)?;
+        let (net_files, written) = self.net.stage(param, bin)?;
         files.extend(net_files);
         for (i, (target, _)) in files.iter().enumerate() {
             if self.sources.iter().any(|source| target.is_file(source)) {
@@ -180,7 +177,7 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     pass::rewrite::check_names(&options.skip)?;
     let release = ncnn::release(options.ncnn_version)?;
     let mut refused = Doubts::new();
-    let mut doubts = reduce(&mut graph, Stage::Inline, &mut refused, &mut progress)?;
+    let mut doubts = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
     pass::rounding::check_rounding(&graph)?;
     let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
@@ -202,8 +199,7 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     };
     let inputs = ports(&graph.given_inputs(), net.inputs.clone());
     let outputs = ports(&graph.outputs, net.outputs.iter().map(|output| output.blob).collect());
-    let embedding = options.embedding.clone();
-    Ok(Conversion { embedding, inputs, outputs, warnings, passes: progress.passes, net, simplified, sources })
+    Ok(Conversion { inputs, outputs, warnings, passes: progress.passes, net, simplified, sources })
 }
 
 /// Refuses inputs that are no tensors.
@@ -220,15 +216,17 @@ fn check_tensors(graph: &Graph) -> error::Result<()> {
 /// Infers, folds and removes what nobody reads. The graph keeps its meaning.
 fn reduce(
     graph: &mut Graph,
-    stage: Stage,
+    inlined: Option<Stage>,
     refused: &mut Doubts,
     progress: &mut Progress,
 ) -> error::Result<Doubts> {
     pass::dead::remove_dead_nodes(graph);
     let mut doubts = pass::infer::infer_and_fold(graph)?;
     progress.after("infer and fold", graph)?;
-    pass::expand::expand_nodes(graph, stage, &mut doubts, refused)?;
-    progress.after("inline", graph)?;
+    if let Some(stage) = inlined {
+        pass::expand::expand_nodes(graph, stage, &mut doubts, refused)?;
+        progress.after("inline", graph)?;
+    }
     progress.rewrite(graph, SIMPLIFICATIONS, &mut doubts)?;
     Ok(doubts)
 }

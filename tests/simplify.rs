@@ -6,8 +6,10 @@
 mod onnx;
 #[path = "support/room.rs"]
 mod room;
+mod support;
 
 use std::fs;
+use std::process::Command;
 
 use room::Room;
 
@@ -47,4 +49,122 @@ fn nothing_is_overwritten_and_nothing_left_after_an_error() {
     room.put("m.onnx", b"This is a text and no model at all.\n");
     room.expect("simplify m.onnx s.onnx", 1, "nothing was written");
     assert_eq!(room.names(), ["m.onnx", "w.bin"]);
+}
+
+/// A room with the models of `simplify/make.py`.
+fn room_with_models() -> Room {
+    let room = Room::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/simplify/make.py");
+    let made = Command::new(support::python()).arg(script).arg(room.path("")).status().unwrap();
+    assert!(made.success());
+    room
+}
+
+/// What onnx's printer says of a model.
+fn printed(room: &Room, name: &str) -> String {
+    let code = "import onnx, sys; print(onnx.printer.to_text(onnx.load(sys.argv[1])))";
+    let output = Command::new(support::python()).args(["-c", code]).arg(room.path(name)).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn folding_makes_no_file_larger() {
+    let room = room_with_models();
+    for (model, nodes, stays) in [
+        ("tile", "2 of 2", Some("Tile")),
+        ("expand", "2 of 2", Some("Expand")),
+        ("filled", "2 of 2", Some("ConstantOfShape")),
+        ("both_ways", "3 of 3", Some("Transpose")),
+        ("one_way", "1 of 2", None),
+        ("cut_up", "2 of 3", None),
+    ] {
+        room.expect(&format!("simplify {model}.onnx s.onnx --check-passes"), 0, nodes);
+        let len = |name: &str| fs::metadata(room.path(name)).unwrap().len();
+        assert!(len("s.onnx") < len(&format!("{model}.onnx")) + 200, "{model}");
+        let text = printed(&room, "s.onnx");
+        for op_type in ["Tile", "Expand", "ConstantOfShape", "Transpose", "Split"] {
+            assert_eq!(text.contains(&format!("{op_type} ")), stays == Some(op_type), "{model}: {text}");
+        }
+        room.expect("simplify s.onnx t.onnx", 0, "");
+        assert_eq!(fs::read(room.path("s.onnx")).unwrap(), fs::read(room.path("t.onnx")).unwrap(), "{model}");
+    }
+}
+
+#[test]
+fn what_a_model_says_of_itself_is_kept() {
+    let room = room_with_models();
+    room.expect("simplify own_words.onnx s.onnx --check-passes", 0, "left");
+    let text = printed(&room, "s.onnx");
+    for words in [
+        "ir_version: 8",
+        "\"\" : 17",
+        "\"com.example\" : 1",
+        "domain: \"example\"",
+        "model_version: 7",
+        "doc_string: \"a model\"",
+        "\"classes\": \"cat,dog\"",
+        "com.example.Twice",
+        "float[N,4] x",
+        "float[M] y, float[N,4] z",
+        "576",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(!text.contains("Shape (") && !text.contains("ReduceSum"), "{text}");
+}
+
+#[test]
+fn weights_are_written_beside_the_model() {
+    let room = room_with_models();
+    let with = |options: &str| room.expect(&format!("simplify one_way.onnx s.onnx {options}"), 0, "s.onnx");
+    with("--external-data w.bin");
+    let len = |name: &str| fs::metadata(room.path(name)).unwrap().len();
+    assert_eq!(len("w.bin"), 64 * 512 * 4);
+    assert!(len("s.onnx") < 1000);
+    room.expect("s.onnx a b --input-shape N,512", 0, "");
+    room.expect("one_way.onnx c d --input-shape N,512", 0, "");
+    assert_eq!(fs::read(room.path("b")).unwrap(), fs::read(room.path("d")).unwrap());
+    fs::remove_file(room.path("w.bin")).unwrap();
+    with("--external-data w.bin --size-threshold 1MB");
+    assert!(!room.path("w.bin").exists());
+    with("--external-data w.bin --one-file-per-tensor");
+    assert_eq!(len("w.bin.t"), 64 * 512 * 4);
+    for (options, said) in [
+        ("--external-data ../w.bin", "folder"),
+        ("--external-data s.onnx", "the same file"),
+        ("--external-data none/w.bin", "none"),
+        ("--size-threshold 5", "--external-data"),
+        ("--convert-attributes", "--external-data"),
+    ] {
+        room.expect(&format!("simplify one_way.onnx t.onnx {options}").replace("s.onnx", "t.onnx"), 2, said);
+    }
+    assert!(!room.path("t.onnx").exists());
+}
+
+#[test]
+fn the_simplified_model_computes_the_same() {
+    let room = room_with_models();
+    let same = |model: &str, sizes: &str| {
+        room.expect(&format!("simplify {model}.onnx s.onnx --check-passes"), 0, "");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/simplify/same.py");
+        let mut command = Command::new(support::python());
+        command.arg(script).arg(room.path(&format!("{model}.onnx"))).arg(room.path("s.onnx")).arg(sizes);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{model}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    for (model, sizes) in [
+        ("tile", "2,40000"),
+        ("expand", "1,40000"),
+        ("filled", "3,40000"),
+        ("both_ways", "2,64"),
+        ("one_way", "2,512"),
+        ("cut_up", "2,32"),
+        // The first output of TopK is read by nobody, and needed all the same.
+        ("ordered", "2,4"),
+        ("open", "2,3,4,5"),
+        ("open", "1,3,8,2"),
+    ] {
+        same(model, sizes);
+    }
 }

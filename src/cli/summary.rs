@@ -139,7 +139,8 @@ fn describe_files(
         elapsed.as_secs_f64()
     );
     let _ = writeln!(text, "loads in ncnn {} and later", conversion.net().since());
-    for (path, _) in destination.files() {
+    let files = [Some(&destination.param), Some(&destination.bin), destination.onnx.as_ref()];
+    for path in files.into_iter().flatten() {
         let _ = writeln!(text, "  {}", printable(&display_path(path)));
     }
 }

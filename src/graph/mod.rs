@@ -34,6 +34,8 @@ pub struct Value {
     pub constant: Option<Tensor>,
     /// The elements of a small integer tensor that carries sizes, where they are not all numbers.
     pub elements: Option<Array>,
+    /// Whether the model says of what type and shape the value is.
+    pub declared: bool,
     /// What the model says of a value that is no tensor.
     pub other_type: Option<OtherType>,
     /// The node that computes the value; none for inputs, initializers and captured values.
@@ -121,6 +123,8 @@ pub struct Graph {
     pub captures: Vec<Capture>,
     /// Versions of the operator sets, by domain; ONNX's own is the empty one.
     pub opsets: BTreeMap<String, i64>,
+    /// Nodes that were folded, in that order, where they are kept: what they compute may be too large to be written.
+    pub folded: Option<Vec<Node>>,
 }
 
 impl Graph {
@@ -132,6 +136,7 @@ impl Graph {
             shape: None,
             constant: None,
             elements: None,
+            declared: false,
             other_type: None,
             producer: None,
         };

@@ -219,10 +219,12 @@ impl<'m> Reader<'m> {
         }
         for (index, node) in proto.node.iter().enumerate() {
             for name in node.output.iter().filter(|name| !name.is_empty()) {
-                let Declared { dtype, shape, other } = hints.remove(name.as_str()).unwrap_or_default();
+                let hint = hints.remove(name.as_str());
+                let declared = hint.is_some();
+                let Declared { dtype, shape, other } = hint.unwrap_or_default();
                 let name_and_type =
                     Value { name: scope.frame.full_name(name), other_type: other, ..Value::default() };
-                let id = body.graph.add_value(Value { dtype, shape, ..name_and_type });
+                let id = body.graph.add_value(Value { dtype, shape, declared, ..name_and_type });
                 scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, index, scope))?;
             }
         }

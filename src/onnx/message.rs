@@ -25,6 +25,11 @@ impl Message {
         Message { rest: fields.encode_to_vec(), ..Message::default() }
     }
 
+    /// Adds fields that are in memory.
+    pub fn add(&mut self, fields: &impl prost::Message) {
+        self.rest.extend(fields.encode_to_vec());
+    }
+
     /// Its bytes.
     pub fn len(&self) -> Result<u64> {
         let framing: usize = self.constants.iter().map(|(before, _)| before.len()).sum();

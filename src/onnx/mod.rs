@@ -13,6 +13,7 @@ mod message;
 mod name;
 mod scope;
 mod sparse;
+mod store;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -31,9 +32,10 @@ use crate::graph::{Graph, ValueId};
 use crate::tensor::{MappedFile, Passing, RELEASED};
 
 pub use input::Input;
+pub use store::ExternalData;
 pub use version::Since;
-pub(crate) use write::stage;
-pub use write::write;
+pub use write::{Storage, write};
+pub(crate) use write::{check_versions, stage};
 
 /// The messages of `proto/onnx.proto`, compiled by `build.rs`.
 #[allow(missing_docs, dead_code, clippy::all, clippy::as_conversions)]
@@ -74,10 +76,25 @@ pub struct Model {
     pub producer: String,
     /// The model's own notes, by key.
     pub metadata: BTreeMap<String, String>,
+    /// What else the model says of itself.
+    pub about: About,
     /// Constants of the graph that the model also lists as inputs: a caller of the ONNX model could give other values.
     pub defaulted_inputs: Vec<ValueId>,
     /// The files that it was read from, those of external data among them.
     pub files: Vec<PathBuf>,
+}
+
+/// What a model says of itself, which changes nothing of what it computes.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The namespace of the model.
+    pub domain: Option<String>,
+    /// The version of the model.
+    pub version: Option<i64>,
+    /// The notes on the model.
+    pub doc: Option<String>,
+    /// The notes on its graph.
+    pub graph_doc: Option<String>,
 }
 
 /// Reads a model.
@@ -114,7 +131,13 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
     }
     let opsets = model_opsets(&model, ir_version)?;
     let mut reader = body::Reader::new(file, folder, &model, &opsets)?;
-    let body = reader.read_main(graph)?;
+    let mut body = reader.read_main(graph)?;
+    // Functions are inlined, and their domains with them.
+    for function in &model.functions {
+        if !domain_of(&function.domain).is_empty() {
+            body.graph.opsets.remove(domain_of(&function.domain));
+        }
+    }
     let mut files = reader.tensors.external.paths();
     files.push(file.source().path().to_owned());
     let name = model.producer_name.as_deref().unwrap_or_default();
@@ -125,6 +148,12 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
         ir_version,
         producer: format!("{name} {version}").trim().to_owned(),
         metadata: model.metadata_props.iter().map(|e| (text(&e.key), text(&e.value))).collect(),
+        about: About {
+            domain: model.domain.clone(),
+            version: model.model_version,
+            doc: model.doc_string.clone(),
+            graph_doc: graph.doc_string.clone(),
+        },
         defaulted_inputs: body.defaulted_inputs,
         files,
     })

@@ -71,6 +71,13 @@ impl NamedGraph<'_> {
         types::write_info(self.name(id), self.graph.value(id))
     }
 
+    /// What nodes compute and the model tells the types of; outputs of the graph are not among it.
+    pub fn declared_values(&self) -> impl Iterator<Item = ValueId> {
+        let computed = self.graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten().copied());
+        let outputs: BTreeSet<ValueId> = self.graph.outputs.iter().copied().collect();
+        computed.filter(move |id| self.graph.value(*id).declared && !outputs.contains(id))
+    }
+
     /// The constants that are used, with their names.
     pub fn constants(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         let captured: BTreeSet<ValueId> = self.graph.captures.iter().map(|capture| capture.inner).collect();

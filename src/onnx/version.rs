@@ -32,7 +32,8 @@ pub(super) fn choose_versions(graph: &Graph, since: Since) -> Result<BTreeMap<St
         // The first version in which all meanings hold is the one that the last of them came with.
         of_domain.extend(since(node, node.version));
     }
-    let mut versions = BTreeMap::new();
+    // What the model imports without need stays too.
+    let mut versions = graph.opsets.clone();
     for (domain, candidates) in candidates {
         let of_domain = || nodes.iter().copied().filter(|node| node.domain == domain);
         let fits = |version: i64| of_domain().all(|node| keeps_meaning(node, version, since));

@@ -1,9 +1,7 @@
 //! Graph to bytes. Constants are written one by one, and beside the model where it would be larger than protobuf allows.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use prost::Message as _;
 
@@ -11,23 +9,28 @@ use super::Model;
 use super::message::Message;
 use super::name::{NamedGraph, Names};
 use super::proto::{self, attribute_proto::AttributeType};
+use super::store::{ExternalData, Store, entry};
 use super::version::{Since, choose_versions, ir_version};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::output::{self, Staged, Target};
-use crate::tensor::{DType, Tensor};
 
 /// Most bytes of a protobuf message (<https://protobuf.dev/programming-guides/proto-limits>).
 const MAX_MESSAGE: u64 = (1 << 31) - 1;
 
-/// Constants of fewer bytes stay in the model where others go to a file beside it.
-const MIN_EXTERNAL: u64 = 1 << 10;
+/// What is done about constants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// They are in the model; where it would be larger than 2 GiB, they are in a file beside it, `FILE.data`.
+    #[default]
+    AsNeeded,
+    /// They are in the model.
+    Inline,
+    /// They are beside it.
+    External(ExternalData),
+}
 
-/// External data begin at multiples of the size of a page, so that readers can map them.
-const PAGE: u64 = 1 << 12;
-
-/// Writes a model, and a file of external data beside it (`FILE.data`) where it would be larger than 2 GiB. After an error both
-/// files are as they were.
+/// Writes a model. After an error all files are as they were.
 ///
 /// A model imports one version of each domain, but nodes that were made here follow the newest: `since` gives the since-version
 /// that a node's operator has in an operator set, and a version is taken in which no node changes its meaning. Inputs and outputs
@@ -35,109 +38,73 @@ const PAGE: u64 = 1 << 12;
 ///
 /// # Errors
 ///
-/// `Unsupported` where no version fits all nodes; `Limit` where the model is too large without its constants.
-pub fn write(model: &Model, path: &Path, since: Since) -> Result<()> {
-    output::put_all(stage(model, path, since)?)
+/// `Unsupported` where no version fits all nodes; `Limit` where the model is too large; `Usage` where external data would not lie
+/// below the model's folder.
+pub fn write(model: &Model, path: &Path, storage: &Storage, since: Since) -> Result<()> {
+    output::put_all(stage(model, path, storage, since)?)
 }
 
-/// The files of [`write`], written beside their places.
-pub(crate) fn stage(model: &Model, path: &Path, since: Since) -> Result<Staged> {
-    stage_limited(model, path, since, MAX_MESSAGE)
+/// Whether a version fits all nodes: [`write`] refuses where none does.
+pub(crate) fn check_versions(model: &Model, since: Since) -> Result<()> {
+    choose_versions(&model.graph, since).map(drop)
+}
+
+/// The files of [`write`], written beside their places; the model is the last.
+pub(crate) fn stage(model: &Model, path: &Path, storage: &Storage, since: Since) -> Result<Staged> {
+    stage_limited(model, path, storage, since, MAX_MESSAGE)
 }
 
 /// As [`stage`], with another limit of the model's bytes.
-pub(super) fn stage_limited(model: &Model, path: &Path, since: Since, max_message: u64) -> Result<Staged> {
+pub(super) fn stage_limited(
+    model: &Model,
+    path: &Path,
+    storage: &Storage,
+    since: Since,
+    max_message: u64,
+) -> Result<Staged> {
     let versions = choose_versions(&model.graph, since)?;
-    let mut message = model_message(model, &versions, &mut Store::Inline)?;
     let target = Target::new(path)?;
-    let mut files = Vec::new();
-    if message.len()? > max_message {
-        let data_path = data_path(path)?;
-        let data_target = Target::new(&data_path)?;
-        let location = data_path.file_name().and_then(|name| name.to_str());
-        let location =
-            location.ok_or_else(|| Error::invalid("the file's name is not Unicode").in_file(path))?;
-        let mut store = Store::Beside { location: location.to_owned(), end: 0, tensors: Vec::new() };
+    let given = match storage {
+        Storage::External(how) => Some(how),
+        Storage::AsNeeded | Storage::Inline => None,
+    };
+    let mut store = Store::of(given)?;
+    let mut message = model_message(model, &versions, &mut store)?;
+    let beside;
+    if message.len()? > max_message && *storage == Storage::AsNeeded {
+        beside = ExternalData::new(data_name(path)?);
+        store = Store::of(Some(&beside))?;
         message = model_message(model, &versions, &mut store)?;
-        if message.len()? > max_message {
-            return Err(Error::limit("the model is larger than 2 GiB without its constants"));
-        }
-        let data = data_target.write(|out| store.write(out))?;
-        files.push((data_target, data));
     }
+    if message.len()? > max_message {
+        return Err(too_large(storage));
+    }
+    let mut files = store.stage(path)?;
     let whole = target.write(|out| message.write(out))?;
     files.push((target, whole));
     Ok(files)
 }
 
-/// `model.onnx` to `model.onnx.data`.
-fn data_path(path: &Path) -> Result<PathBuf> {
-    let Some(name) = path.file_name() else {
-        return Err(Error::new(ErrorKind::Io, "the path does not name a file").in_file(path));
-    };
-    let mut name = name.to_owned();
-    name.push(".data");
-    Ok(path.with_file_name(name))
-}
-
-/// Where the bytes of constants go.
-enum Store {
-    /// Into the model.
-    Inline,
-    /// Into a file beside it.
-    Beside { location: String, end: u64, tensors: Vec<(u64, Tensor)> },
-}
-
-impl Store {
-    /// A constant's message.
-    fn message(&mut self, name: &str, tensor: &Tensor) -> Result<Message> {
-        let dims: Result<Vec<i64>> = tensor.shape().iter().map(|d| Ok(i64::try_from(*d)?)).collect();
-        let mut fields = proto::TensorProto {
-            dims: dims?,
-            data_type: Some(tensor.dtype().to_onnx()),
-            name: Some(name.to_owned()),
-            ..proto::TensorProto::default()
-        };
-        if tensor.dtype() == DType::String {
-            fields.string_data = tensor.text().unwrap_or_default().to_vec();
-            return Ok(Message::of(&fields));
+/// Protobuf ends at 2 GiB.
+fn too_large(storage: &Storage) -> Error {
+    match storage {
+        Storage::Inline => Error::limit("the model is larger than 2 GiB, which no reader takes")
+            .help("write its constants beside it with --external-data FILE"),
+        Storage::External(how) if !how.convert_attributes => {
+            Error::limit("the model is larger than 2 GiB without the constants of the graph")
+                .help("those in attributes are written beside it too with --convert-attributes")
         }
-        let len = tensor.byte_len()?;
-        if let Store::Beside { location, end, tensors } = self
-            && len >= MIN_EXTERNAL
-        {
-            let offset = end.next_multiple_of(PAGE);
-            *end = offset.saturating_add(len);
-            tensors.push((offset, tensor.clone()));
-            fields.external_data = vec![
-                entry("location", location),
-                entry("offset", &offset.to_string()),
-                entry("length", &len.to_string()),
-            ];
-            fields.data_location = Some(i32::from(proto::tensor_proto::DataLocation::External));
-            return Ok(Message::of(&fields));
+        Storage::External(_) | Storage::AsNeeded => {
+            Error::limit("the model is larger than 2 GiB without its constants")
         }
-        let mut message = Message::of(&fields);
-        message.add_raw(9, tensor)?;
-        Ok(message)
-    }
-
-    /// Writes the file beside the model.
-    fn write(&self, out: &mut BufWriter<File>) -> Result<()> {
-        let Store::Beside { tensors, .. } = self else { return Ok(()) };
-        let mut at = 0_u64;
-        for (offset, tensor) in tensors {
-            let gap = vec![0; usize::try_from(offset.saturating_sub(at))?];
-            out.write_all(&gap).map_err(|e| Error::io("writing failed", e))?;
-            tensor.write_raw(out)?;
-            at = offset.saturating_add(tensor.byte_len()?);
-        }
-        Ok(())
     }
 }
 
-fn entry(key: &str, value: &str) -> proto::StringStringEntryProto {
-    proto::StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) }
+/// The name of `model.onnx.data`.
+fn data_name(path: &Path) -> Result<String> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::invalid("the file's name is not Unicode").in_file(path))?;
+    Ok(format!("{name}.data"))
 }
 
 fn model_message(model: &Model, versions: &BTreeMap<String, i64>, store: &mut Store) -> Result<Message> {
@@ -149,13 +116,21 @@ fn model_message(model: &Model, versions: &BTreeMap<String, i64>, store: &mut St
         ir_version: Some(ir_version(model, versions)),
         producer_name: Some(env!("CARGO_PKG_NAME").to_owned()),
         producer_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        domain: model.about.domain.clone(),
+        model_version: model.about.version,
+        doc_string: model.about.doc.clone(),
         opset_import: imports.collect(),
         metadata_props: model.metadata.iter().map(|(key, value)| entry(key, value)).collect(),
         ..proto::ModelProto::default()
     });
     let mut names = Names::default();
     let named = names.name_graph(&model.graph, None);
-    message.add_message(7, graph_message(&named, &mut names, store)?)?;
+    let mut graph = graph_message(&named, &mut names, store)?;
+    graph.add(&proto::GraphProto {
+        doc_string: model.about.graph_doc.clone(),
+        ..proto::GraphProto::default()
+    });
+    message.add_message(7, graph)?;
     Ok(message)
 }
 
@@ -173,6 +148,7 @@ fn graph_message(graph: &NamedGraph, names: &mut Names, store: &mut Store) -> Re
             output.name = copy.output.first().cloned();
         }
     }
+    fields.value_info = graph.declared_values().map(|id| graph.info(id)).collect();
     let mut message = Message::of(&fields);
     for (_, node) in graph.graph.nodes() {
         let node_message = node_message(node, graph, names, store).map_err(|e| e.at_node(|| node.at()))?;
@@ -245,11 +221,10 @@ fn attribute_message(
     }
     let mut message = Message::of(&fields);
     match attribute {
-        // Readers of external data know them as constants of the graph only.
-        Attribute::Tensor(tensor) => message.add_message(5, Store::Inline.message("", tensor)?)?,
+        Attribute::Tensor(tensor) => message.add_message(5, store.attribute_message(name, tensor)?)?,
         Attribute::Tensors(list) => {
             for tensor in list {
-                message.add_message(10, Store::Inline.message("", tensor)?)?;
+                message.add_message(10, store.attribute_message(name, tensor)?)?;
             }
         }
         _ => {}

@@ -13,6 +13,7 @@ use crate::tensor::{Array, DType, Dim};
 pub(super) const OPS: &[Op] = &[
     // `chunk_size` is about speed.
     Op::new("LinearAttention", &[27], infer_linear_attention)
+        .variadic()
         .expand(expand_linear_attention)
         .waive(&["chunk_size"])
         .becomes("its recurrence, step by step")

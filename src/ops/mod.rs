@@ -126,7 +126,7 @@ pub(crate) struct Op {
     pub transparent: Option<Holds>,
     /// Whether it rounds to quantised steps, which later roundings may amplify.
     pub rounds: bool,
-    /// Whether it has as many outputs as the node names: none can be left out.
+    /// Whether it has all the outputs that the node names: none can be left out.
     pub variadic: bool,
     /// Attributes that change nothing here, each with a reason beside the row.
     pub waived: &'static [&'static str],

@@ -21,6 +21,7 @@ pub(super) const OPS: &[Op] = &[
         .becomes("(x - zero point) * scale")
         .limits("blocks of a size that is not fixed"),
     Op::new("DynamicQuantizeLinear", &[11], infer_dynamic)
+        .variadic()
         .expand(expand_dynamic)
         .rounds()
         .becomes("ReduceMin, ReduceMax, then QuantizeLinear")

@@ -12,6 +12,7 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
 pub(super) const OPS: &[Op] = &[Op::new("TopK", &[1, 10, 11, 24], infer_top_k)
+    .variadic()
     .fold(fold_top_k)
     .expand(expand_top_k)
     .becomes("MatMul with a matrix of zeros and ones, from the rank of each element among all")

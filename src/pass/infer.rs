@@ -27,6 +27,9 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
             Ok(Visited::Inferred) => leave_out_constants(graph, id)?,
             Ok(Visited::Folded) => {
                 folded.insert(id);
+                if let Some(kept) = &mut graph.folded {
+                    kept.push(node);
+                }
             }
             Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => {
                 doubts.insert(id, error.at_node(|| node.at()));

@@ -12,3 +12,4 @@ pub(crate) mod pattern;
 pub mod rewrite;
 pub mod rounding;
 pub(crate) mod simplify;
+pub mod unfold;

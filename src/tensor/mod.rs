@@ -217,6 +217,17 @@ impl Tensor {
         }
     }
 
+    /// What tells whether two tensors have the same bytes: where they lie, and how many there are. Nothing for bytes that are made.
+    pub(crate) fn source(&self) -> Option<(usize, u64, u64)> {
+        match &self.data {
+            Data::Owned(bytes) | Data::Mapped { bytes, .. } => {
+                Some((bytes.as_ptr().addr(), 0, u64::try_from(bytes.len()).ok()?))
+            }
+            Data::External { file, offset, len } => Some((Arc::as_ptr(file).addr(), *offset, *len)),
+            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => None,
+        }
+    }
+
     /// The elements as `raw_data` holds them, read or computed where they are not in memory.
     pub fn to_raw(&self) -> Result<Bytes> {
         match &self.data {

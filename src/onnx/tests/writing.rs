@@ -5,6 +5,7 @@ use std::fs;
 use super::*;
 use crate::graph::{Node, Value};
 use crate::onnx::write::{stage_limited, write};
+use crate::onnx::{ExternalData, Storage};
 use crate::output;
 use crate::tensor::{Array, Dim, Tensor};
 
@@ -13,7 +14,7 @@ const NOTHING_KNOWN: super::super::Since = &|_, _| None;
 fn written(model: &Model) -> ModelProto {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.onnx");
-    write(model, &path, NOTHING_KNOWN).unwrap();
+    write(model, &path, &Storage::Inline, NOTHING_KNOWN).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     ModelProto::decode(fs::read(path).unwrap().as_slice()).unwrap()
 }
@@ -64,7 +65,7 @@ fn what_is_read_is_written() {
     assert_eq!(main.node[0].attribute.len(), 3);
     assert_eq!(main.node[0].attribute[2].t.as_ref().unwrap().raw_data.as_deref(), Some(&[0x21, 3][..]));
     assert_eq!((again.ir_version, again.metadata_props), (Some(10), proto.metadata_props));
-    assert_eq!(again.opset_import, [opset("", 21)]);
+    assert_eq!(again.opset_import, [opset("", 21), opset("local", 1)]);
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn large_models_have_their_constants_beside_them() {
     let read = read_model(&model(main)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.onnx");
-    output::put_all(stage_limited(&read, &path, NOTHING_KNOWN, 4000).unwrap()).unwrap();
+    output::put_all(stage_limited(&read, &path, &Storage::AsNeeded, NOTHING_KNOWN, 4000).unwrap()).unwrap();
     assert_eq!(fs::metadata(folder.path().join("out.onnx.data")).unwrap().len(), 8192 + 5000);
     let again = super::read(&Input::Path(path.clone()), &ReadOptions::default()).unwrap();
     let constants: Vec<&Tensor> =
@@ -150,9 +151,96 @@ fn large_models_have_their_constants_beside_them() {
     assert!(constants[0].raw_bytes().is_some(), "small ones stay");
     assert!(constants[1..].iter().all(|c| c.raw_bytes().is_none() && c.to_raw().unwrap() == large));
 
-    let error = stage_limited(&read, &path, NOTHING_KNOWN, 100).err().unwrap();
+    let error = stage_limited(&read, &path, &Storage::AsNeeded, NOTHING_KNOWN, 100).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn constants_are_written_beside_the_model() {
+    let large = |byte: u8| vec![byte; 3000];
+    let mut main = full_graph();
+    main.initializer
+        .extend([raw("d/1", DType::U8, &[3000], &large(1)), raw("D.1", DType::U8, &[3000], &large(2))]);
+    main.node[1].input.extend(texts(&["d/1", "D.1"]));
+    let in_attribute = AttributeProto {
+        t: Some(raw("", DType::U8, &[3000], &large(3))),
+        ..main.node[0].attribute[2].clone()
+    };
+    main.node[0].attribute[2] = in_attribute;
+    let read = read_model(&model(main)).unwrap();
+    let one = ExternalData::new("data");
+    for (how, files) in [
+        (ExternalData { size_threshold: 3001, ..one.clone() }, &[][..]),
+        (one.clone(), &[("data", 4096 + 3000)]),
+        (ExternalData { size_threshold: 0, ..one.clone() }, &[("data", 8192 + 3000)]),
+        (ExternalData { convert_attributes: true, ..one.clone() }, &[("data", 8192 + 3000)]),
+        (
+            ExternalData { one_file_per_tensor: true, ..one.clone() },
+            &[("data.D.1", 3000), ("data.d_1", 3000)],
+        ),
+        (
+            ExternalData { one_file_per_tensor: true, convert_attributes: true, ..one.clone() },
+            &[("data.D.1", 3000), ("data.d_1", 3000), ("data.value", 3000)],
+        ),
+        (ExternalData { location: "below/data".to_owned(), ..one.clone() }, &[("below", 0)]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        if how.location != "data" {
+            fs::create_dir(folder.path().join("below")).unwrap();
+        }
+        let path = folder.path().join("m.onnx");
+        write(&read, &path, &Storage::External(how.clone()), NOTHING_KNOWN).unwrap();
+        let mut found: Vec<(String, u64)> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.file_name().into_string().unwrap(), entry.metadata().unwrap()))
+            .map(|(name, about)| (name, if about.is_dir() { 0 } else { about.len() }))
+            .filter(|(name, _)| name != "m.onnx")
+            .collect();
+        found.sort();
+        let found: Vec<(&str, u64)> = found.iter().map(|(name, len)| (name.as_str(), *len)).collect();
+        assert_eq!(found, files, "{how:?}");
+        let again = super::read(&Input::Path(path), &ReadOptions::default()).unwrap();
+        let bytes = |graph: &Graph| -> Vec<Vec<u8>> {
+            let attributes = graph.nodes().flat_map(|(_, node)| node.attributes.values());
+            let in_attributes = attributes.filter_map(|attribute| match attribute {
+                crate::graph::Attribute::Tensor(tensor) => Some(tensor.clone()),
+                _ => None,
+            });
+            let constants = graph.value_ids().filter_map(|id| graph.value(id).constant.clone());
+            let mut all: Vec<Vec<u8>> =
+                constants.chain(in_attributes).map(|tensor| tensor.to_raw().unwrap().to_vec()).collect();
+            all.sort();
+            all
+        };
+        let used: Vec<Vec<u8>> = bytes(&read.graph).into_iter().filter(|bytes| *bytes != [0]).collect();
+        assert_eq!(bytes(&again.graph), used, "{how:?}");
+    }
+    for location in ["", "../data", "/tmp/data", "a/../data", "a\\b", "."] {
+        let how = Storage::External(ExternalData::new(location));
+        let folder = tempfile::tempdir().unwrap();
+        let error = write(&read, &folder.path().join("m.onnx"), &how, NOTHING_KNOWN).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{location}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn what_is_shared_is_written_once() {
+    let mut main = full_graph();
+    main.initializer.push(raw("d", DType::U8, &[5000], &[7; 5000]));
+    main.node[1].input.extend(texts(&["d"]));
+    let mut read = read_model(&model(main)).unwrap();
+    let d = read.graph.value_ids().find(|id| read.graph.value(*id).name == "d").unwrap();
+    let same = read.graph.value(d).constant.clone().unwrap();
+    let e = read.graph.add_constant("e", same).unwrap();
+    let last = read.graph.node_ids()[1];
+    read.graph.node_mut(last).unwrap().inputs.push(Some(e));
+    let folder = tempfile::tempdir().unwrap();
+    let how = Storage::External(ExternalData::new("data"));
+    write(&read, &folder.path().join("m.onnx"), &how, NOTHING_KNOWN).unwrap();
+    assert_eq!(fs::metadata(folder.path().join("data")).unwrap().len(), 5000);
 }
 
 #[test]
@@ -166,13 +254,13 @@ fn one_version_fits_all_nodes_or_none_is_written() {
     let try_with = |neg: &[i64], abs: &[i64]| {
         let newest = |list: &[i64], opset: i64| list.iter().copied().filter(|since| *since <= opset).max();
         let since = |node: &Node, opset: i64| newest(if node.op_type == "Neg" { neg } else { abs }, opset);
-        write(&read, &path, &since)?;
+        write(&read, &path, &Storage::Inline, &since)?;
         Ok::<_, crate::error::Error>(ModelProto::decode(fs::read(&path).unwrap().as_slice()).unwrap())
     };
     // Abs is the same in 21 and 27: the model's own version stays.
-    assert_eq!(try_with(&[13, 25], &[6, 13]).unwrap().opset_import, [opset("", 21)]);
+    assert_eq!(try_with(&[13, 25], &[6, 13]).unwrap().opset_import, [opset("", 21), opset("local", 1)]);
     let newer = try_with(&[13], &[6, 25]).unwrap();
-    assert_eq!((newer.opset_import, newer.ir_version), (vec![opset("", 25)], Some(13)));
+    assert_eq!((newer.opset_import, newer.ir_version), (vec![opset("", 25), opset("local", 1)], Some(13)));
     fs::remove_file(&path).unwrap();
     let error = try_with(&[13, 25], &[6, 25]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -1,0 +1,220 @@
+//! Where the bytes of constants go that are written: into the model, or into files beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Component, Path};
+
+use super::message::Message;
+use super::proto;
+use crate::error::{Error, Result};
+use crate::output::{Staged, Target};
+use crate::tensor::{DType, Tensor};
+
+/// Constants of fewer bytes stay in the model where others go to a file beside it.
+const THRESHOLD: u64 = 1 << 10;
+
+/// External data begin at multiples of the size of a page, so that readers can map them.
+const PAGE: u64 = 1 << 12;
+
+/// Most bytes of a constant's name in the name of its file: systems take 255 for the whole.
+const MAX_NAME: usize = 100;
+
+/// How constants are written beside a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalData {
+    /// The file, seen from the model's folder, with `/` between folders.
+    pub location: String,
+    /// Constants of fewer bytes stay in the model.
+    pub size_threshold: u64,
+    /// Whether each constant gets a file of its own: `location`, a full stop, the constant's name.
+    pub one_file_per_tensor: bool,
+    /// Whether constants in attributes are written beside the model too. Some readers look for them in the model alone.
+    pub convert_attributes: bool,
+}
+
+impl ExternalData {
+    /// One file for all constants of the graph.
+    pub fn new(location: impl Into<String>) -> ExternalData {
+        ExternalData {
+            location: location.into(),
+            size_threshold: THRESHOLD,
+            one_file_per_tensor: false,
+            convert_attributes: false,
+        }
+    }
+
+    /// Refuses a location that no reader would follow.
+    fn check(&self) -> Result<()> {
+        let plain = |part: Component| matches!(part, Component::Normal(_));
+        let name = Path::new(&self.location);
+        if self.location.is_empty() || !name.components().all(plain) || self.location.contains(['\0', '\\']) {
+            return Err(
+                Error::usage("external data must lie in the model's folder, or below it").in_file(name)
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What a constant's message says of a place beside the model.
+type Entries = Vec<proto::StringStringEntryProto>;
+
+/// Where the bytes of constants go.
+pub(super) enum Store<'a> {
+    /// Into the model.
+    Inline,
+    /// Into files beside it.
+    Beside(Beside<'a>),
+}
+
+/// Files beside a model, while they are planned.
+pub(super) struct Beside<'a> {
+    how: &'a ExternalData,
+    files: Vec<DataFile>,
+    /// The place of each constant that was met: what two values share is written once.
+    places: BTreeMap<(usize, u64, u64), (usize, u64)>,
+    /// Names of files, as systems compare them that know no capitals.
+    taken: BTreeSet<String>,
+}
+
+struct DataFile {
+    location: String,
+    end: u64,
+    tensors: Vec<(u64, Tensor)>,
+}
+
+impl<'a> Store<'a> {
+    /// Files beside a model, where that is said.
+    pub fn of(how: Option<&'a ExternalData>) -> Result<Store<'a>> {
+        let Some(how) = how else { return Ok(Store::Inline) };
+        how.check()?;
+        Ok(Store::Beside(Beside {
+            how,
+            files: Vec::new(),
+            places: BTreeMap::new(),
+            taken: BTreeSet::from([String::new()]),
+        }))
+    }
+
+    /// A constant's message.
+    pub fn message(&mut self, name: &str, tensor: &Tensor) -> Result<Message> {
+        let external = self.place(name, tensor, false)?;
+        tensor_message(name, tensor, external)
+    }
+
+    /// The message of a constant in an attribute, which has no name: `called` is for its file.
+    pub fn attribute_message(&mut self, called: &str, tensor: &Tensor) -> Result<Message> {
+        let external = self.place(called, tensor, true)?;
+        tensor_message("", tensor, external)
+    }
+
+    /// The entries of a constant that goes beside the model.
+    fn place(&mut self, name: &str, tensor: &Tensor, in_attribute: bool) -> Result<Option<Entries>> {
+        let Store::Beside(beside) = self else { return Ok(None) };
+        let len = tensor.byte_len()?;
+        let stays = len < beside.how.size_threshold || (in_attribute && !beside.how.convert_attributes);
+        if stays || tensor.dtype() == DType::String {
+            return Ok(None);
+        }
+        beside.place(name, tensor, len).map(Some)
+    }
+
+    /// Writes the files beside their places in the folder of the model at `path`.
+    pub fn stage(&self, path: &Path) -> Result<Staged> {
+        let Store::Beside(beside) = self else { return Ok(Vec::new()) };
+        let mut staged = Vec::with_capacity(beside.files.len());
+        for file in &beside.files {
+            let target = Target::new(&path.with_file_name(&file.location))?;
+            let whole = target.write(|out| file.write(out))?;
+            staged.push((target, whole));
+        }
+        Ok(staged)
+    }
+}
+
+fn tensor_message(name: &str, tensor: &Tensor, external: Option<Entries>) -> Result<Message> {
+    let dims: Result<Vec<i64>> = tensor.shape().iter().map(|d| Ok(i64::try_from(*d)?)).collect();
+    let mut fields = proto::TensorProto {
+        dims: dims?,
+        data_type: Some(tensor.dtype().to_onnx()),
+        name: Some(name.to_owned()),
+        ..proto::TensorProto::default()
+    };
+    if tensor.dtype() == DType::String {
+        fields.string_data = tensor.text().unwrap_or_default().to_vec();
+        return Ok(Message::of(&fields));
+    }
+    if let Some(external) = external {
+        fields.external_data = external;
+        fields.data_location = Some(i32::from(proto::tensor_proto::DataLocation::External));
+        return Ok(Message::of(&fields));
+    }
+    let mut message = Message::of(&fields);
+    message.add_raw(9, tensor)?;
+    Ok(message)
+}
+
+impl Beside<'_> {
+    /// The entries of a constant that is written beside the model.
+    fn place(&mut self, name: &str, tensor: &Tensor, len: u64) -> Result<Entries> {
+        let source = tensor.source();
+        let known = source.and_then(|source| self.places.get(&source).copied());
+        let (file, offset) = match known {
+            Some(place) => place,
+            None => self.add(name, tensor, len),
+        };
+        self.places.extend(source.map(|source| (source, (file, offset))));
+        let file = self.files.get(file).ok_or_else(|| Error::internal("a file of data was lost"))?;
+        Ok(vec![
+            entry("location", &file.location),
+            entry("offset", &offset.to_string()),
+            entry("length", &len.to_string()),
+        ])
+    }
+
+    /// The file and the offset of a constant that has no place yet.
+    fn add(&mut self, name: &str, tensor: &Tensor, len: u64) -> (usize, u64) {
+        if self.files.is_empty() || self.how.one_file_per_tensor {
+            let location =
+                if self.how.one_file_per_tensor { self.file_name(name) } else { self.how.location.clone() };
+            self.files.push(DataFile { location, end: 0, tensors: Vec::new() });
+        }
+        let index = self.files.len().saturating_sub(1);
+        let Some(file) = self.files.last_mut() else { return (index, 0) };
+        let offset = file.end.next_multiple_of(PAGE);
+        file.end = offset.saturating_add(len);
+        file.tensors.push((offset, tensor.clone()));
+        (index, offset)
+    }
+
+    /// A file name that no other constant has, of characters that every system takes.
+    fn file_name(&mut self, name: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let name: String = name.chars().map(plain).take(MAX_NAME).collect();
+        let mut unique = name.clone();
+        let mut number = 0;
+        while !self.taken.insert(unique.to_ascii_lowercase()) {
+            number += 1;
+            unique = format!("{name}_{number}");
+        }
+        format!("{}.{unique}", self.how.location)
+    }
+}
+
+impl DataFile {
+    fn write(&self, out: &mut BufWriter<File>) -> Result<()> {
+        let mut at = 0_u64;
+        for (offset, tensor) in &self.tensors {
+            let gap = vec![0; usize::try_from(offset.saturating_sub(at))?];
+            out.write_all(&gap).map_err(|e| Error::io("writing failed", e))?;
+            tensor.write_raw(out)?;
+            at = offset.saturating_add(tensor.byte_len()?);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn entry(key: &str, value: &str) -> proto::StringStringEntryProto {
+    proto::StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) }
+}

@@ -1,0 +1,160 @@
+//! Puts nodes back that made large constants of small ones: what is folded must not swell the file.
+//!
+//! A network runs the same with a Tile or an Expand in it as with the large constant that it makes, but a file of it takes the
+//! bytes. So whatever folds is folded first, for what it tells of shapes, and what turned out too dear is taken back in the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::tensor::Tensor;
+
+/// A constant that was folded may take this part of all constants more than what it is computed from, or a few bytes. The tables of
+/// positions and indices that exporters compute from a few numbers stay below it.
+const GROWTH_PART: u64 = 256;
+const MIN_GROWTH: u64 = 1 << 10;
+
+/// Takes folding back where a constant is larger than what it was computed from, and what `Graph::folded` has kept of it. The answer
+/// is whether there was any.
+pub fn unfold_large_constants(graph: &mut Graph) -> Result<bool> {
+    let folded = graph.folded.take().unwrap_or_default();
+    let used = used_constants(graph);
+    let needed = needed_nodes(&folded, &used);
+    let folded: Vec<&Node> =
+        folded.iter().zip(&needed).filter(|(_, needed)| **needed).map(|(node, _)| node).collect();
+    let allowed = allowed_growth(graph, &folded, &used)?;
+    let costs = Costs::of(graph, &folded, &used, allowed)?;
+    let kept = costs.kept_nodes(&folded, &used);
+    if kept.is_empty() {
+        return Ok(false);
+    }
+    for node in kept {
+        for output in node.outputs.iter().flatten() {
+            graph.value_mut(*output)?.constant = None;
+        }
+        graph.add_node(node.clone());
+    }
+    graph.sort_nodes()?;
+    Ok(true)
+}
+
+/// The constants that nodes read, or that are outputs.
+fn used_constants(graph: &Graph) -> BTreeSet<ValueId> {
+    let read = graph.nodes().flat_map(|(_, node)| graph.reads(node));
+    read.chain(graph.outputs.iter().copied()).filter(|id| graph.value(*id).constant.is_some()).collect()
+}
+
+/// Which of the folded nodes have part in a constant that is used.
+fn needed_nodes(folded: &[Node], used: &BTreeSet<ValueId>) -> Vec<bool> {
+    let mut wanted = used.clone();
+    let mut needed = vec![false; folded.len()];
+    for (node, needed) in folded.iter().zip(&mut needed).rev() {
+        if node.outputs.iter().flatten().any(|output| wanted.contains(output)) {
+            *needed = true;
+            wanted.extend(node.inputs.iter().flatten());
+        }
+    }
+    needed
+}
+
+/// The bytes that one constant may add: a power of two, so that folding a few does not change it.
+fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> Result<u64> {
+    let mut given = used.clone();
+    given.extend(folded.iter().flat_map(|node| node.inputs.iter().flatten()));
+    for made in folded.iter().flat_map(|node| node.outputs.iter().flatten()) {
+        given.remove(made);
+    }
+    let mut bytes = 0_u64;
+    for tensor in given.iter().filter_map(|id| graph.value(*id).constant.as_ref()) {
+        bytes = bytes.saturating_add(tensor.byte_len()?);
+    }
+    let part = (bytes / GROWTH_PART).checked_ilog2().map_or(0, |log| 1 << log);
+    Ok(part.max(MIN_GROWTH))
+}
+
+/// What constants cost in bytes.
+struct Costs {
+    /// Bytes that a value takes in the file if it is computed in the cheaper way.
+    least: BTreeMap<ValueId, u64>,
+    /// Values whose node is cheaper by more than is allowed.
+    large: BTreeSet<ValueId>,
+}
+
+impl Costs {
+    /// Follows the nodes in the order in which they were folded.
+    fn of(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>, allowed: u64) -> Result<Costs> {
+        let bytes_of = |id: &ValueId| graph.value(*id).constant.as_ref().map_or(Ok(0), Tensor::byte_len);
+        let mut readers: BTreeMap<ValueId, u64> = BTreeMap::new();
+        for node in folded {
+            let largest = node.outputs.iter().flatten().map(bytes_of).collect::<Result<Vec<_>>>()?;
+            let largest = largest.into_iter().max().unwrap_or(0);
+            for input in node.inputs.iter().flatten() {
+                // What takes a part of a constant alone does not keep all of it.
+                if bytes_of(input)? <= largest {
+                    *readers.entry(*input).or_insert(0) += 1;
+                }
+            }
+        }
+        let mut costs = Costs { least: BTreeMap::new(), large: BTreeSet::new() };
+        for node in folded {
+            let inputs: BTreeSet<ValueId> = node.inputs.iter().flatten().copied().collect();
+            let mut from = attribute_bytes(node)?;
+            let mut whole = true;
+            for input in &inputs {
+                let Some(tensor) = &graph.value(*input).constant else {
+                    // The shape of a value that is computed at run time: a few numbers.
+                    whole = false;
+                    continue;
+                };
+                let bytes = tensor.byte_len()?;
+                // What is in the file anyway costs nothing, and several that need the same share its cost.
+                let shared = readers.get(input).copied().unwrap_or(1).max(1);
+                let least = costs.least.get(input).copied().unwrap_or(bytes);
+                from = from.saturating_add(if used.contains(input) { 0 } else { least / shared });
+            }
+            for output in node.outputs.iter().flatten() {
+                let Some(tensor) = &graph.value(*output).constant else { continue };
+                let bytes = tensor.byte_len()?;
+                costs.least.insert(*output, if whole { bytes.min(from) } else { bytes });
+                if whole && bytes.saturating_sub(from) > allowed {
+                    costs.large.insert(*output);
+                }
+            }
+        }
+        Ok(costs)
+    }
+
+    /// The nodes that are put back, each before those that read from it.
+    fn kept_nodes<'n>(&self, folded: &[&'n Node], used: &BTreeSet<ValueId>) -> Vec<&'n Node> {
+        let mut wanted = used.clone();
+        let mut kept = Vec::new();
+        for node in folded.iter().rev() {
+            let wants = |output: &ValueId| wanted.contains(output) && self.large.contains(output);
+            if node.outputs.iter().flatten().any(wants) {
+                kept.push(*node);
+                wanted.extend(node.inputs.iter().flatten());
+            }
+        }
+        kept.reverse();
+        kept
+    }
+}
+
+/// Bytes of the constants in a node's attributes.
+fn attribute_bytes(node: &Node) -> Result<u64> {
+    let mut bytes = 0_u64;
+    for attribute in node.attributes.values() {
+        match attribute {
+            Attribute::Tensor(tensor) => bytes = bytes.saturating_add(tensor.byte_len()?),
+            Attribute::Tensors(list) => {
+                for tensor in list {
+                    bytes = bytes.saturating_add(tensor.byte_len()?);
+                }
+            }
+            Attribute::Floats(list) => bytes = bytes.saturating_add(4 * u64::try_from(list.len())?),
+            Attribute::Ints(list) => bytes = bytes.saturating_add(8 * u64::try_from(list.len())?),
+            _ => {}
+        }
+    }
+    Ok(bytes)
+}
