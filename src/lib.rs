@@ -153,7 +153,7 @@ impl Conversion {
     }
 }
 
-/// Converts a model: read, cut, infer, fold, simplify, expand, lower, check. Where it is refused, the errors name a part of it that
+/// Converts a model: read, cut, infer, fold, simplify, expand, lower, optimise, check. Where it is refused, the errors name a part of it that
 /// is not, if there is one.
 pub fn convert(input: &Input, options: &Options) -> Result<Conversion, Errors> {
     let model = onnx::read(input, &options.read)?;
@@ -189,6 +189,7 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     }
     let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float, release)?;
     net.half = options.fp16;
+    net.optimise(&options.skip, |_, _| ())?;
     net.split();
     for renamed in net.name() {
         warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));

@@ -124,7 +124,8 @@ pub(crate) fn lower_graph(
             errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
         }
     }
-    state.remove_unread();
+    // Forms that were asked for on the way.
+    state.net.remove_unread();
     if let Err(error) = state.settle_integers() {
         errors.push(error);
     }
@@ -326,20 +327,6 @@ impl State {
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);
         Ok(made)
-    }
-
-    /// Removes layers whose results nobody reads: forms that were asked for on the way.
-    fn remove_unread(&mut self) {
-        let mut read: BTreeSet<BlobId> = self.net.outputs.iter().map(|output| output.blob).collect();
-        let mut kept = Vec::with_capacity(self.net.layers.len());
-        for layer in std::mem::take(&mut self.net.layers).into_iter().rev() {
-            if matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(top)) {
-                read.extend(&layer.bottoms);
-                kept.push(layer);
-            }
-        }
-        kept.reverse();
-        self.net.layers = kept;
     }
 }
 

@@ -9,6 +9,7 @@ mod example;
 mod halves;
 pub mod layer;
 mod name;
+pub mod pass;
 mod split;
 mod text;
 mod write;

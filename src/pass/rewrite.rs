@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::pass::dead;
 use crate::pass::identity::remove_identities;
+use crate::ncnn::pass::NET_PASSES;
 use crate::pass::infer::{self, Doubts};
 use crate::pass::simplify::{affine, gemm, padding};
 
@@ -183,7 +184,8 @@ pub(crate) fn rewrite(
 
 /// Everything that can be left out, in the order in which it is tried: its name, and what it does.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SIMPLIFICATIONS.iter().chain(FUSIONS).map(|rewriting| (rewriting.name, rewriting.about))
+    let rewritings = SIMPLIFICATIONS.iter().chain(FUSIONS).map(|rewriting| (rewriting.name, rewriting.about));
+    rewritings.chain(NET_PASSES.iter().map(|pass| (pass.name, pass.about)))
 }
 
 /// Checks that rewritings of these names exist.

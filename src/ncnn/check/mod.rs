@@ -13,6 +13,8 @@ use super::{BlobId, Element, Layer, Net, NetLayer};
 use crate::error::{Result, unsupported};
 use crate::tensor::DType;
 
+pub(in crate::ncnn) use shape::permuted;
+
 /// Param ids are below this (`NCNN_MAX_PARAM_COUNT` in `paramdict.h`).
 const MAX_PARAMS: i32 = 32;
 
@@ -45,7 +47,7 @@ impl Net {
         self.check_interface()
     }
 
-    fn check_flow(&self) -> Result<()> {
+    pub(super) fn check_flow(&self) -> Result<()> {
         let mut computed = BTreeSet::new();
         let mut read: BTreeMap<BlobId, &str> = BTreeMap::new();
         for layer in &self.layers {

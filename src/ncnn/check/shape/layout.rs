@@ -18,7 +18,7 @@ pub(super) fn top_sizes(layer: &Layer, bottoms: &[Sizes], tops: usize) -> Result
         Layer::Slice(l) => return slice(l, bottom, tops).map(Some),
         Layer::Crop(l) if bottoms.len() == 1 => crop(l, bottom)?,
         Layer::Padding(l) => Some(pad(l, bottom)?),
-        Layer::Permute(l) => Some(permute(l.order_type, bottom)?),
+        Layer::Permute(l) => Some(permuted(l.order_type, bottom)?),
         Layer::Reshape(l) if l.shape_expr.is_empty() => Some(reshape(l, bottom)?),
         Layer::Flatten(_) => Some(vec![bottom.iter().product()]),
         Layer::Tile(l) => Some(tile(l, bottom)?),
@@ -194,7 +194,7 @@ fn pad(layer: &Padding, bottom: &[i64]) -> Result<Sizes> {
 }
 
 /// The orders of `n` axes are the sorted words over their numbers, both counted from the innermost axis (`permute.cpp`).
-fn permute(order_type: i32, bottom: &[i64]) -> Result<Sizes> {
+pub(in crate::ncnn) fn permuted(order_type: i32, bottom: &[i64]) -> Result<Sizes> {
     let mut left: Vec<i64> = bottom.to_vec();
     let mut number = usize::try_from(order_type)?;
     let mut digits = Vec::with_capacity(left.len());

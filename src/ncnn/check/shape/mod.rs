@@ -9,6 +9,7 @@ use crate::error::{At, Result, unsupported};
 use crate::ncnn::layer::{BinaryOp, Interp};
 use crate::ncnn::{Layer, Net, NetLayer};
 use crate::tensor::Dim;
+pub(in crate::ncnn) use layout::permuted;
 use product::{of_gemm, of_inner_product, of_matmul, of_recurrent};
 
 /// Sizes of a Mat, outermost first.
@@ -138,7 +139,8 @@ fn of_binary(layer: &BinaryOp, bottoms: &[Sizes]) -> Result<Sizes> {
     let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
     if short.len() != long.len() {
         // `BinaryOp::forward` lines up the outermost axes, except for one element.
-        if short.iter().product::<i64>() == 1 {
+        let one_axis = matches!((short.as_slice(), long.first()), ([n], Some(c)) if n == c);
+        if one_axis || short.iter().product::<i64>() == 1 {
             return Ok(long.clone());
         }
         unsupported!("bottoms of {a:?} and {b:?}: ncnn lines up the outermost axes");

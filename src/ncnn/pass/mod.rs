@@ -1,0 +1,107 @@
+//! Rewritings of a net that users know by name: they leave what it computes and make it smaller and faster in the runtime.
+//!
+//! They run before [`Net::split`], while a blob may have any number of readers.
+
+mod activation;
+mod bias;
+mod place;
+mod slice;
+mod view;
+mod wiring;
+
+use std::collections::BTreeSet;
+
+use super::{Layer, Net};
+use crate::error::Result;
+use wiring::Wiring;
+
+/// Most rounds of all passes. Each leaves fewer or cheaper layers; networks need three or four.
+const MAX_ROUNDS: usize = 16;
+
+/// A rewriting of the whole net.
+#[derive(Clone, Copy, Debug)]
+pub struct NetPass {
+    /// What users call it.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Does it wherever it can; the answer is whether anything changed. Layers that nobody reads any more may be left behind.
+    pub apply: fn(&mut Net) -> Result<bool>,
+}
+
+/// All passes, in the order of their application.
+pub const NET_PASSES: &[NetPass] = &[
+    NetPass {
+        name: "fuse_layer_activation",
+        about: "functions of each element that the layer before applies itself",
+        apply: activation::fuse_activations,
+    },
+    NetPass {
+        name: "fuse_layer_bias",
+        about: "constants that the product before adds itself",
+        apply: bias::fuse_biases,
+    },
+    NetPass {
+        name: "join_crops",
+        about: "crops that take a blob apart as one layer",
+        apply: slice::join_crops,
+    },
+    NetPass {
+        name: "flatten_place",
+        about: "convolutions of a single place as inner products",
+        apply: place::convolutions_of_a_place,
+    },
+    NetPass {
+        name: "broadcast_channels",
+        about: "vectors lined up with channels by the arithmetic that reads them",
+        apply: place::vectors_of_channels,
+    },
+    NetPass {
+        name: "merge_reshapes",
+        about: "reshapes of reshapes, and orders of axes that move nothing",
+        apply: view::merge_views,
+    },
+    NetPass {
+        name: "sink_reshapes",
+        about: "functions of each element before a reshape that another one follows",
+        apply: view::sink_views,
+    },
+];
+
+impl Net {
+    /// Applies the passes that are not left out until none finds anything to do. `after` is told of each change.
+    pub fn optimise(
+        &mut self,
+        skip: &BTreeSet<String>,
+        mut after: impl FnMut(&'static str, &Net),
+    ) -> Result<()> {
+        for _ in 0..MAX_ROUNDS {
+            let mut changed = false;
+            for pass in NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)) {
+                if (pass.apply)(self)? {
+                    changed = true;
+                    self.remove_unread();
+                    after(pass.name, self);
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes layers whose results nobody reads.
+    pub fn remove_unread(&mut self) {
+        let mut read: BTreeSet<_> = self.outputs.iter().map(|output| output.blob).collect();
+        let mut kept = Vec::with_capacity(self.layers.len());
+        for layer in std::mem::take(&mut self.layers).into_iter().rev() {
+            if matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(top)) {
+                read.extend(&layer.bottoms);
+                kept.push(layer);
+            }
+        }
+        kept.reverse();
+        self.layers = kept;
+    }
+}

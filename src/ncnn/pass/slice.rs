@@ -1,0 +1,127 @@
+//! Crops that take a blob apart along an axis are one Slice.
+
+use std::collections::BTreeMap;
+
+use super::super::layer::{Crop, Slice};
+use super::super::{BlobId, Layer, Net, NetLayer};
+use super::wiring::{Edits, known};
+use crate::error::Result;
+
+/// "As much as there is" in Crop.
+const REST: i32 = -233;
+
+/// A run along an axis: from, to, and the place of the layer.
+type Part = (i32, i32, usize);
+
+pub(super) fn join_crops(net: &mut Net) -> Result<bool> {
+    let mut parts: BTreeMap<(BlobId, usize), Vec<Part>> = BTreeMap::new();
+    for (index, layer) in net.layers.iter().enumerate() {
+        if let Some((blob, axis, from, to)) = run_of(net, layer) {
+            parts.entry((blob, axis)).or_default().push((from, to, index));
+        }
+    }
+    let mut edits = Edits::default();
+    for ((blob, axis), mut found) in parts {
+        let Some(size) = known(&net.blob(blob).shape).and_then(|sizes| sizes.get(axis).copied()) else {
+            continue;
+        };
+        found.sort_unstable();
+        // Crops of the same elements: all read the first.
+        let mut runs: Vec<Part> = Vec::with_capacity(found.len());
+        let mut same = Vec::new();
+        for part in found {
+            match runs.last() {
+                Some((from, to, first)) if (*from, *to) == (part.0, part.1) => same.push((part.2, *first)),
+                _ => runs.push(part),
+            }
+        }
+        let mut end = 0;
+        let is_whole = runs.iter().all(|(from, to, _)| std::mem::replace(&mut end, *to) == *from);
+        if !is_whole || end != size || runs.len() < 2 {
+            continue;
+        }
+        let top = |index: usize| net.layers.get(index).and_then(|layer| layer.tops.first()).copied();
+        let Some(tops) = runs.iter().map(|(_, _, index)| top(*index)).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
+        let indices = || runs.iter().map(|(_, _, index)| *index);
+        let Some(first) = indices().chain(same.iter().map(|(index, _)| *index)).min() else { continue };
+        let Some(name) = net.layers.get(first).map(|layer| layer.name.clone()) else { continue };
+        let slices = runs.iter().map(|(from, to, _)| to - from).collect();
+        let layer = Slice { slices, axis: i32::try_from(axis)?, ..Slice::default() };
+        edits.insert_before(first, NetLayer { name, layer: layer.into(), bottoms: vec![blob], tops });
+        indices().for_each(|index| edits.remove(index));
+        for (index, first) in same {
+            edits.remove(index);
+            if let (Some(top), Some(first)) = (top(index), top(first)) {
+                edits.replace(top, first);
+            }
+        }
+    }
+    Ok(edits.apply(net))
+}
+
+/// The blob, the axis and the run that a Crop along one axis takes.
+fn run_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, usize, i32, i32)> {
+    let (Layer::Crop(crop), [bottom]) = (&layer.layer, layer.bottoms.as_slice()) else { return None };
+    let Crop { starts, ends, axes, starts_expr, .. } = &**crop;
+    let ([start], [end], [axis]) = (starts.as_slice(), ends.as_slice(), axes.as_slice()) else { return None };
+    let sizes = known(&net.blob(*bottom).shape)?;
+    let axis = usize::try_from(*axis).ok()?;
+    let size = *sizes.get(axis)?;
+    let from = match *start {
+        REST => 0,
+        start if start < 0 => size + start,
+        start => start,
+    };
+    // As `Crop::resolve_crop_roi` reads it: an end of 0 is that of the axis.
+    let to = match *end {
+        REST => size,
+        end if end > 0 => end.min(size),
+        end => size + end,
+    };
+    (starts_expr.is_empty() && 0 <= from && from < to).then_some((*bottom, axis, from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The layers of a net of crops of `[4]` along its axis.
+    fn joined(runs: &[(i32, i32)]) -> Vec<String> {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4]);
+        let a = net.push_abs("a", x);
+        for (i, (start, end)) in runs.iter().enumerate() {
+            let crop = Crop { starts: vec![*start], ends: vec![*end], axes: vec![0], ..Crop::default() };
+            let to = if *end > 0 { (*end).min(4) } else { 4 };
+            let sizes = [i64::from(to - start)];
+            let part = net.push(&format!("p{i}"), crop, &[a], &sizes);
+            net.push_output(&format!("p{i}"), part);
+        }
+        join_crops(&mut net).unwrap();
+        let kinds = net.layers.iter().skip(2).map(|layer| {
+            let tops = layer.tops.iter().map(|top| net.blob(*top).name.clone()).collect::<Vec<_>>();
+            format!("{} {}", layer.layer.type_name(), tops.join(" "))
+        });
+        let kinds = kinds.collect();
+        net.split();
+        net.name();
+        net.check().unwrap();
+        kinds
+    }
+
+    #[test]
+    fn runs_that_are_the_whole_are_parts() {
+        assert_eq!(joined(&[(0, 1), (1, 3), (3, REST)]), ["Slice p0 p1 p2"]);
+        assert_eq!(joined(&[(2, 9), (0, 2), (2, 4)]), ["Slice p1 p0"]);
+    }
+
+    #[test]
+    fn others_stay() {
+        assert_eq!(joined(&[(0, 1), (1, 3)]), ["Crop p0", "Crop p1"]);
+        assert_eq!(joined(&[(0, 3), (1, 4)]), ["Crop p0", "Crop p1"]);
+        assert_eq!(joined(&[(0, 4)]), ["Crop p0"]);
+        assert_eq!(joined(&[(1, 4)]), ["Crop p0"]);
+    }
+}

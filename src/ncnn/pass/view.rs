@@ -1,0 +1,259 @@
+//! Layers that give the same elements in the same order another shape: those of one another are one, and those that restore a shape
+//! are none.
+
+use std::collections::BTreeMap;
+
+use super::super::layer::Reshape;
+use super::super::{BlobId, Layer, Net, NetLayer};
+use super::Wiring;
+use super::wiring::{Edits, known};
+use crate::error::Result;
+use crate::ncnn::check::permuted;
+
+/// What such a layer reads and gives, where all sizes are fixed.
+pub(super) fn view_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, BlobId)> {
+    let ([bottom], [top]) = (layer.bottoms.as_slice(), layer.tops.as_slice()) else { return None };
+    let from = known(&net.blob(*bottom).shape)?;
+    known(&net.blob(*top).shape)?;
+    let moves_nothing = match &layer.layer {
+        Layer::Reshape(reshape) => reshape.shape_expr.is_empty(),
+        Layer::Flatten(_) | Layer::Squeeze(_) | Layer::ExpandDims(_) => true,
+        Layer::Permute(permute) => keeps_order(permute.order_type, &from),
+        _ => false,
+    };
+    moves_nothing.then_some((*bottom, *top))
+}
+
+/// Whether an order of axes leaves those that are not 1 in theirs.
+fn keeps_order(order_type: i32, sizes: &[i32]) -> bool {
+    let axes: Vec<i64> = (0..).take(sizes.len()).collect();
+    let Ok(order) = permuted(order_type, &axes) else { return false };
+    let moved = order.iter().filter_map(|axis| usize::try_from(*axis).ok());
+    let moved: Vec<usize> = moved.filter(|axis| sizes.get(*axis).is_some_and(|size| *size != 1)).collect();
+    moved.is_sorted()
+}
+
+/// The Reshape to these sizes, outermost first.
+pub(super) fn reshape_to(sizes: &[i32]) -> Option<Layer> {
+    let mut layer = Reshape::default();
+    match *sizes {
+        [w] => layer.w = w,
+        [h, w] => (layer.w, layer.h) = (w, h),
+        [c, h, w] => (layer.w, layer.h, layer.c) = (w, h, c),
+        [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (w, h, d, c),
+        _ => return None,
+    }
+    Some(layer.into())
+}
+
+/// Joins such layers. The Reshape of an input stays even where it keeps the shape: users may give that input in several forms.
+pub(super) fn merge_views(net: &mut Net) -> Result<bool> {
+    let wiring = Wiring::of(net);
+    let mut edits = Edits::default();
+    let mut made: BTreeMap<(BlobId, Vec<i32>), BlobId> = BTreeMap::new();
+    let mut changed = false;
+    // What each view is one of, and whether the views between have no other readers.
+    let mut roots: BTreeMap<BlobId, (BlobId, bool)> = BTreeMap::new();
+    for index in 0..net.layers.len() {
+        let Some((bottom, top)) = net.layers.get(index).and_then(|layer| view_of(net, layer)) else {
+            continue;
+        };
+        let (root, alone) = match roots.get(&bottom) {
+            Some((root, alone)) => (*root, *alone && wiring.only_reader(bottom).is_some()),
+            None => (bottom, true),
+        };
+        roots.insert(top, (root, alone));
+        let Some(sizes) = known(&net.blob(top).shape) else { continue };
+        let same = net.blob(root).shape == net.blob(top).shape;
+        if same && !net.inputs.contains(&root) {
+            edits.replace(top, root);
+            edits.remove(index);
+            continue;
+        }
+        if let Some(other) = made.get(&(root, sizes.clone())) {
+            edits.replace(top, *other);
+            edits.remove(index);
+            continue;
+        }
+        made.insert((root, sizes.clone()), top);
+        let Some(layer) = net.layers.get_mut(index) else { continue };
+        let is_reshape = matches!(layer.layer, Layer::Reshape(_));
+        if (root != bottom && alone) || !is_reshape {
+            let Some(reshape) = reshape_to(&sizes) else { continue };
+            layer.layer = reshape;
+            layer.bottoms = vec![if alone { root } else { bottom }];
+            changed = true;
+        }
+    }
+    Ok(edits.apply(net) || changed)
+}
+
+/// Most axes of the blobs that functions are moved to: some overlook the fourth in old releases.
+const MAX_MOVED_AXES: usize = 3;
+
+/// Moves a Reshape behind the functions of each element that follow it, where another one comes behind them.
+pub(super) fn sink_views(net: &mut Net) -> Result<bool> {
+    let wiring = Wiring::of(net);
+    let mut edits = Edits::default();
+    for index in 0..net.layers.len() {
+        let Some((bottom, top)) = net.layers.get(index).and_then(|layer| view_of(net, layer)) else {
+            continue;
+        };
+        let shape = net.blob(bottom).shape.clone();
+        if shape.len() > MAX_MOVED_AXES || edits.removes(index) {
+            continue;
+        }
+        let Some((chain, view)) = functions_behind(net, &wiring, top) else { continue };
+        let target = net.layers.get(view).and_then(|layer| layer.tops.first()).copied();
+        let sizes = target.and_then(|target| known(&net.blob(target).shape));
+        let (Some(reshape), Some(layer)) =
+            (sizes.and_then(|sizes| reshape_to(&sizes)), net.layers.get_mut(view))
+        else {
+            continue;
+        };
+        layer.layer = reshape;
+        edits.remove(index);
+        edits.replace(top, bottom);
+        for blob in chain {
+            if let Some(blob) = net.blob_mut(blob) {
+                blob.shape.clone_from(&shape);
+            }
+        }
+    }
+    Ok(edits.apply(net))
+}
+
+/// The results of the functions that follow a blob, one at least, and the place of the view that alone reads the last.
+fn functions_behind(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<(Vec<BlobId>, usize)> {
+    let mut chain = Vec::new();
+    let mut blob = blob;
+    loop {
+        let place = wiring.only_reader(blob)?;
+        let reader = net.layers.get(place)?;
+        if view_of(net, reader).is_some() {
+            return (!chain.is_empty()).then_some((chain, place));
+        }
+        if !is_function(&reader.layer) {
+            return None;
+        }
+        blob = *reader.tops.first()?;
+        chain.push(blob);
+    }
+}
+
+/// Whether a layer computes each element from the element at its place alone, in blobs of up to three axes.
+pub(super) fn is_function(layer: &Layer) -> bool {
+    match layer {
+        Layer::BinaryOp(binary) => binary.with_scalar != 0,
+        Layer::PReLU(prelu) => prelu.slope_data.as_ref().is_some_and(|slope| slope.len() == 1),
+        Layer::AbsVal(_)
+        | Layer::BNLL(_)
+        | Layer::CELU(_)
+        | Layer::Clip(_)
+        | Layer::ELU(_)
+        | Layer::Erf(_)
+        | Layer::Exp(_)
+        | Layer::GELU(_)
+        | Layer::HardSigmoid(_)
+        | Layer::HardSwish(_)
+        | Layer::Log(_)
+        | Layer::Mish(_)
+        | Layer::Power(_)
+        | Layer::ReLU(_)
+        | Layer::SELU(_)
+        | Layer::Shrink(_)
+        | Layer::Sigmoid(_)
+        | Layer::Softplus(_)
+        | Layer::Swish(_)
+        | Layer::TanH(_)
+        | Layer::Threshold(_)
+        | Layer::UnaryOp(_) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ncnn::layer::{Permute, UnaryOp};
+
+    fn names(net: &Net) -> String {
+        net.layers.iter().map(|layer| layer.layer.type_name()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn reshape(sizes: &[i32]) -> Layer {
+        reshape_to(sizes).unwrap()
+    }
+
+    fn abs() -> Layer {
+        UnaryOp { op_type: 0 }.into()
+    }
+
+    /// A net of an absolute value over `[2, 3, 1]` and these layers behind each other.
+    fn chain(layers: &[(Layer, &[i64])]) -> Net {
+        let mut net = Net::default();
+        let mut blob = net.push_input("x", &[2, 3, 1]);
+        blob = net.push("a", UnaryOp { op_type: 0 }, &[blob], &[2, 3, 1]);
+        for (i, (layer, sizes)) in layers.iter().enumerate() {
+            blob = net.push(&format!("l{i}"), layer.clone(), &[blob], sizes);
+        }
+        net.push_output("y", blob);
+        net
+    }
+
+    fn settle(net: &mut Net) -> String {
+        while merge_views(net).unwrap() | sink_views(net).unwrap() {
+            net.remove_unread();
+        }
+        let left = names(net);
+        net.split();
+        net.name();
+        net.check().unwrap();
+        left
+    }
+
+    #[test]
+    fn reshapes_of_reshapes_are_one() {
+        let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[3, 2]), &[3, 2])]);
+        assert_eq!(settle(&mut net), "Input UnaryOp Reshape");
+        let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[2, 3, 1]), &[2, 3, 1])]);
+        assert_eq!(settle(&mut net), "Input UnaryOp");
+    }
+
+    #[test]
+    fn an_order_that_moves_axes_of_one_alone_is_a_reshape() {
+        // [2, 3, 1] to [1, 2, 3]: w, h, c become h, c, w.
+        let order_type = (0..6).find(|order| permuted(*order, &[0, 1, 2]).is_ok_and(|p| p == [2, 0, 1]));
+        let move_one = Permute { order_type: order_type.unwrap() };
+        let mut net = chain(&[(move_one.into(), &[1, 2, 3]), (reshape(&[2, 3, 1]), &[2, 3, 1])]);
+        assert_eq!(settle(&mut net), "Input UnaryOp");
+        let mut net = chain(&[(Permute { order_type: 2 }.into(), &[3, 2, 1])]);
+        assert_eq!(settle(&mut net), "Input UnaryOp Permute");
+    }
+
+    #[test]
+    fn functions_come_before_a_reshape_that_another_follows() {
+        let mut net =
+            chain(&[(reshape(&[6]), &[6]), (abs(), &[6]), (abs(), &[6]), (reshape(&[3, 2]), &[3, 2])]);
+        assert_eq!(settle(&mut net), "Input UnaryOp UnaryOp UnaryOp Reshape");
+        let mut net = chain(&[(reshape(&[6]), &[6]), (abs(), &[6])]);
+        assert_eq!(settle(&mut net), "Input UnaryOp Reshape UnaryOp");
+    }
+
+    #[test]
+    fn a_form_that_others_read_stays() {
+        let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[3, 2]), &[3, 2])]);
+        let flat = net.layers.get(2).unwrap().tops.first().copied().unwrap();
+        net.push_output("flat", flat);
+        assert_eq!(settle(&mut net), "Input UnaryOp Reshape Reshape");
+    }
+
+    #[test]
+    fn an_input_keeps_its_reshape() {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[2, 1, 3]);
+        let y = net.push("y", reshape(&[2, 1, 3]), &[x], &[2, 1, 3]);
+        net.push_output("y", y);
+        assert_eq!(settle(&mut net), "Input Reshape");
+    }
+}
