@@ -189,7 +189,7 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     }
     let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float, release)?;
     net.half = options.fp16;
-    net.optimise(&options.skip, |_, _| ())?;
+    net.optimise(&options.skip)?;
     net.split();
     for renamed in net.name() {
         warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
 use crate::graph::Graph;
+use crate::ncnn::pass::NET_PASSES;
 use crate::pass::dead;
 use crate::pass::identity::remove_identities;
-use crate::ncnn::pass::NET_PASSES;
 use crate::pass::infer::{self, Doubts};
 use crate::pass::simplify::{affine, gemm, padding};
 

@@ -69,19 +69,14 @@ pub const NET_PASSES: &[NetPass] = &[
 ];
 
 impl Net {
-    /// Applies the passes that are not left out until none finds anything to do. `after` is told of each change.
-    pub fn optimise(
-        &mut self,
-        skip: &BTreeSet<String>,
-        mut after: impl FnMut(&'static str, &Net),
-    ) -> Result<()> {
+    /// Applies the passes that are not left out until none finds anything to do.
+    pub fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<()> {
         for _ in 0..MAX_ROUNDS {
             let mut changed = false;
             for pass in NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)) {
                 if (pass.apply)(self)? {
                     changed = true;
                     self.remove_unread();
-                    after(pass.name, self);
                 }
             }
             if !changed {

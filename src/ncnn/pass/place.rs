@@ -64,42 +64,77 @@ fn is_unpadded(conv: &Convolution) -> bool {
     [conv.pad_left, conv.pad_right, conv.pad_top, conv.pad_bottom] == [0; 4]
 }
 
-/// Lets arithmetic read a vector instead of its view along the outermost axis, with which the runtime lines it up by itself.
+/// Lets arithmetic read a vector instead of its view along the outermost axis, with which the runtime lines it up by itself. Functions
+/// of each element may stand between the view and the arithmetic.
 pub(super) fn vectors_of_channels(net: &mut Net) -> Result<bool> {
     let wiring = Wiring::of(net);
-    let mut changed = false;
+    let mut edits = Edits::default();
     for index in 0..net.layers.len() {
-        let Some((side, vector)) = channel_side(net, &wiring, index) else { continue };
-        let bottom = net.layers.get_mut(index).and_then(|layer| layer.bottoms.get_mut(side));
-        if let Some(bottom) = bottom {
-            *bottom = vector;
-            changed = true;
+        let Some(side) = channel_side(net, &wiring, index).filter(|side| !edits.removes(side.view)) else {
+            continue;
+        };
+        edits.remove(side.view);
+        edits.replace(side.image, side.vector);
+        let shape = net.blob(side.vector).shape.clone();
+        for blob in side.functions {
+            if let Some(blob) = net.blob_mut(blob) {
+                blob.shape.clone_from(&shape);
+            }
         }
     }
-    Ok(changed)
+    Ok(edits.apply(net))
 }
 
-/// The bottom of the layer at `index` that is a view of a vector, where this layer alone reads the view.
-fn channel_side(net: &Net, wiring: &Wiring, index: usize) -> Option<(usize, BlobId)> {
+/// A vector, its view along the outermost axis, and results of functions of that, of which arithmetic reads the last.
+struct Side {
+    vector: BlobId,
+    image: BlobId,
+    view: usize,
+    functions: Vec<BlobId>,
+}
+
+/// The bottom of the layer at `index` that comes from a view of a vector, where nothing else reads what lies between.
+fn channel_side(net: &Net, wiring: &Wiring, index: usize) -> Option<Side> {
     let layer = net.layers.get(index)?;
     let (Layer::BinaryOp(binary), [a, b]) = (&layer.layer, layer.bottoms.as_slice()) else { return None };
     if binary.with_scalar != 0 {
         return None;
     }
-    for (side, (own, other)) in [(*a, *b), (*b, *a)].into_iter().enumerate() {
-        let view = wiring.producer(own).and_then(|place| view::view_of(net, net.layers.get(place)?));
-        let Some((vector, _)) = view else { continue };
-        let (shape, source) = (known(&net.blob(own).shape)?, known(&net.blob(vector).shape)?);
-        let whole = known(&net.blob(other).shape)?;
-        let top = known(&net.blob(*layer.tops.first()?).shape)?;
+    let top = known(&net.blob(*layer.tops.first()?).shape)?;
+    for (own, other) in [(*a, *b), (*b, *a)] {
+        let (shape, whole) = (known(&net.blob(own).shape)?, known(&net.blob(other).shape)?);
+        let Some((n, rest)) = shape.split_first() else { continue };
         // `BinaryOp::forward` compares the size with that of the outermost axis first.
-        let (Some((c, rest)), [n]) = (shape.split_first(), source.as_slice()) else { continue };
-        let lines_up = n == c && *n > 1 && !rest.is_empty() && rest.iter().all(|size| *size == 1);
-        if lines_up && whole == top && whole.first() == Some(n) && wiring.only_reader(own) == Some(index) {
-            return Some((side, vector));
+        let lines_up = *n > 1 && !rest.is_empty() && rest.iter().all(|size| *size == 1);
+        if lines_up
+            && whole == top
+            && whole.first() == Some(n)
+            && let Some(side) = vector_behind(net, wiring, own)
+            && known(&net.blob(side.vector).shape)? == [*n]
+        {
+            return Some(side);
         }
     }
     None
+}
+
+/// The vector that a blob comes from.
+fn vector_behind(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<Side> {
+    let mut functions = Vec::new();
+    let mut blob = blob;
+    loop {
+        wiring.only_reader(blob)?;
+        let view = wiring.producer(blob)?;
+        let producer = net.layers.get(view)?;
+        if let Some((vector, image)) = view::view_of(net, producer) {
+            return Some(Side { vector, image, view, functions });
+        }
+        if !view::is_function(&producer.layer) {
+            return None;
+        }
+        functions.push(blob);
+        blob = *producer.bottoms.first()?;
+    }
 }
 
 #[cfg(test)]
@@ -120,7 +155,7 @@ mod tests {
     }
 
     fn kinds(net: &mut Net) -> Vec<&'static str> {
-        net.optimise(&Default::default(), |_, _| ()).unwrap();
+        net.optimise(&Default::default()).unwrap();
         let kinds = net.layers.iter().map(|layer| layer.layer.type_name()).collect();
         net.split();
         net.name();

@@ -211,7 +211,10 @@ fn add_constant(layer: &mut Gemm, factors: &Factors, addend: &Addend) -> Result<
     Ok(true)
 }
 
-/// One row times a B that is stored as InnerProduct wants it.
+/// Most elements of a B that is transposed for an InnerProduct: a larger one is better copied as it is.
+const MAX_TRANSPOSED: usize = 1 << 24;
+
+/// One row times a B, which InnerProduct wants as `[N, K]`.
 fn emit_inner_product(
     lower: &mut Lower,
     factors: &Factors,
@@ -221,7 +224,8 @@ fn emit_inner_product(
     let Factors { m, k: [k_a, k_b], n, .. } = factors;
     let Some(weight) = lower.constant(1) else { return Ok(None) };
     // One column is stored alike either way.
-    if !m.is(1) || alpha != 1.0 || !(factors.trans_b || n.is(1)) {
+    let is_stored_so = factors.trans_b || n.is(1);
+    if !m.is(1) || alpha != 1.0 || !(is_stored_so || weight.len() <= MAX_TRANSPOSED) {
         return Ok(None);
     }
     let num_output = known(n)?;
@@ -230,7 +234,14 @@ fn emit_inner_product(
         Some(Addend { constant: None, .. }) => return Ok(None),
         Some(Addend { constant: Some(c), beta, .. }) => Some(bias(c, *beta, usize::try_from(num_output)?)?),
     };
-    let weight_data = Some(weight.reshaped(&known_sizes(&[n.clone(), k_b.clone()])?)?);
+    let weight_data = Some(if is_stored_so {
+        weight.reshaped(&known_sizes(&[n.clone(), k_b.clone()])?)?
+    } else {
+        let matrix = weight.reshaped(&known_sizes(&[k_b.clone(), n.clone()])?)?;
+        Tensor::deferred(matrix.dtype(), known_sizes(&[n.clone(), k_b.clone()])?, vec![matrix], |inputs| {
+            Ok(map_elements!(inputs.at(0)?, a => a.t().as_standard_layout().into_owned()))
+        })?
+    });
     let bottom = lower.blob_as(0, std::slice::from_ref(k_a))?;
     let layer = InnerProduct { num_output, weight_data, bias_data, ..InnerProduct::default() };
     Ok(Some(lower.emit(layer, &[bottom], std::slice::from_ref(n))?))

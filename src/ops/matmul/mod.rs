@@ -20,7 +20,7 @@ pub(super) const OPS: &[Op] = &[
         .fold(product::fold_matmul)
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
-        .becomes("Gemm for a stored matrix; else MatMul"),
+        .becomes("InnerProduct or Gemm for a stored matrix; else MatMul"),
     Op::new("MatMulInteger", &[10], integer::infer_matmul_integer)
         .expand(integer::expand_matmul_integer)
         .becomes("MatMul of the differences to the zero points"),
