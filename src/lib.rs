@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Cut, Error, Errors};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::Refusal;
-use crate::ncnn::{BlobId, Net, Written};
+use crate::ncnn::{BlobId, Embedding, Net, Written};
 use crate::onnx::Model;
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
@@ -62,6 +62,8 @@ pub struct Options {
     pub ncnn_version: Option<u32>,
     /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost.
     pub fp16: bool,
+    /// Further files for compiling the net into a program.
+    pub embedding: Embedding,
     /// Where the simplified graph is written as ONNX.
     pub emit_onnx: Option<PathBuf>,
     /// Names of passes that are left out, of those that [`pass::rewrite`] lists.
@@ -101,6 +103,7 @@ pub struct Port {
 #[derive(Debug)]
 pub struct Conversion {
     net: Net,
+    embedding: Embedding,
     /// The simplified model and where it is to be written.
     simplified: Option<(Model, PathBuf)>,
     /// The files of the model.
@@ -130,7 +133,7 @@ impl Conversion {
         &self.net
     }
 
-    /// Writes both files, and the simplified model where that was asked for: all are there afterwards, or none is changed.
+    /// Writes both files, and further ones that were asked for: all are there afterwards, or none is changed.
     /// The files of the model are not overwritten.
     pub fn write(&self, param: &Path, bin: &Path) -> error::Result<Written> {
         let mut files = Vec::new();
@@ -138,7 +141,7 @@ impl Conversion {
             let since = |node: &Node, opset| ops::find(node)?.since_version(opset);
             files = onnx::stage(model, path, &Storage::AsNeeded, &since)?;
         }
-        let (net_files, written) = self.net.stage(param, bin)?;
+        let (net_files, written) = self.net.stage(param, bin, &self.embedding)?;
         files.extend(net_files);
         for (i, (target, _)) in files.iter().enumerate() {
             if self.sources.iter().any(|source| target.is_file(source)) {
@@ -200,7 +203,8 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     };
     let inputs = ports(&graph.given_inputs(), net.inputs.clone());
     let outputs = ports(&graph.outputs, net.outputs.iter().map(|output| output.blob).collect());
-    Ok(Conversion { inputs, outputs, warnings, passes: progress.passes, net, simplified, sources })
+    let embedding = options.embedding.clone();
+    Ok(Conversion { embedding, inputs, outputs, warnings, passes: progress.passes, net, simplified, sources })
 }
 
 /// Refuses inputs that are no tensors.

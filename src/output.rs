@@ -29,6 +29,13 @@ pub(crate) struct Whole {
     pub len: u64,
 }
 
+impl Whole {
+    /// The file, to be read again before it is in its place.
+    pub fn open(&self) -> Result<File> {
+        File::open(&self.path).map_err(|error| Error::io("a new file cannot be opened", error))
+    }
+}
+
 /// Files beside their places.
 pub(crate) type Staged = Vec<(Target, Whole)>;
 

@@ -68,6 +68,28 @@ fn the_oldest_runtime_is_told_and_asked_for() {
 }
 
 #[test]
+fn files_to_embed_come_with_the_others_or_not_at_all() {
+    let room = room_with_model();
+    let all = "m.onnx n.param --param-bin n.param.bin --id-header n.id.h --mem-header n.mem.h";
+    let text = room.expect(all, 0, "n.mem.h");
+    assert!(text.contains("n.param.bin") && text.contains("n.id.h"), "{text}");
+    assert_eq!(room.names(), ["m.onnx", "n.bin", "n.id.h", "n.mem.h", "n.param", "n.param.bin"]);
+    assert!(fs::read(room.path("n.param.bin")).unwrap().starts_with(&7_767_517_u32.to_le_bytes()));
+
+    let room = room_with_model();
+    room.put("bad.onnx", &refused());
+    room.expect("bad.onnx n.param --param-bin n.param.bin --mem-header n.mem.h", 1, "NoSuchOperator");
+    room.expect("m.onnx n.param --param-bin n.param", 2, "would overwrite the .param file");
+    room.expect(
+        "m.onnx n.param --id-header n.h --mem-header n.h",
+        2,
+        "would overwrite the header of numbers",
+    );
+    room.expect("m.onnx n.param --mem-header none/n.h", 2, "the folder cannot be opened");
+    assert_eq!(room.names(), ["bad.onnx", "m.onnx"]);
+}
+
+#[test]
 fn help_and_version_go_to_standard_output() {
     let room = Room::new();
     for (line, words) in

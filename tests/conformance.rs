@@ -114,7 +114,17 @@ fn find_cases(root: &Path) -> BTreeMap<String, PathBuf> {
 }
 
 /// Options that change what is written, and how far outputs may be off with them.
-const OPTIONS: [&[&str]; 2] = [&["1e-2", "--fp16"], &[TOLERANCE, "--ncnn-version", "20260526"]];
+const OPTIONS: [&[&str]; 3] = [
+    &["1e-2", "--fp16"],
+    &[TOLERANCE, "--ncnn-version", "20260526"],
+    // The runtime is given the binary form, and numbers in place of names.
+    &[
+        TOLERANCE,
+        "--param-bin=FOLDER/net.param.bin",
+        "--id-header=FOLDER/net.id.h",
+        "--mem-header=FOLDER/net.mem.h",
+    ],
+];
 
 #[test]
 fn every_fixture_is_right_with_each_option() {

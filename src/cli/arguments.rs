@@ -42,6 +42,18 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
     pub ncnn_version: Option<u32>,
 
+    /// Also write the .param file in its binary form, which has numbers for names
+    #[arg(long, value_name = "FILE", help_heading = "Result")]
+    pub param_bin: Option<PathBuf>,
+
+    /// Also write a C header with these numbers
+    #[arg(long, value_name = "FILE", help_heading = "Result")]
+    pub id_header: Option<PathBuf>,
+
+    /// Also write a C header with the bytes of the binary .param file and the .bin file
+    #[arg(long, value_name = "FILE", help_heading = "Result")]
+    pub mem_header: Option<PathBuf>,
+
     /// Check the graph after every pass
     #[arg(long, help_heading = "Report")]
     pub check: bool,

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::ncnn::Embedding;
 
 use super::arguments::{Arguments, STANDARD_INPUT};
 
@@ -15,6 +16,7 @@ pub(super) struct Destination {
     pub param: PathBuf,
     pub bin: PathBuf,
     pub onnx: Option<PathBuf>,
+    pub embedding: Embedding,
 }
 
 impl Destination {
@@ -25,22 +27,34 @@ impl Destination {
             param: writable(&param)?,
             bin: writable(&bin)?,
             onnx: arguments.emit_onnx.as_deref().map(writable).transpose()?,
+            embedding: Embedding {
+                param_bin: arguments.param_bin.as_deref().map(writable).transpose()?,
+                id_header: arguments.id_header.as_deref().map(writable).transpose()?,
+                mem_header: arguments.mem_header.as_deref().map(writable).transpose()?,
+            },
         };
         destination.check_distinct(&arguments.model)?;
         Ok(destination)
+    }
+
+    /// All files, and what they are called in messages.
+    pub fn files(&self) -> impl Iterator<Item = (&PathBuf, &'static str)> {
+        let files = [
+            (Some(&self.param), "the .param file"),
+            (Some(&self.bin), "the .bin file"),
+            (self.onnx.as_ref(), "the ONNX file"),
+            (self.embedding.param_bin.as_ref(), "the binary .param file"),
+            (self.embedding.id_header.as_ref(), "the header of numbers"),
+            (self.embedding.mem_header.as_ref(), "the header of bytes"),
+        ];
+        files.into_iter().filter_map(|(path, what)| Some((path?, what)))
     }
 
     fn check_distinct(&self, model: &Path) -> Result<()> {
         let model = (model != Path::new(STANDARD_INPUT)).then(|| model.canonicalize().ok()).flatten();
         let mut taken: Vec<(&Path, &str)> =
             model.as_deref().map(|path| (path, "the model itself")).into_iter().collect();
-        let files = [
-            (Some(&self.param), "the .param file"),
-            (Some(&self.bin), "the .bin file"),
-            (self.onnx.as_ref(), "the ONNX file"),
-        ];
-        for (path, what) in files {
-            let Some(path) = path else { continue };
+        for (path, what) in self.files() {
             if let Some((_, other)) = taken.iter().find(|(other, _)| other == path) {
                 return Err(refused(path, format!("{what} would overwrite {other}")));
             }

@@ -139,8 +139,7 @@ fn describe_files(
         elapsed.as_secs_f64()
     );
     let _ = writeln!(text, "loads in ncnn {} and later", conversion.net().since());
-    let files = [Some(&destination.param), Some(&destination.bin), destination.onnx.as_ref()];
-    for path in files.into_iter().flatten() {
+    for (path, _) in destination.files() {
         let _ = writeln!(text, "  {}", printable(&display_path(path)));
     }
 }

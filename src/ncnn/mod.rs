@@ -3,7 +3,9 @@
 //! A net is made by [`Net::add_blob`] and by pushing layers, made ready by [`Net::split`] and [`Net::name`], and written by
 //! [`Net::write`], which checks it first.
 
+mod binary;
 mod check;
+mod embed;
 #[cfg(test)]
 mod example;
 mod halves;
@@ -17,6 +19,7 @@ mod write;
 use crate::error::{Error, Result};
 use crate::tensor::Dim;
 
+pub use embed::Embedding;
 pub use layer::Layer;
 pub use name::Renamed;
 pub use write::Written;

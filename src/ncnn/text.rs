@@ -6,7 +6,7 @@ use super::layer::Param;
 use super::{BlobId, Element, Layer, Net, NetLayer};
 
 /// The first line of every `.param` file.
-const MAGIC: u32 = 7_767_517;
+pub(super) const MAGIC: u32 = 7_767_517;
 
 /// The id that every layer keeps for the sizes of its tops.
 const SHAPE_HINTS: i32 = 30;
@@ -18,7 +18,7 @@ const FEATURE_MASK: i32 = 31;
 const EXACT_BITS: i32 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 4;
 
 /// Ids of arrays are written as this minus the id.
-const ARRAY: i32 = -23300;
+pub(super) const ARRAY: i32 = -23300;
 
 /// Characters of a value that are scanned first, the quote included.
 const FIRST_SCAN: usize = 15;
@@ -52,20 +52,22 @@ impl Net {
             line.push(' ');
             line.push_str(blob);
         }
-        for (id, param) in layer.layer.params() {
+        for (id, param) in self.params(layer) {
             line.push(' ');
             line.push_str(&format_param(id, &param));
         }
-        if self.holds_integers(layer) {
-            line.push(' ');
-            line.push_str(&format_param(FEATURE_MASK, &Param::Int(EXACT_BITS)));
-        }
-        if let Some(hints) = self.shape_hints(layer) {
-            line.push(' ');
-            line.push_str(&format_param(SHAPE_HINTS, &Param::Ints(hints)));
-        }
         line.push('\n');
         line
+    }
+
+    /// The params of a layer, with those that every layer has.
+    pub(super) fn params(&self, layer: &NetLayer) -> Vec<(i32, Param)> {
+        let mut params = layer.layer.params();
+        if self.holds_integers(layer) {
+            params.push((FEATURE_MASK, Param::Int(EXACT_BITS)));
+        }
+        params.extend(self.shape_hints(layer).map(|hints| (SHAPE_HINTS, Param::Ints(hints))));
+        params
     }
 }
 

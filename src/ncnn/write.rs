@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use super::layer::{Storage, Weight};
-use super::{Layer, Net, halves};
+use super::{Embedding, Layer, Net, halves};
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::{self, Staged, Target};
 
@@ -30,13 +30,18 @@ pub struct Written {
 impl Net {
     /// Checks the net and writes it. After an error both files are as they were.
     pub fn write(&self, param: &Path, bin: &Path) -> Result<Written> {
-        let (files, written) = self.stage(param, bin)?;
+        let (files, written) = self.stage(param, bin, &Embedding::default())?;
         output::put_all(files)?;
         Ok(written)
     }
 
     /// The files of [`Net::write`], written beside their places.
-    pub(crate) fn stage(&self, param_path: &Path, bin_path: &Path) -> Result<(Staged, Written)> {
+    pub(crate) fn stage(
+        &self,
+        param_path: &Path,
+        bin_path: &Path,
+        embedding: &Embedding,
+    ) -> Result<(Staged, Written)> {
         self.check()?;
         let (param, bin) = (Target::new(param_path)?, Target::new(bin_path)?);
         if param.is(&bin) {
@@ -47,7 +52,10 @@ impl Net {
         let new_bin = bin.write(|out| self.write_bin(out, &mut warnings))?;
         let (layers, blobs) = self.counts();
         let written = Written { layers, blobs, param_bytes: new_param.len, bin_bytes: new_bin.len, warnings };
-        Ok((vec![(bin, new_bin), (param, new_param)], written))
+        let bin = (bin, new_bin);
+        let mut files = embedding.stage(self, param_path, &bin)?;
+        files.extend([bin, (param, new_param)]);
+        Ok((files, written))
     }
 
     fn write_param(&self, out: &mut BufWriter<File>) -> Result<()> {

@@ -93,17 +93,46 @@ def load_net(param, weights):
     net.opt.num_threads = 1
     for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
         setattr(net.opt, f"use_{option}", False)
-    if net.load_param(str(param)) != 0:
+    binary = param.with_name("net.param.bin")
+    if (net.load_param_bin(str(binary)) if binary.exists() else net.load_param(str(param))) != 0:
         raise RuntimeError("load_param failed")
     if net.load_model(str(weights)) != 0:
         raise RuntimeError("load_model failed")
     return net
 
 
+def read_numbers(header):
+    """The constants of a header, by their names; None where there is no such header."""
+    if not header.exists():
+        return None
+    constants = re.findall(r"^static const int (\w+) = (\d+);$", header.read_text(), re.MULTILINE)
+    if len(dict(constants)) != len(constants):
+        raise RuntimeError("two constants have one name")
+    return {name: int(number) for name, number in constants}
+
+
+def blob_key(name, numbers):
+    """How a blob is called: by its name, or by the number that the header gives it."""
+    if numbers is None:
+        return name
+    return numbers["BLOB_" + re.sub(rb"[^0-9A-Za-z]", b"_", name.encode()).decode()]
+
+
+def check_arrays(header, files):
+    """Raises where a header does not hold the bytes of the files."""
+    arrays = re.findall(r"static const unsigned char \w+\[\] = \{([^}]*)\};", header.read_text())
+    for file, array in zip(files, arrays, strict=True):
+        if bytes(int(byte, 16) for byte in array.split(",")[:-1]) != (file.read_bytes() or b"\0"):
+            raise RuntimeError(f"the header does not hold the bytes of {file.name}")
+
+
 def judge_net(case, param, weights, ports, tolerance):
     """-> (verdict, reason) for a converted model, over the arrays of its case; `ports` is what users are told to feed and get."""
     try:
         net = load_net(param, weights)
+        numbers = read_numbers(param.with_name("net.id.h"))
+        if (header := param.with_name("net.mem.h")).exists():
+            check_arrays(header, [param.with_name("net.param.bin"), weights])
         if not (case / "inputs.npz").exists():
             return "broken", "converted, although no Mat holds its inputs or outputs"
         extractor = net.create_extractor()
@@ -116,14 +145,14 @@ def judge_net(case, param, weights, ports, tolerance):
             check_port(port, name, sizes)
             array = array.astype(np.int32 if port["int32"] else np.float32)
             mat = ncnn.Mat(np.ascontiguousarray(array.reshape(sizes)))
-            if extractor.input(port["blob"] or name, mat.clone()) != 0:
+            if extractor.input(blob_key(port["blob"] or name, numbers), mat.clone()) != 0:
                 return "broken", f"input {name} cannot be given"
         model = onnx.load(case / "model.onnx", load_external_data=False)
         types = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
         for name, expected in load_arrays(case / "outputs.npz").items():
             port, sizes = ports.get(("output", name)), mat_shape(expected.shape)
             check_port(port, name, sizes)
-            code, mat = extractor.extract(port["blob"] or name)
+            code, mat = extractor.extract(blob_key(port["blob"] or name, numbers))
             if code != 0:
                 return "broken", f"output {name} cannot be extracted"
             got = np.array(mat)

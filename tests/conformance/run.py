@@ -3,7 +3,8 @@
 usage: run.py CONVERTER VERDICTS TOLERANCE [OPTION...] < CASES
 
 CASES has a line a case: its name, a tab, its folder. VERDICTS gets a line a case: its name, the verdict, the reason, with tabs
-between them. TOLERANCE is how far outputs may be off, as a part of their largest magnitude; the options go to the converter.
+between them. TOLERANCE is how far outputs may be off, as a part of their largest magnitude; the options go to the converter,
+FOLDER in them stands for the folder of the results.
 
 pass      ncnn computes every output as expected, and onnxruntime does from the simplified graph
 refused   the converter said why it does not convert the model, and left no file
@@ -82,6 +83,7 @@ def convert(converter, case, folder, *options):
     """-> ("converted", what is told) or another verdict with its reason."""
     for left in folder.iterdir():
         left.unlink()
+    options = [str(option).replace("FOLDER", str(folder)) for option in options]
     command = [converter, "--check", "--verbose", *options, case / "model.onnx", folder / PARAM, folder / BIN]
     try:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)

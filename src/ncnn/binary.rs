@@ -1,0 +1,177 @@
+//! The binary form of the `.param` file, which has numbers in place of names (`Net::load_param_bin`, `ParamDict::load_param_bin`).
+
+use std::collections::BTreeMap;
+
+use super::layer::Param;
+use super::text::{ARRAY, MAGIC};
+use super::{BlobId, Net, NetLayer};
+use crate::error::{Error, Result};
+
+/// Ids of texts are written as this minus the id.
+const TEXT: i32 = -23400;
+
+/// Ends the params of a layer.
+const END: i32 = -233;
+
+/// The layers of the runtime by their numbers: the order in its `src/CMakeLists.txt`, in which every release adds at the end.
+#[rustfmt::skip]
+const LAYER_TYPES: [&str; 110] = [
+    "AbsVal", "ArgMax", "BatchNorm", "Bias", "BNLL", "Concat", "Convolution", "Crop", "Deconvolution", "Dropout",
+    "Eltwise", "ELU", "Embed", "Exp", "Flatten", "InnerProduct", "Input", "Log", "LRN", "MemoryData", "MVN",
+    "Pooling", "Power", "PReLU", "Proposal", "Reduction", "ReLU", "Reshape", "ROIPooling", "Scale", "Sigmoid",
+    "Slice", "Softmax", "Split", "SPP", "TanH", "Threshold", "Tile", "RNN", "LSTM", "BinaryOp", "UnaryOp",
+    "ConvolutionDepthWise", "Padding", "Squeeze", "ExpandDims", "Normalize", "Permute", "PriorBox", "DetectionOutput",
+    "Interp", "DeconvolutionDepthWise", "ShuffleChannel", "InstanceNorm", "Clip", "Reorg", "YoloDetectionOutput",
+    "Quantize", "Dequantize", "Yolov3DetectionOutput", "PSROIPooling", "ROIAlign", "Packing", "Requantize", "Cast",
+    "HardSigmoid", "SELU", "HardSwish", "Noop", "PixelShuffle", "DeepCopy", "Mish", "StatisticsPooling", "Swish",
+    "Gemm", "GroupNorm", "LayerNorm", "Softplus", "GRU", "MultiHeadAttention", "GELU", "Convolution1D", "Pooling1D",
+    "ConvolutionDepthWise1D", "Convolution3D", "ConvolutionDepthWise3D", "Pooling3D", "MatMul", "Deconvolution1D",
+    "DeconvolutionDepthWise1D", "Deconvolution3D", "DeconvolutionDepthWise3D", "Einsum", "DeformableConv2D", "GLU",
+    "Fold", "Unfold", "GridSample", "CumulativeSum", "CopyTo", "Erf", "Diag", "CELU", "Shrink", "RMSNorm",
+    "Spectrogram", "InverseSpectrogram", "Flip", "SDPA", "RotaryEmbed",
+];
+
+impl Net {
+    /// Layers and blobs by their numbers: in the order in which they are written.
+    pub(super) fn tops(&self) -> impl Iterator<Item = BlobId> + '_ {
+        self.layers.iter().flat_map(|layer| layer.tops.iter().copied())
+    }
+
+    /// The bytes of the binary form.
+    pub(super) fn binary_param(&self) -> Result<Vec<u8>> {
+        let numbers: BTreeMap<BlobId, i32> = self.tops().zip(0..).collect();
+        let (layers, blobs) = self.counts();
+        let mut words = Words::default();
+        words.int(i32::try_from(MAGIC)?);
+        words.int(i32::try_from(layers)?);
+        words.int(i32::try_from(blobs)?);
+        for layer in &self.layers {
+            self.add_layer(&mut words, layer, &numbers)?;
+        }
+        Ok(words.0)
+    }
+
+    fn add_layer(&self, words: &mut Words, layer: &NetLayer, numbers: &BTreeMap<BlobId, i32>) -> Result<()> {
+        let type_name = layer.layer.type_name();
+        let number = LAYER_TYPES.iter().position(|name| *name == type_name);
+        let number = number.ok_or_else(|| Error::internal(format!("{type_name} has no number")))?;
+        words.int(i32::try_from(number)?);
+        words.int(i32::try_from(layer.bottoms.len())?);
+        words.int(i32::try_from(layer.tops.len())?);
+        for blob in layer.bottoms.iter().chain(&layer.tops) {
+            let missing = || Error::internal("a blob that no layer computes");
+            words.int(*numbers.get(blob).ok_or_else(missing)?);
+        }
+        for (id, param) in self.params(layer) {
+            words.param(id, &param)?;
+        }
+        words.int(END);
+        Ok(())
+    }
+}
+
+/// Little-endian words of four bytes.
+#[derive(Default)]
+struct Words(Vec<u8>);
+
+impl Words {
+    fn int(&mut self, value: i32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn float(&mut self, value: f32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn head(&mut self, id: i32, len: usize) -> Result<()> {
+        self.int(id);
+        self.int(i32::try_from(len)?);
+        Ok(())
+    }
+
+    fn param(&mut self, id: i32, param: &Param) -> Result<()> {
+        match param {
+            Param::Int(value) => {
+                self.int(id);
+                self.int(*value);
+            }
+            Param::Float(value) => {
+                self.int(id);
+                self.float(*value);
+            }
+            Param::Ints(values) => {
+                self.head(ARRAY - id, values.len())?;
+                values.iter().for_each(|value| self.int(*value));
+            }
+            Param::Floats(values) => {
+                self.head(ARRAY - id, values.len())?;
+                values.iter().for_each(|value| self.float(*value));
+            }
+            Param::Text(text) => {
+                self.head(TEXT - id, text.len())?;
+                self.0.extend(text.as_bytes());
+                self.0.resize(self.0.len().next_multiple_of(4), 0);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ncnn::Layer;
+    use crate::ncnn::layer::{Softmax, Split};
+
+    #[test]
+    fn every_layer_has_a_number() {
+        for table in Layer::tables() {
+            assert!(LAYER_TYPES.contains(&table.type_name), "{}", table.type_name);
+        }
+        for (name, number) in [("AbsVal", 0), ("Input", 16), ("BinaryOp", 40), ("RotaryEmbed", 109)] {
+            assert_eq!(LAYER_TYPES[number], name);
+        }
+    }
+
+    #[test]
+    fn params_are_words_behind_their_ids() {
+        for (id, param, expected) in [
+            (2, Param::Int(-233), vec![2, -233]),
+            (3, Param::Float(1.5), vec![3, 0x3fc0_0000]),
+            (4, Param::Ints(vec![7, -1]), vec![-23304, 2, 7, -1]),
+            (10, Param::Floats(vec![-2.0]), vec![-23310, 1, i32::from_le_bytes((-2.0_f32).to_le_bytes())]),
+            (6, Param::Text("0w,1h".into()), vec![-23406, 5, 0x312c_7730, 0x68]),
+            (0, Param::Ints(Vec::new()), vec![-23300, 0]),
+        ] {
+            let mut words = Words::default();
+            words.param(id, &param).unwrap();
+            let expected: Vec<u8> = expected.iter().flat_map(|word: &i32| word.to_le_bytes()).collect();
+            assert_eq!(words.0, expected, "{param:?}");
+        }
+    }
+
+    #[test]
+    fn blobs_are_numbered_in_the_order_of_the_file() {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4]);
+        let first = net.push("first", Softmax { axis: 0, fixbug0: 1 }, &[x], &[4]);
+        let split = net.push("split", Split::default(), &[first], &[4]);
+        net.push_output("y", split);
+        let words: Vec<i32> = net
+            .binary_param()
+            .unwrap()
+            .chunks(4)
+            .map(|word| i32::from_le_bytes(word.try_into().unwrap()))
+            .collect();
+        let hints = [-23330, 4, 1, 4, 1, 1, END];
+        let expected = [
+            &[7_767_517, 3, 3, 16, 0, 1, 0][..],
+            &hints,
+            &[32, 1, 1, 0, 1, 1, 1],
+            &hints,
+            &[33, 1, 1, 1, 2],
+            &hints,
+        ];
+        assert_eq!(words, expected.concat());
+    }
+}
