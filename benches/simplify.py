@@ -36,7 +36,7 @@ def nodes_of(path):
 def simplify_ours(converter, model, folder):
     """-> the path of the simplified model, or nothing where it is refused."""
     path = folder / "ours.onnx"
-    command = [converter, "--emit-onnx", path, model, folder / "net.param", folder / "net.bin"]
+    command = [converter, "simplify", model, path]
     return path if subprocess.run(command, capture_output=True).returncode == 0 else None
 
 

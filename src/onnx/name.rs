@@ -13,6 +13,8 @@ pub(super) struct Names {
     taken: BTreeSet<String>,
     /// The number that a name was last told apart by.
     last: BTreeMap<String, usize>,
+    /// The names of nodes, which onnxruntime wants to be apart too.
+    nodes: BTreeMap<String, usize>,
 }
 
 /// A graph with the names that its values are written under.
@@ -41,6 +43,18 @@ impl Names {
             names.entry(id).or_insert_with(|| self.unique(&graph.value(id).name));
         }
         NamedGraph { graph, names }
+    }
+
+    /// The name of a node, or that name with a number where another has it. Nodes without names stay without.
+    pub fn unique_node(&mut self, name: &str) -> String {
+        let mut unique = name.to_owned();
+        while !unique.is_empty() && self.nodes.contains_key(&unique) {
+            let last = self.nodes.entry(name.to_owned()).or_insert(0);
+            *last += 1;
+            unique = format!("{name}_{last}");
+        }
+        self.nodes.insert(unique.clone(), 0);
+        unique
     }
 
     /// `name`, or `name` with a number where it is taken.

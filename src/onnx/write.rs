@@ -171,7 +171,7 @@ fn node_message(node: &Node, graph: &NamedGraph, names: &mut Names, store: &mut 
     let mut message = Message::of(&proto::NodeProto {
         input: list(&node.inputs),
         output: list(&node.outputs),
-        name: Some(node.name.clone()),
+        name: Some(names.unique_node(&node.name)),
         op_type: Some(node.op_type.clone()),
         domain: Some(node.domain.clone()),
         ..proto::NodeProto::default()

@@ -29,9 +29,15 @@ pub(super) fn is_as_output(graph: &Graph, node: &Node, value: ValueId) -> bool {
     shape.is_some() && *shape == graph.value(output).shape
 }
 
-/// Whether a value is a constant whose elements are all this number.
+/// Constants of more elements are not looked into: reading them costs more than a node.
+const MAX_LOOKED_AT: usize = 1 << 16;
+
+/// Whether a value is a constant whose elements are all this number, and few enough to be looked at.
 pub(super) fn is_filled_with(graph: &Graph, value: ValueId, number: f64) -> bool {
     let Some(tensor) = &graph.value(value).constant else { return false };
+    if tensor.len() > MAX_LOOKED_AT || tensor.is_deferred() {
+        return false;
+    }
     let loaded = tensor.load().and_then(|array| array.to_f64());
     loaded.is_ok_and(|elements| elements.iter().all(|element| *element == number))
 }

@@ -67,7 +67,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::Lower;
 use crate::pass::expand::Expand;
-use crate::tensor::Array;
+use crate::tensor::{Array, Dim};
 
 pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, given, resolve_axis};
@@ -128,6 +128,8 @@ pub(crate) struct Op {
     pub rounds: bool,
     /// Whether it has all the outputs that the node names: none can be left out.
     pub variadic: bool,
+    /// Whether two nodes that are alike may compute different things.
+    pub random: bool,
     /// Attributes that change nothing here, each with a reason beside the row.
     pub waived: &'static [&'static str],
     /// For readers: the layers of ncnn, or the operators, that it becomes. Empty where it is always refused.
@@ -155,6 +157,7 @@ impl Op {
             transparent: None,
             rounds: false,
             variadic: false,
+            random: false,
             waived: &[],
             becomes: "",
             limits: "",
@@ -207,6 +210,12 @@ impl Op {
     /// It rounds to quantised steps.
     pub const fn rounds(mut self) -> Op {
         self.rounds = true;
+        self
+    }
+
+    /// Two nodes that are alike may compute different things.
+    pub const fn random(mut self) -> Op {
+        self.random = true;
         self
     }
 
@@ -288,6 +297,12 @@ pub(crate) fn find_handled(node: &Node) -> Result<&'static Op> {
         return Err(Error::unsupported(format!("{name} of operator set {} is not handled", node.version)));
     }
     Ok(op)
+}
+
+/// The shape of the first output of a node that need not be in the graph, where it can be known.
+pub(crate) fn infer_shape(graph: &Graph, node: &Node) -> Option<Vec<Dim>> {
+    let op = find_handled(node).ok()?;
+    (op.infer)(&Call::new(graph, node, op)).ok()?.into_iter().next()?.shape
 }
 
 /// Every row, family by family.

@@ -10,12 +10,18 @@ use crate::tensor::{DType, Dim};
 const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer that makes random numbers";
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Bernoulli", &[15, 22], infer_like).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
-    Op::new("Multinomial", &[7, 22], infer_multinomial).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
-    Op::new("RandomNormal", &[1, 22], infer_shaped).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
-    Op::new("RandomNormalLike", &[1, 22], infer_like).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
-    Op::new("RandomUniform", &[1, 22], infer_shaped).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
-    Op::new("RandomUniformLike", &[1, 22], infer_like).lower(refuse_random).limits(NO_RANDOM_NUMBERS),
+    Op::new("Bernoulli", &[15, 22], infer_like).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
+    Op::new("Multinomial", &[7, 22], infer_multinomial)
+        .lower(refuse_random)
+        .random()
+        .limits(NO_RANDOM_NUMBERS),
+    Op::new("RandomNormal", &[1, 22], infer_shaped).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
+    Op::new("RandomNormalLike", &[1, 22], infer_like).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
+    Op::new("RandomUniform", &[1, 22], infer_shaped).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
+    Op::new("RandomUniformLike", &[1, 22], infer_like)
+        .lower(refuse_random)
+        .random()
+        .limits(NO_RANDOM_NUMBERS),
 ];
 
 /// Reads what the distributions have; what they mean matters to nobody here.

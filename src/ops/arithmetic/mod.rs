@@ -104,14 +104,10 @@ fn is_over_one(graph: &Graph, node: &Node) -> Option<ValueId> {
     beside(graph, node, 0, 1.0)
 }
 
-/// Input `index` of a node, where the other input is one constant number and that one is not stretched.
+/// Input `index` of a node, where the other input is a constant of that number and this one is not stretched.
 fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
     let (value, other) = (operand(node, index)?, operand(node, 1 - index.min(1))?);
-    let is_number = || {
-        graph.value(other).constant.as_ref().is_some_and(|tensor| tensor.len() == 1)
-            && is_filled_with(graph, other, number)
-    };
-    Some(value).filter(|value| is_as_output(graph, node, *value) && is_number())
+    Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
 }
 
 /// The type of the first input, the shape that all broadcast to.

@@ -22,6 +22,7 @@ use crate::graph::{Attribute, Graph, Node, Value, ValueId};
 use crate::ops::{NEWEST_OPSET, OWN_DOMAIN};
 use crate::pass::pattern::{self, Readers};
 use crate::pass::rewrite::Rewrite;
+use crate::pass::simplify::SHARE_SLICES;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// Those that make the operators that ncnn has a layer for out of what exporters write instead.
@@ -50,6 +51,7 @@ pub const FUSIONS: &[Rewrite] = &[
         "attention with its linear maps to MultiHeadAttention",
         attention::fuse_attention,
     ),
+    SHARE_SLICES,
 ];
 
 const fn fusion(name: &'static str, about: &'static str, apply: fn(&mut Graph) -> Result<bool>) -> Rewrite {

@@ -248,6 +248,9 @@ impl Product {
             Some(scale) => self.scaled_weight(&mut site, scale)?,
             None => self.weight,
         };
+        if weight != self.weight {
+            site.take_name(weight, self.weight)?;
+        }
         let mut inputs = vec![node.inputs.first().copied().flatten(), Some(weight)];
         if let Some(shift) = shift {
             let channels = site.ints(&[i64::try_from(self.channels)?])?;

@@ -1,123 +1,206 @@
 //! Rewritings that keep ONNX's words: a file a subject.
 
-pub(crate) mod affine;
-pub(crate) mod gemm;
-pub(crate) mod padding;
-
-use std::collections::{BTreeMap, BTreeSet};
+mod affine;
+mod arithmetic;
+mod common;
+mod edit;
+mod gemm;
+mod layout;
+mod padding;
+mod part;
+mod reduce;
+mod transpose;
+mod view;
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
-use crate::ops::NEWEST_OPSET;
-use crate::tensor::{Array, DType, Tensor};
+use crate::graph::Graph;
+use crate::pass::identity::remove_identities;
+use crate::pass::rewrite::Rewrite;
 
-/// What is to stand in the places of nodes. It is gathered while patterns are looked for and made at once, so that patterns are
-/// looked for in a graph that stays as it is.
-#[derive(Debug, Default)]
-pub(super) struct Edits {
-    replaced: BTreeMap<NodeId, Vec<Node>>,
-    touched: BTreeSet<NodeId>,
+use edit::{Edits, Site, input, int, only_output};
+
+/// Those that keep ONNX's words: what is left can be written as ONNX. They have the names of onnx-optimizer where it has them.
+pub const SIMPLIFICATIONS: &[Rewrite] = &[
+    rewrite("eliminate_identity", "Identity itself", |graph| remove_identities(graph, &["Identity"])),
+    rewrite("eliminate_nop_cast", "Cast and CastLike to the type that there is", |graph| {
+        remove_identities(graph, &["Cast", "CastLike"])
+    }),
+    rewrite("eliminate_nop_concat", "Concat of one part with elements", |graph| {
+        remove_identities(graph, &["Concat"])
+    }),
+    rewrite("eliminate_nop_dropout", "Dropout, as it is at inference", |graph| {
+        remove_identities(graph, &["Dropout"])
+    }),
+    rewrite("eliminate_nop_expand", "Expand and Tile to the shape that there is", |graph| {
+        remove_identities(graph, &["Expand", "Tile"])
+    }),
+    rewrite("eliminate_nop_flatten", "Flatten to the shape that there is", |graph| {
+        remove_identities(graph, &["Flatten"])
+    }),
+    rewrite("eliminate_nop_pad", "Pad and CenterCropPad that add nothing", |graph| {
+        remove_identities(graph, &["Pad", "CenterCropPad"])
+    }),
+    rewrite("eliminate_nop_pool", "poolings of windows of one element", |graph| {
+        remove_identities(graph, &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"])
+    }),
+    rewrite("eliminate_nop_rearrange", "DepthToSpace and SpaceToDepth of blocks of one element", |graph| {
+        remove_identities(graph, &["DepthToSpace", "SpaceToDepth"])
+    }),
+    rewrite("eliminate_nop_reduce", "reductions of nothing, or of axes of size 1 that are kept", |graph| {
+        remove_identities(graph, &["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"])
+    }),
+    rewrite("eliminate_nop_reshape", "Reshape, Squeeze and Unsqueeze to the shape that there is", |graph| {
+        remove_identities(graph, &["Reshape", "Squeeze", "Unsqueeze"])
+    }),
+    rewrite("eliminate_nop_slice", "Slice that keeps all", |graph| remove_identities(graph, &["Slice"])),
+    rewrite("eliminate_nop_split", "Split into one part", |graph| remove_identities(graph, &["Split"])),
+    rewrite("eliminate_nop_transpose", "Transpose that moves no element", |graph| {
+        remove_identities(graph, &["Transpose"])
+    }),
+    rewrite("eliminate_nop_where", "Where whose condition is the same everywhere", |graph| {
+        remove_identities(graph, &["Where"])
+    }),
+    rewrite(
+        "eliminate_nop_with_unit",
+        "sums with 0, products with 1 and the like, sums and extremes of one value",
+        |graph| {
+            remove_identities(
+                graph,
+                &["Add", "And", "Div", "Max", "Mean", "Min", "Mul", "Or", "Pow", "Sub", "Sum"],
+            )
+        },
+    ),
+    rewrite(
+        "eliminate_duplicate_initializer",
+        "constants that are alike, up to 64 KiB",
+        common::merge_constants,
+    ),
+    rewrite(
+        "fuse_concat_into_reshape",
+        "shapes for Reshape that are computed from sizes become constants, with 0 and -1 for free sizes",
+        view::fix_targets,
+    ),
+    rewrite("fuse_consecutive_squeezes", "several Squeeze in a row become one", view::fuse_squeezes),
+    rewrite("fuse_consecutive_unsqueezes", "several Unsqueeze in a row become one", view::fuse_unsqueezes),
+    rewrite(
+        "fuse_consecutive_reshapes",
+        "several of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape",
+        view::fuse_views,
+    ),
+    rewrite(
+        "fuse_consecutive_transposes",
+        "several Transpose in a row become one",
+        transpose::fuse_transposes,
+    ),
+    rewrite(
+        "cancel_transposes",
+        "Transposes on both sides of element-wise nodes, Concat, Softmax and reductions",
+        layout::cancel_transposes,
+    ),
+    rewrite("cancel_reshapes", "reshapes on both sides of element-wise nodes", layout::cancel_reshapes),
+    rewrite(
+        "fuse_consecutive_slices",
+        "several Slice of different axes in a row become one",
+        part::fuse_slices,
+    ),
+    rewrite(
+        "fuse_slice_of_concat",
+        "a Slice of one part of a Concat becomes a Slice of that part",
+        part::fuse_slices_of_concats,
+    ),
+    rewrite(
+        "fuse_consecutive_concats",
+        "parts of a Concat that are a Concat along the same axis, or all parts of a Split",
+        part::fuse_concats,
+    ),
+    rewrite(
+        "eliminate_split_of_concat",
+        "a Split of a Concat into the parts that it was made from",
+        part::remove_splits_of_concats,
+    ),
+    rewrite(
+        "fuse_consecutive_factors",
+        "products and quotients with constants in a row become one",
+        arithmetic::fuse_factors,
+    ),
+    rewrite(
+        "fuse_consecutive_terms",
+        "sums and differences with constants in a row become one",
+        arithmetic::fuse_terms,
+    ),
+    rewrite(
+        "fuse_consecutive_reduce_unsqueeze",
+        "a reduction and the Unsqueeze that brings its axes back become one that keeps them",
+        reduce::fuse_unsqueezes,
+    ),
+    rewrite(
+        "fuse_consecutive_log_softmax",
+        "the logarithm of a softmax becomes LogSoftmax, which does not lose what is small",
+        reduce::fuse_log_softmax,
+    ),
+    rewrite(
+        "eliminate_nop_monotone_argmax",
+        "a softmax before ArgMax along the same axis",
+        reduce::remove_monotone,
+    ),
+    rewrite(
+        "eliminate_common_subexpression",
+        "what is computed twice, and sizes that are the same expression",
+        common::merge_subexpressions,
+    ),
+    rewrite(
+        "fuse_bn_into_conv",
+        "batch normalisations become part of the Conv, ConvTranspose or Gemm before them",
+        affine::fuse_batch_norms,
+    ),
+    rewrite(
+        "fuse_scale_into_conv",
+        "products and quotients with a constant a channel become part of the Conv, ConvTranspose or Gemm before them",
+        affine::fuse_scales,
+    ),
+    rewrite(
+        "fuse_add_bias_into_conv",
+        "sums and differences with a constant a channel become part of the Conv, ConvTranspose or Gemm before them",
+        affine::fuse_shifts,
+    ),
+    rewrite(
+        "fuse_matmul_add_bias_into_gemm",
+        "products of two matrices and the sum with a constant become Gemm",
+        gemm::fuse_matmul_add,
+    ),
+    rewrite(
+        "fuse_pad_into_conv",
+        "padding with zeros becomes that of the Conv after it",
+        padding::fuse_into_conv,
+    ),
+    rewrite(
+        "fuse_pad_into_pool",
+        "padding becomes that of the AveragePool or MaxPool after it, where that computes the same",
+        padding::fuse_into_pool,
+    ),
+    rewrite(
+        "fuse_transpose_into_gemm",
+        "transposed factors of Gemm become its attributes",
+        gemm::fuse_transposes,
+    ),
+];
+
+/// What saves layers of ncnn and no nodes of ONNX.
+pub(super) const SHARE_SLICES: Rewrite =
+    rewrite("share_slices", "slices with steps that begin alike share their first axes", part::share_slices);
+
+const fn rewrite(name: &'static str, about: &'static str, apply: fn(&mut Graph) -> Result<bool>) -> Rewrite {
+    Rewrite { name, about, apply }
 }
 
-impl Edits {
-    /// Whether none of these nodes is part of a pattern that was found before.
-    pub fn are_free(&self, nodes: &[NodeId]) -> bool {
-        nodes.iter().all(|node| !self.touched.contains(node))
-    }
-
-    /// Puts nodes in the place of the last of a pattern; the other nodes of it stay for those who read them.
-    pub fn replace(&mut self, pattern: &[NodeId], nodes: Vec<Node>) {
-        self.touched.extend(pattern);
-        if let Some(last) = pattern.last() {
-            self.replaced.insert(*last, nodes);
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_operator_that_may_hand_on_an_input_has_a_pass_that_removes_it() {
+        let listed = include_str!("mod.rs");
+        for op in crate::ops::all().filter(|op| op.identity.is_some()) {
+            let name = format!("\"{}\"", op.name);
+            assert_eq!(listed.matches(&name).count(), 1, "{name}");
         }
-    }
-
-    /// Changes the graph; the answer is whether there was anything to do.
-    pub fn apply(mut self, graph: &mut Graph) -> Result<bool> {
-        if self.replaced.is_empty() {
-            return Ok(false);
-        }
-        graph.rewrite_nodes(|_, id| Ok(self.replaced.remove(&id)))?;
-        Ok(true)
-    }
-}
-
-/// Nodes in the making, that stand in one place. Those that read constants alone are evaluated by the folder.
-#[derive(Debug)]
-pub(super) struct Site<'g> {
-    graph: &'g mut Graph,
-    nodes: Vec<Node>,
-}
-
-impl<'g> Site<'g> {
-    /// A place without nodes.
-    pub fn new(graph: &'g mut Graph) -> Site<'g> {
-        Site { graph, nodes: Vec::new() }
-    }
-
-    /// The sizes of a constant.
-    pub fn sizes(&self, value: ValueId) -> &[usize] {
-        self.graph.value(value).constant.as_ref().map_or(&[], Tensor::shape)
-    }
-
-    /// A constant list of integers, as axes and shapes are given.
-    pub fn ints(&mut self, list: &[i64]) -> Result<ValueId> {
-        let array = Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?);
-        self.graph.add_constant("", Tensor::from_array(&array)?)
-    }
-
-    /// A constant of no axes.
-    pub fn number(&mut self, dtype: DType, number: f32) -> Result<ValueId> {
-        let array = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)).cast(dtype)?;
-        self.graph.add_constant("", Tensor::from_array(&array)?)
-    }
-
-    /// A node of the newest operator set with one output. What stays in the graph is not made so: its version would be asked of
-    /// all nodes of a written model.
-    pub fn op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
-        let output = self.graph.add_value(Value::default());
-        self.nodes.push(Node {
-            op_type: op_type.to_owned(),
-            version: NEWEST_OPSET,
-            inputs: inputs.iter().copied().map(Some).collect(),
-            outputs: vec![Some(output)],
-            attributes: attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone())).collect(),
-            ..Node::default()
-        });
-        output
-    }
-
-    /// A constant in another shape, as Reshape takes it.
-    pub fn reshape(&mut self, value: ValueId, shape: &[i64]) -> Result<ValueId> {
-        let shape = self.ints(shape)?;
-        Ok(self.op("Reshape", &[value, shape], &[]))
-    }
-
-    /// The nodes, with a last one.
-    pub fn end_with(mut self, node: Node) -> Vec<Node> {
-        self.nodes.push(node);
-        self.nodes
-    }
-}
-
-/// An integer attribute of a node, where it has one.
-pub(super) fn int(node: &Node, name: &str) -> Option<i64> {
-    match node.attributes.get(name) {
-        Some(Attribute::Int(n)) => Some(*n),
-        _ => None,
-    }
-}
-
-/// Input `index` of a node, where it is given.
-pub(super) fn input(node: &Node, index: usize) -> Option<ValueId> {
-    node.inputs.get(index).copied().flatten()
-}
-
-/// The first output of a node, where it has no other.
-pub(super) fn only_output(node: &Node) -> Option<ValueId> {
-    match node.outputs.as_slice() {
-        [Some(output), rest @ ..] if rest.iter().all(Option::is_none) => Some(*output),
-        _ => None,
     }
 }

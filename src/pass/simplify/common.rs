@@ -1,0 +1,107 @@
+//! What is computed twice is computed once; constants that are alike are one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::ops;
+use crate::pass::pattern::Readers;
+use crate::tensor::{DType, Dim, Tensor};
+
+/// Constants of more bytes are not compared: reading all weights takes longer than a copy of some is worth.
+const MAX_COMPARED: u64 = 1 << 16;
+
+/// Nodes of one operator with the same inputs and attributes, and sizes that are the same expression.
+pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
+    let readers = Readers::of(graph);
+    let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let mut computed: BTreeMap<String, &[Option<ValueId>]> = BTreeMap::new();
+    let mut sizes: BTreeMap<(DType, Vec<usize>, Vec<Dim>), ValueId> = BTreeMap::new();
+    for (_, node) in graph.nodes() {
+        if let Some(key) = key(node, &same)
+            && let Some(first) = computed.get(key.as_str())
+        {
+            if may_stand_for(&readers, first, &node.outputs) {
+                let pairs = node.outputs.iter().flatten().zip(first.iter().flatten());
+                same.extend(pairs.map(|(output, first)| (*output, *first)));
+                continue;
+            }
+        } else if let Some(key) = self::key(node, &same) {
+            computed.insert(key, &node.outputs);
+        }
+        for output in node.outputs.iter().flatten() {
+            let value = graph.value(*output);
+            let Some(elements) = &value.elements else { continue };
+            let list = elements.to_dims()?.iter().cloned().collect();
+            let first = *sizes.entry((elements.dtype(), elements.shape().to_vec(), list)).or_insert(*output);
+            if first != *output && !readers.is_output(*output) {
+                same.insert(*output, first);
+            }
+        }
+    }
+    same.retain(|value, _| !readers.all(*value).is_empty());
+    graph.redirect(&same);
+    Ok(!same.is_empty())
+}
+
+/// Whether the outputs of one node are all there for the readers of another, whose outputs have no names to keep.
+fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option<ValueId>]) -> bool {
+    first.len() == outputs.len()
+        && first.iter().zip(outputs).all(|(first, output)| first.is_some() == output.is_some())
+        && !outputs.iter().flatten().any(|output| readers.is_output(*output))
+}
+
+/// What two nodes that compute the same have in common; none where two that look alike may differ.
+fn key(node: &Node, same: &BTreeMap<ValueId, ValueId>) -> Option<String> {
+    if ops::find(node)?.random {
+        return None;
+    }
+    let mut key = format!("{} {} {}", node.domain, node.op_type, node.version);
+    for input in &node.inputs {
+        let input = input.map(|input| same.get(&input).copied().unwrap_or(input));
+        write!(key, " {input:?}").ok()?;
+    }
+    for (name, attribute) in &node.attributes {
+        write!(key, " {name}=").ok()?;
+        match attribute {
+            Attribute::Float(x) => write!(key, "{}", x.to_bits()),
+            Attribute::Floats(list) => {
+                write!(key, "{:?}", list.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+            }
+            Attribute::Int(n) => write!(key, "{n}"),
+            Attribute::Ints(list) => write!(key, "{list:?}"),
+            Attribute::String(text) => write!(key, "{text:?}"),
+            Attribute::Strings(list) => write!(key, "{list:?}"),
+            Attribute::Tensor(tensor) => write!(key, "{:?}", content(tensor)?),
+            _ => return None,
+        }
+        .ok()?;
+    }
+    Some(key)
+}
+
+/// Constants that are alike.
+pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
+    let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| graph.reads(node)).collect();
+    let mut first: BTreeMap<(DType, Vec<usize>, Bytes), ValueId> = BTreeMap::new();
+    let mut same = BTreeMap::new();
+    for id in read {
+        let Some(content) = graph.value(id).constant.as_ref().and_then(content) else { continue };
+        let kept = *first.entry(content).or_insert(id);
+        if kept != id {
+            same.insert(id, kept);
+        }
+    }
+    graph.redirect(&same);
+    Ok(!same.is_empty())
+}
+
+/// Type, shape and bytes of a constant that is small and in memory.
+fn content(tensor: &Tensor) -> Option<(DType, Vec<usize>, Bytes)> {
+    let small = tensor.byte_len().is_ok_and(|len| len <= MAX_COMPARED);
+    let bytes = tensor.raw_bytes().filter(|_| small && tensor.dtype() != DType::String)?;
+    Some((tensor.dtype(), tensor.shape().to_vec(), bytes.clone()))
+}

@@ -1,0 +1,178 @@
+//! Islands: nodes that do not mind and hang together, and what the moves at their shores cost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::pass::pattern::Readers;
+
+use super::super::{input, only_output};
+use super::operand::{does_not_mind, operands};
+use super::{Kind, MAX_WAYS, Way};
+
+/// Nodes that hang together.
+pub(super) struct Island {
+    kind: Kind,
+    /// In the order of the graph.
+    pub nodes: Vec<NodeId>,
+    members: BTreeSet<NodeId>,
+    /// Values from outside that are moved.
+    entries: BTreeSet<ValueId>,
+    /// Values that are read outside.
+    pub exits: BTreeSet<ValueId>,
+}
+
+/// All islands that have a move at their shores, each with all nodes that hang together.
+pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> {
+    let mut groups = Groups::default();
+    let mut nodes: Vec<NodeId> = Vec::new();
+    for (id, node) in graph.nodes() {
+        if !does_not_mind(graph, node, kind) {
+            continue;
+        }
+        groups.add(id);
+        nodes.push(id);
+        for value in operand_values(graph, node) {
+            match graph.value(value).producer {
+                Some(producer) if groups.contains(producer) => groups.join(producer, id),
+                // What reads the same moved value is moved together.
+                Some(producer) if graph.node(producer).is_some_and(|mover| kind.holds(mover)) => {
+                    groups.join_by_value(value, id);
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut islands: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+    for id in nodes {
+        islands.entry(groups.root(id)).or_default().push(id);
+    }
+    islands.into_values().map(|nodes| Island::of(graph, readers, kind, nodes)).collect()
+}
+
+fn operand_values(graph: &Graph, node: &Node) -> Vec<ValueId> {
+    let values = operands(node).into_iter().filter_map(|index| input(node, index));
+    values.filter(|value| graph.value(*value).constant.is_none()).collect()
+}
+
+/// Which nodes hang together: each points to an earlier one of its group, or to itself.
+#[derive(Default)]
+struct Groups {
+    before: BTreeMap<NodeId, NodeId>,
+    by_value: BTreeMap<ValueId, NodeId>,
+}
+
+impl Groups {
+    fn add(&mut self, id: NodeId) {
+        self.before.insert(id, id);
+    }
+
+    fn contains(&self, id: NodeId) -> bool {
+        self.before.contains_key(&id)
+    }
+
+    fn root(&mut self, id: NodeId) -> NodeId {
+        let mut at = id;
+        // Every second step is cut short, so that ways stay short.
+        while let Some(next) = self.before.get(&at).copied().filter(|next| *next != at) {
+            let beyond = self.before.get(&next).copied().unwrap_or(next);
+            self.before.insert(at, beyond);
+            at = beyond;
+        }
+        at
+    }
+
+    fn join(&mut self, a: NodeId, b: NodeId) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.before.insert(a.max(b), a.min(b));
+    }
+
+    fn join_by_value(&mut self, value: ValueId, id: NodeId) {
+        let first = *self.by_value.entry(value).or_insert(id);
+        self.join(first, id);
+    }
+}
+
+impl Island {
+    fn of(graph: &Graph, readers: &Readers, kind: Kind, nodes: Vec<NodeId>) -> Island {
+        let members: BTreeSet<NodeId> = nodes.iter().copied().collect();
+        let (mut entries, mut exits) = (BTreeSet::new(), BTreeSet::new());
+        for node in nodes.iter().filter_map(|id| graph.node(*id)) {
+            let from_outside = |value: &ValueId| {
+                !graph.value(*value).producer.is_some_and(|producer| members.contains(&producer))
+            };
+            entries.extend(operand_values(graph, node).into_iter().filter(from_outside));
+            let outside = |output: &ValueId| {
+                readers.is_output(*output)
+                    || readers.all(*output).iter().any(|reader| !members.contains(reader))
+            };
+            exits.extend(only_output(node).filter(outside));
+        }
+        Island { kind, nodes, members, entries, exits }
+    }
+
+    fn mover<'g>(&self, graph: &'g Graph, id: NodeId) -> Option<&'g Node> {
+        graph.node(id).filter(|node| self.kind.holds(node))
+    }
+
+    /// The node that moves an entry.
+    fn entry_mover<'g>(&self, graph: &'g Graph, entry: ValueId) -> Option<&'g Node> {
+        self.mover(graph, graph.value(entry).producer?)
+    }
+
+    /// Whether nothing outside reads an entry.
+    fn is_read_here_alone(&self, readers: &Readers, entry: ValueId) -> bool {
+        !readers.is_output(entry) && readers.all(entry).iter().all(|reader| self.members.contains(reader))
+    }
+
+    fn exit_readers<'a>(&'a self, readers: &'a Readers, exit: ValueId) -> impl Iterator<Item = NodeId> + 'a {
+        readers.all(exit).iter().copied().filter(|reader| !self.members.contains(reader))
+    }
+
+    /// Ways that make a move at the shores superfluous.
+    pub fn ways(&self, graph: &Graph, readers: &Readers) -> Vec<Way> {
+        let entering = self.entries.iter().filter_map(|entry| {
+            let mover = self.entry_mover(graph, *entry)?;
+            Way::of(graph, mover, true)
+        });
+        let leaving = self.exits.iter().flat_map(|exit| {
+            let movers = self.exit_readers(readers, *exit).filter_map(|id| self.mover(graph, id));
+            movers.filter_map(|mover| Way::of(graph, mover, false))
+        });
+        let mut ways: Vec<Way> = Vec::new();
+        for way in entering.chain(leaving) {
+            if ways.len() < MAX_WAYS && !ways.contains(&way) {
+                ways.push(way);
+            }
+        }
+        ways
+    }
+
+    /// Moves that there are more, and less where it is negative, when the island goes this way.
+    pub fn cost(&self, graph: &Graph, readers: &Readers, way: &Way) -> i64 {
+        let mut cost = 0;
+        for entry in &self.entries {
+            let mover = self.entry_mover(graph, *entry);
+            let alone = self.is_read_here_alone(readers, *entry);
+            let superfluous = mover.is_some_and(|mover| Way::of(graph, mover, true).as_ref() == Some(way));
+            cost += match (superfluous, mover.is_some() && alone) {
+                (true, true) => -1,
+                (true, false) | (false, true) => 0,
+                (false, false) => 1,
+            };
+        }
+        for exit in &self.exits {
+            let mut stays = readers.is_output(*exit);
+            for reader in self.exit_readers(readers, *exit) {
+                let Some(mover) = self.mover(graph, reader) else {
+                    stays = true;
+                    continue;
+                };
+                let superfluous = Way::of(graph, mover, false).as_ref() == Some(way);
+                let named = only_output(mover).is_none_or(|output| readers.is_output(output));
+                cost -= i64::from(superfluous && !named);
+            }
+            cost += i64::from(stays);
+        }
+        cost
+    }
+}

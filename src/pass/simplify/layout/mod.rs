@@ -1,0 +1,232 @@
+//! Transposes and reshapes on both sides of nodes that do not mind.
+//!
+//! Nodes that compute each element from those at its place do not mind in which order, or shape, their operands are, as long as it is
+//! the same for all. Such nodes that hang together are an island. An island is turned, or reshaped, as a whole where fewer nodes are
+//! left: exporters from TensorFlow leave islands between two Transposes, linear layers work on matrices between two Reshapes. The
+//! moves that are made at its shores meet those that are there, and other passes join them.
+
+mod island;
+mod operand;
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, Value, ValueId};
+use crate::pass::pattern::Readers;
+use crate::tensor::Dim;
+
+use super::transpose::perm_of;
+use super::view::{VIEWS, target_of};
+use super::{Edits, Site, input, only_output};
+use island::Island;
+use operand::{axes_of, name_axes, operands};
+
+/// Ways for an island that are tried: those of real networks have one or two kinds of moves at their shores.
+const MAX_WAYS: usize = 4;
+
+/// Transposes on both sides of islands.
+pub(crate) fn cancel_transposes(graph: &mut Graph) -> Result<bool> {
+    cancel(graph, Kind::Transpose)
+}
+
+/// Reshapes on both sides of islands.
+pub(crate) fn cancel_reshapes(graph: &mut Graph) -> Result<bool> {
+    cancel(graph, Kind::View)
+}
+
+/// Which moves are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Transpose,
+    View,
+}
+
+impl Kind {
+    fn holds(self, node: &Node) -> bool {
+        match self {
+            Kind::Transpose => node.is("Transpose"),
+            Kind::View => VIEWS.iter().any(|op_type| node.is(op_type)),
+        }
+    }
+}
+
+/// How the values of an island come from those that take their place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Way {
+    /// By this order of axes.
+    Turn(Vec<usize>),
+    /// By a Reshape from the first shape to the second.
+    Shape(Vec<Dim>, Vec<Dim>),
+}
+
+/// The operator and the attribute or input of a move.
+enum Move {
+    Transpose(Vec<i64>),
+    Reshape(Vec<i64>),
+}
+
+impl Way {
+    /// The way that makes a move at a shore superfluous: one that gives a value to the island, or one that takes it from there.
+    fn of(graph: &Graph, mover: &Node, enters: bool) -> Option<Way> {
+        if mover.is("Transpose") {
+            let perm = perm_of(graph, mover)?;
+            return Some(Way::Turn(if enters { perm } else { inverse(&perm)? }));
+        }
+        let (before, behind) = (input(mover, 0)?, only_output(mover)?);
+        let (before, behind) = (graph.value(before).shape.clone()?, graph.value(behind).shape.clone()?);
+        let (inside, outside) = if enters { (before, behind) } else { (behind, before) };
+        // Neither shape may depend on more than one size that the other one does not show.
+        let both = target_of(&inside, &outside).and(target_of(&outside, &inside));
+        (inside != outside && !inside.is_empty())
+            .then_some(Way::Shape(inside, outside))
+            .filter(|_| both.is_some())
+    }
+
+    fn enter(&self) -> Option<Move> {
+        Some(match self {
+            Way::Turn(perm) => Move::Transpose(as_ints(&inverse(perm)?)?),
+            Way::Shape(inside, outside) => Move::Reshape(target_of(outside, inside)?),
+        })
+    }
+
+    fn leave(&self) -> Option<Move> {
+        Some(match self {
+            Way::Turn(perm) => Move::Transpose(as_ints(perm)?),
+            Way::Shape(inside, outside) => Move::Reshape(target_of(inside, outside)?),
+        })
+    }
+}
+
+fn inverse(perm: &[usize]) -> Option<Vec<usize>> {
+    (0..perm.len()).map(|axis| perm.iter().position(|from| *from == axis)).collect()
+}
+
+fn as_ints(perm: &[usize]) -> Option<Vec<i64>> {
+    perm.iter().map(|axis| i64::try_from(*axis).ok()).collect()
+}
+
+fn cancel(graph: &mut Graph, kind: Kind) -> Result<bool> {
+    if !graph.nodes().any(|(_, node)| kind.holds(node)) {
+        return Ok(false);
+    }
+    let readers = Readers::of(graph);
+    let mut found = Vec::new();
+    for island in island::find(graph, &readers, kind) {
+        let ways = island.ways(graph, &readers);
+        let costs = ways.into_iter().map(|way| (island.cost(graph, &readers, &way), way));
+        if let Some((cost, way)) = costs.min_by_key(|(cost, _)| *cost)
+            && cost < 0
+        {
+            found.push((island, way));
+        }
+    }
+    let mut edits = Edits::default();
+    for (island, way) in found {
+        move_island(graph, &mut edits, &island, &way)?;
+    }
+    edits.apply(graph)
+}
+
+/// Computes what takes the place of the island's values, and moves at its shores.
+fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way) -> Result<()> {
+    let (Some(enter), Some(leave)) = (way.enter(), way.leave()) else { return Ok(()) };
+    let mut inside: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    for id in &island.nodes {
+        let Some(node) = graph.node(*id).cloned() else { continue };
+        let Some(output) = only_output(&node) else { continue };
+        let data = operands(&node);
+        let axes = axes_of(graph, &node).unwrap_or_default();
+        let mut site = Site::new(graph);
+        let mut made = node.clone();
+        for (index, slot) in made.inputs.iter_mut().enumerate() {
+            let Some(value) = slot.filter(|_| data.contains(&index)) else { continue };
+            *slot = Some(if site.is_constant(value) {
+                moved_constant(&mut site, value, way)?
+            } else if let Some(value) = inside.get(&value) {
+                *value
+            } else {
+                let moved = site.stay(&node, value, &enter)?;
+                inside.insert(value, moved);
+                moved
+            });
+        }
+        if let Way::Turn(perm) = way {
+            name_axes(&mut site, &mut made, &axes, perm)?;
+        }
+        let is_exit = island.exits.contains(&output);
+        // What is known by a name outside keeps it there.
+        let moved = if is_exit { site.new_value() } else { site.namesake(output) };
+        inside.insert(output, moved);
+        made.outputs = vec![Some(moved)];
+        let nodes = match is_exit {
+            true => {
+                let back = site.mover(&node, moved, output, &leave)?;
+                site.push(made);
+                site.end_with(back)
+            }
+            false => site.end_with(made),
+        };
+        edits.replace(&[*id], nodes);
+    }
+    Ok(())
+}
+
+/// A constant operand. Of one element it is the same for all ways.
+fn moved_constant(site: &mut Site, value: ValueId, way: &Way) -> Result<ValueId> {
+    let Way::Turn(perm) = way else { return Ok(value) };
+    let sizes = site.sizes(value).to_vec();
+    if sizes.iter().all(|size| *size == 1) {
+        return Ok(value);
+    }
+    let mut aligned: Vec<i64> = vec![1; perm.len().saturating_sub(sizes.len())];
+    for size in sizes {
+        aligned.push(i64::try_from(size)?);
+    }
+    let aligned = site.reshape(value, &aligned)?;
+    let order = inverse(perm).as_deref().and_then(as_ints).unwrap_or_default();
+    let moved = site.op("Transpose", &[aligned], &[("perm", Attribute::Ints(order))]);
+    site.take_name(moved, value)?;
+    Ok(moved)
+}
+
+impl Site<'_> {
+    /// A value that is computed here.
+    fn new_value(&mut self) -> ValueId {
+        self.graph.add_value(Value::default())
+    }
+
+    /// A value that takes the place of another.
+    fn namesake(&mut self, value: ValueId) -> ValueId {
+        let name = self.graph.value(value).name.clone();
+        self.graph.add_value(Value { name, ..Value::default() })
+    }
+
+    fn is_constant(&self, value: ValueId) -> bool {
+        self.graph.value(value).constant.is_some()
+    }
+
+    /// `from` moved, by a node of the operator set of `like`.
+    fn stay(&mut self, like: &Node, from: ValueId, by: &Move) -> Result<ValueId> {
+        let to = self.new_value();
+        let mover = self.mover(like, from, to, by)?;
+        self.push(mover);
+        Ok(to)
+    }
+
+    fn mover(&mut self, like: &Node, from: ValueId, to: ValueId, by: &Move) -> Result<Node> {
+        let node = Node { inputs: vec![Some(from)], outputs: vec![Some(to)], ..like.clone() };
+        Ok(match by {
+            Move::Transpose(perm) => Node {
+                op_type: "Transpose".to_owned(),
+                attributes: BTreeMap::from([("perm".to_owned(), Attribute::Ints(perm.clone()))]),
+                ..node
+            },
+            Move::Reshape(target) => Node {
+                op_type: "Reshape".to_owned(),
+                inputs: vec![Some(from), Some(self.ints(target)?)],
+                attributes: BTreeMap::new(),
+                ..node
+            },
+        })
+    }
+}

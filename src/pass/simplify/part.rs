@@ -1,0 +1,264 @@
+//! Parts of values and values of parts: Slice, Split and Concat in a row.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::graph::{Graph, Node, Value, ValueId};
+use crate::ops;
+use crate::pass::pattern::{Readers, producer};
+
+use super::{Edits, Site, input, int, only_output};
+
+/// Operator sets from this on have the bounds of Slice as inputs, with steps.
+const SLICE_INPUTS: i64 = 10;
+
+/// What a Slice keeps: starts, ends, axes counted from the front, and steps.
+#[derive(Clone, Debug, Default)]
+struct Bounds {
+    starts: Vec<i64>,
+    ends: Vec<i64>,
+    axes: Vec<i64>,
+    steps: Vec<i64>,
+}
+
+impl Bounds {
+    /// The constant bounds of a node.
+    fn of(graph: &Graph, node: &Node) -> Option<Bounds> {
+        if !node.is("Slice") || node.version < SLICE_INPUTS {
+            return None;
+        }
+        let rank = i64::try_from(graph.value(input(node, 0)?).shape.as_ref()?.len()).ok()?;
+        let list = |index| graph.value(input(node, index)?).constant.as_ref()?.load().ok()?.int_list().ok();
+        let (starts, ends) = (list(1)?, list(2)?);
+        let count = i64::try_from(starts.len()).ok()?;
+        let axes = match input(node, 3) {
+            Some(_) => list(3)?,
+            None => (0..count).collect(),
+        };
+        let steps = match input(node, 4) {
+            Some(_) => list(4)?,
+            None => vec![1; starts.len()],
+        };
+        let axes = axes.into_iter().map(|axis| if axis < 0 { axis + rank } else { axis }).collect();
+        Some(Bounds { starts, ends, axes, steps })
+    }
+
+    /// Both, where they are of different axes.
+    fn and(mut self, other: Bounds) -> Option<Bounds> {
+        if other.axes.iter().any(|axis| self.axes.contains(axis)) {
+            return None;
+        }
+        self.starts.extend(other.starts);
+        self.ends.extend(other.ends);
+        self.axes.extend(other.axes);
+        self.steps.extend(other.steps);
+        Some(self)
+    }
+
+    /// Those of each axis, by the axes.
+    fn one_by_one(&self) -> Vec<Bounds> {
+        let ends = self.ends.iter().zip(&self.steps);
+        let mut parts: Vec<Bounds> = self
+            .axes
+            .iter()
+            .zip(self.starts.iter().zip(ends))
+            .map(|(axis, (start, (end, step)))| Bounds {
+                starts: vec![*start],
+                ends: vec![*end],
+                axes: vec![*axis],
+                steps: vec![*step],
+            })
+            .collect();
+        parts.sort_by_key(Bounds::key);
+        parts
+    }
+
+    /// Axis, start, end and step, of one axis.
+    fn key(&self) -> [i64; 4] {
+        [&self.axes, &self.starts, &self.ends, &self.steps]
+            .map(|list| list.first().copied().unwrap_or_default())
+    }
+
+    fn node(&self, graph: &mut Graph, node: &Node, data: ValueId) -> Result<Node> {
+        let mut site = Site::new(graph);
+        let mut inputs = vec![Some(data)];
+        for list in [&self.starts, &self.ends, &self.axes, &self.steps] {
+            inputs.push(Some(site.ints(list)?));
+        }
+        Ok(Node { inputs, ..node.clone() })
+    }
+}
+
+/// Several Slice of different axes in a row become one.
+pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
+    let mut found = Vec::new();
+    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
+        let Some(inner) = input(node, 0).and_then(|data| producer(graph, data, "Slice")) else { continue };
+        let both = Bounds::of(graph, inner).zip(Bounds::of(graph, node));
+        let both = both.and_then(|(inner, outer)| inner.and(outer));
+        if let (Some(bounds), Some(data)) = (both, input(inner, 0)) {
+            found.push((id, data, bounds));
+        }
+    }
+    let mut edits = Edits::default();
+    for (id, data, bounds) in found {
+        let Some(node) = graph.node(id).cloned() else { continue };
+        let made = bounds.node(graph, &node, data)?;
+        edits.replace(&[id], vec![made]);
+    }
+    edits.apply(graph)
+}
+
+/// Slices with steps along several axes are taken apart, so that those which begin alike share their first axes: each axis with
+/// steps is layers of its own in ncnn.
+pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
+    let mut found = Vec::new();
+    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
+        let Some(bounds) = Bounds::of(graph, node) else { continue };
+        if bounds.steps.iter().filter(|step| **step != 1).count() > 1 {
+            found.push((id, bounds));
+        }
+    }
+    let mut shared: BTreeMap<(ValueId, [i64; 4]), ValueId> = BTreeMap::new();
+    let mut edits = Edits::default();
+    for (id, bounds) in found {
+        let Some(node) = graph.node(id).cloned() else { continue };
+        let Some(mut data) = input(&node, 0) else { continue };
+        let mut nodes = Vec::new();
+        let mut axes = bounds.one_by_one();
+        let Some(last) = axes.pop() else { continue };
+        for bounds in axes {
+            data = match shared.get(&(data, bounds.key())) {
+                Some(begun) => *begun,
+                None => {
+                    let begun = graph.add_value(Value::default());
+                    let made = bounds.node(graph, &node, data)?;
+                    nodes.push(Node { outputs: vec![Some(begun)], ..made });
+                    shared.insert((data, bounds.key()), begun);
+                    begun
+                }
+            };
+        }
+        nodes.push(last.node(graph, &node, data)?);
+        edits.replace(&[id], nodes);
+    }
+    edits.apply(graph)
+}
+
+/// A Slice of a Concat that keeps elements of one part alone becomes a Slice of that part.
+pub(crate) fn fuse_slices_of_concats(graph: &mut Graph) -> Result<bool> {
+    let mut found = Vec::new();
+    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
+        found.extend(slice_of_part(graph, node).map(|(part, bounds)| (id, part, bounds)));
+    }
+    let mut edits = Edits::default();
+    for (id, part, bounds) in found {
+        let Some(node) = graph.node(id).cloned() else { continue };
+        let made = bounds.node(graph, &node, part)?;
+        edits.replace(&[id], vec![made]);
+    }
+    edits.apply(graph)
+}
+
+fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Bounds)> {
+    let concat = producer(graph, input(node, 0)?, "Concat")?;
+    let mut bounds = Bounds::of(graph, node)?;
+    let axis = concat_axis(graph, concat)?;
+    let at = bounds.axes.iter().position(|other| usize::try_from(*other) == Ok(axis))?;
+    let size = |value: ValueId| graph.value(value).shape.as_ref()?.get(axis)?.known();
+    let total = size(input(node, 0)?)?;
+    let from_front = |bound: i64| if bound < 0 { bound.saturating_add(total) } else { bound }.clamp(0, total);
+    let (start, end) = (from_front(*bounds.starts.get(at)?), from_front(*bounds.ends.get(at)?));
+    if *bounds.steps.get(at)? < 1 || start >= end {
+        return None;
+    }
+    let mut before = 0;
+    for part in concat.inputs.iter().copied().flatten() {
+        let behind = before + size(part)?;
+        if (before..behind).contains(&start) && end <= behind {
+            *bounds.starts.get_mut(at)? = start - before;
+            *bounds.ends.get_mut(at)? = end - before;
+            return Some((part, bounds));
+        }
+        before = behind;
+    }
+    None
+}
+
+fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
+    let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
+    ops::resolve_axis(int(node, "axis")?, rank).ok()
+}
+
+/// Parts of a Concat that are a Concat along the same axis, read by it alone, are taken apart; so are all parts of one Split in
+/// their order, which are what was split.
+pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
+    let readers = Readers::of(graph);
+    let mut edits = Edits::default();
+    // The parts of Concats that were looked at; a later one takes them over whole.
+    let mut parts: BTreeMap<ValueId, Vec<Option<ValueId>>> = BTreeMap::new();
+    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Concat")) {
+        let (Some(axis), Some(output)) = (concat_axis(graph, node), only_output(node)) else { continue };
+        let mut inputs = Vec::new();
+        for part in node.inputs.iter().copied().flatten() {
+            let nested = producer(graph, part, "Concat")
+                .filter(|inner| concat_axis(graph, inner) == Some(axis) && readers.only(part) == Some(id));
+            match nested.and_then(|_| parts.get(&part)) {
+                Some(nested) => inputs.extend(nested.iter().copied()),
+                None => inputs.push(Some(part)),
+            }
+        }
+        while let Some((range, whole)) = whole_split(graph, &inputs, axis) {
+            inputs.splice(range, [Some(whole)]);
+        }
+        if inputs != node.inputs {
+            edits.replace(&[id], vec![Node { inputs: inputs.clone(), ..node.clone() }]);
+        }
+        parts.insert(output, inputs);
+    }
+    edits.apply(graph)
+}
+
+/// Where all parts of one Split stand in their order, and what was split.
+fn whole_split(
+    graph: &Graph,
+    inputs: &[Option<ValueId>],
+    axis: usize,
+) -> Option<(std::ops::Range<usize>, ValueId)> {
+    inputs.iter().enumerate().find_map(|(at, part)| {
+        let split = producer(graph, (*part)?, "Split")?;
+        let whole = input(split, 0)?;
+        let rank = graph.value(whole).shape.as_ref()?.len();
+        let along = ops::resolve_axis(int(split, "axis").unwrap_or(0), rank).ok()?;
+        let range = at..at.checked_add(split.outputs.len())?;
+        let is_whole = along == axis && inputs.get(range.clone()) == Some(split.outputs.as_slice());
+        is_whole.then_some((range, whole))
+    })
+}
+
+/// A Split of a Concat into the parts that it was made from hands them on.
+pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
+    let readers = Readers::of(graph);
+    let mut map = BTreeMap::new();
+    for (_, node) in graph.nodes().filter(|(_, node)| node.is("Split")) {
+        let Some(concat) = input(node, 0).and_then(|data| producer(graph, data, "Concat")) else { continue };
+        let rank = input(node, 0).and_then(|data| graph.value(data).shape.as_ref()).map_or(0, Vec::len);
+        let along = ops::resolve_axis(int(node, "axis").unwrap_or(0), rank).ok();
+        let pairs: Vec<(ValueId, ValueId)> =
+            node.outputs.iter().flatten().copied().zip(concat.inputs.iter().flatten().copied()).collect();
+        let alike = |(output, part): &(ValueId, ValueId)| {
+            let shape = &graph.value(*output).shape;
+            shape.is_some() && *shape == graph.value(*part).shape && !readers.is_output(*output)
+        };
+        if along.is_some()
+            && along == concat_axis(graph, concat)
+            && pairs.len() == node.outputs.len()
+            && pairs.len() == concat.inputs.len()
+            && pairs.iter().all(alike)
+        {
+            map.extend(pairs);
+        }
+    }
+    graph.redirect(&map);
+    Ok(!map.is_empty())
+}

@@ -1,0 +1,187 @@
+//! Operators that give the elements another shape and leave them in their order: Reshape, Flatten, Squeeze, Unsqueeze. What matters
+//! of several in a row is the last shape.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::tensor::Dim;
+
+use super::{Edits, Site, input, only_output};
+
+/// The operators.
+pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
+
+/// Shapes for Reshape that are computed from sizes become constants, with 0 and -1 for sizes that are free.
+pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
+    let mut found = Vec::new();
+    for (id, node) in graph.nodes() {
+        let (Some(data), Some(target), Some(output)) = (input(node, 0), input(node, 1), only_output(node))
+        else {
+            continue;
+        };
+        if node.is("Reshape") && graph.value(target).constant.is_none() {
+            let (from, to) = (&graph.value(data).shape, &graph.value(output).shape);
+            let target = to.as_ref().and_then(|to| target_of(from.as_deref().unwrap_or_default(), to));
+            found.extend(target.map(|target| (id, data, target)));
+        }
+    }
+    let mut edits = Edits::default();
+    for (id, data, target) in found {
+        let Some(node) = graph.node(id).cloned() else { continue };
+        let reshape = reshape_like(graph, &node, data, &target)?;
+        edits.replace(&[id], vec![reshape]);
+    }
+    edits.apply(graph)
+}
+
+/// Several views in a row become one.
+pub(crate) fn fuse_views(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, VIEWS, |from, to| target_of(from, to).map(View::Reshape))
+}
+
+/// Several Squeeze in a row become one.
+pub(crate) fn fuse_squeezes(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, &["Squeeze"], |from, to| dropped_axes(from, to).map(View::Squeeze))
+}
+
+/// Several Unsqueeze in a row become one.
+pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, &["Unsqueeze"], |from, to| dropped_axes(to, from).map(View::Unsqueeze))
+}
+
+/// A node to be.
+enum View {
+    Reshape(Vec<i64>),
+    Squeeze(Vec<i64>),
+    Unsqueeze(Vec<i64>),
+}
+
+fn fuse(
+    graph: &mut Graph,
+    op_types: &[&str],
+    between: impl Fn(&[Dim], &[Dim]) -> Option<View>,
+) -> Result<bool> {
+    let is_view = |node: &Node| op_types.iter().any(|op_type| node.is(op_type));
+    // What each view looks at: views are in order, so one that is looked at is known already.
+    let mut roots: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let mut found: Vec<(NodeId, ValueId, View)> = Vec::new();
+    for (id, node) in graph.nodes().filter(|(_, node)| is_view(node)) {
+        let (Some(data), Some(output)) = (input(node, 0), only_output(node)) else { continue };
+        let Some(root) = roots.get(&data).copied() else {
+            roots.insert(output, data);
+            continue;
+        };
+        let shapes = (graph.value(root).shape.as_deref(), graph.value(output).shape.as_deref());
+        let (Some(from), Some(to)) = shapes else { continue };
+        if let Some(view) = between(from, to).filter(|_| node.version >= 5) {
+            roots.insert(output, root);
+            found.push((id, root, view));
+        }
+    }
+    let mut edits = Edits::default();
+    for (id, root, view) in found {
+        let Some(node) = graph.node(id).cloned() else { continue };
+        let made = match &view {
+            View::Reshape(target) => reshape_like(graph, &node, root, target)?,
+            View::Squeeze(axes) | View::Unsqueeze(axes) => along_axes(graph, &node, root, axes)?,
+        };
+        edits.replace(&[id], vec![made]);
+    }
+    edits.apply(graph)
+}
+
+/// A Reshape in the place of a node.
+pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target: &[i64]) -> Result<Node> {
+    let target = Site::new(graph).ints(target)?;
+    Ok(Node {
+        op_type: "Reshape".to_owned(),
+        inputs: vec![Some(data), Some(target)],
+        attributes: BTreeMap::new(),
+        ..node.clone()
+    })
+}
+
+/// The same operator with other axes, an attribute before operator set 13.
+fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Result<Node> {
+    let mut made = Node { inputs: vec![Some(data)], ..node.clone() };
+    if node.version < 13 {
+        made.attributes.insert("axes".to_owned(), Attribute::Ints(axes.to_vec()));
+    } else {
+        made.inputs.push(Some(Site::new(graph).ints(axes)?));
+    }
+    Ok(made)
+}
+
+/// A target of Reshape that gives `to` for whatever the free sizes are: 0 keeps a size, and one -1 is what is left.
+pub(super) fn target_of(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
+    let free = to.iter().filter(|size| size.known().is_none()).count();
+    let mut left = 1;
+    to.iter()
+        .enumerate()
+        .map(|(axis, size)| match size.known() {
+            // Reshape takes 0 for the size that there was.
+            Some(0) => None,
+            Some(n) => Some(n),
+            None if free > 1 && from.get(axis) == Some(size) => Some(0),
+            None if left > 0 => {
+                left -= 1;
+                Some(-1)
+            }
+            None => None,
+        })
+        .collect()
+}
+
+/// The axes of size 1 that `long` has more than `short`, where that is all that they differ in.
+fn dropped_axes(long: &[Dim], short: &[Dim]) -> Option<Vec<i64>> {
+    let mut left = short.iter().peekable();
+    let mut dropped = Vec::new();
+    let surplus = long.len().checked_sub(short.len())?;
+    for (axis, size) in long.iter().enumerate() {
+        if left.peek() == Some(&size) && !(size.is(1) && dropped.len() < surplus) {
+            left.next();
+        } else if size.is(1) && dropped.len() < surplus {
+            dropped.push(i64::try_from(axis).ok()?);
+        } else {
+            return None;
+        }
+    }
+    left.peek().is_none().then_some(dropped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(list: &[&str]) -> Vec<Dim> {
+        list.iter().map(|text| text.parse().map_or_else(|_| Dim::symbol(text), Dim::Known)).collect()
+    }
+
+    #[test]
+    fn a_target_keeps_what_is_free() {
+        for (from, to, target) in [
+            (&["2", "3"][..], &["3", "2"][..], Some(vec![3, 2])),
+            (&["N", "3"], &["N", "1", "3"], Some(vec![-1, 1, 3])),
+            (&["N", "C", "H"], &["N", "H", "C"], None),
+            (&["N", "3", "H"], &["N", "H", "3"], Some(vec![0, -1, 3])),
+            (&["N", "3", "H"], &["N", "3", "H", "1"], Some(vec![0, 3, 0, 1])),
+            (&["2", "0"], &["0", "2"], None),
+        ] {
+            assert_eq!(target_of(&shape(from), &shape(to)), target, "{from:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn axes_are_dropped_where_nothing_else_changes() {
+        for (long, short, axes) in [
+            (&["1", "N", "1", "H"][..], &["N", "H"][..], Some(vec![0, 2])),
+            (&["1", "1", "N"], &["1", "N"], Some(vec![0])),
+            (&["N", "H"], &["N", "H"], Some(vec![])),
+            (&["N", "H"], &["H"], None),
+            (&["N", "1", "H"], &["H", "N"], None),
+        ] {
+            assert_eq!(dropped_axes(&shape(long), &shape(short)), axes, "{long:?} to {short:?}");
+        }
+    }
+}
