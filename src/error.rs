@@ -9,6 +9,7 @@
 //! | [`ErrorKind::Internal`] | the converter breaks its own rules | 1 |
 //! | [`ErrorKind::Usage`] | what was asked for does not fit the model, or would overwrite it | 2 |
 //! | [`ErrorKind::Io`] | a file cannot be read or written | 2 |
+//! | [`ErrorKind::Mismatch`] | other runtimes show that a result computes something else | 4 |
 //!
 //! A run with errors of several kinds ends with the highest of their exit codes. A command line that cannot be parsed is 2 as well.
 //!
@@ -43,6 +44,8 @@ pub enum ErrorKind {
     Internal,
     /// What was asked for does not fit the model, or the files.
     Usage,
+    /// A result computes something else than the model, as other runtimes show.
+    Mismatch,
 }
 
 impl fmt::Display for ErrorKind {
@@ -55,6 +58,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Limit => "limit exceeded",
             ErrorKind::Internal => "internal error",
             ErrorKind::Usage => "usage error",
+            ErrorKind::Mismatch => "mismatch",
         })
     }
 }

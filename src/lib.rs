@@ -40,7 +40,7 @@ use crate::pass::rewrite::{FUSIONS, Rewrite, SIMPLIFICATIONS};
 use crate::tensor::Dim;
 
 pub use crate::onnx::{ExternalData, Input, ReadOptions, Storage};
-pub use crate::simplify::{Simplified, simplify};
+pub use crate::simplify::{Simplified, expose, simplify};
 pub use crate::supported::{Supported, supported};
 
 /// What to convert, and how.

@@ -11,7 +11,7 @@ use tempfile::{Builder, TempPath};
 use crate::error::{Error, Result};
 
 /// Begins the names of files that are not whole yet.
-const TEMPORARY: &str = ".onnx2ncnn-";
+pub(crate) const TEMPORARY: &str = ".onnx2ncnn-";
 
 /// A place for a file.
 pub(crate) struct Target {
@@ -33,6 +33,17 @@ impl Whole {
     /// The file, to be read again before it is in its place.
     pub fn open(&self) -> Result<File> {
         File::open(&self.path).map_err(|error| Error::io("a new file cannot be opened", error))
+    }
+}
+
+impl Whole {
+    /// A file that is whole already, and is moved to its place.
+    pub fn of(path: PathBuf) -> Result<Whole> {
+        let len = fs::metadata(&path)
+            .map_err(|e| Error::io("the file cannot be examined", e).in_file(&path))?
+            .len();
+        let path = TempPath::try_from_path(path).map_err(|e| Error::io("the file cannot be found", e))?;
+        Ok(Whole { path, len })
     }
 }
 

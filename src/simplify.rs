@@ -1,5 +1,7 @@
 //! Simplifying: the same way as converting, up to where ncnn's words begin. What is not known stays as it is.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Errors, Result};
@@ -27,7 +29,42 @@ impl Simplified {
     /// Writes the model: all files are there afterwards, or none is changed. The files that it was read from are not overwritten.
     /// Gives the paths of the files, the model's last.
     pub fn write(&self, path: &Path, storage: &Storage) -> Result<Vec<PathBuf>> {
-        let files = onnx::stage(&self.model, path, storage, &since)?;
+        self.put(onnx::stage(&self.model, path, storage, &since)?)
+    }
+
+    /// As [`Simplified::write`], once `check` has seen the files. It is given the model in a folder of its own beside the place, and
+    /// where it refuses, nothing is changed.
+    pub fn write_checked(
+        &self,
+        path: &Path,
+        storage: &Storage,
+        check: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Vec<PathBuf>> {
+        let failed = |e| Error::io("no folder can be made", e).in_file(path);
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut room = tempfile::Builder::new();
+        let room =
+            room.prefix(output::TEMPORARY).tempdir_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;
+        let inside = room.path().join(path.file_name().unwrap_or_default());
+        if let Storage::External(how) = storage
+            && let Some(below) = Path::new(&how.location).parent()
+        {
+            how.check()?;
+            fs::create_dir_all(room.path().join(below)).map_err(failed)?;
+        }
+        let staged = onnx::stage(&self.model, &inside, storage, &since)?;
+        let found: Vec<PathBuf> = staged.iter().map(|(target, _)| target.named().to_owned()).collect();
+        output::put_all(staged)?;
+        check(&inside)?;
+        let mut files = Vec::new();
+        for file in found {
+            let name = file.strip_prefix(room.path()).unwrap_or(&file);
+            files.push((output::Target::new(&path.with_file_name(name))?, output::Whole::of(file)?));
+        }
+        self.put(files)
+    }
+
+    fn put(&self, files: output::Staged) -> Result<Vec<PathBuf>> {
         for (i, (target, _)) in files.iter().enumerate() {
             if self.model.files.iter().any(|source| target.is_file(source)) {
                 return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
@@ -40,6 +77,29 @@ impl Simplified {
         output::put_all(files)?;
         Ok(written)
     }
+}
+
+/// A part of a model as it is, with further values as outputs: what a simplified model, or a net, is compared with. Values that the
+/// model does not compute are read past.
+pub fn expose(
+    input: &Input,
+    options: &Options,
+    values: &BTreeSet<String>,
+) -> std::result::Result<Simplified, Errors> {
+    let mut model = onnx::read(input, &options.read)?;
+    let graph = &mut model.graph;
+    pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
+    pass::dead::remove_dead_nodes(graph);
+    let outputs: BTreeSet<_> = graph.outputs.iter().copied().collect();
+    let computed: Vec<_> =
+        graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten().copied()).collect();
+    let wanted = computed.into_iter().filter(|id| {
+        let value = graph.value(*id);
+        !outputs.contains(id) && value.other_type.is_none() && values.contains(&value.name)
+    });
+    let wanted: Vec<_> = wanted.collect();
+    graph.outputs.extend(wanted);
+    Ok(Simplified { model, passes: Vec::new() })
 }
 
 /// Most rounds, where folding is taken back: whoever simplifies again finds nothing left to do.

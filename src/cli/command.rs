@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::arguments::Arguments;
 use super::simplify::Simplify;
+use super::verify::Verify;
 
 const ABOUT: &str = "Converts an ONNX model to ncnn's .param and .bin: right, or refused with a reason";
 
@@ -27,7 +28,7 @@ Exit codes:
   0  converted
   1  refused: the model is invalid, or something in it cannot be expressed in ncnn
   2  the command line is wrong or asks for what is not there, or a file cannot be read or written
-After 1 and 2 nothing has been written; files that were there before are as they were.";
+After an error nothing has been written; files that were there before are as they were.";
 
 /// What can be asked for beside converting.
 #[derive(Debug, Parser)]
@@ -73,6 +74,7 @@ impl Request {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Simplify(Simplify),
+    Verify(Verify),
 }
 
 /// The parser takes any word behind all arguments for a subcommand.

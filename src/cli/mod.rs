@@ -5,12 +5,14 @@ mod command;
 mod convert;
 mod destination;
 mod passes;
+mod python;
 mod refusal;
 mod shape;
 mod simplify;
 mod size;
 mod summary;
 mod terminal;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,9 @@ const REFUSED: u8 = 1;
 /// The exit code of files that cannot be read or written; the parser of the command line uses it too.
 const NOT_DONE: u8 = 2;
 
+/// The exit code of a result that computes something else than the model.
+const DIFFERENT: u8 = 4;
+
 /// Runs the command with the arguments of this process.
 pub fn run() -> ExitCode {
     match Request::parse(std::env::args_os()) {
@@ -32,6 +37,7 @@ pub fn run() -> ExitCode {
         Ok(Request::Other(Command::Simplify(arguments))) => {
             finish(simplify::simplify_files(&arguments), arguments.report)
         }
+        Ok(Request::Other(Command::Verify(arguments))) => verify::verify_files(&arguments),
         Err(error) => error.exit(),
     }
 }
@@ -61,6 +67,7 @@ fn exit_code(errors: &Errors) -> u8 {
         | ErrorKind::Limit
         | ErrorKind::Internal => REFUSED,
         ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
+        ErrorKind::Mismatch => DIFFERENT,
     };
     errors.iter().map(code).max().unwrap_or(REFUSED)
 }

@@ -1,15 +1,17 @@
 //! Simplifying.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use onnx2ncnn::error::Errors;
-use onnx2ncnn::{ExternalData, Options, Pass, Simplified, Storage, simplify};
+use onnx2ncnn::error::{Error, ErrorKind, Errors};
+use onnx2ncnn::{ExternalData, Input, Options, Pass, Simplified, Storage, expose, simplify};
 
 use super::arguments::{Report, STANDARD_INPUT, Source, input};
 use super::destination::{refused, writable};
+use super::python::{PythonArguments, Request};
 use super::size::parse_bytes;
 use super::summary::display_path;
 use super::terminal::{count, list, printable};
@@ -33,6 +35,13 @@ pub(super) struct Simplify {
 
     /// The ONNX file to write
     pub out: PathBuf,
+
+    /// Compare original and result in onnxruntime on so many random inputs, before it is written
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
+    pub check: Option<u32>,
+
+    #[command(flatten)]
+    pub python: PythonArguments,
 
     /// Check the graph after every pass
     #[arg(long, help_heading = "Report")]
@@ -94,16 +103,75 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Errors> {
         return Err(refused(&out, "the result would overwrite the model itself").into());
     }
     let options = Options { check: arguments.check_passes, ..arguments.source.options() };
-    let simplified = simplify(&input(model)?, &options)?;
-    let files = simplified.write(&out, &arguments.storage.storage())?;
-    Ok(describe(&simplified, &files, start.elapsed(), arguments.report.verbose))
+    let input = input(model)?;
+    if arguments.check.is_some() && input == Input::Stdin {
+        return Err(Error::usage(
+            "a model from standard input is read once, so nothing can be compared with it",
+        )
+        .into());
+    }
+    let simplified = simplify(&input, &options)?;
+    let storage = arguments.storage.storage();
+    let files = match arguments.check {
+        None => simplified.write(&out, &storage)?,
+        Some(rounds) => {
+            let original = Original::of(model, &input, &options)?;
+            simplified
+                .write_checked(&out, &storage, |result| compare(&original, result, rounds, arguments))?
+        }
+    };
+    Ok(describe(&simplified, &files, start.elapsed(), arguments.check, arguments.report.verbose))
+}
+
+/// The model to compare with: as it is, or the part of it that is meant.
+struct Original {
+    path: PathBuf,
+    /// Where a part lies.
+    _room: Option<tempfile::TempDir>,
+}
+
+impl Original {
+    fn of(model: &Path, input: &Input, options: &Options) -> Result<Original, Errors> {
+        // Data in another folder are found by this program alone.
+        if options.inputs.is_empty() && options.outputs.is_empty() && options.read.data_dir.is_none() {
+            return Ok(Original { path: model.to_owned(), _room: None });
+        }
+        let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
+        let path = room.path().join("part.onnx");
+        expose(input, options, &BTreeSet::new())?.write(&path, &Storage::AsNeeded)?;
+        Ok(Original { path, _room: Some(room) })
+    }
+}
+
+/// Refuses a result that computes something else.
+fn compare(original: &Original, result: &Path, rounds: u32, arguments: &Simplify) -> Result<(), Error> {
+    let comparison = Request::models(&original.path, result, rounds).ask(&arguments.python)?;
+    match comparison.outputs.iter().find(|output| !output.same) {
+        None => Ok(()),
+        Some(output) => {
+            let what = format!("the result computes something else: {}", output.describe());
+            let error = Error::new(ErrorKind::Mismatch, what)
+                .help("this is a fault of the converter: please report it, with the pass whose --skip helps");
+            Err(if output.name.is_empty() {
+                error
+            } else {
+                error.at_part(format!("output \"{}\"", output.name))
+            })
+        }
+    }
 }
 
 /// Most files that are listed, unless all are asked for.
 const MAX_FILES: usize = 10;
 
 /// What each pass did, and what was written.
-fn describe(simplified: &Simplified, files: &[PathBuf], elapsed: Duration, verbose: bool) -> String {
+fn describe(
+    simplified: &Simplified,
+    files: &[PathBuf],
+    elapsed: Duration,
+    checked: Option<u32>,
+    verbose: bool,
+) -> String {
     let mut text = String::new();
     let changes = changes(&simplified.passes);
     let width = changes.iter().map(|change| change.name.len()).max().unwrap_or(0);
@@ -112,6 +180,10 @@ fn describe(simplified: &Simplified, files: &[PathBuf], elapsed: Duration, verbo
         let what = if change.nodes > 0 { "more" } else { "fewer" };
         let times = if change.times == 1 { String::new() } else { format!(", {} times", change.times) };
         let _ = writeln!(text, "{:width$}  {nodes} {what}{times}", change.name);
+    }
+    if let Some(rounds) = checked {
+        let times = if rounds == 1 { "once".to_owned() } else { format!("{rounds} times") };
+        let _ = writeln!(text, "the same in onnxruntime, compared {times}");
     }
     let nodes = |pass: Option<&Pass>| pass.map_or(0, |pass| pass.nodes);
     let (before, after) = (nodes(simplified.passes.first()), nodes(simplified.passes.last()));

@@ -45,7 +45,7 @@ impl ExternalData {
     }
 
     /// Refuses a location that no reader would follow.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let plain = |part: Component| matches!(part, Component::Normal(_));
         let name = Path::new(&self.location);
         if self.location.is_empty() || !name.components().all(plain) || self.location.contains(['\0', '\\']) {

@@ -1,0 +1,266 @@
+"""Runs a model beside what was made of it and tells how far apart they are.
+
+Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
+command, which starts it; it needs numpy and onnxruntime, and ncnn where a net is run.
+"""
+
+import json
+import re
+import sys
+
+# Sizes that are tried for free axes until the model runs: some need more than a few elements.
+SIZES = (6, 16, 32, 64, 128, 224, 384, 1)
+# Integers are drawn below these until the model runs: they may be indices into anything.
+INTEGERS = (4, 2, 1)
+# How far an output may be from the original's, as a part of its largest magnitude, by type.
+TOLERANCES = {"float16": 2**-8, "bfloat16": 2**-6}
+
+
+class Failure(Exception):
+    """The comparison cannot be made."""
+
+
+def load(*names):
+    missing = []
+    for name in names:
+        try:
+            globals()[{"numpy": "np"}.get(name, name)] = __import__(name)
+        except ImportError:
+            missing.append(name)
+    if missing:
+        raise Failure(f"{sys.executable} has no {' and no '.join(missing)}")
+
+
+def open_session(path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    # Beyond this, weights are rounded to other types for speed.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise Failure(f"onnxruntime does not load {path}: {error}") from None
+
+
+def element_type(node):
+    """The numpy type of a session's input."""
+    word = re.fullmatch(r"tensor\((\w+)\)", node.type)
+    words = {"float": "float32", "double": "float64", "bool": "bool", "string": "object"}
+    name = words.get(word[1], word[1]) if word else None
+    try:
+        return np.dtype(name) if name else None
+    except TypeError:
+        return None
+
+
+def draw(node, shape, integers, generator):
+    dtype = element_type(node)
+    if dtype is None:
+        raise Failure(f'no values can be made for the input "{node.name}" of type {node.type}')
+    if dtype.kind == "b":
+        return generator.random(shape) < 0.5
+    if dtype.kind in "iu":
+        return generator.integers(0, integers, shape).astype(dtype)
+    if dtype.kind == "O":
+        return np.full(shape, "a", dtype=object)
+    return np.asarray(generator.uniform(-1, 1, shape)).astype(dtype)
+
+
+def draw_all(session, size, integers, generator, shapes):
+    """Arrays for all inputs. Axes of one name are of one size; the free first axes are batches, which are kept small."""
+    arrays = {}
+    for node in session.get_inputs():
+        given = shapes.get(node.name) or node.shape
+        sizes = [d if isinstance(d, int) and d >= 0 else 2 if i == 0 and len(given) > 1 else size for i, d in enumerate(given)]
+        arrays[node.name] = draw(node, sizes, integers, generator)
+    return arrays
+
+
+def run(session, inputs):
+    wanted = {node.name for node in session.get_inputs()}
+    values = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+    return dict(zip([node.name for node in session.get_outputs()], values))
+
+
+def run_somehow(session, generator, shapes):
+    """Inputs that the model runs on, and its outputs."""
+    first = None
+    for size in SIZES:
+        for integers in INTEGERS:
+            inputs = draw_all(session, size, integers, generator, shapes)
+            try:
+                return inputs, run(session, inputs)
+            except Exception as error:
+                first = first or error
+    raise Failure(f"onnxruntime does not run the original: {first}")
+
+
+def distance(name, got, expected):
+    """What is told of an output."""
+    told = {"name": name, "same": False, "max_abs": None, "relative": None, "cosine": None, "why": ""}
+    if list(got.shape) != list(expected.shape):
+        return {**told, "why": f"shape {list(got.shape)} for {list(expected.shape)}"}
+    if expected.dtype.kind in "OSU":
+        same = bool(np.array_equal(got, expected))
+        return {**told, "same": same, "why": "" if same else "other text"}
+    whole = expected.dtype.kind in "iub"
+    tolerance = TOLERANCES.get(expected.dtype.name, request["tolerance"])
+    got, expected = got.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(expected)
+    if not np.array_equal(got[~finite], expected[~finite], equal_nan=True):
+        return {**told, "why": "other infinities or NaN"}
+    got, expected = got[finite], expected[finite]
+    if not np.isfinite(got).all():
+        return {**told, "why": "infinities or NaN"}
+    if got.size == 0:
+        return {**told, "same": True, "max_abs": 0.0, "relative": 0.0, "cosine": 1.0}
+    error, largest = float(np.abs(got - expected).max()), float(np.abs(expected).max())
+    # Whole numbers must be those, as far as a float32 holds them.
+    bound = largest * 2**-23 if whole else tolerance * (largest + 1e-6)
+    norm = float(np.linalg.norm(got) * np.linalg.norm(expected))
+    cosine = float(np.dot(got.ravel(), expected.ravel()) / norm) if norm else float(error == 0)
+    return {**told, "same": error <= bound, "max_abs": error, "relative": error / (largest or 1.0), "cosine": cosine}
+
+
+def worst(old, new):
+    """The worse of two distances of one output."""
+    if old is None or (old["same"] and not new["same"]):
+        return new
+    if old["same"] == new["same"] and (new["max_abs"] or 0) > (old["max_abs"] or 0):
+        return new
+    return old
+
+
+def compare_models():
+    """Two ONNX models on the same inputs."""
+    original, other = open_session(request["original"]), open_session(request["other"])
+    wanted, found = ([node.name for node in session.get_outputs()] for session in (original, other))
+    if wanted != found:
+        return {"outputs": [{"name": "", "same": False, "why": f"outputs {found} for {wanted}"}]}
+    outputs = {}
+    # Sizes may have been fixed in the other one.
+    shapes = {node.name: node.shape for node in other.get_inputs()}
+    for round in range(request["rounds"]):
+        generator = np.random.default_rng(round)
+        inputs, expected = run_somehow(original, generator, shapes)
+        again = run(original, inputs)
+        try:
+            got = run(other, inputs)
+        except Exception as error:
+            return {"outputs": [{"name": "", "same": False, "why": f"onnxruntime does not run the result: {error}"}]}
+        for name, array in expected.items():
+            if not isinstance(array, np.ndarray):
+                raise Failure(f'the output "{name}" is no tensor')
+            if not distance(name, again[name], array)["same"]:
+                raise Failure(f'the output "{name}" is another one each time that the original is run')
+            outputs[name] = worst(outputs.get(name), distance(name, got[name], array))
+    return {"outputs": list(outputs.values())}
+
+
+def mat_shape(shape):
+    """The sizes of the Mat that holds a value of this shape, outermost first."""
+    sizes = list(shape) or [1]
+    if len(sizes) >= 2 and sizes[0] == 1:
+        del sizes[0]
+    while len(sizes) > 4 and 1 in sizes:
+        sizes.remove(1)
+    if len(sizes) > 4:
+        sizes = [int(np.prod(sizes[:-3])), *sizes[-3:]]
+    return sizes
+
+
+def open_net():
+    net = ncnn.Net()
+    net.opt.use_vulkan_compute = False
+    for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
+        setattr(net.opt, f"use_{option}", False)
+    # The layers say what is wrong on standard error.
+    if net.load_param(request["param"]) != 0:
+        raise Failure(f"ncnn does not load {request['param']}")
+    if net.load_model(request["bin"]) != 0:
+        raise Failure(f"ncnn does not load {request['bin']}")
+    return net
+
+
+def feed(net, inputs):
+    extractor = net.create_extractor()
+    extractor.set_light_mode(False)
+    for pair in request["inputs"]:
+        if pair["name"] not in inputs:
+            continue
+        array = inputs[pair["name"]].astype(np.int32 if pair["int32"] else np.float32)
+        mat = ncnn.Mat(np.ascontiguousarray(array.reshape(mat_shape(array.shape))))
+        if extractor.input(pair["blob"], mat.clone()) != 0:
+            raise Failure(f"the net has no input \"{pair['blob']}\"")
+    return extractor
+
+
+def extract(extractor, pair, expected):
+    """The blob in the shape of the value: the elements are in the same order."""
+    code, mat = extractor.extract(pair["blob"])
+    if code != 0:
+        return None
+    array = np.array(mat)
+    if pair["int32"]:
+        array = array.view(np.int32)
+    return array.reshape(expected.shape) if array.size == expected.size else array
+
+
+def given_inputs(session):
+    with np.load(request["data"]) as file:
+        inputs = dict(file)
+    for node in session.get_inputs():
+        if node.name not in inputs:
+            raise Failure(f'{request["data"]} has no array "{node.name}"; it has {", ".join(inputs)}')
+        inputs[node.name] = inputs[node.name].astype(element_type(node))
+    return inputs
+
+
+def compare_net():
+    """An ONNX model and a net on the same inputs."""
+    session, net = open_session(request["model"]), open_net()
+    shapes = {pair["name"]: pair["shape"] for pair in request["inputs"]}
+    outputs, layers = {}, {}
+    for round in range(1 if request["data"] else request["rounds"]):
+        if request["data"]:
+            inputs = given_inputs(session)
+            expected = run(session, inputs)
+        else:
+            inputs, expected = run_somehow(session, np.random.default_rng(round), shapes)
+        extractor = feed(net, inputs)
+        for pairs, distances in ((request["layers"], layers), (request["outputs"], outputs)):
+            for pair in pairs:
+                name = pair["name"]
+                value = expected.get(name)
+                if not isinstance(value, np.ndarray):
+                    continue
+                got = extract(extractor, pair, value)
+                if got is None:
+                    new = {"name": name, "same": False, "max_abs": None, "why": "ncnn does not compute it"}
+                elif pairs is request["layers"] and got.size != value.size:
+                    continue
+                else:
+                    new = distance(name, got, value)
+                distances[name] = worst(distances.get(name), new)
+    return {"outputs": list(outputs.values()), "layers": list(layers.values())}
+
+
+def main():
+    global request
+    with open(sys.argv[1], encoding="utf8") as file:
+        request = json.load(file)
+    try:
+        if request["kind"] == "models":
+            load("numpy", "onnxruntime")
+            answer = compare_models()
+        else:
+            load("numpy", "onnxruntime", "ncnn")
+            answer = compare_net()
+    except Failure as failure:
+        answer = {"failure": str(failure)}
+    # What libraries write goes before the answer, which is the last line.
+    print()
+    print(json.dumps(answer))
+
+
+main()

@@ -1,0 +1,165 @@
+//! Other runtimes, asked through Python: onnxruntime, and ncnn where a net is run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use onnx2ncnn::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The program that compares. It is part of this one, so that both speak of the same things.
+const COMPARE: &str = include_str!("compare.py");
+
+/// How far an output may be from the original's, as a part of its largest magnitude, where two ONNX models are compared.
+const MODELS_TOLERANCE: f64 = 1e-4;
+
+/// Which Python is asked.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PythonArguments {
+    /// The Python that has onnxruntime [default: python3]
+    #[arg(long, value_name = "PATH", env = "ONNX2NCNN_PYTHON", help_heading = "Comparison")]
+    pub python: Option<PathBuf>,
+}
+
+/// What is to be compared.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(in crate::cli) enum Request {
+    /// Two ONNX models.
+    Models { original: PathBuf, other: PathBuf, rounds: u32, tolerance: f64 },
+    /// An ONNX model and a net.
+    Net(NetRequest),
+}
+
+/// An ONNX model and a net, and what of them belongs together.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct NetRequest {
+    pub model: PathBuf,
+    pub param: PathBuf,
+    pub bin: PathBuf,
+    pub inputs: Vec<Pair>,
+    pub outputs: Vec<Pair>,
+    /// Blobs inside of the net in the order of its layers; `model` has their values as outputs too.
+    pub layers: Vec<Pair>,
+    /// Arrays by the names of inputs.
+    pub data: Option<PathBuf>,
+    pub rounds: u32,
+    pub tolerance: f64,
+}
+
+/// A value of the model and its blob.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct Pair {
+    pub name: String,
+    pub blob: String,
+    /// Numbers, and names of free sizes.
+    pub shape: Vec<Size>,
+    pub int32: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(in crate::cli) enum Size {
+    Known(i64),
+    Free(String),
+}
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    /// Why nothing could be compared.
+    failure: Option<String>,
+    #[serde(default)]
+    outputs: Vec<Distance>,
+    #[serde(default)]
+    layers: Vec<Distance>,
+}
+
+/// How far apart two values are.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct Distance {
+    pub name: String,
+    pub same: bool,
+    pub max_abs: Option<f64>,
+    pub relative: Option<f64>,
+    pub cosine: Option<f64>,
+    #[serde(default)]
+    pub why: String,
+}
+
+/// What was compared.
+#[derive(Debug)]
+pub(in crate::cli) struct Comparison {
+    /// The outputs of the model.
+    pub outputs: Vec<Distance>,
+    /// Values inside of it, in the order of layers.
+    pub layers: Vec<Distance>,
+}
+
+impl Request {
+    /// Two models, on inputs drawn `rounds` times.
+    pub fn models(original: &Path, other: &Path, rounds: u32) -> Request {
+        let (original, other) = (original.to_owned(), other.to_owned());
+        Request::Models { original, other, rounds, tolerance: MODELS_TOLERANCE }
+    }
+
+    /// Asks Python.
+    pub fn ask(&self, arguments: &PythonArguments) -> Result<Comparison> {
+        let python = arguments.python.clone().unwrap_or_else(|| PathBuf::from("python3"));
+        let failed = |e| Error::io("no file for Python can be made", e);
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let (script, request) = (folder.path().join("compare.py"), folder.path().join("request.json"));
+        std::fs::write(&script, COMPARE).map_err(failed)?;
+        let text = serde_json::to_string(self).map_err(|e| Error::internal("no request").caused_by(e))?;
+        std::fs::write(&request, text).map_err(failed)?;
+        let mut command = Command::new(&python);
+        command.arg(&script).arg(&request).stdin(Stdio::null());
+        let run = command
+            .output()
+            .map_err(|e| self.advise(Error::io("Python cannot be started", e).in_file(&python)))?;
+        let output = String::from_utf8_lossy(&run.stdout);
+        let answer = output.lines().last().and_then(|line| serde_json::from_str::<Answer>(line).ok());
+        match answer {
+            Some(Answer { failure: None, outputs, layers }) => Ok(Comparison { outputs, layers }),
+            Some(Answer { failure: Some(failure), .. }) => {
+                Err(self.advise(Error::usage(format!("nothing could be compared: {failure}"))))
+            }
+            None => {
+                let said = String::from_utf8_lossy(&run.stderr);
+                let last = said.lines().last().unwrap_or_default();
+                Err(Error::usage(format!(
+                    "nothing could be compared: Python ended with {}: {last}",
+                    run.status
+                )))
+            }
+        }
+    }
+
+    fn advise(&self, error: Error) -> Error {
+        let packages = match self {
+            Request::Models { .. } => "onnxruntime",
+            Request::Net(_) => "onnxruntime ncnn",
+        };
+        error.help(format!(
+            "install them with `python3 -m pip install {packages}`, or name the Python that has them with --python"
+        ))
+    }
+}
+
+impl Comparison {
+    /// Whether all outputs are the same.
+    pub fn is_same(&self) -> bool {
+        self.outputs.iter().all(|output| output.same)
+    }
+}
+
+impl Distance {
+    /// `off by 0.2, 0.1 of the largest; cosine 0.98`, or why there is no such number.
+    pub fn describe(&self) -> String {
+        match (self.max_abs, self.relative, self.cosine) {
+            (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {
+                format!("max abs {max_abs:.3e}  relative {relative:.3e}  cosine {cosine:.6}")
+            }
+            _ => self.why.clone(),
+        }
+    }
+}

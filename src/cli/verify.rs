@@ -1,0 +1,187 @@
+//! Running the model in onnxruntime and the net in ncnn.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use onnx2ncnn::error::{Error, Errors};
+use onnx2ncnn::tensor::Dim;
+use onnx2ncnn::{Conversion, Input, Port, Storage, convert, expose};
+
+use super::arguments::{Report, Source, input};
+use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, Size};
+use super::terminal::{BAD, STRONG, count, labelled, list, printable, tell};
+use super::{DIFFERENT, finish};
+
+const EXAMPLES: &str = "\
+Examples:
+  onnx2ncnn verify model.onnx model.ncnn.param model.ncnn.bin
+  onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
+      on arrays by the names of the inputs; tells the first blob that differs
+
+Give --input-shape, --inputs, --outputs and --double-as-float as they were given for converting.
+
+Exit codes:
+  0  all outputs are the same
+  1  the model is refused
+  2  nothing could be compared
+  4  an output differs";
+
+/// Run the model in onnxruntime and the net in ncnn, and compare
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Verify {
+    /// The ONNX model
+    pub model: PathBuf,
+
+    /// The .param file that was made of it
+    pub param: PathBuf,
+
+    /// The .bin file that was made of it
+    pub bin: PathBuf,
+
+    /// Inputs to run on: arrays by the names of the model's inputs [default: random ones]
+    #[arg(long, value_name = "FILE.npz", help_heading = "Comparison")]
+    pub data: Option<PathBuf>,
+
+    /// Random inputs to run on
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
+    pub rounds: u32,
+
+    /// How far an output may be off, as a part of its largest magnitude
+    #[arg(long, value_name = "PART", default_value = "1e-3", value_parser = parse_part, help_heading = "Comparison")]
+    pub tolerance: f64,
+
+    /// Compare the blobs inside too, and tell the first that differs
+    #[arg(long, help_heading = "Comparison")]
+    pub layers: bool,
+
+    #[command(flatten)]
+    pub python: PythonArguments,
+
+    /// As given for converting
+    #[arg(long, help_heading = "Model")]
+    pub double_as_float: bool,
+
+    #[command(flatten)]
+    pub source: Source,
+
+    #[command(flatten)]
+    pub report: Report,
+}
+
+fn parse_part(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if part > 0.0 && part.is_finite() => Ok(part),
+        _ => Err("it is a number above 0, such as 1e-3".to_owned()),
+    }
+}
+
+/// Compares and tells.
+pub(super) fn verify_files(arguments: &Verify) -> ExitCode {
+    match compare(arguments) {
+        Ok(comparison) => {
+            if !arguments.report.quiet || !comparison.is_same() {
+                tell(&describe(&comparison, arguments.report.verbose), arguments.report.color);
+            }
+            if comparison.is_same() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) }
+        }
+        Err(errors) => finish(Err(errors), arguments.report),
+    }
+}
+
+fn compare(arguments: &Verify) -> Result<Comparison, Errors> {
+    for path in [&arguments.param, &arguments.bin].into_iter().chain(&arguments.data) {
+        std::fs::File::open(path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
+    }
+    let model = input(&arguments.model)?;
+    if model == Input::Stdin {
+        return Err(Error::usage(
+            "a model from standard input is read once, so nothing can be compared with it",
+        )
+        .into());
+    }
+    let options =
+        onnx2ncnn::Options { double_as_float: arguments.double_as_float, ..arguments.source.options() };
+    let conversion = convert(&model, &options)?;
+    let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
+    let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
+    let mut path = arguments.model.clone();
+    let whole = options.inputs.is_empty() && options.outputs.is_empty() && options.read.data_dir.is_none();
+    if !whole || !layers.is_empty() {
+        path = room.path().join("model.onnx");
+        let names: BTreeSet<String> = layers.iter().map(|pair| pair.name.clone()).collect();
+        expose(&model, &options, &names)?.write(&path, &Storage::AsNeeded)?;
+    }
+    let pairs = |ports: &[Port]| ports.iter().map(pair_of).collect();
+    let request = NetRequest {
+        model: path,
+        param: arguments.param.clone(),
+        bin: arguments.bin.clone(),
+        inputs: pairs(&conversion.inputs),
+        outputs: pairs(&conversion.outputs),
+        layers,
+        data: arguments.data.clone(),
+        rounds: arguments.rounds,
+        tolerance: arguments.tolerance,
+    };
+    Ok(Request::Net(request).ask(&arguments.python)?)
+}
+
+fn pair_of(port: &Port) -> Pair {
+    let size = |dim: &Dim| dim.known().map_or_else(|| Size::Free(dim.to_string()), Size::Known);
+    Pair {
+        name: port.name.clone(),
+        blob: port.blob.clone(),
+        shape: port.shape.iter().map(size).collect(),
+        int32: port.int32,
+    }
+}
+
+/// The blobs that layers compute, in their order. Those that a value of the model became have its name.
+fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
+    let net = conversion.net();
+    let known: BTreeSet<&str> =
+        conversion.inputs.iter().chain(&conversion.outputs).map(|port| port.blob.as_str()).collect();
+    let tops = net.layers.iter().flat_map(|layer| layer.tops.iter());
+    let blobs = tops.map(|top| net.blob(*top)).filter(|blob| !known.contains(blob.name.as_str()));
+    blobs
+        .map(|blob| Pair {
+            name: blob.name.clone(),
+            blob: blob.name.clone(),
+            shape: Vec::new(),
+            int32: blob.element == onnx2ncnn::ncnn::Element::I32,
+        })
+        .collect()
+}
+
+/// Most outputs that are listed, unless all are asked for.
+const MAX_ROWS: usize = 40;
+
+fn describe(comparison: &Comparison, verbose: bool) -> String {
+    let mut text = String::new();
+    let rows = if verbose { comparison.layers.as_slice() } else { &[] };
+    let all: Vec<&Distance> = rows.iter().chain(&comparison.outputs).collect();
+    let width = all.iter().map(|row| row.name.chars().count() + 2).max().unwrap_or(0);
+    list(&mut text, "", &all, if verbose { usize::MAX } else { MAX_ROWS }, |text, row| {
+        let name = format!("\"{}\"", printable(&row.name));
+        let mark = if row.same { "same  " } else { "DIFFERS" };
+        let _ = writeln!(text, "{STRONG}{name:width$}{STRONG:#}  {mark:7}  {}", printable(&row.describe()));
+    });
+    if let Some(first) = comparison.layers.iter().find(|layer| !layer.same) {
+        let told = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
+        labelled(&mut text, BAD, "first blob that differs", &told);
+    } else if !comparison.layers.is_empty() {
+        let _ = writeln!(text, "{} inside are the same", count(comparison.layers.len(), "blob"));
+    }
+    let bad = comparison.outputs.iter().filter(|output| !output.same).count();
+    if bad == 0 {
+        let _ = writeln!(text, "the same in onnxruntime and ncnn");
+    } else {
+        let told = format!("{} of {} differ", bad, count(comparison.outputs.len(), "output"));
+        labelled(&mut text, BAD, "mismatch", &told);
+    }
+    text
+}

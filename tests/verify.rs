@@ -1,0 +1,108 @@
+//! `onnx2ncnn verify` and `simplify --check`: what other runtimes find.
+
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+
+#[path = "support/room.rs"]
+mod room;
+mod support;
+
+use std::fs;
+
+use room::Room;
+
+/// A room with a fixture and its net: `m.onnx`, `m.ncnn.param`, `m.ncnn.bin`.
+fn room_with(fixture: &str, options: &str) -> Room {
+    let room = Room::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/");
+    for name in ["model.onnx", "inputs.npz"] {
+        fs::copy(format!("{folder}{fixture}/{name}"), room.path(name)).unwrap();
+    }
+    room.expect(&format!("model.onnx m.param m.bin {options}"), 0, "");
+    room
+}
+
+/// The Python that the tests have made.
+fn python() -> String {
+    format!("--python {}", support::python().display())
+}
+
+#[test]
+fn a_net_is_compared_with_its_model() {
+    let python = python();
+    let room = room_with("network/free_sizes", "");
+    let line = format!("verify model.onnx m.param m.bin {python}");
+    room.expect(&line, 0, "the same in onnxruntime and ncnn");
+    room.expect(&format!("{line} --data inputs.npz --layers"), 0, "inside are the same");
+    assert_eq!(room.expect(&format!("{line} -q --rounds 2"), 0, ""), "");
+    room.expect(&format!("{line} --data m.bin"), 2, "nothing could be compared");
+
+    // A weight that is another one.
+    let mut bytes = fs::read(room.path("m.bin")).unwrap();
+    let half = bytes.len() / 2;
+    bytes[4..half].fill(0);
+    room.put("m.bin", &bytes);
+    let text = room.expect(&line, 4, "DIFFERS");
+    assert!(!text.contains("first blob"), "{text}");
+    let text = room.expect(&format!("{line} --layers"), 4, "first blob that differs");
+    assert!(text.contains("cosine"), "{text}");
+    room.put("m.param", b"7767517\n");
+    room.expect(&line, 2, "ncnn does not load");
+}
+
+#[test]
+fn parts_and_token_ids_are_compared() {
+    let python = python();
+    for (fixture, options) in [
+        ("network/transformer_block", ""),
+        ("network/free_batch", "--input-shape 1,3,16,16"),
+        ("control/if_on_constant", ""),
+    ] {
+        let room = room_with(fixture, options);
+        room.expect(&format!("verify model.onnx m.param m.bin {options} {python}"), 0, "same");
+    }
+}
+
+#[test]
+fn what_is_missing_for_a_comparison_is_said() {
+    let room = room_with("control/dropout", "");
+    for (python, said) in [("none", "cannot be started"), ("false", "ended with")] {
+        room.expect(&format!("verify model.onnx m.param m.bin --python {python}"), 2, said);
+        let text = room.expect(&format!("simplify model.onnx s.onnx --check 1 --python {python}"), 2, said);
+        assert!(text.contains("nothing was written"), "{text}");
+    }
+    room.expect("verify model.onnx m.param none.bin", 2, "none.bin");
+    room.expect("verify - m.param m.bin", 2, "standard input");
+    room.expect("simplify - s.onnx --check 1", 2, "standard input");
+    assert_eq!(room.names(), ["inputs.npz", "m.bin", "m.param", "model.onnx"]);
+}
+
+#[test]
+fn a_simplified_model_is_compared_before_it_is_written() {
+    let python = python();
+    let room = room_with("network/free_sizes", "");
+    let line = format!("simplify model.onnx s.onnx {python} --check");
+    room.expect(&format!("{line} 2 --external-data w.bin --size-threshold 1"), 0, "compared 2 times");
+    assert_eq!(room.names(), ["inputs.npz", "m.bin", "m.param", "model.onnx", "s.onnx", "w.bin"]);
+    room.expect(
+        &format!("simplify s.onnx t.onnx {python} --check 1 --input-shape 1,3,32,32"),
+        0,
+        "compared once",
+    );
+    room.expect(&format!("{line} 0"), 2, "--check");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_result_that_differs_is_not_written() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let room = room_with("control/dropout", "");
+    let answer =
+        r#"{"outputs": [{"name": "y", "same": false, "max_abs": 0.5, "relative": 0.25, "cosine": 0.75}]}"#;
+    room.put("python", format!("#!/bin/sh\necho '{answer}'\n").as_bytes());
+    fs::set_permissions(room.path("python"), fs::Permissions::from_mode(0o755)).unwrap();
+    let text = room.expect("simplify model.onnx s.onnx --check 1 --python ./python", 4, "something else");
+    assert!(text.contains("\"y\"") && text.contains("2.500e-1"), "{text}");
+    room.expect("verify model.onnx m.param m.bin --python ./python", 4, "1 of 1 output differ");
+    assert_eq!(room.names(), ["inputs.npz", "m.bin", "m.param", "model.onnx", "python"]);
+}
