@@ -342,11 +342,10 @@ fn segments(places: &[i64]) -> Vec<&[i64]> {
     let mut parts = Vec::new();
     let mut rest = places;
     while !rest.is_empty() {
-        let mut len = 1;
-        while rest.get(..=len).is_some_and(|part| progression(part).is_some()) {
-            len += 1;
-        }
-        let near = rest.get(..2).and_then(progression).is_some_and(|(_, step)| step.abs() <= 1);
+        let steps = || rest.iter().zip(rest.iter().skip(1)).map(|(a, b)| b - a);
+        let step = steps().next();
+        let mut len = 1 + steps().take_while(|own| Some(*own) == step).count();
+        let near = step.is_some_and(|step| step.abs() <= 1);
         if !near && len < WORTH_A_STRIDE {
             len = 1;
         }

@@ -303,11 +303,14 @@ impl State {
             return Ok(blob);
         }
         if !same_elements(&from, form)? {
-            return Err(Error::internal(format!(
-                "a blob of shape {} taken as {}",
-                display_shape(&from),
-                display_shape(form)
-            )));
+            let message =
+                format!("a blob of shape {} taken as {}", display_shape(&from), display_shape(form));
+            let free = from.iter().chain(form).any(|size| size.known().is_none());
+            return Err(if free {
+                Error::unsupported(message).help("fix the sizes with --input-shape")
+            } else {
+                Error::internal(message)
+            });
         }
         // A Reshape of a Reshape is one of the blob before it, if that is not a matter of sizes that are not fixed.
         let root = self.reshaped_from.get(&blob).copied().filter(|root| {

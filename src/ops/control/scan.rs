@@ -27,6 +27,9 @@ struct ScanAttributes {
 fn read_scan(call: &Call) -> Result<ScanAttributes> {
     required(call.body("body")?, "body")?;
     let scan_inputs = usize::try_from(required(call.int("num_scan_inputs")?, "num_scan_inputs")?)?;
+    if scan_inputs > call.input_count() {
+        return Err(Error::invalid("more scan inputs than inputs"));
+    }
     if call.since() < WITHOUT_BATCH {
         return Ok(ScanAttributes {
             batched: true,

@@ -134,13 +134,11 @@ pub(super) fn tuple_places(data: &[usize], indices: &Array, batch: usize) -> Res
         invalid!("indices of shape {:?} into data of shape {data:?}", indices.shape());
     }
     let slice_len: usize = slice.iter().product();
-    let indexed_len: usize = indexed.iter().product();
     let per_batch: usize = tuples.iter().skip(batch).product();
     let list = indices.int_list()?;
     let mut places = Vec::with_capacity(tuples.iter().product());
     for (number, tuple) in list.chunks((*width).max(1)).enumerate() {
         let mut place = number / per_batch.max(1);
-        debug_assert!(indexed_len > 0 || tuple.is_empty());
         for (index, size) in tuple.iter().zip(indexed) {
             place = place * size + usize::try_from(resolve_index(*index, i64::try_from(*size)?)?)?;
         }
