@@ -129,10 +129,10 @@ impl Error {
         Error::new(ErrorKind::Internal, message).help(REPORT)
     }
 
-    /// The same as a fault of the converter, where it is about what the converter made itself. A limit stays one.
+    /// The same as a fault of the converter, where what is invalid was made by the converter itself. What ncnn cannot read stays so.
     #[must_use]
     pub fn into_internal(mut self) -> Self {
-        if matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported) {
+        if self.0.kind == ErrorKind::Invalid {
             self.0.kind = ErrorKind::Internal;
             self.0.help = Some(REPORT.to_owned());
         }

@@ -16,7 +16,7 @@ mod sizes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use crate::error::{At, Cut, Error, ErrorKind, Errors, Result, unsupported};
+use crate::error::{At, Cut, Error, Errors, Result, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::{Input, MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
@@ -138,13 +138,14 @@ pub(crate) fn lower_graph(
 
 /// Refuses outputs that no machine could hold: what is made for each element of an axis must not be made without an end.
 fn check_sizes(graph: &Graph, node: &Node) -> Result<()> {
-    for output in node.outputs.iter().flatten() {
-        let known = graph.value(*output).shape.iter().flatten().filter_map(Dim::known);
-        let elements = known.fold(1_i64, |n, size| n.saturating_mul(size.max(1)));
-        if elements > MAX_ELEMENTS {
-            let message = format!("an output of {elements} elements; {MAX_ELEMENTS} are the most of a blob");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
+    node.outputs.iter().flatten().try_for_each(|output| check_size(graph, *output))
+}
+
+fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
+    let known = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
+    let elements = known.fold(1_i64, |n, size| n.saturating_mul(size.max(1)));
+    if elements > MAX_ELEMENTS {
+        return Err(Error::limit(format!("{elements} elements; {MAX_ELEMENTS} are the most of a blob")));
     }
     Ok(())
 }
@@ -177,6 +178,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         return Err(Error::unsupported("ncnn computes in singles, and doubles may be out of their range")
             .help("where the values fit, convert with --double-as-float"));
     }
+    check_size(graph, id)?;
     let form = interface_form(shape)?;
     let blob =
         state.net.add_blob(Blob { name: value.name.clone(), shape: form.clone(), element: Element::F32 });

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use super::{Attributes, Op};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
 /// Most nodes in a row that only hand on what they read.
 const MAX_HANDED_ON: usize = 4;
@@ -145,6 +145,29 @@ impl<'a> Call<'a> {
     /// The tensor of input `index`, if that is a constant.
     pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
         self.value(index)?.constant.as_ref()
+    }
+
+    /// Refuses a model in which input `index`, where it is given, has other sizes, as far as they are known.
+    pub fn check_shape(&self, index: usize, expected: &[Dim]) -> Result<()> {
+        let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
+        let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
+        if shape.len() == expected.len() && !shape.iter().zip(expected).any(differ) {
+            return Ok(());
+        }
+        let message = format!("{} where {} is needed", display_shape(shape), display_shape(expected));
+        Err(Error::invalid(message).at_part(self.label(index)))
+    }
+
+    /// Refuses a model in which input `index`, where it is given, does not stretch to these sizes, as far as they are known.
+    pub fn check_stretches(&self, index: usize, to: &[Dim]) -> Result<()> {
+        let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
+        let differ =
+            |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
+        if shape.len() <= to.len() && !shape.iter().rev().zip(to.iter().rev()).any(differ) {
+            return Ok(());
+        }
+        let message = format!("{} does not stretch to {}", display_shape(shape), display_shape(to));
+        Err(Error::invalid(message).at_part(self.label(index)))
     }
 
     /// The tensor of input `index`, which must be a constant.

@@ -44,6 +44,7 @@ fn infer_one_hot(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let axis = read_axis(call, shape.len())?;
     shape.insert(axis, depth_of(call, axis)?);
+    call.check_shape(2, &[Dim::Known(2)])?;
     Ok(vec![Fact::new(call.dtype(2)?, shape)])
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, NodeId, Value, ValueId};
 use crate::ops::{self, Attributes, Call, Fact, Op};
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
 /// Constants of at most this many bytes are evaluated at once; larger ones when they are written.
 const EAGER_BYTES: u64 = 1 << 16;
@@ -91,6 +91,9 @@ fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
     let value = graph.value_mut(id)?;
     value.dtype = Some(fact.dtype);
     if let Some(shape) = &fact.shape {
+        if shape.iter().any(|size| size.known().is_some_and(|size| size < 0)) {
+            invalid!("an output of shape {}", display_shape(shape));
+        }
         value.shape = Some(shape.clone());
     }
     if let Some(constant) = &fact.constant {

@@ -10,7 +10,7 @@ use super::layer::{Arity, Param};
 use super::name::MAX_NAME;
 use super::text::is_readable;
 use super::{BlobId, Element, Layer, Net, NetLayer};
-use crate::error::{Result, unsupported};
+use crate::error::{Result, invalid, unsupported};
 use crate::tensor::DType;
 
 pub(in crate::ncnn) use shape::permuted;
@@ -23,7 +23,7 @@ impl Net {
     /// is computed once, before it is read, and read once at most.
     pub fn check(&self) -> Result<()> {
         if self.layers.is_empty() {
-            unsupported!("the net has no layers");
+            invalid!("the net has no layers");
         }
         let (layers, blobs) = self.counts();
         i32::try_from(layers)?;
@@ -34,7 +34,7 @@ impl Net {
                 .and_then(|()| check_layer(layer, self.release))
                 .map_err(|e| e.at_part(describe(layer)))?;
             if !names.insert(&layer.name) {
-                unsupported!("two layers are called \"{}\"", layer.name);
+                invalid!("two layers are called \"{}\"", layer.name);
             }
             self.check_weights(layer).map_err(|e| e.at_part(describe(layer)))?;
         }
@@ -54,24 +54,24 @@ impl Net {
             for bottom in &layer.bottoms {
                 let name = &self.blob(*bottom).name;
                 if !computed.contains(bottom) {
-                    unsupported!("{} reads \"{name}\" before it is computed", describe(layer));
+                    invalid!("{} reads \"{name}\" before it is computed", describe(layer));
                 }
                 if let Some(other) = read.insert(*bottom, &layer.name) {
-                    unsupported!("{} reads \"{name}\", which layer \"{other}\" has read", describe(layer));
+                    invalid!("{} reads \"{name}\", which layer \"{other}\" has read", describe(layer));
                 }
             }
             for top in &layer.tops {
                 if !computed.insert(*top) {
-                    unsupported!("{} computes \"{}\" again", describe(layer), self.blob(*top).name);
+                    invalid!("{} computes \"{}\" again", describe(layer), self.blob(*top).name);
                 }
             }
         }
         for output in &self.outputs {
             if !computed.contains(&output.blob) {
-                unsupported!("output \"{}\" is not computed", output.name);
+                invalid!("output \"{}\" is not computed", output.name);
             }
             if let Some(layer) = read.get(&output.blob) {
-                unsupported!("output \"{}\" is read by layer \"{layer}\"", output.name);
+                invalid!("output \"{}\" is read by layer \"{layer}\"", output.name);
             }
         }
         Ok(())
@@ -83,10 +83,10 @@ impl Net {
             let blob = self.blob(*top);
             check_name(&blob.name).map_err(|e| e.at_part(format!("blob \"{}\"", blob.name)))?;
             if !names.insert(&blob.name) {
-                unsupported!("two blobs are called \"{}\"", blob.name);
+                invalid!("two blobs are called \"{}\"", blob.name);
             }
             if blob.shape.is_empty() || blob.shape.len() > 4 {
-                unsupported!("blob \"{}\" has {} axes: ncnn has one to four", blob.name, blob.shape.len());
+                invalid!("blob \"{}\" has {} axes: ncnn has one to four", blob.name, blob.shape.len());
             }
             for size in blob.shape.iter().filter_map(|size| size.known()) {
                 if i32::try_from(size).is_err() || size < 1 {
@@ -109,7 +109,7 @@ impl Net {
                 _ => !reads && !computes,
             };
             if !right {
-                unsupported!("{} takes 32-bit integers for singles, or singles for them", describe(layer));
+                invalid!("{} takes 32-bit integers for singles, or singles for them", describe(layer));
             }
         }
         Ok(())
@@ -119,10 +119,10 @@ impl Net {
         let is_input = |layer: &&NetLayer| matches!(layer.layer, Layer::Input(_));
         let tops: BTreeSet<_> = self.layers.iter().filter(is_input).flat_map(|layer| &layer.tops).collect();
         if tops != self.inputs.iter().collect() {
-            unsupported!("the inputs are not the blobs of the Input layers");
+            invalid!("the inputs are not the blobs of the Input layers");
         }
         match self.outputs.iter().find(|output| output.name != self.blob(output.blob).name) {
-            Some(output) => unsupported!("output \"{}\" is called otherwise", output.name),
+            Some(output) => invalid!("output \"{}\" is called otherwise", output.name),
             None => Ok(()),
         }
     }
@@ -134,7 +134,7 @@ fn describe(layer: &NetLayer) -> String {
 
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME || name.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        unsupported!("the name {name:?} cannot be read by ncnn");
+        invalid!("the name {name:?} cannot be read by ncnn");
     }
     Ok(())
 }
@@ -143,10 +143,10 @@ fn check_layer(layer: &NetLayer, release: u32) -> Result<()> {
     layer.layer.check_since(release)?;
     let within = |arity: Arity, n: usize| (arity.min..=arity.max).contains(&n);
     if !within(layer.layer.bottoms(), layer.bottoms.len()) {
-        unsupported!("{} bottoms", layer.bottoms.len());
+        invalid!("{} bottoms", layer.bottoms.len());
     }
     if !within(layer.layer.tops(), layer.tops.len()) {
-        unsupported!("{} tops", layer.tops.len());
+        invalid!("{} tops", layer.tops.len());
     }
     for (id, param) in layer.layer.params() {
         check_param(id, &param)?;
@@ -156,7 +156,7 @@ fn check_layer(layer: &NetLayer, release: u32) -> Result<()> {
 
 fn check_param(id: i32, param: &Param) -> Result<()> {
     if !(0..MAX_PARAMS).contains(&id) {
-        unsupported!("param {id}");
+        invalid!("param {id}");
     }
     let finite = |value: &f32| {
         if value.is_finite() {
@@ -169,7 +169,7 @@ fn check_param(id: i32, param: &Param) -> Result<()> {
         Param::Float(value) => finite(value),
         Param::Floats(values) => values.iter().try_for_each(finite),
         Param::Text(text) if !is_readable(text) => {
-            unsupported!("param {id} is {text:?}, which ncnn cannot read")
+            invalid!("param {id} is {text:?}, which ncnn cannot read")
         }
         Param::Int(_) | Param::Ints(_) | Param::Text(_) => Ok(()),
     }

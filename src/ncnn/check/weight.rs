@@ -1,7 +1,7 @@
 //! How many elements `load_model` takes of each weight: the `.bin` file has no index, so a wrong count shifts all that follows.
 
 use super::is_number;
-use crate::error::{Error, Result, unsupported};
+use crate::error::{Error, Result, invalid};
 use crate::ncnn::layer::Weight;
 use crate::ncnn::{Layer, Net, NetLayer};
 use crate::tensor::Dim;
@@ -17,13 +17,13 @@ impl Net {
         let wanted = wanted_weights(&layer.layer, bottoms.first().copied().unwrap_or_default())?;
         for weight in &weights {
             if !wanted.iter().any(|(name, _)| *name == weight.name) {
-                unsupported!("{} is given, which ncnn does not read with these params", weight.name);
+                invalid!("{} is given, which ncnn does not read with these params", weight.name);
             }
         }
         for (name, count) in wanted {
             match weights.iter().find(|weight| weight.name == name) {
                 Some(weight) => check_weight(weight, count)?,
-                None => unsupported!("{name} is missing"),
+                None => invalid!("{name} is missing"),
             }
         }
         Ok(())
@@ -33,7 +33,7 @@ impl Net {
 fn check_weight(weight: &Weight<'_>, count: Option<i64>) -> Result<()> {
     let (name, tensor) = (weight.name, weight.tensor);
     if !is_number(tensor.dtype()) {
-        unsupported!("{name} is of type {}", tensor.dtype());
+        invalid!("{name} is of type {}", tensor.dtype());
     }
     // ncnn counts elements in an int.
     let Ok(len) = i32::try_from(tensor.len()) else {
@@ -44,10 +44,10 @@ fn check_weight(weight: &Weight<'_>, count: Option<i64>) -> Result<()> {
         )));
     };
     if len == 0 {
-        unsupported!("{name} has no elements");
+        invalid!("{name} has no elements");
     }
     if count.is_some_and(|count| count != i64::from(len)) {
-        unsupported!("{name} has {len} elements where ncnn takes {}", count.unwrap_or_default());
+        invalid!("{name} has {len} elements where ncnn takes {}", count.unwrap_or_default());
     }
     Ok(())
 }
@@ -56,8 +56,8 @@ fn check_weight(weight: &Weight<'_>, count: Option<i64>) -> Result<()> {
 fn product(factors: &[i32]) -> Result<i64> {
     factors.iter().try_fold(1_i64, |product, factor| match product.checked_mul(i64::from(*factor)) {
         Some(product) if *factor > 0 => Ok(product),
-        Some(_) => unsupported!("a size of {factor}"),
-        None => unsupported!("sizes {factors:?} are too large"),
+        Some(_) => invalid!("a size of {factor}"),
+        None => invalid!("sizes {factors:?} are too large"),
     })
 }
 
@@ -73,7 +73,7 @@ fn convolution(
         || num_output % group != 0
         || channels.is_some_and(|channels| channels % i64::from(group) != 0)
     {
-        unsupported!("{num_output} output channels in {group} groups");
+        invalid!("{num_output} output channels in {group} groups");
     }
     let per_channel = product(&[&[num_output], kernel].concat())?;
     let weight = channels.map(|channels| per_channel.saturating_mul(channels / i64::from(group)));
@@ -189,7 +189,7 @@ fn wanted_weights(layer: &Layer, bottom: &[Dim]) -> Result<Vec<Wanted>> {
                 || l.channels % l.group != 0
                 || outermost.is_some_and(|n| n != i64::from(l.channels))
             {
-                unsupported!("{} channels in {} groups", l.channels, l.group);
+                invalid!("{} channels in {} groups", l.channels, l.group);
             }
             affine(&mut wanted, l.gamma_data.is_some(), l.channels);
         }
@@ -234,7 +234,7 @@ fn wanted_of_gemm(l: &crate::ncnn::layer::Gemm) -> Result<Vec<Wanted>> {
             1 | 2 => &[l.constantM],
             3 => &[l.constantM, l.constantN],
             4 => &[l.constantN],
-            other => unsupported!("constant_broadcast_type_C {other}"),
+            other => invalid!("constant_broadcast_type_C {other}"),
         };
         wanted.push(("C_data", Some(product(sizes)?)));
     }
@@ -243,7 +243,7 @@ fn wanted_of_gemm(l: &crate::ncnn::layer::Gemm) -> Result<Vec<Wanted>> {
 
 fn wanted_of_attention(l: &crate::ncnn::layer::MultiHeadAttention, qdim: Option<i64>) -> Result<Vec<Wanted>> {
     if l.num_heads < 1 || l.embed_dim % l.num_heads != 0 {
-        unsupported!("{} elements for {} heads", l.embed_dim, l.num_heads);
+        invalid!("{} elements for {} heads", l.embed_dim, l.num_heads);
     }
     let embed = Some(i64::from(l.embed_dim));
     let from_q = qdim.map(|qdim| qdim.saturating_mul(i64::from(l.embed_dim)));

@@ -6,7 +6,7 @@ use super::{Attributes, Call, Fact, Lower, given};
 use crate::error::{At, Result, invalid};
 use crate::lower::Side;
 use crate::ncnn::layer::{PReLU, ReLU, binary_op};
-use crate::tensor::{Array, Dim};
+use crate::tensor::{Array, Dim, display_shape};
 
 /// Before operator set 7 a list of slopes goes along axis 1; then the rules of numpy hold.
 fn trailing_axes(attributes: &Attributes, input: usize, slope: usize) -> usize {
@@ -34,6 +34,11 @@ fn slope_shape(call: &Call) -> Result<Vec<Dim>> {
 }
 
 pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {
+    let (shape, slopes) = (call.shape(0)?, slope_shape(call)?);
+    let differ = |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
+    if slopes.iter().zip(shape).any(differ) {
+        invalid!("slopes of shape {} for {}", display_shape(&slopes), display_shape(shape));
+    }
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 

@@ -87,7 +87,9 @@ fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a Dim, &'a Dim
 }
 
 fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(0)?, conv_shape(call, call.shape(1)?)?)])
+    let shape = conv_shape(call, call.shape(1)?)?;
+    call.check_shape(2, &[shape.at(1)?.clone()])?;
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
 /// The shape of the convolution of input 0 with a weight of these sizes.

@@ -89,7 +89,9 @@ pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {
     {
         invalid!("{have} channels into a weight of shape {} in {} groups", display_shape(weight), conv.group);
     }
-    let mut shape = vec![batch.clone(), weight.at(1)?.mul(&Dim::Known(conv.group))?];
+    let channels = weight.at(1)?.mul(&Dim::Known(conv.group))?;
+    call.check_shape(2, std::slice::from_ref(&channels))?;
+    let mut shape = vec![batch.clone(), channels];
     for (axis, input) in spatial.iter().enumerate() {
         let size = conv.output_size(axis, input)?;
         if size.known().is_some_and(|size| size < 1) {

@@ -44,7 +44,12 @@ fn read_batch_norm(call: &Call) -> Result<BatchNormAttributes> {
 }
 
 pub(super) fn infer_batch_norm(call: &Call) -> Result<Vec<Fact>> {
-    read_batch_norm(call)?;
+    let norm = read_batch_norm(call)?;
+    if let (Some(channels), true) = (call.shape(0)?.get(1), norm.spatial) {
+        for index in 1..5 {
+            call.check_shape(index, std::slice::from_ref(channels))?;
+        }
+    }
     let mut facts = vec![same(call)?];
     let statistics = Fact::new(call.dtype(3)?, call.shape(3)?.to_vec());
     facts.resize(if call.since() >= 14 { 3 } else { 5 }, statistics);

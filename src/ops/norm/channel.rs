@@ -9,6 +9,9 @@ use crate::ncnn::{BlobId, Layer};
 use crate::ops::{Call, Fact, required};
 use crate::tensor::{Dim, Tensor, display_shape};
 
+/// The version of GroupNormalization from which on each channel has a scale and a bias; before, each group has.
+const SCALES_EACH_CHANNEL: i64 = 21;
+
 fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
     match call.shape(0)? {
         [batch, channels, spatial @ ..] => Ok((batch, channels, spatial)),
@@ -26,6 +29,10 @@ fn read_epsilon(call: &Call) -> Result<f32> {
 
 pub(super) fn infer_instance_norm(call: &Call) -> Result<Vec<Fact>> {
     read_epsilon(call)?;
+    let (_, channels, _) = split_shape(call)?;
+    for index in 1..3 {
+        call.check_shape(index, std::slice::from_ref(channels))?;
+    }
     Ok(vec![same(call)?])
 }
 
@@ -51,6 +58,11 @@ pub(super) fn infer_group_norm(call: &Call) -> Result<Vec<Fact>> {
         && channels % norm.num_groups != 0
     {
         invalid!("{channels} channels in {} groups", norm.num_groups);
+    }
+    let scaled =
+        if call.since() < SCALES_EACH_CHANNEL { Dim::Known(norm.num_groups) } else { channels.clone() };
+    for index in 1..3 {
+        call.check_shape(index, std::slice::from_ref(&scaled))?;
     }
     Ok(vec![same(call)?])
 }
@@ -112,7 +124,7 @@ pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
     let (_, _, spatial) = split_shape(lower)?;
     let (batch, channels) = fixed_channels(lower)?;
     // Version 18 has a scale a group, later ones a scale a channel.
-    let inner = if lower.since() < 21 { channels / norm.num_groups } else { 1 };
+    let inner = if lower.since() < SCALES_EACH_CHANNEL { channels / norm.num_groups } else { 1 };
     let total = batch * channels;
     let form = match spatial {
         [] => vec![Dim::Known(total)],

@@ -25,6 +25,7 @@ fn read_layer_norm(call: &Call) -> Result<LayerNormAttributes> {
 pub(super) fn infer_layer_norm(call: &Call) -> Result<Vec<Fact>> {
     let norm = read_layer_norm(call)?;
     let shape = call.shape(0)?.to_vec();
+    check_scales(call, norm.axis)?;
     let mut reduced = shape.clone();
     reduced.iter_mut().skip(norm.axis).for_each(|size| *size = Dim::Known(1));
     Ok(vec![
@@ -35,8 +36,18 @@ pub(super) fn infer_layer_norm(call: &Call) -> Result<Vec<Fact>> {
 }
 
 pub(super) fn infer_rms_norm(call: &Call) -> Result<Vec<Fact>> {
-    read_layer_norm(call)?;
+    check_scales(call, read_layer_norm(call)?.axis)?;
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
+}
+
+/// Scale and bias stretch to what is normalized, and in runtimes to all of the input.
+fn check_scales(call: &Call, axis: usize) -> Result<()> {
+    let shape = call.shape(0)?;
+    if axis >= shape.len() {
+        return Err(Error::invalid(format!("axis {axis} of {} axes", shape.len())));
+    }
+    call.check_stretches(1, shape)?;
+    call.check_stretches(2, shape)
 }
 
 /// The input as rows that are normalized: any blob whose innermost axis is a row, with up to three axes where the layer takes them.

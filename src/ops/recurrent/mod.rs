@@ -145,9 +145,16 @@ fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
         (input::R, vec![directions.clone(), rows.clone(), hidden.clone()]),
         (input::B, vec![directions.clone(), rows.mul(&Dim::Known(2))?]),
     ] {
-        if call.has_input(index) {
-            check_shape(call, index, &shape)?;
-        }
+        call.check_shape(index, &shape)?;
+    }
+    let state = if recurrent.batch_first {
+        vec![batch.clone(), directions.clone(), hidden.clone()]
+    } else {
+        vec![directions.clone(), batch.clone(), hidden.clone()]
+    };
+    call.check_shape(input::INITIAL_H, &state)?;
+    if recurrent.cell == Cell::Lstm {
+        call.check_shape(input::INITIAL_C, &state)?;
     }
     let (y, state) = if recurrent.batch_first {
         (vec![batch.clone(), steps, directions.clone(), hidden.clone()], vec![batch, directions, hidden])
@@ -160,16 +167,6 @@ fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
         facts.push(state);
     }
     Ok(facts)
-}
-
-fn check_shape(call: &Call, index: usize, expected: &[Dim]) -> Result<()> {
-    let shape = call.shape(index)?;
-    let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
-    if shape.len() != expected.len() || shape.iter().zip(expected).any(differ) {
-        let message = format!("{} where {} is needed", display_shape(shape), display_shape(expected));
-        return Err(Error::invalid(message).at_part(format!("input {index}")));
-    }
-    Ok(())
 }
 
 /// Most elements of a state or a list of lengths that is looked at.

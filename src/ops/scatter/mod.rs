@@ -64,6 +64,17 @@ fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
 fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
     read_reduction(call)?;
     call.int("axis")?;
+    let (data, indices) = (call.shape(0)?, call.shape(1)?);
+    if call.node().is("ScatterND") {
+        if let Some((width, tuples)) = indices.split_last()
+            && let Some(width) = width.known().and_then(|width| usize::try_from(width).ok())
+        {
+            let updates: Vec<Dim> = tuples.iter().chain(data.iter().skip(width)).cloned().collect();
+            call.check_shape(2, &updates)?;
+        }
+    } else {
+        call.check_shape(2, indices)?;
+    }
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
 }
 
