@@ -13,6 +13,9 @@ pub(super) const OPS: &[Op] = &[Op::new("MaxUnpool", &[9, 11, 22], infer_unpool)
     .becomes("Gather of the elements and of a zero")
     .limits("places computed at run time; an output that is larger than what was pooled")];
 
+/// Most elements of an output, for each of which a place is listed.
+const MAX_ELEMENTS: i64 = 1 << 22;
+
 fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     let mut shape = call.shape(0)?.to_vec();
     let kernel = required(call.ints("kernel_shape")?, "kernel_shape")?;
@@ -48,7 +51,11 @@ fn expand_unpool(x: &mut Expand) -> Result<bool> {
         sizes.push(size.known().ok_or_else(|| Error::unsupported("an output whose size is not fixed"))?);
     }
     let none = i64::try_from(places.len())?;
-    let mut sources = vec![none; usize::try_from(sizes.iter().product::<i64>())?];
+    let elements: i64 = sizes.iter().product();
+    if elements > MAX_ELEMENTS {
+        return Err(Error::limit(format!("{elements} elements, each with a place of its own")));
+    }
+    let mut sources = vec![none; usize::try_from(elements)?];
     for (source, place) in places.iter().enumerate() {
         let count = sources.len();
         match usize::try_from(*place).ok().and_then(|place| sources.get_mut(place)) {

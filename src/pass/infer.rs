@@ -21,6 +21,11 @@ pub type Doubts = BTreeMap<NodeId, Error>;
 pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
     let mut doubts = Doubts::new();
     let mut folded = BTreeSet::new();
+    for input in &graph.inputs {
+        let value = graph.value(*input);
+        check_sizes(value.shape.as_deref().unwrap_or_default())
+            .map_err(|error| error.at_part(format!("input \"{}\"", value.name)))?;
+    }
     for id in graph.node_ids() {
         let Some(node) = graph.node(id).cloned() else { continue };
         match visit(graph, &node) {
@@ -86,14 +91,26 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     fold(graph, node, op)
 }
 
+/// Refuses sizes that cannot be, and those whose product is no 64-bit number, so that nothing after this overflows.
+fn check_sizes(shape: &[Dim]) -> Result<()> {
+    let mut elements = 1_i64;
+    for size in shape.iter().filter_map(Dim::known) {
+        if size < 0 {
+            invalid!("an axis of {size} elements in {}", display_shape(shape));
+        }
+        elements = elements
+            .checked_mul(size.max(1))
+            .ok_or_else(|| Error::limit(format!("a tensor of shape {}", display_shape(shape))))?;
+    }
+    Ok(())
+}
+
 /// Keeps what was inferred; what the model says of the value must agree where both are numbers.
 fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
     let value = graph.value_mut(id)?;
     value.dtype = Some(fact.dtype);
     if let Some(shape) = &fact.shape {
-        if shape.iter().any(|size| size.known().is_some_and(|size| size < 0)) {
-            invalid!("an output of shape {}", display_shape(shape));
-        }
+        check_sizes(shape)?;
         value.shape = Some(shape.clone());
     }
     if let Some(constant) = &fact.constant {
