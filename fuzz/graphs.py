@@ -41,6 +41,8 @@ class Graph:
 
     def int(self, low, high):
         """From low to high, both among them."""
+        if high < low:
+            raise Unfit
         return int(self.random.integers(low, high + 1))
 
     def choose(self, options):
@@ -82,6 +84,8 @@ class Graph:
     def op(self, op_type, *inputs, outputs=1, exact=False, **attributes):
         """Adds a node, if onnxruntime runs it and its results are tame."""
         names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
+        if any(value == [] for value in attributes.values()):
+            raise Unfit
         node = helper.make_node(op_type, inputs, names, **attributes)
         read = {name: self.values[name] if name in self.values else self.constants[name] for name in inputs if name}
         try:
@@ -89,7 +93,7 @@ class Graph:
         except Exception as error:
             raise Unfit from error
         for array in arrays:
-            if array.size == 0 or array.size > 20_000 or array.ndim > 6:
+            if array.size == 0 or array.size > 20_000 or not 1 <= array.ndim <= 6:
                 raise Unfit
             if array.dtype == np.float32 and not (np.isfinite(array).all() and np.abs(array).max() < LARGEST):
                 raise Unfit
