@@ -20,7 +20,7 @@ fn read_offset_group(call: &Call) -> Result<i64> {
 
 pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     read_offset_group(call)?;
-    super::infer_conv(call)
+    super::infer_biased(call, 3)
 }
 
 /// Sizes along the channels: blocks of inputs, their number, and the numbers in each group and each set of offsets.

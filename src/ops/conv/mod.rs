@@ -87,8 +87,13 @@ fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a Dim, &'a Dim
 }
 
 fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
+    infer_biased(call, 2)
+}
+
+/// The convolution of input 0 with input 1; input `bias` has an element for each channel.
+fn infer_biased(call: &Call, bias: usize) -> Result<Vec<Fact>> {
     let shape = conv_shape(call, call.shape(1)?)?;
-    call.check_shape(2, &[shape.at(1)?.clone()])?;
+    call.check_shape(bias, std::slice::from_ref(shape.at(1)?))?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
