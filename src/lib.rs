@@ -16,6 +16,7 @@
 
 pub mod error;
 pub mod graph;
+mod inspect;
 pub(crate) mod lower;
 pub mod ncnn;
 pub mod onnx;
@@ -39,6 +40,7 @@ use crate::pass::infer::Doubts;
 use crate::pass::rewrite::{FUSIONS, Rewrite, SIMPLIFICATIONS};
 use crate::tensor::Dim;
 
+pub use crate::inspect::{Described, Inspection, inspect};
 pub use crate::onnx::{ExternalData, Input, ReadOptions, Storage};
 pub use crate::simplify::{Simplified, expose, simplify};
 pub use crate::supported::{Supported, supported};

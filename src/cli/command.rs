@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::arguments::Arguments;
+use super::inspect::Inspect;
 use super::simplify::Simplify;
 use super::verify::Verify;
 
@@ -75,6 +76,7 @@ impl Request {
 pub(super) enum Command {
     Simplify(Simplify),
     Verify(Verify),
+    Inspect(Inspect),
 }
 
 /// The parser takes any word behind all arguments for a subcommand.

@@ -4,6 +4,7 @@ mod arguments;
 mod command;
 mod convert;
 mod destination;
+mod inspect;
 mod passes;
 mod python;
 mod refusal;
@@ -36,6 +37,9 @@ pub fn run() -> ExitCode {
         Ok(Request::ListPasses) => passes::list(),
         Ok(Request::Other(Command::Simplify(arguments))) => {
             finish(simplify::simplify_files(&arguments), arguments.report)
+        }
+        Ok(Request::Other(Command::Inspect(arguments))) => {
+            finish(inspect::inspect_file(&arguments), arguments.report)
         }
         Ok(Request::Other(Command::Verify(arguments))) => verify::verify_files(&arguments),
         Err(error) => error.exit(),
