@@ -116,6 +116,22 @@ fn passes_are_listed() {
 }
 
 #[test]
+fn completions_and_manual_know_the_arguments() {
+    let room = Room::new();
+    for (line, words) in [
+        ("completions bash", "--input-shape"),
+        ("completions zsh", "simplify"),
+        ("completions fish", "verify"),
+        ("man", ".TH onnx2ncnn"),
+    ] {
+        let output = room.run(line);
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert!(String::from_utf8(output.stdout).unwrap().contains(words), "{line}");
+    }
+    room.expect("completions no_such_shell", 2, "bash");
+}
+
+#[test]
 fn wrong_command_lines_are_2() {
     let room = room_with_model();
     for (line, said) in [

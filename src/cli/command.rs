@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::arguments::Arguments;
+use super::generate::Completions;
 use super::inspect::Inspect;
 use super::simplify::Simplify;
 use super::verify::Verify;
@@ -77,6 +78,9 @@ pub(super) enum Command {
     Simplify(Simplify),
     Verify(Verify),
     Inspect(Inspect),
+    Completions(Completions),
+    /// Write the page of the manual to standard output
+    Man,
 }
 
 /// The parser takes any word behind all arguments for a subcommand.

@@ -4,6 +4,7 @@ mod arguments;
 mod command;
 mod convert;
 mod destination;
+mod generate;
 mod inspect;
 mod passes;
 mod python;
@@ -41,6 +42,8 @@ pub fn run() -> ExitCode {
         Ok(Request::Other(Command::Inspect(arguments))) => {
             finish(inspect::inspect_file(&arguments), arguments.report)
         }
+        Ok(Request::Other(Command::Completions(arguments))) => generate::completions(&arguments),
+        Ok(Request::Other(Command::Man)) => generate::man(),
         Ok(Request::Other(Command::Verify(arguments))) => verify::verify_files(&arguments),
         Err(error) => error.exit(),
     }
