@@ -6,6 +6,7 @@ mod activation;
 mod bias;
 mod place;
 mod slice;
+mod state;
 mod view;
 mod wiring;
 
@@ -55,6 +56,11 @@ pub const NET_PASSES: &[NetPass] = &[
         name: "broadcast_channels",
         about: "vectors lined up with channels by the arithmetic that reads them",
         apply: place::vectors_of_channels,
+    },
+    NetPass {
+        name: "keep_state_forms",
+        about: "states of recurrent layers in the form in which they are given",
+        apply: state::keep_state_forms,
     },
     NetPass {
         name: "merge_reshapes",

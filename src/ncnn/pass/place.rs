@@ -7,20 +7,31 @@ use super::{Wiring, view};
 use crate::error::Result;
 use crate::ncnn::Blob;
 
-/// Makes an InnerProduct of each Convolution whose bottom is a vector seen as an image of one place.
+/// Makes an InnerProduct of each Convolution whose bottom is a vector seen as an image of one place. Functions of each element may stand
+/// between.
 pub(super) fn convolutions_of_a_place(net: &mut Net) -> Result<bool> {
     let wiring = Wiring::of(net);
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
-        let Some((vector, layer)) = inner_product(net, &wiring, index)? else { continue };
         let Some(old) = net.layers.get(index) else { continue };
-        let (name, tops) = (old.name.clone(), old.tops.clone());
-        let Some(shape) = tops.first().map(|top| net.blob(*top).shape.clone()) else { continue };
-        let Some(reshape) = known(&shape).and_then(|sizes| view::reshape_to(&sizes)) else { continue };
-        let Some(blob) = tops.first().map(|top| net.blob(*top).clone()) else { continue };
-        let made = net.add_blob(Blob { shape: shape.into_iter().take(1).collect(), ..blob });
+        let ([bottom], [top]) = (old.bottoms.as_slice(), old.tops.as_slice()) else { continue };
+        let (bottom, name, blob) = (*bottom, old.name.clone(), net.blob(*top).clone());
+        let (Some(layer), Some(vector)) = (inner_product(net, old)?, read_vector(net, &wiring, bottom))
+        else {
+            continue;
+        };
+        let Some(reshape) = known(&blob.shape).and_then(|sizes| view::reshape_to(&sizes)) else { continue };
+        let vector = match vector {
+            Vector::Seen(vector) => vector,
+            Vector::Behind(side) => {
+                side.flatten(net, &mut edits);
+                bottom
+            }
+        };
+        let made = net.add_blob(Blob { shape: blob.shape.iter().take(1).cloned().collect(), ..blob });
         let product = NetLayer { name, layer: layer.into(), bottoms: vec![vector], tops: vec![made] };
         edits.insert_before(index, product);
+        // Where this is behind another one, the Reshape that follows from it is found at its place.
         if let Some(old) = net.layers.get_mut(index) {
             (old.layer, old.bottoms) = (reshape, vec![made]);
         }
@@ -28,36 +39,42 @@ pub(super) fn convolutions_of_a_place(net: &mut Net) -> Result<bool> {
     Ok(edits.apply(net))
 }
 
-/// The vector that the Convolution at `index` reads, and the InnerProduct of it.
-fn inner_product(net: &Net, wiring: &Wiring, index: usize) -> Result<Option<(BlobId, InnerProduct)>> {
-    let Some(old) = net.layers.get(index) else { return Ok(None) };
-    let (Layer::Convolution(conv), [bottom]) = (&old.layer, old.bottoms.as_slice()) else { return Ok(None) };
-    if conv.kernel_w != 1 || conv.kernel_h != 1 || !is_unpadded(conv) || conv.dynamic_weight != 0 {
-        return Ok(None);
+/// Where the vector is that an image of one place is.
+enum Vector {
+    /// The image is a view of it.
+    Seen(BlobId),
+    /// The image is what functions make of a view of it.
+    Behind(Side),
+}
+
+fn read_vector(net: &Net, wiring: &Wiring, image: BlobId) -> Option<Vector> {
+    let [c, 1, 1] = *known(&net.blob(image).shape)?.as_slice() else { return None };
+    let is_vector = |blob: BlobId, c: i32| known(&net.blob(blob).shape).is_some_and(|sizes| sizes == [c]);
+    let place = wiring.producer(image)?;
+    if let Some((vector, _)) = view::view_of(net, net.layers.get(place)?) {
+        return is_vector(vector, c).then_some(Vector::Seen(vector));
     }
-    let view = wiring.producer(*bottom).and_then(|place| view::view_of(net, net.layers.get(place)?));
-    let Some((vector, _)) = view else { return Ok(None) };
-    let one = |size: &crate::tensor::Dim| size.is(1);
-    let (image, source) = (&net.blob(*bottom).shape, &net.blob(vector).shape);
-    let ([_, h, w], [_]) = (image.as_slice(), source.as_slice()) else { return Ok(None) };
-    if !one(h) || !one(w) {
+    let side = vector_behind(net, wiring, image)?;
+    is_vector(side.vector, c).then_some(Vector::Behind(side))
+}
+
+/// A Convolution of one place as an InnerProduct.
+fn inner_product(net: &Net, layer: &NetLayer) -> Result<Option<InnerProduct>> {
+    let Layer::Convolution(conv) = &layer.layer else { return Ok(None) };
+    let one_place = |blob: &BlobId| matches!(known(&net.blob(*blob).shape).as_deref(), Some([_, 1, 1]));
+    let num_output = usize::try_from(conv.num_output)?;
+    let is_product = conv.kernel_w == 1 && conv.kernel_h == 1 && is_unpadded(conv) && num_output > 0;
+    if !is_product || conv.dynamic_weight != 0 || !layer.tops.iter().all(one_place) {
         return Ok(None);
     }
     let Some(weight) = &conv.weight_data else { return Ok(None) };
-    let num_output = usize::try_from(conv.num_output)?;
-    if num_output == 0 {
-        return Ok(None);
-    }
-    Ok(Some((
-        vector,
-        InnerProduct {
-            num_output: conv.num_output,
-            activation_type: conv.activation_type,
-            activation_params: conv.activation_params.clone(),
-            weight_data: Some(weight.reshaped(&[num_output, weight.len() / num_output])?),
-            bias_data: conv.bias_data.clone(),
-        },
-    )))
+    Ok(Some(InnerProduct {
+        num_output: conv.num_output,
+        activation_type: conv.activation_type,
+        activation_params: conv.activation_params.clone(),
+        weight_data: Some(weight.reshaped(&[num_output, weight.len() / num_output])?),
+        bias_data: conv.bias_data.clone(),
+    }))
 }
 
 fn is_unpadded(conv: &Convolution) -> bool {
@@ -73,14 +90,7 @@ pub(super) fn vectors_of_channels(net: &mut Net) -> Result<bool> {
         let Some(side) = channel_side(net, &wiring, index).filter(|side| !edits.removes(side.view)) else {
             continue;
         };
-        edits.remove(side.view);
-        edits.replace(side.image, side.vector);
-        let shape = net.blob(side.vector).shape.clone();
-        for blob in side.functions {
-            if let Some(blob) = net.blob_mut(blob) {
-                blob.shape.clone_from(&shape);
-            }
-        }
+        side.flatten(net, &mut edits);
     }
     Ok(edits.apply(net))
 }
@@ -91,6 +101,20 @@ struct Side {
     image: BlobId,
     view: usize,
     functions: Vec<BlobId>,
+}
+
+impl Side {
+    /// Lets the functions compute on the vector.
+    fn flatten(self, net: &mut Net, edits: &mut Edits) {
+        edits.remove(self.view);
+        edits.replace(self.image, self.vector);
+        let shape = net.blob(self.vector).shape.clone();
+        for blob in self.functions {
+            if let Some(blob) = net.blob_mut(blob) {
+                blob.shape.clone_from(&shape);
+            }
+        }
+    }
 }
 
 /// The bottom of the layer at `index` that comes from a view of a vector, where nothing else reads what lies between.
@@ -171,7 +195,8 @@ mod tests {
         let means = net.push("means", pooling, &[x], &[4]);
         let image = net.push("image", view::reshape_to(&[4, 1, 1]).unwrap(), &[means], &[4, 1, 1]);
         let hidden = net.push("hidden", conv(2, 4, 1), &[image], &[2, 1, 1]);
-        let back = net.push("back", conv(4, 2, 1), &[hidden], &[4, 1, 1]);
+        let swish = net.push("swish", crate::ncnn::layer::Swish {}, &[hidden], &[2, 1, 1]);
+        let back = net.push("back", conv(4, 2, 1), &[swish], &[4, 1, 1]);
         let gate = net.push("gate", Sigmoid {}, &[back], &[4, 1, 1]);
         let y = net.push(
             "y",
@@ -180,7 +205,10 @@ mod tests {
             &[4, 5, 5],
         );
         net.push_output("y", y);
-        assert_eq!(kinds(&mut net), ["Input", "Pooling", "InnerProduct", "InnerProduct", "BinaryOp"]);
+        assert_eq!(
+            kinds(&mut net),
+            ["Input", "Pooling", "InnerProduct", "Swish", "InnerProduct", "BinaryOp"]
+        );
     }
 
     #[test]

@@ -107,9 +107,9 @@ fn top_sizes(layer: &Layer, bottoms: &[Sizes], tops: usize) -> Result<Option<Vec
             [words] => vec![*words, i64::from(l.num_output)],
             other => unsupported!("indices of {other:?}"),
         },
-        Layer::LSTM(l) => return of_recurrent(first()?, l.direction, l.num_output, l.hidden_size, tops),
-        Layer::GRU(l) => return of_recurrent(first()?, l.direction, l.num_output, l.num_output, tops),
-        Layer::RNN(l) => return of_recurrent(first()?, l.direction, l.num_output, l.num_output, tops),
+        Layer::LSTM(l) => return of_recurrent(bottoms, l.direction, l.num_output, l.hidden_size, tops),
+        Layer::GRU(l) => return of_recurrent(bottoms, l.direction, l.num_output, l.num_output, tops),
+        Layer::RNN(l) => return of_recurrent(bottoms, l.direction, l.num_output, l.num_output, tops),
         _ => match window::top_sizes(layer, bottoms)? {
             Some(sizes) => sizes,
             None => return layout::top_sizes(layer, bottoms, tops),

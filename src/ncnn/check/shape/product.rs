@@ -1,7 +1,7 @@
 //! Products of matrices, and layers that are made of them.
 
 use super::Sizes;
-use crate::error::{Result, unsupported};
+use crate::error::{At, Result, unsupported};
 use crate::ncnn::layer::{Gemm, InnerProduct, MatMul};
 
 pub(super) fn of_inner_product(layer: &InnerProduct, bottom: &Sizes) -> Sizes {
@@ -64,15 +64,23 @@ pub(super) fn of_gemm(layer: &Gemm, bottoms: &[Sizes]) -> Result<Sizes> {
 }
 
 pub(super) fn of_recurrent(
-    bottom: &Sizes,
+    bottoms: &[Sizes],
     direction: i32,
     num_output: i32,
     hidden_size: i32,
     tops: usize,
 ) -> Result<Option<Vec<Sizes>>> {
-    let [steps, _] = *bottom.as_slice() else { unsupported!("a sequence of {bottom:?}") };
+    let [steps, _] = *bottoms.at(0)?.as_slice() else { unsupported!("a sequence of {:?}", bottoms.first()) };
     let directions = if direction == 2 { 2 } else { 1 };
     let (output, hidden) = (i64::from(num_output), i64::from(hidden_size));
-    let all = vec![vec![steps, output * directions], vec![directions, output], vec![directions, hidden]];
+    let mut all = vec![vec![steps, output * directions], vec![directions, output], vec![directions, hidden]];
+    // A state that is computed has the form of the one that is given; each direction takes a row of it.
+    for (computed, given) in all.iter_mut().zip(bottoms).skip(1) {
+        match given.as_slice() {
+            [1, 1, size] if directions == 1 && computed.last() == Some(size) => computed.clone_from(given),
+            _ if given == computed => {}
+            _ => unsupported!("a state of {given:?}"),
+        }
+    }
     Ok(Some(all.into_iter().take(tops).collect()))
 }
