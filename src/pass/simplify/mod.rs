@@ -93,6 +93,11 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         transpose::fuse_transposes,
     ),
     rewrite(
+        "fuse_transpose_of_unit_axes",
+        "a Transpose between views that drop axes of size 1 and bring them back becomes one of all axes",
+        transpose::fuse_unit_axes,
+    ),
+    rewrite(
         "cancel_transposes",
         "Transposes on both sides of element-wise nodes, Concat, Softmax and reductions",
         layout::cancel_transposes,
@@ -162,6 +167,11 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         "fuse_add_bias_into_conv",
         "sums and differences with a constant a channel become part of the Conv, ConvTranspose or Gemm before them",
         affine::fuse_shifts,
+    ),
+    rewrite(
+        "fuse_affine_before_conv",
+        "scales and shifts by a constant a channel become part of the Conv after them",
+        affine::fuse_before,
     ),
     rewrite(
         "fuse_matmul_add_bias_into_gemm",

@@ -1,11 +1,14 @@
 //! Transposes in a row.
 
+use std::collections::BTreeMap;
+
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node};
+use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ops;
 use crate::pass::pattern::producer;
 
-use super::{Edits, input};
+use super::view::{VIEWS, dropped_axes};
+use super::{Edits, input, only_output};
 
 /// Two Transposes in a row become one.
 pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
@@ -23,6 +26,47 @@ pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
         edits.replace(&[id], vec![made]);
     }
     edits.apply(graph)
+}
+
+/// A Transpose between views that drop axes of size 1 and bring them back becomes one of all axes.
+pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
+    let mut edits = Edits::default();
+    for (id, node) in graph.nodes() {
+        let Some((data, perm)) = with_unit_axes(graph, node) else { continue };
+        let made = Node {
+            op_type: "Transpose".to_owned(),
+            inputs: vec![Some(data)],
+            attributes: BTreeMap::from([("perm".to_owned(), Attribute::Ints(perm))]),
+            ..node.clone()
+        };
+        edits.replace(&[id], vec![made]);
+    }
+    edits.apply(graph)
+}
+
+/// What is looked at first, and the order of all its axes that the last of the three nodes gives.
+fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
+    let is_view = |node: &&Node| VIEWS.iter().any(|op_type| node.is(op_type));
+    let shape = |value: ValueId| graph.value(value).shape.as_deref();
+    let last = Some(last).filter(is_view)?;
+    let turned = input(last, 0)?;
+    let turn = producer(graph, turned, "Transpose")?;
+    let small = input(turn, 0)?;
+    let first = graph.node(graph.value(small).producer?).filter(is_view)?;
+    let data = input(first, 0)?;
+    let from = shape(data)?;
+    let mut units = dropped_axes(from, shape(small)?)?;
+    let added = dropped_axes(shape(only_output(last)?)?, shape(turned)?)?;
+    if units.is_empty() || units.len() != added.len() {
+        return None;
+    }
+    let rank = i64::try_from(from.len()).ok()?;
+    let kept: Vec<i64> = (0..rank).filter(|axis| !units.contains(axis)).collect();
+    let mut moved = perm_of(graph, turn)?.into_iter();
+    let perm: Option<Vec<i64>> = (0..rank)
+        .map(|axis| if added.contains(&axis) { units.pop() } else { kept.get(moved.next()?).copied() })
+        .collect();
+    Some((data, perm?))
 }
 
 /// The order of axes of a Transpose.

@@ -134,7 +134,7 @@ pub(super) fn target_of(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
 }
 
 /// The axes of size 1 that `long` has more than `short`, where that is all that they differ in.
-fn dropped_axes(long: &[Dim], short: &[Dim]) -> Option<Vec<i64>> {
+pub(super) fn dropped_axes(long: &[Dim], short: &[Dim]) -> Option<Vec<i64>> {
     let mut left = short.iter().peekable();
     let mut dropped = Vec::new();
     let surplus = long.len().checked_sub(short.len())?;

@@ -1,0 +1,133 @@
+//! Scales and shifts of channels that precede a convolution.
+//!
+//! `w * (s * x + t) + b` is `(w * s) * x + (sum of w * t, + b)` for each channel. What pads `x` is not shifted, so a shift stays where
+//! there is padding.
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::pass::pattern::Readers;
+use crate::tensor::{DType, Tensor};
+
+use super::super::{Edits, Site, input, int, only_output};
+use super::step::{Channels, Step, read_step};
+
+/// What may precede a Conv.
+const KINDS: &[&str] = &["Add", "BatchNormalization", "Div", "Mul", "Sub"];
+
+/// A Conv, what precedes it, and how its weight is seen: groups, channels of the output and of the input in each, the spatial axes.
+struct Found {
+    conv: NodeId,
+    data: ValueId,
+    step: Step,
+    dtype: DType,
+    weight: ValueId,
+    bias: Option<ValueId>,
+    grouped: Vec<i64>,
+}
+
+/// Batch normalisations, products, quotients, sums and differences with constants become part of the Conv after them.
+pub(crate) fn fuse_before(graph: &mut Graph) -> Result<bool> {
+    if !graph.nodes().any(|(_, node)| node.is("Conv")) {
+        return Ok(false);
+    }
+    let readers = Readers::of(graph);
+    let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
+    let mut edits = Edits::default();
+    for found in found {
+        let Some(node) = graph.node(found.conv).cloned() else { continue };
+        edits.replace(&[found.conv], found.nodes(graph, node)?);
+    }
+    edits.apply(graph)
+}
+
+fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<Found> {
+    if !node.is("Conv") {
+        return None;
+    }
+    let (value, weight) = (input(node, 0)?, input(node, 1)?);
+    let (bias, dtype) = (input(node, 2), graph.value(value).dtype?);
+    let before = graph.value(value).producer?;
+    if readers.only(value) != Some(conv) || !matches!(dtype, DType::F32 | DType::F64) {
+        return None;
+    }
+    let sizes = graph.value(weight).constant.as_ref().map(Tensor::shape)?;
+    let [outputs, inputs, spatial @ ..] = sizes else { return None };
+    let group = usize::try_from(int(node, "group").unwrap_or(1)).ok().filter(|group| *group > 0)?;
+    let channels = Channels { count: inputs.checked_mul(group)?, rank: sizes.len(), dtype };
+    let first = graph.node(before)?.inputs.iter().copied().flatten();
+    let data = first.into_iter().find(|id| graph.value(*id).constant.is_none())?;
+    let (_, step, output) = read_step(graph, before, data, channels, KINDS)?;
+    let same_shape =
+        graph.value(data).shape.is_some() && graph.value(data).shape == graph.value(output).shape;
+    let constant_bias = bias.is_none_or(|bias| graph.value(bias).constant.is_some());
+    let shifts = !matches!(step, Step::Scale { .. });
+    if !same_shape || only_output(node).is_none() || !constant_bias || (shifts && is_padded(node)) {
+        return None;
+    }
+    let grouped = [&[group, outputs / group, *inputs], spatial].concat();
+    let grouped = grouped.into_iter().map(|size| i64::try_from(size).ok()).collect::<Option<_>>()?;
+    Some(Found { conv, data, step, dtype, weight, bias, grouped })
+}
+
+/// Whether anything but the data may be seen by the window.
+fn is_padded(node: &Node) -> bool {
+    let same = match node.attributes.get("auto_pad") {
+        Some(Attribute::String(text)) => text.starts_with(b"SAME"),
+        Some(_) => true,
+        None => false,
+    };
+    let pads = match node.attributes.get("pads") {
+        Some(Attribute::Ints(pads)) => pads.iter().any(|pad| *pad != 0),
+        Some(_) => true,
+        None => false,
+    };
+    same || pads
+}
+
+impl Found {
+    fn nodes(&self, graph: &mut Graph, mut node: Node) -> Result<Vec<Node>> {
+        let mut site = Site::new(graph);
+        let (scale, shift) = self.step.after(&mut site, self.dtype, None, None)?;
+        let mut sizes = Vec::new();
+        for size in site.sizes(self.weight) {
+            sizes.push(i64::try_from(*size)?);
+        }
+        let whole = site.reshape(self.weight, &self.grouped)?;
+        let mut inputs = vec![Some(self.data), Some(self.weight), self.bias];
+        if let Some(shift) = shift {
+            let shift = self.along_inputs(&mut site, shift)?;
+            let seen = site.op("Mul", &[whole, shift], &[]);
+            let axes: Vec<i64> = (2..i64::try_from(self.grouped.len())?).collect();
+            let axes = site.ints(&axes)?;
+            let sum = site.op("ReduceSum", &[seen, axes], &[("keepdims", Attribute::Int(0))]);
+            let mut sum = site.reshape(sum, &[-1])?;
+            if let Some(bias) = self.bias {
+                sum = site.op("Add", &[sum, bias], &[]);
+            }
+            inputs = vec![Some(self.data), Some(self.weight), Some(sum)];
+        }
+        if let Some(scale) = scale {
+            let scale = self.along_inputs(&mut site, scale)?;
+            let scaled = site.op("Mul", &[whole, scale], &[]);
+            let weight = site.reshape(scaled, &sizes)?;
+            site.take_name(weight, self.weight)?;
+            if let Some(slot) = inputs.get_mut(1) {
+                *slot = Some(weight);
+            }
+        }
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
+        node.inputs = inputs;
+        Ok(site.end_with(node))
+    }
+
+    /// One number a channel of the input, as the grouped weight has them.
+    fn along_inputs(&self, site: &mut Site, list: ValueId) -> Result<ValueId> {
+        let [group, _, inputs, spatial @ ..] = self.grouped.as_slice() else { return Ok(list) };
+        let channels = site.ints(&[group.saturating_mul(*inputs)])?;
+        let list = site.op("Expand", &[list, channels], &[]);
+        let aligned = [&[*group, 1, *inputs], vec![1; spatial.len()].as_slice()].concat();
+        site.reshape(list, &aligned)
+    }
+}

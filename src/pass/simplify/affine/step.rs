@@ -1,0 +1,135 @@
+//! One change of channels by constants, and several as one.
+
+use crate::error::Result;
+use crate::graph::{Graph, NodeId, ValueId};
+use crate::ops;
+use crate::tensor::{DType, Tensor};
+
+use super::super::{Site, input, only_output};
+
+/// A value whose axis 1 are channels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Channels {
+    pub count: usize,
+    /// The number of axes.
+    pub rank: usize,
+    pub dtype: DType,
+}
+
+/// A change of each channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Scale { by: ValueId, divides: bool },
+    Shift { by: ValueId, negated: bool },
+    Normalize { scale: ValueId, bias: ValueId, mean: ValueId, variance: ValueId, epsilon: f32 },
+}
+
+impl Step {
+    /// The scale and the shift of this step after those of others; each has one number, or one for each channel.
+    pub fn after(
+        self,
+        site: &mut Site,
+        dtype: DType,
+        mut scale: Option<ValueId>,
+        mut shift: Option<ValueId>,
+    ) -> Result<(Option<ValueId>, Option<ValueId>)> {
+        match self {
+            Step::Scale { by, divides } => {
+                let by = site.reshape(by, &[-1])?;
+                let op = if divides { "Div" } else { "Mul" };
+                let one = site.number(dtype, 1.0)?;
+                scale = Some(site.op(op, &[scale.unwrap_or(one), by], &[]));
+                shift = shift.map(|shift| site.op(op, &[shift, by], &[]));
+            }
+            Step::Shift { by, negated } => {
+                let by = site.reshape(by, &[-1])?;
+                shift = Some(match (shift, negated) {
+                    (Some(shift), false) => site.op("Add", &[shift, by], &[]),
+                    (Some(shift), true) => site.op("Sub", &[shift, by], &[]),
+                    (None, false) => by,
+                    (None, true) => site.op("Neg", &[by], &[]),
+                });
+            }
+            Step::Normalize { scale: gamma, bias, mean, variance, epsilon } => {
+                let epsilon = site.number(dtype, epsilon)?;
+                let variance = site.op("Add", &[variance, epsilon], &[]);
+                let deviation = site.op("Sqrt", &[variance], &[]);
+                let by = site.op("Div", &[gamma, deviation], &[]);
+                let centered = match shift {
+                    Some(shift) => site.op("Sub", &[shift, mean], &[]),
+                    None => site.op("Neg", &[mean], &[]),
+                };
+                let scaled = site.op("Mul", &[centered, by], &[]);
+                shift = Some(site.op("Add", &[scaled, bias], &[]));
+                scale = Some(scale.map_or(by, |scale| site.op("Mul", &[scale, by], &[])));
+            }
+        }
+        Ok((scale, shift))
+    }
+}
+
+/// The step that `reader` makes of `value`, and what comes of it.
+pub(super) fn read_step(
+    graph: &Graph,
+    reader: NodeId,
+    value: ValueId,
+    channels: Channels,
+    kinds: &[&str],
+) -> Option<(NodeId, Step, ValueId)> {
+    let node = graph.node(reader).filter(|node| kinds.iter().any(|kind| node.is(kind)))?;
+    let output = only_output(node)?;
+    let (first, second) = (input(node, 0)?, input(node, 1)?);
+    let finite = |by: ValueId| is_finite(graph, by);
+    let step = if node.is("BatchNormalization") {
+        let epsilon = ops::inference_epsilon(graph, node)?;
+        let list: Option<Vec<ValueId>> = (1..5).map(|index| input(node, index)).collect();
+        let [scale, bias, mean, variance] = *list?.as_slice() else { return None };
+        let fits = |by: ValueId| {
+            let value = graph.value(by);
+            let sizes = value.constant.as_ref().map(Tensor::shape);
+            sizes == Some(&[channels.count]) && value.dtype == Some(channels.dtype) && finite(by)
+        };
+        let positive = |by: ValueId| {
+            let tensor = graph.value(by).constant.as_ref()?;
+            let variances = tensor.load().ok()?.to_f64().ok()?;
+            Some(variances.iter().all(|variance| variance + f64::from(epsilon) > 0.0))
+        };
+        if first != value || ![scale, bias, mean, variance].into_iter().all(fits) || !positive(variance)? {
+            return None;
+        }
+        Step::Normalize { scale, bias, mean, variance, epsilon }
+    } else {
+        let (by, commuted) = if first == value { (second, false) } else { (first, true) };
+        let one_a_channel = node.version >= 7 && is_one_a_channel(graph, by, channels);
+        let nonzero = !node.is("Div") || graph.value(by).constant.as_ref().is_some_and(has_no_zero);
+        if !one_a_channel || !finite(by) || !nonzero {
+            return None;
+        }
+        match (node.op_type.as_str(), commuted) {
+            ("Mul", _) => Step::Scale { by, divides: false },
+            ("Div", false) => Step::Scale { by, divides: true },
+            ("Add", _) => Step::Shift { by, negated: false },
+            ("Sub", false) => Step::Shift { by, negated: true },
+            _ => return None,
+        }
+    };
+    Some((reader, step, output))
+}
+
+/// Whether a constant has one number, or one for each channel, and stretches nothing.
+fn is_one_a_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
+    let Some(tensor) = &graph.value(by).constant else { return false };
+    let sizes = tensor.shape();
+    let Some(missing) = channels.rank.checked_sub(sizes.len()) else { return false };
+    let fits = |(at, size): (usize, &usize)| *size == 1 || (at + missing == 1 && *size == channels.count);
+    sizes.iter().enumerate().all(fits)
+}
+
+fn is_finite(graph: &Graph, by: ValueId) -> bool {
+    let Some(tensor) = &graph.value(by).constant else { return false };
+    tensor.load().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| x.is_finite()))
+}
+
+fn has_no_zero(tensor: &Tensor) -> bool {
+    tensor.load().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| *x != 0.0))
+}

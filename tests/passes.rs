@@ -1,0 +1,41 @@
+//! Every simplification by its name: it finds something to do in a fixture, and nothing where it is left out.
+
+#![allow(clippy::unwrap_used)] // A test may fail where it stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use onnx2ncnn::pass::rewrite::SIMPLIFICATIONS;
+use onnx2ncnn::{Input, Options, simplify};
+
+/// The models of the family that is there for these passes, and of one that has shapes that are computed.
+fn models() -> Vec<PathBuf> {
+    let folders = ["simplify", "shape", "movement", "elementwise"];
+    let cases = folders.iter().flat_map(|family| fs::read_dir(format!("fixtures/{family}")).unwrap());
+    let mut models: Vec<PathBuf> = cases.map(|case| case.unwrap().path().join("model.onnx")).collect();
+    models.retain(|path| path.exists());
+    models.sort();
+    models
+}
+
+fn passes_of(model: &PathBuf, skip: Option<&str>) -> BTreeSet<&'static str> {
+    let skip = skip.into_iter().map(str::to_owned).collect();
+    let options = Options { skip, check: true, ..Options::default() };
+    let simplified = simplify(&Input::Path(model.clone()), &options).unwrap();
+    simplified.passes.iter().map(|pass| pass.name).collect()
+}
+
+#[test]
+fn every_simplification_finds_something_to_do_and_can_be_left_out() {
+    let mut found: BTreeMap<&str, PathBuf> = BTreeMap::new();
+    for model in models() {
+        for name in passes_of(&model, None) {
+            found.entry(name).or_insert_with(|| model.clone());
+        }
+    }
+    for pass in SIMPLIFICATIONS {
+        let model = found.get(pass.name).unwrap_or_else(|| panic!("{}: no fixture", pass.name));
+        assert!(!passes_of(model, Some(pass.name)).contains(pass.name), "{}", pass.name);
+    }
+}
