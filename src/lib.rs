@@ -42,6 +42,7 @@ use crate::tensor::Dim;
 
 pub use crate::inspect::{Described, Inspection, inspect};
 pub use crate::onnx::{ExternalData, Input, ReadOptions, Storage};
+pub use crate::pass::quantized::Quantization;
 pub use crate::simplify::{Simplified, expose, simplify};
 pub use crate::supported::{Supported, supported};
 
@@ -62,6 +63,8 @@ pub struct Options {
     /// The oldest release of ncnn that must load the result, by its date; none for the oldest that this program writes for. What a
     /// newer one has more is used only then.
     pub ncnn_version: Option<u32>,
+    /// What becomes of networks that are quantised throughout.
+    pub quantization: Quantization,
     /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost.
     pub fp16: bool,
     /// Further files for compiling the net into a program.
@@ -183,9 +186,15 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     let release = ncnn::release(options.ncnn_version)?;
     let mut refused = Doubts::new();
     let mut doubts = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
-    pass::rounding::check_rounding(&graph)?;
     let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
+    if options.quantization != Quantization::Exact {
+        warnings.extend(pass::quantized::requantize(&mut graph, options.quantization)?);
+        pass::dead::remove_dead_nodes(&mut graph);
+        doubts = pass::infer::infer_and_fold(&mut graph)?;
+        progress.after("quantization", &graph)?;
+    }
+    pass::rounding::check_rounding(&graph)?;
     progress.rewrite(&mut graph, FUSIONS, &mut doubts)?;
     pass::expand::expand_nodes(&mut graph, Stage::Expand { release }, &mut doubts, &mut refused)?;
     progress.after("expand", &graph)?;

@@ -143,6 +143,23 @@ fn every_fixture_is_right_with_each_option() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// Ways to convert a network that is quantised throughout, and how far outputs may be off: single steps in int8, and all that
+/// rounding adds up to in float.
+const QUANTISED: [&[&str]; 2] = [&["3e-2", "--int8"], &["6e-2", "--dequantize"]];
+
+#[test]
+fn quantised_networks_are_right_in_int8_and_in_float() {
+    let python = support::python();
+    let mut cases = find_cases(&Path::new(FIXTURES).join("quantize"));
+    cases.retain(|_, folder| folder.join("expected.err").exists());
+    assert!(!cases.is_empty());
+    for options in QUANTISED {
+        for (name, (verdict, reason)) in judge(&python, &cases, options) {
+            assert_eq!(verdict, "pass", "{options:?} {name}: {reason}");
+        }
+    }
+}
+
 /// A verdict and a reason for every case.
 fn judge(
     python: &Path,

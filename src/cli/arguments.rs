@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice};
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::{Input, Options, ReadOptions};
+use onnx2ncnn::{Input, Options, Quantization, ReadOptions};
 
 use super::shape::{InputShape, parse_input_shape};
 use super::size::parse_bytes;
@@ -38,6 +38,14 @@ pub(super) struct Arguments {
     #[arg(long, help_heading = "Result")]
     pub fp16: bool,
 
+    /// Make int8 layers of a model that is quantised throughout; results are its own but for single steps
+    #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
+    pub int8: bool,
+
+    /// Leave out the rounding of a model that is quantised throughout, and compute in float
+    #[arg(long, help_heading = "Result")]
+    pub dequantize: bool,
+
     /// The release of ncnn that must load the result, by its date: a newer one has more layers [default: 20240410]
     #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
     pub ncnn_version: Option<u32>,
@@ -63,6 +71,17 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     pub report: Report,
+}
+
+impl Arguments {
+    /// What becomes of a quantised model.
+    pub fn quantization(&self) -> Quantization {
+        match (self.int8, self.dequantize) {
+            (true, _) => Quantization::Int8,
+            (_, true) => Quantization::Float,
+            _ => Quantization::Exact,
+        }
+    }
 }
 
 /// The model to read.

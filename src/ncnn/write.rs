@@ -8,9 +8,13 @@ use super::layer::{Storage, Weight};
 use super::{Embedding, Layer, Net, halves};
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::{self, Staged, Target};
+use crate::tensor::Tensor;
 
 /// The tag of a weight of singles (`ModelBinFromDataReader::load`).
 const TAG_F32: [u8; 4] = [0; 4];
+
+/// The tag of a weight of int8.
+const TAG_INT8: [u8; 4] = 0x000D_4B38_u32.to_le_bytes();
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +92,10 @@ impl Net {
         out: &mut BufWriter<File>,
     ) -> Result<Option<&'static str>> {
         let mut kept = None;
+        if layer.is_int8() && weight.name == "weight_data" {
+            write_int8(weight.tensor, out)?;
+            return Ok(None);
+        }
         if self.half && halves::may_be_half(layer, weight) {
             kept = halves::write_half(weight.tensor, out)?;
             if kept.is_none() {
@@ -102,13 +110,22 @@ impl Net {
     }
 }
 
+/// Writes tag and integers, padded to four bytes.
+fn write_int8(tensor: &Tensor, out: &mut BufWriter<File>) -> Result<()> {
+    let failed = |error| Error::io("writing failed", error);
+    out.write_all(&TAG_INT8).map_err(failed)?;
+    tensor.write_raw(out)?;
+    let padding = tensor.len().next_multiple_of(4) - tensor.len();
+    out.write_all([0; 4].get(..padding).unwrap_or_default()).map_err(failed)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
     use crate::ncnn::layer::{InnerProduct, Softmax};
-    use crate::tensor::{DType, Tensor};
+    use crate::tensor::DType;
 
     /// `x`, an InnerProduct with weights in half precision, a Softmax.
     fn small_net() -> Net {

@@ -9,6 +9,7 @@ pub mod identity;
 pub mod infer;
 pub mod input_shape;
 pub(crate) mod pattern;
+pub mod quantized;
 pub mod rewrite;
 pub mod rounding;
 pub(crate) mod simplify;

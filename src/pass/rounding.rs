@@ -22,7 +22,9 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
                 Error::unsupported(
                     "its input is rounded to quantised steps already, and differences of a step would grow",
                 )
-                .help("convert the model from before its quantisation")
+                .help(
+                    "convert the model from before its quantisation, or this one with --int8 or --dequantize",
+                )
                 .at_node(|| node.at()),
             );
         }

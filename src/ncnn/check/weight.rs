@@ -4,7 +4,7 @@ use super::is_number;
 use crate::error::{Error, Result, invalid};
 use crate::ncnn::layer::Weight;
 use crate::ncnn::{Layer, Net, NetLayer};
-use crate::tensor::Dim;
+use crate::tensor::{DType, Dim};
 
 /// A weight that the runtime asks for, and how many elements it must have; `None` where that is not known here.
 type Wanted = (&'static str, Option<i64>);
@@ -14,7 +14,13 @@ impl Net {
         let weights = layer.layer.weights();
         let bottoms: Vec<&[Dim]> =
             layer.bottoms.iter().map(|blob| self.blob(*blob).shape.as_slice()).collect();
-        let wanted = wanted_weights(&layer.layer, bottoms.first().copied().unwrap_or_default())?;
+        let mut wanted = wanted_weights(&layer.layer, bottoms.first().copied().unwrap_or_default())?;
+        if layer.layer.is_int8() {
+            check_integers(&weights)?;
+            let outputs = weights.iter().find(|weight| weight.name == "bias_data");
+            let outputs = outputs.and_then(|bias| i64::try_from(bias.tensor.len()).ok());
+            wanted.extend([("weight_data_int8_scales", outputs), ("bottom_blob_int8_scales", Some(1))]);
+        }
         for weight in &weights {
             if !wanted.iter().any(|(name, _)| *name == weight.name) {
                 invalid!("{} is given, which ncnn does not read with these params", weight.name);
@@ -28,6 +34,21 @@ impl Net {
         }
         Ok(())
     }
+}
+
+/// The weight must be of integers that ncnn multiplies without loss, and its scales numbers.
+fn check_integers(weights: &[Weight<'_>]) -> Result<()> {
+    for weight in weights {
+        if weight.name == "weight_data" && weight.tensor.dtype() != DType::I8 {
+            invalid!("{} is of type {} in a layer with integers", weight.name, weight.tensor.dtype());
+        }
+        if weight.name.ends_with("_int8_scales")
+            && !weight.tensor.load()?.float_list()?.iter().all(|scale| scale.is_normal() && *scale > 0.0)
+        {
+            invalid!("{} has an element that is no scale", weight.name);
+        }
+    }
+    Ok(())
 }
 
 fn check_weight(weight: &Weight<'_>, count: Option<i64>) -> Result<()> {

@@ -48,6 +48,16 @@ pub const OLDEST: u32 = 20240410;
 pub(crate) const EXPRESSIONS: u32 = 20250428;
 
 impl Layer {
+    /// Whether it multiplies integers: its weight is in int8, and it has the scales for that.
+    pub fn is_int8(&self) -> bool {
+        match self {
+            Layer::Convolution(layer) => layer.bottom_blob_int8_scales.is_some(),
+            Layer::ConvolutionDepthWise(layer) => layer.bottom_blob_int8_scales.is_some(),
+            Layer::InnerProduct(layer) => layer.bottom_blob_int8_scales.is_some(),
+            _ => false,
+        }
+    }
+
     /// Checks that a release has this layer with these params.
     pub(crate) fn check_since(&self, release: u32) -> Result<()> {
         let since = self.since();

@@ -50,10 +50,13 @@ layer! {
         derived {
             1 bias_term = |layer| i32::from(layer.bias_data.is_some()),
             2 weight_data_size = |layer| weight_len(&layer.weight_data),
+            8 int8_scale_term = |layer| i32::from(layer.bottom_blob_int8_scales.is_some()),
         }
         weights {
             Tagged weight_data,
             Raw bias_data,
+            Raw weight_data_int8_scales,
+            Raw bottom_blob_int8_scales,
         }
     }
 }

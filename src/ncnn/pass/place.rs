@@ -74,6 +74,8 @@ fn inner_product(net: &Net, layer: &NetLayer) -> Result<Option<InnerProduct>> {
         activation_params: conv.activation_params.clone(),
         weight_data: Some(weight.reshaped(&[num_output, weight.len() / num_output])?),
         bias_data: conv.bias_data.clone(),
+        weight_data_int8_scales: conv.weight_data_int8_scales.clone(),
+        bottom_blob_int8_scales: conv.bottom_blob_int8_scales.clone(),
     }))
 }
 

@@ -5,11 +5,12 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`, `onnx__DeformConv.html`.
 
 mod deform;
+mod int8;
 mod kernel;
 mod transpose;
 
 use super::window::{Pads, Span, Window, read_window};
-use super::{Call, Fact, Op};
+use super::{Call, Fact, OWN_DOMAIN, Op};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::Lower;
@@ -30,6 +31,14 @@ pub(super) const OPS: &[Op] = &[
         .limits(
             "over four axes or more; weights computed at run time over three axes, or over two with a batch",
         ),
+    Op::new("Int8Conv", &[1], int8::infer_conv)
+        .domain(OWN_DOMAIN)
+        .lower(int8::lower_conv)
+        .becomes("Convolution and ConvolutionDepthWise in int8"),
+    Op::new("Int8Linear", &[1], int8::infer_linear)
+        .domain(OWN_DOMAIN)
+        .lower(int8::lower_linear)
+        .becomes("InnerProduct in int8"),
     Op::new("DeformConv", &[19, 22], deform::infer_deform_conv)
         .lower(deform::lower_deform_conv)
         .becomes("DeformableConv2D, one for each group and set of offsets")
