@@ -67,6 +67,8 @@ pub struct Options {
     pub quantization: Quantization,
     /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost.
     pub fp16: bool,
+    /// Where the table is written that `ncnn2int8` makes int8 layers by, of a quantised network in float.
+    pub table: Option<PathBuf>,
     /// Further files for compiling the net into a program.
     pub embedding: Embedding,
     /// Where the simplified graph is written as ONNX.
@@ -109,6 +111,8 @@ pub struct Port {
 pub struct Conversion {
     net: Net,
     embedding: Embedding,
+    /// The table of scales and where it is to be written.
+    table: Option<(String, PathBuf)>,
     /// The simplified model and where it is to be written.
     simplified: Option<(Model, PathBuf)>,
     /// The files of the model.
@@ -145,6 +149,9 @@ impl Conversion {
         if let Some((model, path)) = &self.simplified {
             let since = |node: &Node, opset| ops::find(node)?.since_version(opset);
             files = onnx::stage(model, path, &Storage::AsNeeded, &since)?;
+        }
+        if let Some((text, path)) = &self.table {
+            files.push(output::stage_text(path, text)?);
         }
         let (net_files, written) = self.net.stage(param, bin, &self.embedding)?;
         files.extend(net_files);
@@ -188,8 +195,9 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     let mut doubts = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
     let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
+    let mut scales = Vec::new();
     if options.quantization != Quantization::Exact {
-        warnings.extend(pass::quantized::requantize(&mut graph, options.quantization)?);
+        warnings.extend(pass::quantized::requantize(&mut graph, options.quantization, &mut scales)?);
         pass::dead::remove_dead_nodes(&mut graph);
         doubts = pass::infer::infer_and_fold(&mut graph)?;
         progress.after("quantization", &graph)?;
@@ -205,6 +213,7 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     net.half = options.fp16;
     net.optimise(&options.skip)?;
     net.split();
+    let places = net.places(&scales);
     for renamed in net.name() {
         warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));
     }
@@ -215,7 +224,18 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     let inputs = ports(&graph.given_inputs(), net.inputs.clone());
     let outputs = ports(&graph.outputs, net.outputs.iter().map(|output| output.blob).collect());
     let embedding = options.embedding.clone();
-    Ok(Conversion { embedding, inputs, outputs, warnings, passes: progress.passes, net, simplified, sources })
+    let table = options.table.as_ref().map(|path| (net.table(&places), path.clone()));
+    Ok(Conversion {
+        embedding,
+        table,
+        inputs,
+        outputs,
+        warnings,
+        passes: progress.passes,
+        net,
+        simplified,
+        sources,
+    })
 }
 
 /// Refuses inputs that are no tensors.

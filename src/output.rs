@@ -3,7 +3,7 @@
 //! As with every compiler, the system brings the bytes to the disk when it likes: waiting for that takes longer than converting.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, TempPath};
@@ -144,6 +144,14 @@ impl Target {
             None => fs::remove_file(&self.path),
         };
     }
+}
+
+/// A file of text, beside its place.
+pub(crate) fn stage_text(path: &Path, text: &str) -> Result<(Target, Whole)> {
+    let target = Target::new(path)?;
+    let failed = |error| Error::io("writing failed", error);
+    let whole = target.write(|out| out.write_all(text.as_bytes()).map_err(failed))?;
+    Ok((target, whole))
 }
 
 /// Closes a file. A file system over a network may tell only then that the disk is full, and dropping a file tells nothing.

@@ -46,6 +46,10 @@ pub(super) struct Arguments {
     #[arg(long, help_heading = "Result")]
     pub dequantize: bool,
 
+    /// Also write the table of a quantised model's scales that ncnn2int8 reads
+    #[arg(long, value_name = "FILE", requires = "dequantize", help_heading = "Result")]
+    pub table: Option<PathBuf>,
+
     /// The release of ncnn that must load the result, by its date: a newer one has more layers [default: 20240410]
     #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
     pub ncnn_version: Option<u32>,

@@ -24,6 +24,7 @@ fn options(arguments: &Arguments, destination: &Destination) -> Options {
         double_as_float: arguments.double_as_float,
         ncnn_version: arguments.ncnn_version,
         fp16: arguments.fp16,
+        table: destination.table.clone(),
         quantization: arguments.quantization(),
         embedding: destination.embedding.clone(),
         emit_onnx: destination.onnx.clone(),

@@ -16,6 +16,7 @@ pub(super) struct Destination {
     pub param: PathBuf,
     pub bin: PathBuf,
     pub onnx: Option<PathBuf>,
+    pub table: Option<PathBuf>,
     pub embedding: Embedding,
 }
 
@@ -27,6 +28,7 @@ impl Destination {
             param: writable(&param)?,
             bin: writable(&bin)?,
             onnx: arguments.emit_onnx.as_deref().map(writable).transpose()?,
+            table: arguments.table.as_deref().map(writable).transpose()?,
             embedding: Embedding {
                 param_bin: arguments.param_bin.as_deref().map(writable).transpose()?,
                 id_header: arguments.id_header.as_deref().map(writable).transpose()?,
@@ -43,6 +45,7 @@ impl Destination {
             (Some(&self.param), "the .param file"),
             (Some(&self.bin), "the .bin file"),
             (self.onnx.as_ref(), "the ONNX file"),
+            (self.table.as_ref(), "the table of scales"),
             (self.embedding.param_bin.as_ref(), "the binary .param file"),
             (self.embedding.id_header.as_ref(), "the header of numbers"),
             (self.embedding.mem_header.as_ref(), "the header of bytes"),

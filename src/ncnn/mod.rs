@@ -13,6 +13,7 @@ pub mod layer;
 mod name;
 pub mod pass;
 mod split;
+mod table;
 mod text;
 mod write;
 
@@ -22,6 +23,7 @@ use crate::tensor::Dim;
 pub use embed::Embedding;
 pub use layer::Layer;
 pub use name::Renamed;
+pub(crate) use table::Scales;
 pub use write::Written;
 
 /// A blob of a [`Net`].

@@ -11,6 +11,7 @@ use num_traits::AsPrimitive;
 use super::{Steps, between, clip, find_steps, input, made, number, own, steps_of};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::ncnn::Scales;
 use crate::pass::pattern::{producer, scalar};
 use crate::tensor::{DType, Tensor};
 
@@ -52,6 +53,22 @@ pub(super) fn to_int8(graph: &mut Graph) -> Result<usize> {
         round(graph, &node, &steps).map(Some)
     })?;
     Ok(count)
+}
+
+/// The scales of the layers that could multiply integers, for a net in float whose bottoms are not moved.
+pub(super) fn scales_of(graph: &Graph, found: &BTreeMap<ValueId, Steps>) -> Result<Vec<Scales>> {
+    let mut all = Vec::new();
+    for (_, node) in graph.nodes() {
+        let Some(steps) = input(node, 0).and_then(|value| found.get(&value)) else { continue };
+        let Some(plan) = plan(graph, node, *steps)? else { continue };
+        let output = node.outputs.first().copied().flatten().map(|output| graph.value(output).name.clone());
+        let layer = if node.name.is_empty() { output.unwrap_or_default() } else { node.name.clone() };
+        let weight = plan.weight_scales.iter().map(|scale| 1.0 / scale).collect();
+        let largest: f32 = (-steps.low).max(steps.high).as_();
+        let reach: f32 = LARGEST.as_();
+        all.push(Scales { layer, weight, bottom: reach / (largest * steps.scale) });
+    }
+    Ok(all)
 }
 
 /// The steps in float arithmetic.

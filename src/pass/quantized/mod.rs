@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use super::pattern::{producer, scalar};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, Value, ValueId};
+use crate::ncnn::Scales;
 use crate::ops::OWN_DOMAIN;
 use crate::tensor::{Array, DType, Tensor};
 
@@ -76,12 +77,18 @@ fn read_steps(graph: &Graph, dequantize: &Node) -> Option<Steps> {
     })
 }
 
-/// Makes of the steps what is asked for; the answer is what users should know.
-pub(crate) fn requantize(graph: &mut Graph, quantization: Quantization) -> Result<Option<String>> {
+/// Makes of the steps what is asked for; the answer is what users should know. `scales` are those of a net in float.
+pub(crate) fn requantize(
+    graph: &mut Graph,
+    quantization: Quantization,
+    scales: &mut Vec<Scales>,
+) -> Result<Option<String>> {
     Ok(match quantization {
         Quantization::Exact => None,
         Quantization::Float => {
-            let steps = to_float(graph)?;
+            let found = find_steps(graph);
+            *scales = int8::scales_of(graph, &found)?;
+            let steps = to_float(graph, &found)?;
             Some(format!("{steps} values are not rounded to quantised steps: the net computes in float"))
         }
         Quantization::Int8 => {
@@ -93,10 +100,9 @@ pub(crate) fn requantize(graph: &mut Graph, quantization: Quantization) -> Resul
 
 /// Leaves out the steps: what is beyond the bounds of the quantised type is still held there, which is how quantised networks write
 /// their activations. The answer is how many there were.
-fn to_float(graph: &mut Graph) -> Result<usize> {
-    let found = find_steps(graph);
+fn to_float(graph: &mut Graph, found: &BTreeMap<ValueId, Steps>) -> Result<usize> {
     graph.rewrite_nodes(|graph, id| {
-        let Some((node, steps)) = steps_of(graph, &found, id) else { return Ok(None) };
+        let Some((node, steps)) = steps_of(graph, found, id) else { return Ok(None) };
         let bounds = [steps.low, steps.high].map(|bound| bound_as(bound, steps.scale));
         Ok(Some(vec![clip(graph, &node, steps.x, bounds, node.outputs.clone())?]))
     })?;
