@@ -206,6 +206,8 @@ fn convert_model(model: &Model, options: &Options) -> Result<Conversion, Refusal
     progress.rewrite(&mut graph, FUSIONS, &mut doubts)?;
     pass::expand::expand_nodes(&mut graph, Stage::Expand { release }, &mut doubts, &mut refused)?;
     progress.after("expand", &graph)?;
+    // What operators were expanded to may be a pattern, together with what stands around it.
+    progress.rewrite(&mut graph, FUSIONS, &mut doubts)?;
     for (node, error) in refused {
         doubts.entry(node).or_insert(error);
     }

@@ -53,6 +53,9 @@ pub(super) const OPS: &[Op] = &[
     activation("ThresholdedRelu", &[10, 22]).becomes("Threshold, BinaryOp"),
 ];
 
+/// Factors that may be multiplied with and divided by again.
+const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;
+
 const fn activation(name: &'static str, since: &'static [i64]) -> Op {
     Op::new(name, since, infer_activation).fold(fold_activation).lower(lower_activation).waive(MEMORY_ADVICE)
 }
@@ -148,6 +151,12 @@ fn lower_activation(lower: &mut Lower) -> Result<()> {
             lower.binary(binary_op::DIV, x, size)?
         }
         Activation::Swish { alpha: 1.0 } => lower.map(Swish::default(), x)?,
+        // x * sigmoid(a * x) is swish(a * x) / a, and nothing has two readers.
+        Activation::Swish { alpha } if GENTLE.contains(&alpha.abs()) => {
+            let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
+            let y = lower.map(Swish::default(), scaled)?;
+            lower.binary_scalar(binary_op::MUL, y, 1.0 / alpha)?
+        }
         Activation::Swish { alpha } => {
             let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
             let gate = lower.map(Sigmoid::default(), scaled)?;

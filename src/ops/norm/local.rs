@@ -1,11 +1,12 @@
 //! LRN, LpNormalization and MeanVarianceNormalization.
 
 use super::{center, same};
-use crate::error::{Error, Result, invalid, unsupported};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
-use crate::ncnn::layer::{LRN, Pooling, binary_op, reduction_op, unary_op};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op, unary_op};
 use crate::ops::{Call, Fact, required, resolve_axis};
-use crate::tensor::{Dim, display_shape};
+use crate::tensor::{Dim, Tensor, display_shape};
 
 /// The least norm that is divided by: a vector of norm 0 stays as it is.
 const LEAST_NORM: f32 = 1e-37;
@@ -105,6 +106,81 @@ pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
         p => unsupported!("a norm of order {p}"),
     };
     let norm = lower.binary_scalar(binary_op::MAX, norm, LEAST_NORM)?;
+    let y = lower.binary(binary_op::DIV, x, norm)?;
+    lower.set(0, y)
+}
+
+struct Normalized {
+    axis: usize,
+    epsilon: f32,
+    /// As in ncnn's Normalize: 0 added to the sum of squares, 1 the least norm, 2 the least sum of squares.
+    eps_mode: i32,
+}
+
+fn read_normalize(call: &Call) -> Result<Normalized> {
+    let axis = resolve_axis(required(call.int("axis")?, "axis")?, call.shape(0)?.len())?;
+    let eps_mode = i32::try_from(call.int_or("eps_mode", 0)?)?;
+    if !(0..=2).contains(&eps_mode) {
+        invalid!("eps_mode is {eps_mode}");
+    }
+    Ok(Normalized { axis, epsilon: required(call.float("epsilon")?, "epsilon")?, eps_mode })
+}
+
+pub(super) fn infer_normalize(call: &Call) -> Result<Vec<Fact>> {
+    read_normalize(call)?;
+    Ok(vec![same(call)?])
+}
+
+/// The layer normalizes channels, or each of them; an axis between others is computed in parts.
+pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
+    let Normalized { axis, epsilon: eps, eps_mode } = read_normalize(lower)?;
+    let (x, places) = lower.isolated(0, &[axis])?;
+    let (form, place) = (lower.form(x), *places.at(0)?);
+    let outer = Dim::product(form.iter().take(place))?;
+    let inner = Dim::product(form.iter().skip(place + 1))?;
+    let size = form.at(place)?.clone();
+    let across_channel = outer.is(1);
+    if !across_channel && !inner.is(1) {
+        return lower_normalize_in_parts(lower, x, place, eps, eps_mode);
+    }
+    let of_three = match form.as_slice() {
+        [_, _, _] if across_channel && place == 0 => form,
+        _ if across_channel => vec![size, Dim::Known(1), inner],
+        _ => vec![outer, Dim::Known(1), size],
+    };
+    let x = lower.reshape(x, &of_three)?;
+    let layer = Normalize {
+        across_spatial: i32::from(!across_channel),
+        channel_shared: 1,
+        eps,
+        across_channel: i32::from(across_channel),
+        eps_mode,
+        scale_data: Some(Tensor::from_f32(&[1], vec![1.0])?),
+    };
+    let y = lower.emit(layer, &[x], &of_three)?;
+    lower.set(0, y)
+}
+
+fn lower_normalize_in_parts(
+    lower: &mut Lower,
+    x: BlobId,
+    place: usize,
+    epsilon: f32,
+    eps_mode: i32,
+) -> Result<()> {
+    let squares = lower.unary(unary_op::SQUARE, x)?;
+    let sum = lower.reduce(reduction_op::SUM, squares, &[place])?;
+    let norm = match eps_mode {
+        1 => {
+            let norm = lower.unary(unary_op::SQRT, sum)?;
+            lower.binary_scalar(binary_op::MAX, norm, epsilon)?
+        }
+        _ => {
+            let op_type = if eps_mode == 0 { binary_op::ADD } else { binary_op::MAX };
+            let sum = lower.binary_scalar(op_type, sum, epsilon)?;
+            lower.unary(unary_op::SQRT, sum)?
+        }
+    };
     let y = lower.binary(binary_op::DIV, x, norm)?;
     lower.set(0, y)
 }

@@ -10,7 +10,7 @@ mod channel;
 mod layer;
 mod local;
 
-use super::{Call, Fact, Op};
+use super::{Call, Fact, OWN_DOMAIN, Op};
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
@@ -43,6 +43,10 @@ pub(super) const OPS: &[Op] = &[
     Op::new("MeanVarianceNormalization", &[9, 13], local::infer_mvn)
         .lower(local::lower_mvn)
         .becomes("Reduction, BinaryOp"),
+    Op::new("Normalize", &[1], local::infer_normalize)
+        .domain(OWN_DOMAIN)
+        .lower(local::lower_normalize)
+        .becomes("Normalize; Reduction and BinaryOp for an axis between others"),
     Op::new("RMSNormalization", &[23], layer::infer_rms_norm)
         .lower(layer::lower_rms_norm)
         .becomes("Reduction, UnaryOp, BinaryOp; RMSNorm for runtimes that have it"),

@@ -58,7 +58,11 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
 }
 
 /// `a` and `b` where a node computes `a / sqrt(b)`.
-fn quotient(look: &Look, node: &Node, inner: &mut BTreeSet<ValueId>) -> Option<(ValueId, ValueId)> {
+pub(super) fn quotient(
+    look: &Look,
+    node: &Node,
+    inner: &mut BTreeSet<ValueId>,
+) -> Option<(ValueId, ValueId)> {
     if node.is("Div") {
         let [a, root] = two(node)?;
         inner.insert(root);
@@ -96,7 +100,7 @@ fn under_root(look: &Look, root: ValueId) -> Option<ValueId> {
 }
 
 /// What is squared.
-fn squared(look: &Look, square: ValueId) -> Option<ValueId> {
+pub(super) fn squared(look: &Look, square: ValueId) -> Option<ValueId> {
     if let Some(node) = look.made_by(square, "Pow") {
         let [base, exponent] = two(node)?;
         return (look.number(exponent) == Some(2.0)).then_some(base);
@@ -118,8 +122,13 @@ fn centered(look: &Look, value: ValueId, axes: &[usize]) -> Option<Centered> {
 }
 
 /// What a mean is taken of, and along which axes; they are kept as 1.
-pub(super) fn mean(look: &Look, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
-    let node = look.made_by(value, "ReduceMean")?;
+fn mean(look: &Look, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
+    reduced(look, value, "ReduceMean")
+}
+
+/// The same of any reduction.
+pub(super) fn reduced(look: &Look, value: ValueId, op_type: &str) -> Option<(ValueId, Vec<usize>)> {
+    let node = look.made_by(value, op_type)?;
     let x = first(node)?;
     let rank = look.rank(x)?;
     let given: Vec<i64> = match node.inputs.get(1).copied().flatten() {

@@ -5,12 +5,17 @@
 
 mod affine;
 mod attention;
+mod focus;
 mod gelu;
+mod glu;
 mod group_norm;
 mod hard_swish;
+mod l2_normalize;
 mod layer_norm;
 mod mish;
 mod shuffle;
+mod softmax;
+mod split;
 mod swish;
 mod terms;
 mod view;
@@ -27,13 +32,19 @@ use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// Those that make the operators that ncnn has a layer for out of what exporters write instead.
 pub const FUSIONS: &[Rewrite] = &[
+    fusion("fuse_split", "Slices that are the parts of an axis to Split", split::fuse_split),
+    fusion("fuse_focus_conv", "blocks of places before a Conv to SpaceToDepth", focus::fuse_focus_conv),
+    fusion("fuse_focus", "blocks of places to SpaceToDepth", focus::fuse_focus),
+    fusion("fuse_softmax", "exponentials over their sum to Softmax", softmax::fuse_softmax),
     fusion("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", swish::fuse_sigmoid),
     fusion("fuse_swish", "x * Sigmoid(alpha * x) to Swish", swish::fuse_swish),
+    fusion("fuse_glu", "a half of an axis, times Sigmoid of the other, to GLU", glu::fuse_glu),
     fusion("fuse_mish", "x * Tanh(Softplus(x)) to Mish", mish::fuse_mish),
     fusion("fuse_gelu", "x times a sum with Erf, or with Tanh, to Gelu", gelu::fuse_gelu),
     fusion("fuse_hard_sigmoid", "a line held between 0 and 1 to HardSigmoid", hard_swish::fuse_hard_sigmoid),
     fusion("fuse_hard_swish", "x times such a line to HardSwish", hard_swish::fuse_hard_swish),
     fusion("fuse_layer_norm", "mean, variance and root to LayerNormalization", layer_norm::fuse_layer_norm),
+    fusion("fuse_l2_normalize", "an axis over its norm to Normalize", l2_normalize::fuse_l2_normalize),
     fusion("fuse_rms_norm", "root of the mean of squares to RMSNormalization", layer_norm::fuse_rms_norm),
     fusion(
         "fuse_group_norm",
@@ -198,6 +209,11 @@ impl Build<'_> {
     pub fn last(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
         let outputs = self.last.outputs.clone();
         self.push("", op_type, inputs, attributes, outputs);
+    }
+
+    /// The last node of the pattern, changed.
+    pub fn last_as(&mut self, node: Node) {
+        self.nodes.push(Node { outputs: self.last.outputs.clone(), ..node });
     }
 
     /// The same in an operator of this program's own domain.

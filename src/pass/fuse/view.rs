@@ -140,7 +140,7 @@ pub(super) fn trace(
             source = next;
             continue;
         }
-        if !moves(node) {
+        if !moves(look, node) {
             break;
         }
         chain.push((source, Some(node)));
@@ -168,10 +168,16 @@ pub(super) fn scaling(look: &Look, node: &Node) -> Option<(ValueId, f64)> {
     Some((x, 1.0 / look.number(by)?)).filter(|(x, _)| alike(x))
 }
 
-fn moves(node: &Node) -> bool {
+/// Whether the elements of a node are those of its input.
+fn moves(look: &Look, node: &Node) -> bool {
     const MOVES: [&str; 8] =
         ["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Split", "Slice", "Gather"];
-    node.domain.is_empty() && MOVES.contains(&node.op_type.as_str())
+    let hands_on = |x| node.outputs.first().copied().flatten().is_some_and(|result| look.alike(x, result));
+    match node.op_type.as_str() {
+        _ if !node.domain.is_empty() => false,
+        "Cast" | "Identity" => first(node).is_some_and(hands_on),
+        op_type => MOVES.contains(&op_type),
+    }
 }
 
 fn step(look: &Look, node: &Node, made: ValueId, view: &View) -> Option<View> {
