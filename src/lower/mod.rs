@@ -141,7 +141,8 @@ fn check_sizes(graph: &Graph, node: &Node) -> Result<()> {
     node.outputs.iter().flatten().try_for_each(|output| check_size(graph, *output))
 }
 
-fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
+/// Refuses a value of more elements than a blob can have.
+pub(crate) fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
     let known = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
     let elements = known.fold(1_i64, |n, size| n.saturating_mul(size.max(1)));
     if elements > MAX_ELEMENTS {

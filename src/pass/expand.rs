@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
+use crate::lower::check_size;
 use crate::ops::{self, Call, NEWEST_OPSET};
 use crate::pass::infer::{self, Doubts};
 use crate::tensor::{Array, DType, Tensor};
@@ -289,6 +290,13 @@ fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec
         Stage::Expand { .. } => op.expand,
     };
     let Some(expand) = way else { return Ok(None) };
+    if stage.is_last() {
+        // What is made for each element of an axis must not be made without an end.
+        let mut values = node.inputs.iter().chain(&node.outputs).flatten();
+        values
+            .try_for_each(|value| check_size(graph, *value))
+            .map_err(|error| error.at_node(|| node.at()))?;
+    }
     let node = node.clone();
     let mut values = Vec::new();
     let (done, pending) = {
