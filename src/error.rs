@@ -29,6 +29,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a model was not converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// A file could not be read or written.
     Io,
@@ -78,6 +79,7 @@ pub struct NodeAt {
 
 /// Where an error is. Everything is optional: the drivers fill in what they know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Where {
     /// The file that was read or written.
     pub file: Option<PathBuf>,
@@ -264,7 +266,8 @@ impl From<ndarray::ShapeError> for Error {
     }
 }
 
-/// A part of a model, in the names of its values: what [`crate::Options`] of these names cut out.
+/// A part of a model, in the names of its values: what [`Converter::inputs`](crate::Converter::inputs) and
+/// [`Converter::outputs`](crate::Converter::outputs) of these names cut out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// The inputs; empty for the model's own.

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Options;
-use crate::error::{Errors, Result};
+use crate::Converter;
+use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::onnx::{self, Input};
+use crate::onnx::Model;
 use crate::pass;
 use crate::tensor::Dim;
 
 /// What a model consists of, functions inlined.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The program that made the model.
     pub producer: String,
@@ -36,6 +37,7 @@ pub struct Inspection {
 
 /// An input or output of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Described {
     /// Its name.
     pub name: String,
@@ -45,9 +47,8 @@ pub struct Described {
     pub shape: Option<Vec<Dim>>,
 }
 
-/// Reads a model and counts. Of the options those count that say what of it is meant.
-pub fn inspect(input: &Input, options: &Options) -> std::result::Result<Inspection, Errors> {
-    let model = onnx::read(input, &options.read)?;
+/// Counts what a model consists of.
+pub(crate) fn inspect_model(model: Model, options: &Converter) -> Result<Inspection> {
     let mut graph = model.graph;
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     pass::dead::remove_dead_nodes(&mut graph);

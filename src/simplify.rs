@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Errors, Result};
 use crate::graph::Node;
-use crate::onnx::{self, Input, Model, Storage};
+use crate::onnx::{self, Model, Storage};
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
 use crate::pass::rewrite;
-use crate::{Options, Pass, Progress, ops, output, pass, reduce};
+use crate::{Converter, Pass, Progress, ops, output, pass, reduce};
 
 /// A simplified model, ready to be written.
 #[derive(Debug)]
@@ -21,11 +21,6 @@ pub struct Simplified {
 }
 
 impl Simplified {
-    /// The model.
-    pub fn model(&self) -> &Model {
-        &self.model
-    }
-
     /// Writes the model: all files are there afterwards, or none is changed. The files that it was read from are not overwritten.
     /// Gives the paths of the files, the model's last.
     pub fn write(&self, path: &Path, storage: &Storage) -> Result<Vec<PathBuf>> {
@@ -79,14 +74,12 @@ impl Simplified {
     }
 }
 
-/// A part of a model as it is, with further values as outputs: what a simplified model, or a net, is compared with. Values that the
-/// model does not compute are read past.
-pub fn expose(
-    input: &Input,
-    options: &Options,
+/// A part of a model as it is, with further values as outputs.
+pub(crate) fn expose_model(
+    mut model: Model,
+    options: &Converter,
     values: &BTreeSet<String>,
-) -> std::result::Result<Simplified, Errors> {
-    let mut model = onnx::read(input, &options.read)?;
+) -> Result<Simplified> {
     let graph = &mut model.graph;
     pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
     pass::dead::remove_dead_nodes(graph);
@@ -110,19 +103,15 @@ fn since(node: &Node, opset: i64) -> Option<i64> {
     ops::find(node)?.since_version(opset)
 }
 
-/// Simplifies a model: read, cut, infer, fold, rewrite. Of the options those count that hold before ncnn's words begin.
-///
-/// The result computes what the model computes, in ONNX's words, with the same inputs and outputs. Operators that are not known, and
-/// what follows from them, stay as they are; so do free sizes, and nodes that make large constants of small ones.
-pub fn simplify(input: &Input, options: &Options) -> std::result::Result<Simplified, Errors> {
-    let model = onnx::read(input, &options.read)?;
+/// Simplifies a model that was read.
+pub(crate) fn simplify_read(model: &Model, options: &Converter) -> std::result::Result<Simplified, Errors> {
     pass::rewrite::check_names(&options.skip)?;
     let all = rewrite::SIMPLIFICATIONS.iter().map(|rewriting| rewriting.name.to_owned());
-    let nothing = Options { skip: all.collect(), ..options.clone() };
+    let nothing = Converter { skip: all.collect(), ..options.clone() };
     // What is made follows newer operator sets, with which other nodes of an old model may not go together.
     let mut refusal = None;
     for (options, stage) in [(options, Some(Stage::Branch)), (options, None), (&nothing, None)] {
-        let simplified = simplify_model(&model, options, stage)?;
+        let simplified = simplify_model(model, options, stage)?;
         match onnx::check_versions(&simplified.model, &since) {
             Ok(()) => return Ok(simplified),
             Err(error) => refusal.get_or_insert(error),
@@ -131,7 +120,7 @@ pub fn simplify(input: &Input, options: &Options) -> std::result::Result<Simplif
     Err(refusal.unwrap_or_else(|| Error::internal("no way to simplify was tried")).into())
 }
 
-fn simplify_model(model: &Model, options: &Options, stage: Option<Stage>) -> Result<Simplified> {
+fn simplify_model(model: &Model, options: &Converter, stage: Option<Stage>) -> Result<Simplified> {
     let mut progress = Progress { options, passes: Vec::new() };
     let mut graph = model.graph.clone();
     progress.after("read", &graph)?;

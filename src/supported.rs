@@ -4,6 +4,7 @@ use crate::ops;
 
 /// An operator that is known by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Supported {
     /// The domain; empty for ONNX's own.
     pub domain: &'static str,

@@ -58,6 +58,16 @@ fn tells_inputs_and_outputs_unless_quiet() {
 }
 
 #[test]
+fn inputs_that_are_taken_for_constants_are_told() {
+    let room = Room::new();
+    room.put("new.onnx", &onnx::defaulted(8));
+    room.put("old.onnx", &onnx::defaulted(3));
+    let warning = "warning: inputs that have a value in the model keep it: 1 such as \"c\"";
+    room.expect("new.onnx", 0, warning);
+    assert!(!room.expect("old.onnx", 0, "").contains(warning), "old models list all constants so");
+}
+
+#[test]
 fn the_oldest_runtime_is_told_and_asked_for() {
     let room = room_with_model();
     room.expect("m.onnx", 0, "loads in ncnn 20240410 and later");

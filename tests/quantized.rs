@@ -5,15 +5,15 @@
 use std::path::PathBuf;
 
 use onnx2ncnn::ncnn::Layer;
-use onnx2ncnn::{Conversion, Input, Options, Quantization, convert};
+use onnx2ncnn::{Conversion, Converter, Input, Quantization};
 
 fn converted(fixture: &str, quantization: Quantization) -> Conversion {
-    converted_with(fixture, Options { quantization, check: true, ..Options::default() })
+    converted_with(fixture, &Converter::new().quantization(quantization).check(true))
 }
 
-fn converted_with(fixture: &str, options: Options) -> Conversion {
+fn converted_with(fixture: &str, converter: &Converter) -> Conversion {
     let model = PathBuf::from("fixtures/quantize").join(fixture).join("model.onnx");
-    convert(&Input::Path(model), &options).unwrap()
+    converter.convert(&Input::Path(model)).unwrap()
 }
 
 fn int8_layers(conversion: &Conversion) -> Vec<&'static str> {
@@ -34,8 +34,8 @@ fn convolutions_and_linear_maps_are_int8_layers() {
     }
     let folder = tempfile::tempdir().unwrap();
     let bytes = |quantization, fp16| {
-        let conversion = converted_with("network", Options { quantization, fp16, ..Options::default() });
-        conversion.write(&folder.path().join("p"), &folder.path().join("b")).unwrap().bin_bytes
+        let conversion = converted_with("network", &Converter::new().quantization(quantization).fp16(fp16));
+        conversion.write(folder.path().join("p"), folder.path().join("b")).unwrap().bin_bytes
     };
     let (int8, float) = (bytes(Quantization::Int8, false), bytes(Quantization::Float, false));
     assert!(int8 * 2 < float, "{int8} of {float} bytes");
@@ -72,10 +72,9 @@ fn in_float_bounds_stay_and_rounding_does_not() {
 fn the_table_has_the_scales_of_each_layer() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("table");
-    let options =
-        Options { quantization: Quantization::Float, table: Some(table.clone()), ..Options::default() };
-    let conversion = converted_with("network", options);
-    conversion.write(&folder.path().join("p"), &folder.path().join("b")).unwrap();
+    let converter = Converter::new().quantization(Quantization::Float).table(&table);
+    let conversion = converted_with("network", &converter);
+    conversion.write(folder.path().join("p"), folder.path().join("b")).unwrap();
     let mut rows = Vec::new();
     for line in std::fs::read_to_string(table).unwrap().lines() {
         let (name, scales) = line.split_once(' ').unwrap();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use onnx2ncnn::error::Errors;
 use onnx2ncnn::ncnn::Net;
-use onnx2ncnn::{Input, Options, convert};
+use onnx2ncnn::{Converter, Input};
 
 /// Relative to the package, where tests run: messages that name the file are the same everywhere.
 const FIXTURES: &str = "fixtures";
@@ -67,9 +67,10 @@ fn fixtures() -> Vec<PathBuf> {
 fn snapshots(folder: &Path) -> BTreeMap<&'static str, String> {
     let work = tempfile::tempdir().unwrap();
     let (param, bin) = (work.path().join("param"), work.path().join("bin"));
-    let options = Options { check: true, ..Options::default() };
     let input = Input::Path(folder.join("model.onnx"));
-    let written = convert(&input, &options)
+    let written = Converter::new()
+        .check(true)
+        .convert(&input)
         .and_then(|conversion| conversion.write(&param, &bin).map(|_| conversion).map_err(Errors::from));
     match written {
         Ok(conversion) => BTreeMap::from([

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::{env, fs, process};
 
 use onnx2ncnn::error::{ErrorKind, Errors};
-use onnx2ncnn::{Input, Options, ReadOptions, convert};
+use onnx2ncnn::{Converter, Input};
 use prost::Message;
 
 pub mod proto {
@@ -42,8 +42,7 @@ pub fn convert_bytes(model: &[u8]) {
     let file = |ending: &str| env::temp_dir().join(format!("onnx2ncnn-fuzz-{}.{ending}", process::id()));
     let [path, param, bin] = ["onnx", "param", "bin"].map(file);
     fs::write(&path, model).unwrap();
-    let read = ReadOptions { max_size: MAX_SIZE, ..ReadOptions::default() };
-    let errors = match convert(&Input::Path(path), &Options { read, check: true, ..Options::default() }) {
+    let errors = match Converter::new().max_size(MAX_SIZE).check(true).convert(&Input::Path(path)) {
         Ok(conversion) => conversion.write(&param, &bin).err().map(Errors::from),
         Err(errors) => Some(errors),
     };

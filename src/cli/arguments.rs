@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice};
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::{Input, Options, Quantization, ReadOptions};
+use onnx2ncnn::{Converter, Input, Quantization};
 
 use super::shape::{InputShape, parse_input_shape};
 use super::size::parse_bytes;
@@ -127,20 +127,23 @@ pub(super) struct Source {
 
 impl Source {
     /// What was said of the model; everything else is as usual.
-    pub fn options(&self) -> Options {
-        let mut read = ReadOptions { data_dir: self.data_dir.clone(), ..ReadOptions::default() };
+    pub fn converter(&self) -> Converter {
+        let mut converter = Converter::new().inputs(&self.inputs).outputs(&self.outputs);
+        for InputShape { name, shape } in &self.input_shape {
+            converter = converter.input_shape(name.clone().unwrap_or_default(), shape.iter().cloned());
+        }
+        if let Some(folder) = &self.data_dir {
+            converter = converter.data_dir(folder);
+        }
         if let Some(max_size) = self.max_size {
-            read.max_size = max_size;
+            converter = converter.max_size(max_size);
         }
-        let shape = |given: &InputShape| (given.name.clone().unwrap_or_default(), given.shape.clone());
-        Options {
-            input_shapes: self.input_shape.iter().map(shape).collect(),
-            inputs: self.inputs.clone(),
-            outputs: self.outputs.clone(),
-            skip: self.skip.iter().cloned().collect(),
-            read,
-            ..Options::default()
-        }
+        self.skip.iter().fold(converter, |converter, pass| converter.skip(pass))
+    }
+
+    /// Whether the model is meant as it lies there: other programs read the same.
+    pub fn is_plain(&self) -> bool {
+        self.inputs.is_empty() && self.outputs.is_empty() && self.data_dir.is_none()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Converting.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use onnx2ncnn::Converter;
 use onnx2ncnn::error::Errors;
-use onnx2ncnn::{Options, convert};
 
 use super::arguments::{Arguments, input};
 use super::destination::Destination;
@@ -14,21 +15,31 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
     let start = Instant::now();
     let destination = Destination::of(arguments)?;
     let model = input(&arguments.model)?;
-    let conversion = convert(&model, &options(arguments, &destination))?;
+    let conversion = converter(arguments, &destination).convert(&model)?;
     let written = conversion.write(&destination.param, &destination.bin)?;
     Ok(summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.report.verbose))
 }
 
-fn options(arguments: &Arguments, destination: &Destination) -> Options {
-    Options {
-        double_as_float: arguments.double_as_float,
-        ncnn_version: arguments.ncnn_version,
-        fp16: arguments.fp16,
-        table: destination.table.clone(),
-        quantization: arguments.quantization(),
-        embedding: destination.embedding.clone(),
-        emit_onnx: destination.onnx.clone(),
-        check: arguments.check,
-        ..arguments.source.options()
+fn converter(arguments: &Arguments, destination: &Destination) -> Converter {
+    let mut converter = arguments
+        .source
+        .converter()
+        .double_as_float(arguments.double_as_float)
+        .fp16(arguments.fp16)
+        .quantization(arguments.quantization())
+        .check(arguments.check);
+    if let Some(release) = arguments.ncnn_version {
+        converter = converter.ncnn_version(release);
     }
+    let further: [(&Option<PathBuf>, fn(Converter, &Path) -> Converter); 5] = [
+        (&destination.onnx, |converter, path| converter.emit_onnx(path)),
+        (&destination.table, |converter, path| converter.table(path)),
+        (&destination.param_bin, |converter, path| converter.param_bin(path)),
+        (&destination.id_header, |converter, path| converter.id_header(path)),
+        (&destination.mem_header, |converter, path| converter.mem_header(path)),
+    ];
+    further.into_iter().fold(converter, |converter, (path, add)| match path {
+        Some(path) => add(converter, path),
+        None => converter,
+    })
 }

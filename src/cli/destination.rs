@@ -6,7 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::ncnn::Embedding;
 
 use super::arguments::{Arguments, STANDARD_INPUT};
 
@@ -17,7 +16,9 @@ pub(super) struct Destination {
     pub bin: PathBuf,
     pub onnx: Option<PathBuf>,
     pub table: Option<PathBuf>,
-    pub embedding: Embedding,
+    pub param_bin: Option<PathBuf>,
+    pub id_header: Option<PathBuf>,
+    pub mem_header: Option<PathBuf>,
 }
 
 impl Destination {
@@ -29,11 +30,9 @@ impl Destination {
             bin: writable(&bin)?,
             onnx: arguments.emit_onnx.as_deref().map(writable).transpose()?,
             table: arguments.table.as_deref().map(writable).transpose()?,
-            embedding: Embedding {
-                param_bin: arguments.param_bin.as_deref().map(writable).transpose()?,
-                id_header: arguments.id_header.as_deref().map(writable).transpose()?,
-                mem_header: arguments.mem_header.as_deref().map(writable).transpose()?,
-            },
+            param_bin: arguments.param_bin.as_deref().map(writable).transpose()?,
+            id_header: arguments.id_header.as_deref().map(writable).transpose()?,
+            mem_header: arguments.mem_header.as_deref().map(writable).transpose()?,
         };
         destination.check_distinct(&arguments.model)?;
         Ok(destination)
@@ -46,9 +45,9 @@ impl Destination {
             (Some(&self.bin), "the .bin file"),
             (self.onnx.as_ref(), "the ONNX file"),
             (self.table.as_ref(), "the table of scales"),
-            (self.embedding.param_bin.as_ref(), "the binary .param file"),
-            (self.embedding.id_header.as_ref(), "the header of numbers"),
-            (self.embedding.mem_header.as_ref(), "the header of bytes"),
+            (self.param_bin.as_ref(), "the binary .param file"),
+            (self.id_header.as_ref(), "the header of numbers"),
+            (self.mem_header.as_ref(), "the header of bytes"),
         ];
         files.into_iter().filter_map(|(path, what)| Some((path?, what)))
     }

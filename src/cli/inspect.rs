@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use onnx2ncnn::error::Errors;
 use onnx2ncnn::tensor::display_shape;
-use onnx2ncnn::{Described, Input, Inspection, convert, inspect};
+use onnx2ncnn::{Described, Input, Inspection};
 
 use super::arguments::{Report, Source, input};
 use super::refusal;
@@ -31,12 +31,12 @@ const MAX_ROWS: usize = 60;
 
 /// What there is to say about the model.
 pub(super) fn inspect_file(arguments: &Inspect) -> Result<String, Errors> {
-    let (model, options) = (input(&arguments.model)?, arguments.source.options());
-    let inspection = inspect(&model, &options)?;
+    let (model, converter) = (input(&arguments.model)?, arguments.source.converter());
+    let inspection = converter.inspect(&model)?;
     let mut text = describe(&inspection, arguments.report.verbose);
     // Standard input is read once.
     if model != Input::Stdin {
-        match convert(&model, &options) {
+        match converter.convert(&model) {
             Ok(_) => text.push_str("it can be converted\n"),
             Err(errors) => {
                 text.push_str(&refusal::describe(errors.iter(), errors.cut(), arguments.report.verbose));
@@ -61,7 +61,7 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "opset {}, IR version {}{producer}", opsets.join(", "), inspection.ir_version);
     for (kind, ports) in [("input", &inspection.inputs), ("output", &inspection.outputs)] {
-        list(&mut text, "", ports, most, |text, Described { name, dtype, shape }| {
+        list(&mut text, "", ports, most, |text, Described { name, dtype, shape, .. }| {
             let shape = shape.as_ref().map_or_else(|| "?".to_owned(), |shape| display_shape(shape));
             let name = printable(name);
             let _ = writeln!(text, "{kind:6}  {STRONG}\"{name}\"{STRONG:#}  {dtype}  {}", printable(&shape));

@@ -68,13 +68,10 @@ fn finish(done: Result<String, Errors>, report: Report) -> ExitCode {
 /// The highest exit code of all errors.
 fn exit_code(errors: &Errors) -> u8 {
     let code = |error: &Error| match error.kind() {
-        ErrorKind::Parse
-        | ErrorKind::Invalid
-        | ErrorKind::Unsupported
-        | ErrorKind::Limit
-        | ErrorKind::Internal => REFUSED,
         ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
         ErrorKind::Mismatch => DIFFERENT,
+        // All others speak of the model.
+        _ => REFUSED,
     };
     errors.iter().map(code).max().unwrap_or(REFUSED)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind, Errors};
-use onnx2ncnn::{ExternalData, Input, Options, Pass, Simplified, Storage, expose, simplify};
+use onnx2ncnn::{Converter, ExternalData, Input, Pass, Simplified, Storage};
 
 use super::arguments::{Report, STANDARD_INPUT, Source, input};
 use super::destination::{refused, writable};
@@ -102,7 +102,7 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Errors> {
     if model != Path::new(STANDARD_INPUT) && model.canonicalize().is_ok_and(|model| model == out) {
         return Err(refused(&out, "the result would overwrite the model itself").into());
     }
-    let options = Options { check: arguments.check_passes, ..arguments.source.options() };
+    let converter = arguments.source.converter().check(arguments.check_passes);
     let input = input(model)?;
     if arguments.check.is_some() && input == Input::Stdin {
         return Err(Error::usage(
@@ -110,12 +110,12 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Errors> {
         )
         .into());
     }
-    let simplified = simplify(&input, &options)?;
+    let simplified = converter.simplify(&input)?;
     let storage = arguments.storage.storage();
     let files = match arguments.check {
         None => simplified.write(&out, &storage)?,
         Some(rounds) => {
-            let original = Original::of(model, &input, &options)?;
+            let original = Original::of(arguments, &input, &converter)?;
             simplified
                 .write_checked(&out, &storage, |result| compare(&original, result, rounds, arguments))?
         }
@@ -131,14 +131,14 @@ struct Original {
 }
 
 impl Original {
-    fn of(model: &Path, input: &Input, options: &Options) -> Result<Original, Errors> {
+    fn of(arguments: &Simplify, input: &Input, converter: &Converter) -> Result<Original, Errors> {
         // Data in another folder are found by this program alone.
-        if options.inputs.is_empty() && options.outputs.is_empty() && options.read.data_dir.is_none() {
-            return Ok(Original { path: model.to_owned(), _room: None });
+        if arguments.source.is_plain() {
+            return Ok(Original { path: arguments.model.clone(), _room: None });
         }
         let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
         let path = room.path().join("part.onnx");
-        expose(input, options, &BTreeSet::new())?.write(&path, &Storage::AsNeeded)?;
+        converter.expose(input, &BTreeSet::new())?.write(&path, &Storage::AsNeeded)?;
         Ok(Original { path, _room: Some(room) })
     }
 }

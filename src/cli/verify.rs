@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use onnx2ncnn::error::{Error, Errors};
 use onnx2ncnn::tensor::Dim;
-use onnx2ncnn::{Conversion, Input, Port, Storage, convert, expose};
+use onnx2ncnn::{Conversion, Input, Port, Storage};
 
 use super::arguments::{Report, Source, input};
 use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, Size};
@@ -103,17 +103,15 @@ fn compare(arguments: &Verify) -> Result<Comparison, Errors> {
         )
         .into());
     }
-    let options =
-        onnx2ncnn::Options { double_as_float: arguments.double_as_float, ..arguments.source.options() };
-    let conversion = convert(&model, &options)?;
+    let converter = arguments.source.converter().double_as_float(arguments.double_as_float);
+    let conversion = converter.convert(&model)?;
     let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
     let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
     let mut path = arguments.model.clone();
-    let whole = options.inputs.is_empty() && options.outputs.is_empty() && options.read.data_dir.is_none();
-    if !whole || !layers.is_empty() {
+    if !arguments.source.is_plain() || !layers.is_empty() {
         path = room.path().join("model.onnx");
         let names: BTreeSet<String> = layers.iter().map(|pair| pair.name.clone()).collect();
-        expose(&model, &options, &names)?.write(&path, &Storage::AsNeeded)?;
+        converter.expose(&model, &names)?.write(&path, &Storage::AsNeeded)?;
     }
     let pairs = |ports: &[Port]| ports.iter().map(pair_of).collect();
     let request = NetRequest {

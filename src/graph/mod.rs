@@ -214,18 +214,6 @@ impl Graph {
         id
     }
 
-    /// Puts nodes where `old` stands and removes `old`. They are in topological order and compute its outputs.
-    pub fn replace_node(&mut self, old: NodeId, new: Vec<Node>) -> Vec<NodeId> {
-        let ids: Vec<NodeId> = new.into_iter().map(|node| self.new_node(node)).collect();
-        if let Some(place) = self.order.iter().position(|id| *id == old) {
-            self.order.splice(place..=place, ids.iter().copied());
-        }
-        if let Some(slot) = self.nodes.get_mut(old.0) {
-            *slot = None;
-        }
-        ids
-    }
-
     /// Puts a whole new list of nodes: `make` is asked for each node in order what stands in its place.
     pub fn rewrite_nodes(
         &mut self,

@@ -1,7 +1,8 @@
 //! The target: a net of layers and blobs, as ncnn's runtime reads it. Nothing here knows ONNX.
 //!
-//! A net is made by [`Net::add_blob`] and by pushing layers, made ready by [`Net::split`] and [`Net::name`], and written by
-//! [`Net::write`], which checks it first.
+//! [`Conversion::net`](crate::Conversion::net) gives a net to read: its layers, each with its params and weights, and its blobs.
+//!
+//! Layers and params are added as ncnn gets them, in versions that are compatible otherwise: patterns over them end in `..`.
 
 mod binary;
 mod check;
@@ -11,7 +12,7 @@ mod example;
 mod halves;
 pub mod layer;
 mod name;
-pub mod pass;
+pub(crate) mod pass;
 mod split;
 mod table;
 mod text;
@@ -20,9 +21,8 @@ mod write;
 use crate::error::{Error, Result};
 use crate::tensor::Dim;
 
-pub use embed::Embedding;
+pub(crate) use embed::Embedding;
 pub use layer::Layer;
-pub use name::Renamed;
 pub(crate) use table::Scales;
 pub use write::Written;
 
@@ -112,7 +112,7 @@ impl Net {
     }
 
     /// Adds a blob.
-    pub fn add_blob(&mut self, blob: Blob) -> BlobId {
+    pub(crate) fn add_blob(&mut self, blob: Blob) -> BlobId {
         self.blobs.push(blob);
         BlobId(self.blobs.len() - 1)
     }
@@ -124,7 +124,7 @@ impl Net {
     }
 
     /// A blob, to change it.
-    pub fn blob_mut(&mut self, id: BlobId) -> Option<&mut Blob> {
+    pub(crate) fn blob_mut(&mut self, id: BlobId) -> Option<&mut Blob> {
         self.blobs.get_mut(id.0)
     }
 

@@ -9,7 +9,7 @@ pub(super) const MAX_NAME: usize = 255;
 
 /// A graph input or output that could not keep its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Renamed {
+pub(crate) struct Renamed {
     /// The name it was given.
     pub from: String,
     /// The name in the `.param` file.
@@ -19,7 +19,7 @@ pub struct Renamed {
 impl Net {
     /// Gives every layer and every blob a name of its own that the runtime can read, after [`Net::split`]. Inputs and outputs keep
     /// theirs where possible; those that do not are returned.
-    pub fn name(&mut self) -> Vec<Renamed> {
+    pub(crate) fn name(&mut self) -> Vec<Renamed> {
         let mut renamed = Vec::new();
         let mut names = Names::default();
         let mut named = BTreeSet::new();

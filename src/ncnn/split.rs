@@ -16,7 +16,7 @@ enum Reader {
 
 impl Net {
     /// Gives each reader of a blob a blob of its own. Outputs that are the same blob under the same name are one reader.
-    pub fn split(&mut self) {
+    pub(crate) fn split(&mut self) {
         let mut readers: BTreeMap<BlobId, Vec<Reader>> = BTreeMap::new();
         for (layer, net_layer) in self.layers.iter().enumerate() {
             for (index, bottom) in net_layer.bottoms.iter().enumerate() {

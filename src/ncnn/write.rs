@@ -18,6 +18,7 @@ const TAG_INT8: [u8; 4] = 0x000D_4B38_u32.to_le_bytes();
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Written {
     /// Layers of the net.
     pub layers: usize,

@@ -10,6 +10,7 @@ use crate::tensor::{MappedFile, SourceFile};
 
 /// A model to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Input {
     /// A file.
     Path(PathBuf),
@@ -34,6 +35,24 @@ impl Input {
             return Err(too_large(max_size).in_file(source.path()));
         }
         MappedFile::new(source)
+    }
+}
+
+impl From<PathBuf> for Input {
+    fn from(path: PathBuf) -> Input {
+        Input::Path(path)
+    }
+}
+
+impl From<&Path> for Input {
+    fn from(path: &Path) -> Input {
+        Input::Path(path.to_owned())
+    }
+}
+
+impl From<&str> for Input {
+    fn from(path: &str) -> Input {
+        Input::Path(path.into())
     }
 }
 

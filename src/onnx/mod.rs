@@ -33,8 +33,7 @@ use crate::tensor::{MappedFile, Passing, RELEASED};
 
 pub use input::Input;
 pub use store::ExternalData;
-pub use version::Since;
-pub use write::{Storage, write};
+pub use write::Storage;
 pub(crate) use write::{check_versions, stage};
 
 /// The messages of `proto/onnx.proto`, compiled by `build.rs`.
@@ -46,6 +45,9 @@ mod proto {
 /// The newest version of the intermediate representation whose messages are known. Newer models are refused: what they say in new
 /// fields would be read past.
 const NEWEST_IR: i64 = 14;
+
+/// From this version on constants need not be inputs too.
+pub(crate) const FIRST_IR_WITH_CONSTANTS: i64 = 4;
 
 /// Largest model file by default, 16 GiB. Protobuf ends at 2 GiB, larger weights lie in external files, which do not count.
 const MAX_SIZE: u64 = 1 << 34;

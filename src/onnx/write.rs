@@ -13,7 +13,7 @@ use super::store::{ExternalData, Store, entry};
 use super::version::{Since, choose_versions, ir_version};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
-use crate::output::{self, Staged, Target};
+use crate::output::{Staged, Target};
 
 /// Most bytes of a protobuf message (<https://protobuf.dev/programming-guides/proto-limits>).
 const MAX_MESSAGE: u64 = (1 << 31) - 1;
@@ -30,7 +30,12 @@ pub enum Storage {
     External(ExternalData),
 }
 
-/// Writes a model. After an error all files are as they were.
+/// Whether a version fits all nodes: [`stage`] refuses where none does.
+pub(crate) fn check_versions(model: &Model, since: Since) -> Result<()> {
+    choose_versions(&model.graph, since).map(drop)
+}
+
+/// The files of a model, written beside their places; the model is the last.
 ///
 /// A model imports one version of each domain, but nodes that were made here follow the newest: `since` gives the since-version
 /// that a node's operator has in an operator set, and a version is taken in which no node changes its meaning. Inputs and outputs
@@ -40,16 +45,6 @@ pub enum Storage {
 ///
 /// `Unsupported` where no version fits all nodes; `Limit` where the model is too large; `Usage` where external data would not lie
 /// below the model's folder.
-pub fn write(model: &Model, path: &Path, storage: &Storage, since: Since) -> Result<()> {
-    output::put_all(stage(model, path, storage, since)?)
-}
-
-/// Whether a version fits all nodes: [`write`] refuses where none does.
-pub(crate) fn check_versions(model: &Model, since: Since) -> Result<()> {
-    choose_versions(&model.graph, since).map(drop)
-}
-
-/// The files of [`write`], written beside their places; the model is the last.
 pub(crate) fn stage(model: &Model, path: &Path, storage: &Storage, since: Since) -> Result<Staged> {
     stage_limited(model, path, storage, since, MAX_MESSAGE)
 }

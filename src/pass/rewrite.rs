@@ -53,15 +53,45 @@ pub(crate) fn rewrite(
     Ok(())
 }
 
-/// Everything that can be left out, in the order in which it is tried: its name, and what it does.
-pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let rewritings = SIMPLIFICATIONS.iter().chain(FUSIONS).map(|rewriting| (rewriting.name, rewriting.about));
-    rewritings.chain(NET_PASSES.iter().map(|pass| (pass.name, pass.about)))
+/// Where on the way a pass stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PassKind {
+    /// It makes ONNX of ONNX: [`Converter::simplify`](crate::Converter::simplify) has it too.
+    Simplification,
+    /// It makes operators of patterns that ncnn has layers for.
+    Fusion,
+    /// It changes the net.
+    Net,
+}
+
+/// A pass that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PassInfo {
+    /// What users call it.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Where it stands.
+    pub kind: PassKind,
+}
+
+/// Every pass that can be left out, in the order in which it is tried.
+pub fn passes() -> impl Iterator<Item = PassInfo> {
+    let of = |kind: PassKind| {
+        move |rewriting: &Rewrite| PassInfo { name: rewriting.name, about: rewriting.about, kind }
+    };
+    let simplifications = SIMPLIFICATIONS.iter().map(of(PassKind::Simplification));
+    let fusions = FUSIONS.iter().map(of(PassKind::Fusion));
+    let on_nets =
+        NET_PASSES.iter().map(|pass| PassInfo { name: pass.name, about: pass.about, kind: PassKind::Net });
+    simplifications.chain(fusions).chain(on_nets)
 }
 
 /// Checks that rewritings of these names exist.
 pub(crate) fn check_names(names: &BTreeSet<String>) -> Result<()> {
-    let known: BTreeSet<&str> = all().map(|(name, _)| name).collect();
+    let known: BTreeSet<&str> = passes().map(|pass| pass.name).collect();
     match names.iter().find(|name| !known.contains(name.as_str())) {
         Some(name) => {
             Err(Error::usage(format!("there is no pass \"{name}\""))

@@ -25,8 +25,7 @@ pub use dim::{Dim, broadcast_shapes, display_shape};
 pub use dtype::DType;
 pub(crate) use function::erf;
 pub(crate) use movement::{coordinates, row_major};
-pub use source::{MappedFile, SourceFile};
-pub(crate) use source::{Passing, RELEASED};
+pub(crate) use source::{MappedFile, Passing, RELEASED, SourceFile};
 
 /// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
 const CHUNK_ELEMENTS: usize = 1 << 20;
@@ -75,13 +74,13 @@ struct Deferred {
 
 impl Tensor {
     /// A tensor from its `raw_data`.
-    pub fn from_raw(dtype: DType, shape: Vec<usize>, bytes: Bytes) -> Result<Tensor> {
+    pub(crate) fn from_raw(dtype: DType, shape: Vec<usize>, bytes: Bytes) -> Result<Tensor> {
         let tensor = Tensor { dtype, shape, data: Data::Owned(bytes) };
         tensor.check()
     }
 
     /// A tensor of text.
-    pub fn from_text(shape: Vec<usize>, elements: Vec<Bytes>) -> Result<Tensor> {
+    pub(crate) fn from_text(shape: Vec<usize>, elements: Vec<Bytes>) -> Result<Tensor> {
         let tensor = Tensor { dtype: DType::String, shape, data: Data::Text(elements.into()) };
         match tensor.text() {
             Some(elements) if elements.len() != tensor.len() => {
@@ -97,7 +96,7 @@ impl Tensor {
     }
 
     /// A tensor whose `raw_data` are a slice of a mapped file.
-    pub fn from_mapped(
+    pub(crate) fn from_mapped(
         dtype: DType,
         shape: Vec<usize>,
         bytes: Bytes,
@@ -107,7 +106,7 @@ impl Tensor {
     }
 
     /// A tensor whose bytes are a range of another file.
-    pub fn from_file(
+    pub(crate) fn from_file(
         dtype: DType,
         shape: Vec<usize>,
         file: Arc<SourceFile>,
@@ -118,7 +117,7 @@ impl Tensor {
     }
 
     /// A tensor with the elements of an array, all of which must be known.
-    pub fn from_array(array: &Array) -> Result<Tensor> {
+    pub(crate) fn from_array(array: &Array) -> Result<Tensor> {
         Tensor::from_raw(array.dtype(), array.shape().to_vec(), Bytes::from(array.to_bytes()?))
     }
 
@@ -128,12 +127,12 @@ impl Tensor {
     }
 
     /// A tensor of one element repeated.
-    pub fn filled(element: &Array, shape: Vec<usize>) -> Result<Tensor> {
+    pub(crate) fn filled(element: &Array, shape: Vec<usize>) -> Result<Tensor> {
         Tensor { dtype: element.dtype(), shape, data: Data::Filled(element.reshape(&[])?) }.check()
     }
 
     /// A tensor that `evaluate` computes from `inputs` whenever it is read. The result must have `dtype` and `shape`.
-    pub fn deferred(
+    pub(crate) fn deferred(
         dtype: DType,
         shape: Vec<usize>,
         inputs: Vec<Tensor>,
@@ -202,7 +201,7 @@ impl Tensor {
     }
 
     /// The bytes of `raw_data` where they are in memory already, mapped or owned.
-    pub fn raw_bytes(&self) -> Option<&Bytes> {
+    pub(crate) fn raw_bytes(&self) -> Option<&Bytes> {
         match &self.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => Some(bytes),
             Data::Text(_) | Data::External { .. } | Data::Filled(_) | Data::Deferred(_) => None,
@@ -210,7 +209,7 @@ impl Tensor {
     }
 
     /// The elements of a tensor of text.
-    pub fn text(&self) -> Option<&[Bytes]> {
+    pub(crate) fn text(&self) -> Option<&[Bytes]> {
         match &self.data {
             Data::Text(elements) => Some(elements),
             _ => None,
@@ -257,7 +256,7 @@ impl Tensor {
     }
 
     /// The only tensor of a shape that has a size of 0; none for other shapes.
-    pub fn without_elements(dtype: DType, shape: &[Dim]) -> Result<Option<Tensor>> {
+    pub(crate) fn without_elements(dtype: DType, shape: &[Dim]) -> Result<Option<Tensor>> {
         let sizes: Option<Vec<usize>> =
             shape.iter().map(|size| usize::try_from(size.known()?).ok()).collect();
         match sizes {
@@ -302,7 +301,7 @@ impl Tensor {
     }
 
     /// Writes the elements as little-endian singles; what needs no change is copied by the system.
-    pub fn write_f32(&self, out: &mut BufWriter<File>) -> Result<()> {
+    pub(crate) fn write_f32(&self, out: &mut BufWriter<File>) -> Result<()> {
         if self.dtype == DType::F32 {
             return self.write_raw(out);
         }
@@ -350,7 +349,7 @@ impl Tensor {
     }
 
     /// Writes the bytes of the tensor in its own type, as `raw_data`.
-    pub fn write_raw(&self, out: &mut BufWriter<File>) -> Result<()> {
+    pub(crate) fn write_raw(&self, out: &mut BufWriter<File>) -> Result<()> {
         match &self.data {
             Data::Owned(bytes) => out.write_all(bytes).map_err(write_failed),
             Data::Mapped { bytes, file } => match file.offset_of(bytes) {

@@ -59,3 +59,12 @@ pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
     }
     [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
 }
+
+/// `x` and a second input `c`, which the model has a value for, are added to `y`.
+pub fn defaulted(ir_version: u64) -> Vec<u8> {
+    let one = [number(1, 1), number(2, 1), text(8, "c"), message(9, &[1.0_f32.to_le_bytes().to_vec()])];
+    let add = [text(1, "x"), text(1, "c"), text(2, "y"), text(4, "Add")];
+    let values = [value(11, "x", &["4"]), value(11, "c", &["1"]), value(12, "y", &["4"])];
+    let graph = [message(1, &add), text(2, "defaulted"), message(5, &one), values.concat()];
+    [number(1, ir_version), message(8, &[text(1, ""), number(2, 13)]), message(7, &graph)].concat()
+}

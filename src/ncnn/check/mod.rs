@@ -21,7 +21,7 @@ const MAX_PARAMS: i32 = 32;
 impl Net {
     /// Checks that the runtime can load the net and reads from it what is meant: names, arities, params, weights, and that every blob
     /// is computed once, before it is read, and read once at most.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.layers.is_empty() {
             invalid!("the net has no layers");
         }

@@ -137,6 +137,7 @@ macro_rules! layers {
     ( $( $name:ident, )* ) => {
         /// A layer of any type.
         #[derive(Clone, Debug)]
+        #[non_exhaustive]
         pub enum Layer {
             $( #[doc = stringify!($name)] $name(Box<$name>), )*
         }

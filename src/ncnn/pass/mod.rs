@@ -76,7 +76,7 @@ pub const NET_PASSES: &[NetPass] = &[
 
 impl Net {
     /// Applies the passes that are not left out until none finds anything to do.
-    pub fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<()> {
+    pub(crate) fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<()> {
         for _ in 0..MAX_ROUNDS {
             let mut changed = false;
             for pass in NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)) {
@@ -93,7 +93,7 @@ impl Net {
     }
 
     /// Removes layers whose results nobody reads.
-    pub fn remove_unread(&mut self) {
+    pub(crate) fn remove_unread(&mut self) {
         let mut read: BTreeSet<_> = self.outputs.iter().map(|output| output.blob).collect();
         let mut kept = Vec::with_capacity(self.layers.len());
         for layer in std::mem::take(&mut self.layers).into_iter().rev() {

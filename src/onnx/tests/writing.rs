@@ -1,15 +1,22 @@
 //! Models written back.
 
 use std::fs;
+use std::path::Path;
 
 use super::*;
+use crate::error::Result;
 use crate::graph::{Node, Value};
-use crate::onnx::write::{stage_limited, write};
+use crate::onnx::version::Since;
+use crate::onnx::write::{stage, stage_limited};
 use crate::onnx::{ExternalData, Storage};
 use crate::output;
 use crate::tensor::{Array, Dim, Tensor};
 
-const NOTHING_KNOWN: super::super::Since = &|_, _| None;
+const NOTHING_KNOWN: Since = &|_, _| None;
+
+fn write(model: &Model, path: &Path, storage: &Storage, since: Since) -> Result<()> {
+    output::put_all(stage(model, path, storage, since)?)
+}
 
 fn written(model: &Model) -> ModelProto {
     let folder = tempfile::tempdir().unwrap();
@@ -100,15 +107,13 @@ fn bodies_keep_what_they_capture() {
 fn every_value_gets_a_name_of_its_own() {
     let mut read = read_model(&model(graph(vec![node("Neg", &["x"], &["y"])]))).unwrap();
     let (x, y) = (read.graph.inputs[0], read.graph.outputs[0]);
-    let [(id, old)] = read.graph.nodes().map(|(id, node)| (id, node.clone())).collect::<Vec<_>>()[..]
-        .to_vec()
-        .try_into()
-        .unwrap();
+    let old = read.graph.nodes().next().unwrap().1.clone();
     let named = |name: &str| Value { name: name.to_owned(), ..Value::default() };
     let (a, b, c) =
         (read.graph.add_value(named("y")), read.graph.add_value(named("")), read.graph.add_value(named("")));
     let next = |from, to| Node { inputs: vec![Some(from)], outputs: vec![Some(to)], ..old.clone() };
-    read.graph.replace_node(id, vec![next(x, a), next(a, b), next(b, c), next(c, y)]);
+    let chain = [next(x, a), next(a, b), next(b, c), next(c, y)];
+    read.graph.rewrite_nodes(|_, _| Ok(Some(chain.to_vec()))).unwrap();
     let proto = written(&read).graph.unwrap();
     let names: Vec<&str> = proto.node.iter().map(|node| node.output[0].as_str()).collect();
     assert_eq!(names, ["y_1", "value", "value_1", "y"]);

@@ -16,6 +16,7 @@ use crate::tensor::{Array, DType, Tensor};
 
 /// What becomes of a network that is quantised throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Quantization {
     /// It is refused: no float arithmetic gives the same.
     #[default]

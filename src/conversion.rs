@@ -1,0 +1,92 @@
+//! What became of a model.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::graph::Node;
+use crate::ncnn::{Embedding, Net, Written};
+use crate::onnx::{self, Model, Storage};
+use crate::tensor::Dim;
+use crate::{ops, output};
+
+/// A graph input or output and the blob that it is in the net.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Port {
+    /// The name in the model.
+    pub name: String,
+    /// The element type in the model, in ONNX's word.
+    pub dtype: String,
+    /// The sizes in the model.
+    pub shape: Vec<Dim>,
+    /// The name of the blob.
+    pub blob: String,
+    /// The sizes of the blob, outermost first.
+    pub form: Vec<Dim>,
+    /// Whether the runtime reads the blob as 32-bit integers.
+    pub int32: bool,
+}
+
+/// A converted model, ready to be written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Conversion {
+    pub(crate) net: Net,
+    pub(crate) embedding: Embedding,
+    /// The table of scales and where it is to be written.
+    pub(crate) table: Option<(String, PathBuf)>,
+    /// The simplified model and where it is to be written.
+    pub(crate) simplified: Option<(Model, PathBuf)>,
+    /// The files of the model.
+    pub(crate) sources: Vec<PathBuf>,
+    /// What users give.
+    pub inputs: Vec<Port>,
+    /// What users get.
+    pub outputs: Vec<Port>,
+    /// What users should know: assumptions and changed names.
+    pub warnings: Vec<String>,
+    /// The nodes that each pass left, from reading on.
+    pub passes: Vec<Pass>,
+}
+
+/// What a pass left of the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pass {
+    /// What was done.
+    pub name: &'static str,
+    /// The nodes after it.
+    pub nodes: usize,
+}
+
+impl Conversion {
+    /// The net.
+    pub fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// Writes both files, and further ones that were asked for: all are there afterwards, or none is changed.
+    /// The files of the model are not overwritten.
+    pub fn write(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> Result<Written> {
+        let mut files = Vec::new();
+        if let Some((model, path)) = &self.simplified {
+            let since = |node: &Node, opset| ops::find(node)?.since_version(opset);
+            files = onnx::stage(model, path, &Storage::AsNeeded, &since)?;
+        }
+        if let Some((text, path)) = &self.table {
+            files.push(output::stage_text(path, text)?);
+        }
+        let (net_files, written) = self.net.stage(param.as_ref(), bin.as_ref(), &self.embedding)?;
+        files.extend(net_files);
+        for (i, (target, _)) in files.iter().enumerate() {
+            if self.sources.iter().any(|source| target.is_file(source)) {
+                return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
+            }
+            if files.iter().take(i).any(|(other, _)| other.is(target)) {
+                return Err(Error::usage("two results would be the same file").in_file(target.named()));
+            }
+        }
+        output::put_all(files)?;
+        Ok(written)
+    }
+}
