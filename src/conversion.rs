@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::graph::Node;
+use crate::graph::{Graph, Node};
+use crate::inspect::{Inspection, inspect_model};
 use crate::ncnn::{Embedding, Net, Written};
 use crate::onnx::{self, Model, Storage};
+use crate::report::{Converted, Report};
 use crate::tensor::Dim;
-use crate::{ops, output};
+use crate::{Converter, ops, output};
 
 /// A graph input or output and the blob that it is in the net.
 #[derive(Clone, Debug)]
@@ -37,8 +39,8 @@ pub struct Conversion {
     pub(crate) table: Option<(String, PathBuf)>,
     /// The simplified model and where it is to be written.
     pub(crate) simplified: Option<(Model, PathBuf)>,
-    /// The files of the model.
-    pub(crate) sources: Vec<PathBuf>,
+    /// What was to be converted, and how.
+    pub(crate) source: Source,
     /// What users give.
     pub inputs: Vec<Port>,
     /// What users get.
@@ -47,6 +49,17 @@ pub struct Conversion {
     pub warnings: Vec<String>,
     /// The nodes that each pass left, from reading on.
     pub passes: Vec<Pass>,
+}
+
+/// What a net was made of, for reports.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub model: Model,
+    pub options: Converter,
+    /// The graph that was lowered.
+    pub graph: Graph,
+    /// The layers that each pass left, from lowering on.
+    pub net_passes: Vec<(&'static str, usize)>,
 }
 
 /// What a pass left of the graph.
@@ -77,9 +90,13 @@ impl Conversion {
             files.push(output::stage_text(path, text)?);
         }
         let (net_files, written) = self.net.stage(param.as_ref(), bin.as_ref(), &self.embedding)?;
+        let Converter { report, html, .. } = &self.source.options;
+        if report.is_some() || html.is_some() {
+            files.extend(self.report(&written)?.stage(report.as_deref(), html.as_deref())?);
+        }
         files.extend(net_files);
         for (i, (target, _)) in files.iter().enumerate() {
-            if self.sources.iter().any(|source| target.is_file(source)) {
+            if self.source.model.files.iter().any(|source| target.is_file(source)) {
                 return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
             }
             if files.iter().take(i).any(|(other, _)| other.is(target)) {
@@ -88,5 +105,35 @@ impl Conversion {
         }
         output::put_all(files)?;
         Ok(written)
+    }
+
+    /// What the model consists of.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be counted.
+    pub fn inspection(&self) -> Result<Inspection> {
+        inspect_model(&self.source.model, &self.source.options)
+    }
+
+    /// The report of what was written.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be counted.
+    pub fn report(&self, written: &Written) -> Result<Report> {
+        let Source { model, graph, net_passes, .. } = &self.source;
+        let converted = Converted {
+            inspection: &self.inspection()?,
+            model: &model.graph,
+            graph,
+            net: &self.net,
+            inputs: &self.inputs,
+            outputs: &self.outputs,
+            warnings: &self.warnings,
+            passes: &self.passes,
+            net_passes,
+        };
+        Ok(Report::converted(&converted, written))
     }
 }

@@ -44,8 +44,11 @@ pub struct Converter {
     pub(crate) table: Option<PathBuf>,
     pub(crate) embedding: Embedding,
     pub(crate) emit_onnx: Option<PathBuf>,
+    pub(crate) report: Option<PathBuf>,
+    pub(crate) html: Option<PathBuf>,
     pub(crate) skip: BTreeSet<String>,
     pub(crate) check: bool,
+    pub(crate) explain: bool,
 }
 
 /// What of a model is meant, and how it is read: converting, simplifying and inspecting follow it alike.
@@ -94,6 +97,13 @@ impl Converter {
     #[must_use]
     pub fn skip(mut self, pass: impl Into<String>) -> Converter {
         self.skip.insert(pass.into());
+        self
+    }
+
+    /// Lets the errors of a model that is refused tell what it consists of, as those of a model do that a report is asked for of.
+    #[must_use]
+    pub fn explain(mut self, explain: bool) -> Converter {
+        self.explain = explain;
         self
     }
 
@@ -154,6 +164,20 @@ impl Converter {
         self
     }
 
+    /// A report as JSON; see [`report`](crate::report).
+    #[must_use]
+    pub fn report(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.report = Some(path.into());
+        self
+    }
+
+    /// The report as a page that shows the network.
+    #[must_use]
+    pub fn html(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.html = Some(path.into());
+        self
+    }
+
     /// The binary form of the `.param` file, which has numbers for names.
     #[must_use]
     pub fn param_bin(mut self, path: impl Into<PathBuf>) -> Converter {
@@ -187,7 +211,12 @@ impl Converter {
         let model = onnx::read(input, &self.read)?;
         convert_model(&model, self).map_err(|Refusal { errors, cuts }| {
             let works = |cut: &Cut| convert_model(&model, &self.cut_at(cut)).is_ok();
-            errors.with_cut(cuts.into_iter().find(works))
+            let errors = errors.with_cut(cuts.into_iter().find(works));
+            if !self.explain && self.report.is_none() && self.html.is_none() {
+                return errors;
+            }
+            // What cannot be counted is told by the errors.
+            errors.with_inspection(inspect_model(&model, self).ok())
         })
     }
 
@@ -219,7 +248,7 @@ impl Converter {
     ///
     /// The model cannot be read or breaks the specification.
     pub fn inspect(&self, input: &Input) -> Result<Inspection, Errors> {
-        Ok(inspect_model(onnx::read(input, &self.read)?, self)?)
+        Ok(inspect_model(&onnx::read(input, &self.read)?, self)?)
     }
 
     /// The same for a part of what was to be converted.
@@ -227,6 +256,6 @@ impl Converter {
         let or =
             |part: &Vec<String>, own: &Vec<String>| if part.is_empty() { own.clone() } else { part.clone() };
         let (inputs, outputs) = (or(&cut.inputs, &self.inputs), or(&cut.outputs, &self.outputs));
-        Converter { inputs, outputs, emit_onnx: None, ..self.clone() }
+        Converter { inputs, outputs, emit_onnx: None, report: None, html: None, ..self.clone() }
     }
 }

@@ -21,6 +21,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::inspect::Inspection;
+
 /// What users can do about an internal error.
 const REPORT: &str = "this is a fault of the converter: please report it";
 
@@ -281,12 +283,13 @@ pub struct Cut {
 pub struct Errors {
     list: Vec<Error>,
     cut: Option<Cut>,
+    inspection: Option<Box<Inspection>>,
 }
 
 impl Errors {
     /// `Err` with the errors where there are any.
     pub fn check(errors: Vec<Error>) -> std::result::Result<(), Errors> {
-        if errors.is_empty() { Ok(()) } else { Err(Errors { list: errors, cut: None }) }
+        if errors.is_empty() { Ok(()) } else { Err(Errors { list: errors, cut: None, inspection: None }) }
     }
 
     /// Each error, in the order of the nodes.
@@ -299,17 +302,36 @@ impl Errors {
         self.cut.as_ref()
     }
 
+    /// The same with one error more.
+    #[must_use]
+    pub fn and(mut self, error: Error) -> Self {
+        self.list.push(error);
+        self
+    }
+
     /// The same with a part that can be converted.
     #[must_use]
     pub(crate) fn with_cut(mut self, cut: Option<Cut>) -> Self {
         self.cut = cut;
         self
     }
+
+    /// What the model consists of, where that was asked for and could be told.
+    pub fn inspection(&self) -> Option<&Inspection> {
+        self.inspection.as_deref()
+    }
+
+    /// The same with what the model consists of.
+    #[must_use]
+    pub(crate) fn with_inspection(mut self, inspection: Option<Inspection>) -> Self {
+        self.inspection = inspection.map(Box::new);
+        self
+    }
 }
 
 impl From<Error> for Errors {
     fn from(error: Error) -> Self {
-        Errors { list: vec![error], cut: None }
+        Errors { list: vec![error], cut: None, inspection: None }
     }
 }
 

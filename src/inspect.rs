@@ -1,6 +1,7 @@
 //! What a model consists of, told without converting it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::Converter;
 use crate::error::Result;
@@ -13,6 +14,8 @@ use crate::tensor::Dim;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Inspection {
+    /// The files that it was read from: those of external data, and then its own.
+    pub files: Vec<PathBuf>,
     /// The program that made the model.
     pub producer: String,
     /// The version of the intermediate representation.
@@ -48,8 +51,8 @@ pub struct Described {
 }
 
 /// Counts what a model consists of.
-pub(crate) fn inspect_model(model: Model, options: &Converter) -> Result<Inspection> {
-    let mut graph = model.graph;
+pub(crate) fn inspect_model(model: &Model, options: &Converter) -> Result<Inspection> {
+    let mut graph = model.graph.clone();
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     pass::dead::remove_dead_nodes(&mut graph);
     let mut operators = BTreeMap::new();
@@ -64,7 +67,8 @@ pub(crate) fn inspect_model(model: Model, options: &Converter) -> Result<Inspect
         .collect();
     let describe = |ids: &[ValueId]| ids.iter().map(|id| describe(&graph, *id)).collect();
     Ok(Inspection {
-        producer: model.producer,
+        files: model.files.clone(),
+        producer: model.producer.clone(),
         ir_version: model.ir_version,
         opsets: graph.opsets.clone(),
         inputs: describe(&graph.inputs),

@@ -32,6 +32,7 @@ mod onnx;
 mod ops;
 mod output;
 mod pass;
+pub mod report;
 mod simplify;
 mod supported;
 pub mod tensor;
@@ -47,6 +48,7 @@ use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
 use crate::pass::rewrite::{FUSIONS, Rewrite, SIMPLIFICATIONS};
 
+use crate::conversion::Source;
 pub use crate::conversion::{Conversion, Pass, Port};
 pub use crate::converter::Converter;
 pub use crate::inspect::{Described, Inspection};
@@ -60,7 +62,7 @@ pub use crate::tensor::Dim;
 /// Converts a model that was read.
 fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refusal> {
     let mut progress = Progress { options, passes: Vec::new() };
-    let (sources, mut graph) = (model.files.clone(), model.graph.clone());
+    let mut graph = model.graph.clone();
     progress.after("read", &graph)?;
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     let mut warnings = defaulted_inputs(model);
@@ -93,8 +95,10 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     }
     let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float, release)?;
     net.half = options.fp16;
-    net.optimise(&options.skip)?;
+    let mut net_passes = vec![("lower", net.layers.len())];
+    net_passes.extend(net.optimise(&options.skip)?);
     net.split();
+    net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
     for renamed in net.name() {
         warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));
@@ -116,7 +120,7 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
         passes: progress.passes,
         net,
         simplified,
-        sources,
+        source: Source { model: model.clone(), options: options.clone(), graph, net_passes },
     })
 }
 

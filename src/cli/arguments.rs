@@ -70,6 +70,14 @@ pub(super) struct Arguments {
     #[arg(long, help_heading = "Report")]
     pub check: bool,
 
+    /// Write a report as JSON, also where the model is refused
+    #[arg(long = "report", value_name = "FILE.json", help_heading = "Report")]
+    pub json: Option<PathBuf>,
+
+    /// Write a report as a page that shows the network, also where the model is refused
+    #[arg(long, value_name = "FILE.html", help_heading = "Report")]
+    pub html: Option<PathBuf>,
+
     #[command(flatten)]
     pub source: Source,
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use onnx2ncnn::Converter;
 use onnx2ncnn::error::Errors;
+use onnx2ncnn::report::Report;
 
 use super::arguments::{Arguments, input};
 use super::destination::Destination;
@@ -14,10 +15,26 @@ use super::summary;
 pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
     let start = Instant::now();
     let destination = Destination::of(arguments)?;
-    let model = input(&arguments.model)?;
-    let conversion = converter(arguments, &destination).convert(&model)?;
-    let written = conversion.write(&destination.param, &destination.bin)?;
+    let model = input(&arguments.model).map_err(Errors::from);
+    let done = model.and_then(|model| converter(arguments, &destination).convert(&model));
+    let done = done.and_then(|conversion| {
+        let written = conversion.write(&destination.param, &destination.bin)?;
+        Ok((conversion, written))
+    });
+    let (conversion, written) = match done {
+        Ok(done) => done,
+        Err(errors) => return Err(report_refusal(errors, &destination)),
+    };
     Ok(summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.report.verbose))
+}
+
+/// Writes the report of a model that was not converted. Where that fails too, it is one error more.
+fn report_refusal(errors: Errors, destination: &Destination) -> Errors {
+    let (json, html) = (destination.report.as_deref(), destination.html.as_deref());
+    match Report::refused(&errors).write(json, html) {
+        Ok(()) => errors,
+        Err(error) => errors.and(error),
+    }
 }
 
 fn converter(arguments: &Arguments, destination: &Destination) -> Converter {
@@ -31,9 +48,11 @@ fn converter(arguments: &Arguments, destination: &Destination) -> Converter {
     if let Some(release) = arguments.ncnn_version {
         converter = converter.ncnn_version(release);
     }
-    let further: [(&Option<PathBuf>, fn(Converter, &Path) -> Converter); 5] = [
+    let further: [(&Option<PathBuf>, fn(Converter, &Path) -> Converter); 7] = [
         (&destination.onnx, |converter, path| converter.emit_onnx(path)),
         (&destination.table, |converter, path| converter.table(path)),
+        (&destination.report, |converter, path| converter.report(path)),
+        (&destination.html, |converter, path| converter.html(path)),
         (&destination.param_bin, |converter, path| converter.param_bin(path)),
         (&destination.id_header, |converter, path| converter.id_header(path)),
         (&destination.mem_header, |converter, path| converter.mem_header(path)),

@@ -1,14 +1,15 @@
 //! Telling what a model consists of.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use onnx2ncnn::error::Errors;
+use onnx2ncnn::error::{Errors, Result};
 use onnx2ncnn::tensor::display_shape;
-use onnx2ncnn::{Described, Input, Inspection};
+use onnx2ncnn::{Described, Inspection};
 
-use super::arguments::{Report, Source, input};
+use super::arguments::{Report, STANDARD_INPUT, Source, input};
+use super::destination::{refused, writable};
 use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::terminal::{STRONG, list, printable};
@@ -22,6 +23,10 @@ pub(super) struct Inspect {
     #[command(flatten)]
     pub source: Source,
 
+    /// Write it as JSON too
+    #[arg(long = "report", value_name = "FILE.json", help_heading = "Report")]
+    pub json: Option<PathBuf>,
+
     #[command(flatten)]
     pub report: Report,
 }
@@ -30,20 +35,38 @@ pub(super) struct Inspect {
 const MAX_ROWS: usize = 60;
 
 /// What there is to say about the model.
-pub(super) fn inspect_file(arguments: &Inspect) -> Result<String, Errors> {
-    let (model, converter) = (input(&arguments.model)?, arguments.source.converter());
-    let inspection = converter.inspect(&model)?;
-    let mut text = describe(&inspection, arguments.report.verbose);
-    // Standard input is read once.
-    if model != Input::Stdin {
-        match converter.convert(&model) {
-            Ok(_) => text.push_str("it can be converted\n"),
-            Err(errors) => {
-                text.push_str(&refusal::describe(errors.iter(), errors.cut(), arguments.report.verbose));
-            }
+pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, Errors> {
+    let json = arguments.json.as_deref().map(|path| report_file(path, &arguments.model)).transpose()?;
+    let done = input(&arguments.model)
+        .map_err(Errors::from)
+        .and_then(|model| arguments.source.converter().explain(true).convert(&model))
+        .and_then(|conversion| Ok(conversion.inspection()?));
+    let report = match &done {
+        Ok(inspection) => onnx2ncnn::report::Report::convertible(inspection),
+        Err(errors) => onnx2ncnn::report::Report::refused(errors),
+    };
+    report.write(json.as_deref(), None)?;
+    let verbose = arguments.report.verbose;
+    let errors = match done {
+        Ok(inspection) => return Ok(describe(&inspection, verbose) + "it can be converted\n"),
+        Err(errors) => errors,
+    };
+    match errors.inspection() {
+        Some(inspection) => {
+            let refusal = refusal::describe(errors.iter(), errors.cut(), verbose);
+            Ok(describe(inspection, verbose) + &refusal)
         }
+        None => Err(errors),
     }
-    Ok(text)
+}
+
+/// The place of the report, which is not that of the model.
+fn report_file(path: &Path, model: &Path) -> Result<PathBuf> {
+    let file = writable(path)?;
+    if model != Path::new(STANDARD_INPUT) && model.canonicalize().is_ok_and(|model| model == file) {
+        return Err(refused(path, "the report would overwrite the model itself"));
+    }
+    Ok(file)
 }
 
 fn describe(inspection: &Inspection, verbose: bool) -> String {

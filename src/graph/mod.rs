@@ -3,6 +3,7 @@
 mod attribute;
 mod check;
 mod dump;
+mod lineage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +13,7 @@ use crate::error::{Error, NodeAt, Result};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 pub use attribute::Attribute;
+use lineage::Lineage;
 
 /// A value of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +22,13 @@ pub struct ValueId(usize);
 /// A node of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(usize);
+
+impl NodeId {
+    /// Its number in the order of their making.
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+}
 
 /// What a node computes or a graph is given: one tensor.
 #[derive(Clone, Debug, Default)]
@@ -125,6 +134,7 @@ pub struct Graph {
     pub opsets: BTreeMap<String, i64>,
     /// Nodes that were folded, in that order, where they are kept: what they compute may be too large to be written.
     pub folded: Option<Vec<Node>>,
+    lineage: Lineage,
 }
 
 impl Graph {
@@ -214,6 +224,18 @@ impl Graph {
         id
     }
 
+    /// Removes a node whose work others do.
+    fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
+        let Some(node) = self.nodes.get_mut(old.0).and_then(Option::take) else { return };
+        self.lineage.leave(old, self.reads(&node));
+        // What it computed may be computed elsewhere, by one node for several.
+        let elsewhere = node.outputs.iter().flatten().filter_map(|output| self.value(*output).producer);
+        let by: BTreeSet<NodeId> = new.iter().copied().chain(elsewhere).filter(|id| *id != old).collect();
+        for id in by {
+            self.lineage.take(id, old);
+        }
+    }
+
     /// Puts a whole new list of nodes: `make` is asked for each node in order what stands in its place.
     pub fn rewrite_nodes(
         &mut self,
@@ -224,12 +246,9 @@ impl Graph {
             match make(self, id)? {
                 None => order.push(id),
                 Some(nodes) => {
-                    if let Some(slot) = self.nodes.get_mut(id.0) {
-                        *slot = None;
-                    }
-                    for node in nodes {
-                        order.push(self.new_node(node));
-                    }
+                    let made: Vec<NodeId> = nodes.into_iter().map(|node| self.new_node(node)).collect();
+                    self.put_in_place(id, &made);
+                    order.extend(made);
                 }
             }
         }
@@ -240,7 +259,13 @@ impl Graph {
     /// Removes nodes; what they computed has no producer any more.
     pub fn remove_nodes(&mut self, remove: &BTreeSet<NodeId>) {
         for id in remove {
+            if let Some(reads) = self.node(*id).map(|node| self.reads(node)) {
+                self.lineage.leave(*id, reads);
+            }
+        }
+        for id in remove {
             let Some(node) = self.nodes.get_mut(id.0).and_then(Option::take) else { continue };
+            self.lineage.remove(*id, &node);
             for output in node.outputs.iter().flatten() {
                 if let Some(value) = self.values.get_mut(output.0)
                     && value.producer == Some(*id)
@@ -332,6 +357,11 @@ impl Graph {
             }
             id
         };
+        for from in map.keys() {
+            if let (Some(of), Some(by)) = (self.value(*from).producer, self.value(follow(*from)).producer) {
+                self.lineage.take(by, of);
+            }
+        }
         for node in self.nodes.iter_mut().flatten() {
             for input in node.inputs.iter_mut().flatten() {
                 *input = follow(*input);

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use crate::error::{At, Cut, Error, Errors, Result, unsupported};
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::{Input, MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
 use crate::ops::{self, Call};
@@ -48,6 +48,10 @@ pub(crate) struct State {
     named: BTreeSet<BlobId>,
     /// Graph inputs that may be indices.
     integers: index::Integers,
+    /// The node that layers are made for.
+    node: Option<NodeId>,
+    /// Nodes that need no layer: what they compute is another form of what is there.
+    forms_alone: BTreeSet<NodeId>,
 }
 
 /// One node while it is lowered. It reads the node as [`Call`] does.
@@ -109,7 +113,7 @@ pub(crate) fn lower_graph(
             Some(error) if !reads_missing => Err(error),
             // Even where its inputs are missing: an operator that nobody knows.
             _ if reads_missing => ops::find_handled(node).map(drop),
-            _ => lower_node(graph, node, &mut state),
+            _ => lower_node(graph, id, node, &mut state),
         };
         if let Err(error) = lowered {
             errors.push(error.at_node(|| node.at()));
@@ -126,6 +130,7 @@ pub(crate) fn lower_graph(
     }
     // Forms that were asked for on the way.
     state.net.remove_unread();
+    state.place_forms_alone(graph);
     if let Err(error) = state.settle_integers() {
         errors.push(error);
     }
@@ -151,18 +156,23 @@ pub(crate) fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
     Ok(())
 }
 
-fn lower_node(graph: &Graph, node: &Node, state: &mut State) -> Result<()> {
+fn lower_node(graph: &Graph, id: NodeId, node: &Node, state: &mut State) -> Result<()> {
     let op = ops::find_handled(node)?;
     let Some(lower) = op.lower else {
         let message = format!("{} cannot be expressed in ncnn", node.qualified_op_type());
         return Err(Error::unsupported(message).help(ops::CUT));
     };
     check_sizes(graph, node)?;
+    let layers = state.net.layers.len();
+    state.node = Some(id);
     lower(&mut Lower { call: Call::new(graph, node, op), state })?;
     for (index, output) in node.outputs.iter().enumerate() {
         if output.is_some_and(|output| !state.holds(graph, output)) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }
+    }
+    if state.net.layers.len() == layers {
+        state.forms_alone.insert(id);
     }
     Ok(())
 }
@@ -198,6 +208,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         layer: input.into(),
         bottoms: Vec::new(),
         tops: vec![blob],
+        made_for: BTreeSet::new(),
     });
     state.net.inputs.push(blob);
     state.named.insert(blob);
@@ -219,6 +230,7 @@ fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
     let Some(shape) = &value.shape else {
         unsupported!("its number of axes is not known");
     };
+    state.node = value.producer;
     let blob = state.form(graph, id, &interface_form(shape)?)?;
     state.net.outputs.push(Output { blob, name: value.name.clone() });
     Ok(())
@@ -230,6 +242,24 @@ impl State {
         let value = graph.value(id);
         let is_empty = value.shape.iter().flatten().any(|size| size.is(0));
         self.forms.contains_key(&id) || value.constant.is_some() || is_empty
+    }
+
+    /// A node for which there is no layer at all is in the one that computes what it gives another form.
+    fn place_forms_alone(&mut self, graph: &Graph) {
+        let layers = &mut self.net.layers;
+        let placed: BTreeSet<usize> =
+            layers.iter().flat_map(|layer| layer.made_for.iter().copied()).collect();
+        let producers = layers.iter().enumerate();
+        let producers: BTreeMap<BlobId, usize> =
+            producers.flat_map(|(place, layer)| layer.tops.iter().map(move |top| (*top, place))).collect();
+        for id in self.forms_alone.iter().filter(|id| !placed.contains(&id.number())) {
+            let outputs = graph.node(*id).into_iter().flat_map(|node| node.outputs.iter().flatten());
+            let blobs = outputs.filter_map(|output| self.forms.get(output)).flatten();
+            let place = blobs.filter_map(|blob| producers.get(blob)).next();
+            if let Some(layer) = place.and_then(|place| layers.get_mut(*place)) {
+                layer.made_for.insert(id.number());
+            }
+        }
     }
 
     fn emit(
@@ -256,6 +286,7 @@ impl State {
             layer,
             bottoms: bottoms.to_vec(),
             tops: tops.clone(),
+            made_for: self.node.iter().map(|node| node.number()).collect(),
         });
         Ok(tops)
     }
@@ -276,6 +307,13 @@ impl State {
             }
             (None, None) => return Err(Error::internal(format!("\"{}\" has no blob", value.name))),
         };
+        // A node that computes nothing but this form has a part in it.
+        let part = value.producer.filter(|node| self.forms_alone.contains(node));
+        if let (Some(node), Some(layer)) = (part, self.net.layers.last_mut())
+            && layer.tops.contains(&blob)
+        {
+            layer.made_for.insert(node.number());
+        }
         self.forms.entry(id).or_default().push(blob);
         Ok(blob)
     }

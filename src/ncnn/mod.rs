@@ -6,6 +6,7 @@
 
 mod binary;
 mod check;
+mod cost;
 mod embed;
 #[cfg(test)]
 mod example;
@@ -18,13 +19,15 @@ mod table;
 mod text;
 mod write;
 
+use std::collections::BTreeSet;
+
 use crate::error::{Error, Result};
 use crate::tensor::Dim;
 
 pub(crate) use embed::Embedding;
 pub use layer::Layer;
 pub(crate) use table::Scales;
-pub use write::Written;
+pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +64,8 @@ pub struct NetLayer {
     pub bottoms: Vec<BlobId>,
     /// Blobs that are computed.
     pub tops: Vec<BlobId>,
+    /// What the layer does, by numbers that whoever makes the net gives. A layer that takes over what another one does has its too.
+    pub made_for: BTreeSet<usize>,
 }
 
 /// A blob that users extract, and by which name.

@@ -77,7 +77,13 @@ impl Net {
             }
         }
         let name = format!("split_{}", self.blob(from).name);
-        NetLayer { name, layer: Split::default().into(), bottoms: vec![from], tops }
+        NetLayer {
+            name,
+            layer: Split::default().into(),
+            bottoms: vec![from],
+            tops,
+            made_for: BTreeSet::new(),
+        }
     }
 }
 

@@ -260,6 +260,7 @@ mod tests {
             layer,
             bottoms: Vec::new(),
             tops: tops.to_vec(),
+            made_for: Default::default(),
         };
         let hints = |l: NetLayer| net.shape_hints(&l);
         assert_eq!(hints(layer(Noop::default().into(), &[deep])), Some(vec![4, 5, 4, 3, 2]));

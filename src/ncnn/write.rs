@@ -8,7 +8,7 @@ use super::layer::{Storage, Weight};
 use super::{Embedding, Layer, Net, halves};
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::{self, Staged, Target};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 
 /// The tag of a weight of singles (`ModelBinFromDataReader::load`).
 const TAG_F32: [u8; 4] = [0; 4];
@@ -28,8 +28,21 @@ pub struct Written {
     pub param_bytes: u64,
     /// Bytes of the `.bin` file.
     pub bin_bytes: u64,
+    /// Each weight in the `.bin` file, in the order of the layers and of the weights of each.
+    pub weights: Vec<Stored>,
     /// What users should know: weights that are not stored as they asked for.
     pub warnings: Vec<String>,
+}
+
+/// A weight as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// How many there are.
+    pub elements: usize,
+    /// Bytes in the file, with tag and padding.
+    pub bytes: u64,
 }
 
 impl Net {
@@ -53,10 +66,11 @@ impl Net {
             return Err(Error::new(ErrorKind::Io, "both files would be the same").in_file(bin_path));
         }
         let new_param = param.write(|out| self.write_param(out))?;
-        let mut warnings = Vec::new();
-        let new_bin = bin.write(|out| self.write_bin(out, &mut warnings))?;
+        let (mut weights, mut warnings) = (Vec::new(), Vec::new());
+        let new_bin = bin.write(|out| self.write_bin(out, &mut weights, &mut warnings))?;
         let (layers, blobs) = self.counts();
-        let written = Written { layers, blobs, param_bytes: new_param.len, bin_bytes: new_bin.len, warnings };
+        let (param_bytes, bin_bytes) = (new_param.len, new_bin.len);
+        let written = Written { layers, blobs, param_bytes, bin_bytes, weights, warnings };
         let bin = (bin, new_bin);
         let mut files = embedding.stage(self, param_path, &bin)?;
         files.extend([bin, (param, new_param)]);
@@ -72,12 +86,18 @@ impl Net {
         Ok(())
     }
 
-    fn write_bin(&self, out: &mut BufWriter<File>, warnings: &mut Vec<String>) -> Result<()> {
+    fn write_bin(
+        &self,
+        out: &mut BufWriter<File>,
+        stored: &mut Vec<Stored>,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
         for layer in &self.layers {
             for weight in layer.layer.weights() {
                 let place = || format!("{} of layer \"{}\"", weight.name, layer.name);
-                let kept =
+                let (dtype, kept) =
                     self.write_weight(&layer.layer, &weight, out).map_err(|error| error.at_part(place()))?;
+                stored.push(Stored::of(dtype, &weight)?);
                 warnings
                     .extend(kept.map(|reason| format!("{} stays in single precision: {reason}", place())));
             }
@@ -85,29 +105,40 @@ impl Net {
         Ok(())
     }
 
-    /// Writes a weight; the answer is why it is not in half precision where that is asked for and possible.
+    /// Writes a weight; the answer is the type of what is written, and why it is not in half precision where that is asked for and
+    /// possible.
     fn write_weight(
         &self,
         layer: &Layer,
         weight: &Weight<'_>,
         out: &mut BufWriter<File>,
-    ) -> Result<Option<&'static str>> {
+    ) -> Result<(DType, Option<&'static str>)> {
         let mut kept = None;
         if layer.is_int8() && weight.name == "weight_data" {
             write_int8(weight.tensor, out)?;
-            return Ok(None);
+            return Ok((DType::I8, None));
         }
         if self.half && halves::may_be_half(layer, weight) {
             kept = halves::write_half(weight.tensor, out)?;
             if kept.is_none() {
-                return Ok(None);
+                return Ok((DType::F16, None));
             }
         }
         if weight.storage == Storage::Tagged {
             out.write_all(&TAG_F32).map_err(|error| Error::io("writing failed", error))?;
         }
         weight.tensor.write_f32(out)?;
-        Ok(kept)
+        Ok((DType::F32, kept))
+    }
+}
+
+impl Stored {
+    /// What a weight takes: a tag of four bytes where it has one, and what is not in singles fills up to four bytes.
+    fn of(dtype: DType, weight: &Weight<'_>) -> Result<Stored> {
+        let elements = weight.tensor.len();
+        let tag = if weight.storage == Storage::Tagged { 4 } else { 0 };
+        let bytes = u64::try_from(elements)?.saturating_mul(u64::try_from(dtype.bits() / 8)?);
+        Ok(Stored { dtype, elements, bytes: bytes.next_multiple_of(4).saturating_add(tag) })
     }
 }
 
@@ -173,7 +204,10 @@ mod tests {
         expected.extend([1.0_f32, -2.0, 0.5, 4.0, 0.25, -1.0].iter().flat_map(|w| w.to_le_bytes()));
         assert_eq!(bytes, expected);
         let (param_bytes, bin_bytes) = (u64::try_from(text.len()).unwrap(), 28);
-        assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes, bin_bytes, warnings: Vec::new() });
+        let weight = |elements, bytes| Stored { dtype: DType::F32, elements, bytes };
+        let weights = vec![weight(4, 20), weight(2, 8)];
+        let warnings = Vec::new();
+        assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes, bin_bytes, weights, warnings });
         assert_eq!(names(folder.path()), ["a.bin", "a.param"]);
     }
 

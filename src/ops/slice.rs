@@ -161,7 +161,7 @@ impl Cut {
         }
         let end = self.start.add(&self.count)?;
         let behind = |bound: &Dim| {
-            Ok::<_, Error>(bound.sub(size)?.known().filter(|n| *n < 0 && *n != OPEN_END.into()))
+            Ok::<_, Error>(bound.sub(size)?.known().filter(|n| *n < 0 && *n != i64::from(OPEN_END)))
         };
         let Some(start) = self.start.known().or(behind(&self.start)?) else { return Ok(None) };
         let end = match end.known().or(behind(&end)?) {

@@ -46,6 +46,11 @@ pub fn external(location: &str, floats: u64) -> Vec<u8> {
 
 /// A chain of operators from `x` to `y`; without any, `x` is the output.
 pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
+    chain_of(op_types, shape, &|i| format!("node{i}"))
+}
+
+/// The same with these names for the nodes.
+pub fn chain_of(op_types: &[&str], shape: &[&str], node: &dyn Fn(usize) -> String) -> Vec<u8> {
     let name = |i: usize| match i {
         0 => "x".to_owned(),
         _ if i == op_types.len() => "y".to_owned(),
@@ -54,7 +59,7 @@ pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
     let mut graph = vec![text(2, "chain"), value(11, "x", shape), value(12, &name(op_types.len()), shape)];
     graph.extend((1..op_types.len()).map(|i| value(13, &name(i), shape)));
     for (i, op_type) in op_types.iter().enumerate() {
-        let names = [text(1, &name(i)), text(2, &name(i + 1)), text(3, &format!("node{i}"))];
+        let names = [text(1, &name(i)), text(2, &name(i + 1)), text(3, &node(i))];
         graph.push(message(1, &[names.concat(), text(4, op_type)]));
     }
     [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()

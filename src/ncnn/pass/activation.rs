@@ -37,7 +37,7 @@ pub(super) fn fuse_activations(net: &mut Net) -> Result<bool> {
         let Some(producer) = net.layers.get_mut(place) else { continue };
         if set_activation(&mut producer.layer, activation) {
             producer.tops = vec![top];
-            edits.remove(index);
+            edits.remove(index, Some(place));
         }
     }
     Ok(edits.apply(net))
@@ -134,9 +134,12 @@ mod tests {
         }
         let y = net.push_abs("y", blob);
         net.push_output("y", y);
+        let all: Vec<usize> = (0..net.layers.len()).collect();
         fuse_activations(&mut net).unwrap();
         net.name();
         net.check_flow().unwrap();
+        let done = net.layers.iter().flat_map(|layer| &layer.made_for).copied();
+        assert_eq!(done.collect::<Vec<_>>(), all);
         kinds(&net)
     }
 

@@ -19,7 +19,7 @@ pub(super) fn fuse_biases(net: &mut Net) -> Result<bool> {
         let Some(producer) = net.layers.get_mut(place) else { continue };
         if set_bias(&mut producer.layer, bias)? {
             producer.tops = vec![top];
-            edits.remove(index);
+            edits.remove(index, Some(place));
         }
     }
     Ok(edits.apply(net))

@@ -75,21 +75,23 @@ pub const NET_PASSES: &[NetPass] = &[
 ];
 
 impl Net {
-    /// Applies the passes that are not left out until none finds anything to do.
-    pub(crate) fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<()> {
+    /// Applies the passes that are not left out until none finds anything to do. Gives those that did, and the layers that each left.
+    pub(crate) fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<Vec<(&'static str, usize)>> {
+        let mut done = Vec::new();
         for _ in 0..MAX_ROUNDS {
             let mut changed = false;
             for pass in NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)) {
                 if (pass.apply)(self)? {
                     changed = true;
                     self.remove_unread();
+                    done.push((pass.name, self.layers.len()));
                 }
             }
             if !changed {
                 break;
             }
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Removes layers whose results nobody reads.

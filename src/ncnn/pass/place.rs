@@ -16,6 +16,7 @@ pub(super) fn convolutions_of_a_place(net: &mut Net) -> Result<bool> {
         let Some(old) = net.layers.get(index) else { continue };
         let ([bottom], [top]) = (old.bottoms.as_slice(), old.tops.as_slice()) else { continue };
         let (bottom, name, blob) = (*bottom, old.name.clone(), net.blob(*top).clone());
+        let made_for = old.made_for.clone();
         let (Some(layer), Some(vector)) = (inner_product(net, old)?, read_vector(net, &wiring, bottom))
         else {
             continue;
@@ -29,7 +30,8 @@ pub(super) fn convolutions_of_a_place(net: &mut Net) -> Result<bool> {
             }
         };
         let made = net.add_blob(Blob { shape: blob.shape.iter().take(1).cloned().collect(), ..blob });
-        let product = NetLayer { name, layer: layer.into(), bottoms: vec![vector], tops: vec![made] };
+        let (bottoms, tops) = (vec![vector], vec![made]);
+        let product = NetLayer { name, layer: layer.into(), bottoms, tops, made_for };
         edits.insert_before(index, product);
         // Where this is behind another one, the Reshape that follows from it is found at its place.
         if let Some(old) = net.layers.get_mut(index) {
@@ -97,18 +99,20 @@ pub(super) fn vectors_of_channels(net: &mut Net) -> Result<bool> {
     Ok(edits.apply(net))
 }
 
-/// A vector, its view along the outermost axis, and results of functions of that, of which arithmetic reads the last.
+/// A vector, its view along the outermost axis, what reads that, and results of functions of that, of which arithmetic reads the last.
 struct Side {
     vector: BlobId,
     image: BlobId,
     view: usize,
+    /// The place of the layer that reads the view.
+    reader: usize,
     functions: Vec<BlobId>,
 }
 
 impl Side {
     /// Lets the functions compute on the vector.
     fn flatten(self, net: &mut Net, edits: &mut Edits) {
-        edits.remove(self.view);
+        edits.remove(self.view, Some(self.reader));
         edits.replace(self.image, self.vector);
         let shape = net.blob(self.vector).shape.clone();
         for blob in self.functions {
@@ -149,11 +153,11 @@ fn vector_behind(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<Side> {
     let mut functions = Vec::new();
     let mut blob = blob;
     loop {
-        wiring.only_reader(blob)?;
+        let reader = wiring.only_reader(blob)?;
         let view = wiring.producer(blob)?;
         let producer = net.layers.get(view)?;
         if let Some((vector, image)) = view::view_of(net, producer) {
-            return Some(Side { vector, image, view, functions });
+            return Some(Side { vector, image, view, reader, functions });
         }
         if !view::is_function(&producer.layer) {
             return None;

@@ -49,10 +49,14 @@ pub(super) fn join_crops(net: &mut Net) -> Result<bool> {
         let Some(name) = net.layers.get(first).map(|layer| layer.name.clone()) else { continue };
         let slices = runs.iter().map(|(from, to, _)| to - from).collect();
         let layer = Slice { slices, axis: i32::try_from(axis)?, ..Slice::default() };
-        edits.insert_before(first, NetLayer { name, layer: layer.into(), bottoms: vec![blob], tops });
-        indices().for_each(|index| edits.remove(index));
+        let all = indices().chain(same.iter().map(|(index, _)| *index));
+        let made_for = all.filter_map(|index| net.layers.get(index)).flat_map(|layer| layer.made_for.clone());
+        let made_for = made_for.collect();
+        let slice = NetLayer { name, layer: layer.into(), bottoms: vec![blob], tops, made_for };
+        edits.insert_before(first, slice);
+        indices().for_each(|index| edits.remove(index, None));
         for (index, first) in same {
-            edits.remove(index);
+            edits.remove(index, None);
             if let (Some(top), Some(first)) = (top(index), top(first)) {
                 edits.replace(top, first);
             }

@@ -31,7 +31,7 @@ pub(super) fn keep_state_forms(net: &mut Net) -> Result<bool> {
                 blob.shape = shape;
             }
         }
-        edits.remove(view);
+        edits.remove(view, Some(index));
         if let Some(concat) = net.layers.get_mut(index) {
             concat.tops = vec![top];
         }

@@ -67,21 +67,24 @@ pub(super) fn merge_views(net: &mut Net) -> Result<bool> {
         let same = net.blob(root).shape == net.blob(top).shape;
         if same && !net.inputs.contains(&root) {
             edits.replace(top, root);
-            edits.remove(index);
+            edits.remove(index, wiring.producer(root));
             continue;
         }
         if let Some(other) = made.get(&(root, sizes.clone())) {
             edits.replace(top, *other);
-            edits.remove(index);
+            edits.remove(index, wiring.producer(*other));
             continue;
         }
         made.insert((root, sizes.clone()), top);
+        let between = wiring.producer(bottom).filter(|_| root != bottom && alone);
+        let between = between.and_then(|place| net.layers.get(place)).map(|layer| layer.made_for.clone());
         let Some(layer) = net.layers.get_mut(index) else { continue };
         let is_reshape = matches!(layer.layer, Layer::Reshape(_));
         if (root != bottom && alone) || !is_reshape {
             let Some(reshape) = reshape_to(&sizes) else { continue };
             layer.layer = reshape;
             layer.bottoms = vec![if alone { root } else { bottom }];
+            layer.made_for.extend(between.unwrap_or_default());
             changed = true;
         }
     }
@@ -112,7 +115,7 @@ pub(super) fn sink_views(net: &mut Net) -> Result<bool> {
             continue;
         };
         layer.layer = reshape;
-        edits.remove(index);
+        edits.remove(index, Some(view));
         edits.replace(top, bottom);
         for blob in chain {
             if let Some(blob) = net.blob_mut(blob) {

@@ -53,7 +53,8 @@ impl Wiring {
 /// Changes of a net that wait until all are known.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    removed: BTreeSet<usize>,
+    /// Places of layers that go, and of those that do their work.
+    removed: BTreeMap<usize, Option<usize>>,
     /// Layers that go before the one at a place.
     inserted: BTreeMap<usize, Vec<NetLayer>>,
     /// Blobs that are read in place of others.
@@ -61,14 +62,14 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// Removes the layer at this place.
-    pub fn remove(&mut self, layer: usize) {
-        self.removed.insert(layer);
+    /// Removes the layer at a place; its work is done by the one at another.
+    pub fn remove(&mut self, layer: usize, by: Option<usize>) {
+        self.removed.insert(layer, by);
     }
 
     /// Whether a layer goes.
     pub fn removes(&self, layer: usize) -> bool {
-        self.removed.contains(&layer)
+        self.removed.contains_key(&layer)
     }
 
     /// Adds a layer before the one at this place.
@@ -95,10 +96,11 @@ impl Edits {
         if self.removed.is_empty() && self.inserted.is_empty() && self.replaced.is_empty() {
             return false;
         }
+        self.hand_on_work(net);
         let mut layers = Vec::with_capacity(net.layers.len());
         for (place, layer) in std::mem::take(&mut net.layers).into_iter().enumerate() {
             layers.extend(self.inserted.remove(&place).unwrap_or_default());
-            if !self.removed.contains(&place) {
+            if !self.removed.contains_key(&place) {
                 layers.push(layer);
             }
         }
@@ -110,6 +112,23 @@ impl Edits {
         }
         net.layers = layers;
         true
+    }
+
+    fn hand_on_work(&self, net: &mut Net) {
+        for (place, by) in &self.removed {
+            let mut by = *by;
+            // Each of those may go as well; the bound guards against a cycle.
+            for _ in 0..self.removed.len() {
+                match by.and_then(|by| self.removed.get(&by)) {
+                    Some(next) => by = *next,
+                    None => break,
+                }
+            }
+            let work = net.layers.get(*place).map(|layer| layer.made_for.clone()).unwrap_or_default();
+            if let Some(layer) = by.and_then(|by| net.layers.get_mut(by)) {
+                layer.made_for.extend(work);
+            }
+        }
     }
 }
 

@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(reduce(false).reduced(Some(vec![-1, 0]), 3).unwrap(), [true, false, true]);
         assert_eq!(reduce(false).reduced(None, 2).unwrap(), [true, true]);
         assert_eq!(reduce(true).reduced(Some(Vec::new()), 2).unwrap(), [false, false]);
-        assert_eq!(reduce(false).reduced(Some(vec![0]), 0).unwrap(), []);
+        assert_eq!(reduce(false).reduced(Some(vec![0]), 0).unwrap(), Vec::<bool>::new());
         assert!(reduce(false).reduced(Some(vec![2]), 2).is_err());
     }
 }

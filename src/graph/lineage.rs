@@ -1,0 +1,135 @@
+//! Which nodes do the work of those that were read: what became of each node of the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Graph, Node, NodeId, ValueId};
+
+/// What is noted while a graph is rewritten. Nothing that rewrites it need care: nodes are replaced, removed and read past through the
+/// graph.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lineage {
+    /// Nodes, and those whose work they took over.
+    taken: Vec<(NodeId, NodeId)>,
+    /// Nodes that are gone, by the values that they read: what only they needed was part of their work.
+    readers: BTreeMap<ValueId, Vec<NodeId>>,
+}
+
+impl Lineage {
+    /// A node stands in the place of another, or computes what that one computed.
+    pub fn take(&mut self, by: NodeId, of: NodeId) {
+        self.taken.push((by, of));
+    }
+
+    /// A node that read these values is gone.
+    pub fn leave(&mut self, gone: NodeId, reads: Vec<ValueId>) {
+        for value in reads {
+            self.readers.entry(value).or_default().push(gone);
+        }
+    }
+
+    /// A node is gone that nobody needed any more: those that did need it did its work too.
+    pub fn remove(&mut self, gone: NodeId, node: &Node) {
+        for output in node.outputs.iter().flatten() {
+            let readers = self.readers.get(output).into_iter().flatten();
+            self.taken.extend(readers.map(|reader| (*reader, gone)));
+        }
+    }
+}
+
+/// The whole lineage of the nodes of a graph.
+#[derive(Debug)]
+pub(crate) struct Ancestry {
+    taken: BTreeMap<NodeId, BTreeSet<NodeId>>,
+}
+
+impl Ancestry {
+    /// All nodes whose work a node does, itself among them.
+    pub fn of(&self, node: NodeId) -> BTreeSet<NodeId> {
+        let mut found = BTreeSet::from([node]);
+        let mut stack = vec![node];
+        while let Some(id) = stack.pop() {
+            let taken = self.taken.get(&id).into_iter().flatten();
+            stack.extend(taken.filter(|id| found.insert(**id)));
+        }
+        found
+    }
+}
+
+impl Graph {
+    /// What was noted of the lineage of nodes.
+    pub(crate) fn ancestry(&self) -> Ancestry {
+        let mut taken: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+        for (by, of) in &self.lineage.taken {
+            taken.entry(*by).or_default().insert(*of);
+        }
+        Ancestry { taken }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Value;
+    use crate::pass::dead::remove_dead_nodes;
+
+    /// A chain of nodes, one input, one output each.
+    fn chain(len: usize) -> (Graph, Vec<NodeId>, Vec<ValueId>) {
+        let mut graph = Graph::default();
+        let values: Vec<ValueId> = (0..=len).map(|_| graph.add_value(Value::default())).collect();
+        let nodes = values.windows(2).map(|pair| graph.add_node(node(pair[0], pair[1]))).collect();
+        graph.inputs.extend(values.first());
+        graph.outputs.extend(values.last());
+        (graph, nodes, values)
+    }
+
+    fn node(from: ValueId, to: ValueId) -> Node {
+        Node { inputs: vec![Some(from)], outputs: vec![Some(to)], ..Node::default() }
+    }
+
+    /// The nodes of a chain whose work the last node of the graph does.
+    fn work(graph: &Graph, nodes: &[NodeId]) -> Vec<usize> {
+        let last = *graph.node_ids().last().unwrap();
+        let done = graph.ancestry().of(last);
+        (0..nodes.len()).filter(|index| done.contains(&nodes[*index])).collect()
+    }
+
+    /// Puts nodes in the place of another.
+    fn replace(graph: &mut Graph, old: NodeId, new: Vec<Node>) {
+        let mut new = Some(new);
+        graph.rewrite_nodes(|_, id| Ok((id == old).then(|| new.take().unwrap()))).unwrap();
+    }
+
+    #[test]
+    fn a_node_does_what_the_pattern_did() {
+        let (mut graph, nodes, values) = chain(4);
+        // The last three become one node, and that one becomes two.
+        replace(&mut graph, nodes[3], vec![node(values[1], values[4])]);
+        remove_dead_nodes(&mut graph);
+        assert_eq!(work(&graph, &nodes), [1, 2, 3]);
+        let between = graph.add_value(Value::default());
+        let made = graph.value(values[4]).producer.unwrap();
+        replace(&mut graph, made, vec![node(values[1], between), node(between, values[4])]);
+        assert_eq!(work(&graph, &nodes), [1, 2, 3]);
+        let first = graph.ancestry().of(graph.value(between).producer.unwrap());
+        assert!(nodes[1..].iter().all(|id| first.contains(id)) && !first.contains(&nodes[0]));
+    }
+
+    #[test]
+    fn what_others_read_is_not_part_of_it() {
+        let (mut graph, nodes, values) = chain(3);
+        graph.outputs.insert(0, values[2]);
+        replace(&mut graph, nodes[2], vec![node(values[0], values[3])]);
+        remove_dead_nodes(&mut graph);
+        assert_eq!(work(&graph, &nodes), [2]);
+    }
+
+    #[test]
+    fn what_is_read_past_is_the_work_of_what_is_read_instead() {
+        let (mut graph, nodes, values) = chain(3);
+        graph.redirect(&BTreeMap::from([(values[2], values[1])]));
+        remove_dead_nodes(&mut graph);
+        assert_eq!(work(&graph, &nodes), [2]);
+        let done = graph.ancestry().of(nodes[0]);
+        assert!(done.contains(&nodes[1]));
+    }
+}

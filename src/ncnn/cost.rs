@@ -1,0 +1,132 @@
+//! The work of a layer, counted in products that are added to a sum.
+
+use super::{BlobId, Layer, Net, NetLayer};
+
+impl Net {
+    /// Multiply-adds of a layer: those of convolutions, products of matrices, attention and recurrent layers; 0 for all others. None
+    /// where a size is not known.
+    pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
+        let name = layer.layer.type_name();
+        let weight = || match self.weight_len(&layer.layer, "weight_data") {
+            0 => self.elements(*layer.bottoms.get(1)?),
+            len => Some(len),
+        };
+        if name.starts_with("Convolution") || name == "DeformableConv2D" {
+            let top = self.sizes(*layer.tops.first()?)?;
+            // Each element meets all taps of its group; the outermost axis is that of the channels.
+            return product(top.get(1..)?).checked_mul(weight()?);
+        }
+        if name.starts_with("Deconvolution") {
+            let bottom = self.sizes(*layer.bottoms.first()?)?;
+            return product(bottom.get(1..)?).checked_mul(weight()?);
+        }
+        match &layer.layer {
+            Layer::InnerProduct(_) => {
+                let (_, rows) =
+                    self.sizes(*layer.tops.first()?)?.split_last().map(|(w, rest)| (*w, product(rest)))?;
+                rows.checked_mul(weight()?)
+            }
+            Layer::Gemm(gemm) => {
+                let (top, left) = (self.sizes(*layer.tops.first()?)?, &gemm.A_data);
+                let left = match left {
+                    Some(data) => u64::try_from(data.len()).ok()?,
+                    None => self.elements(*layer.bottoms.first()?)?,
+                };
+                let (n, rows) = top.split_last().map(|(w, rest)| (*w, product(rest)))?;
+                // The left side has a row for each of the result.
+                left.checked_mul(n).filter(|_| rows > 0)
+            }
+            Layer::MatMul(_) => {
+                let inner = *self.sizes(*layer.bottoms.first()?)?.last()?;
+                self.elements(*layer.tops.first()?)?.checked_mul(inner)
+            }
+            Layer::MultiHeadAttention(attention) => {
+                let rows = |blob: &BlobId| self.sizes(*blob)?.iter().rev().nth(1).copied();
+                let data = layer.bottoms.len().checked_sub(usize::from(attention.attn_mask != 0))?;
+                let queries = rows(layer.bottoms.first()?)?;
+                let keys = rows(layer.bottoms.get(usize::from(data > 1))?)?;
+                let of = |name| self.weight_len(&layer.layer, name);
+                let maps = queries.checked_mul(of("q_weight_data").checked_add(of("out_weight_data"))?)?;
+                let others = keys.checked_mul(of("k_weight_data").checked_add(of("v_weight_data"))?)?;
+                let width = u64::try_from(attention.embed_dim).ok()?;
+                let scores = queries.checked_mul(keys)?.checked_mul(width)?.checked_mul(2)?;
+                maps.checked_add(others)?.checked_add(scores)
+            }
+            Layer::SDPA(_) => {
+                let (key, value) = (self.sizes(*layer.bottoms.get(1)?)?, self.sizes(*layer.bottoms.get(2)?)?);
+                let query = self.elements(*layer.bottoms.first()?)?;
+                let top = self.elements(*layer.tops.first()?)?;
+                let keys = key.iter().rev().nth(1).copied()?;
+                keys.checked_mul(query.checked_add(top)?).filter(|_| !value.is_empty())
+            }
+            Layer::LSTM(_) | Layer::GRU(_) | Layer::RNN(_) => {
+                let steps = self.sizes(*layer.bottoms.first()?)?.first().copied()?;
+                let names = ["weight_xc_data", "weight_hc_data", "weight_hr_data"];
+                steps.checked_mul(names.iter().map(|name| self.weight_len(&layer.layer, name)).sum())
+            }
+            Layer::Einsum(_) => None,
+            _ => Some(0),
+        }
+    }
+
+    fn sizes(&self, blob: BlobId) -> Option<Vec<u64>> {
+        self.blob(blob).shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
+    }
+
+    fn elements(&self, blob: BlobId) -> Option<u64> {
+        Some(product(&self.sizes(blob)?))
+    }
+
+    /// Elements of the weight of this name; 0 where there is none.
+    fn weight_len(&self, layer: &Layer, name: &str) -> u64 {
+        let weights = layer.weights();
+        let found = weights.iter().find(|weight| weight.name == name);
+        found.map_or(0, |weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX))
+    }
+}
+
+fn product(sizes: &[u64]) -> u64 {
+    sizes.iter().fold(1, |n, size| n.saturating_mul(*size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layer::{
+        Convolution, ConvolutionDepthWise, Deconvolution, Gemm, InnerProduct, LSTM, MatMul, ReLU,
+    };
+    use super::*;
+    use crate::tensor::Tensor;
+
+    fn weight(len: usize) -> Option<Tensor> {
+        Some(Tensor::from_f32(&[len], vec![0.0; len]).unwrap())
+    }
+
+    /// The work of a layer from bottoms to a top of these sizes.
+    fn work(layer: impl Into<Layer>, bottoms: &[&[i64]], top: &[i64]) -> Option<u64> {
+        let mut net = Net::default();
+        let bottoms: Vec<BlobId> = bottoms.iter().map(|sizes| net.push_input("x", sizes)).collect();
+        net.push("y", layer, &bottoms, top);
+        net.multiply_adds(net.layers.last().unwrap())
+    }
+
+    #[test]
+    fn products_that_are_added_are_counted() {
+        let conv = Convolution { weight_data: weight(8 * 3 * 9), ..Convolution::default() };
+        assert_eq!(work(conv, &[&[3, 10, 10]], &[8, 5, 4]), Some(8 * 5 * 4 * 27));
+        let depth_wise =
+            ConvolutionDepthWise { weight_data: weight(8 * 9), ..ConvolutionDepthWise::default() };
+        assert_eq!(work(depth_wise, &[&[8, 10, 10]], &[8, 5, 4]), Some(8 * 5 * 4 * 9));
+        let transposed = Deconvolution { weight_data: weight(3 * 8 * 4), ..Deconvolution::default() };
+        assert_eq!(work(transposed, &[&[3, 5, 4]], &[8, 10, 8]), Some(3 * 5 * 4 * 8 * 4));
+        let linear = || InnerProduct { weight_data: weight(6 * 7), ..InnerProduct::default() };
+        assert_eq!(work(linear(), &[&[7]], &[6]), Some(42));
+        assert_eq!(work(linear(), &[&[5, 7]], &[5, 6]), Some(5 * 42));
+        let gemm = |b: usize| Gemm { B_data: weight(b), ..Gemm::default() };
+        assert_eq!(work(gemm(7 * 6), &[&[5, 7]], &[5, 6]), Some(5 * 6 * 7));
+        assert_eq!(work(MatMul::default(), &[&[2, 5, 7], &[2, 7, 3]], &[2, 5, 3]), Some(2 * 5 * 3 * 7));
+        let recurrent =
+            LSTM { weight_xc_data: weight(16 * 3), weight_hc_data: weight(16 * 4), ..LSTM::default() };
+        assert_eq!(work(recurrent, &[&[9, 3]], &[9, 4]), Some(9 * 16 * 7));
+        assert_eq!(work(ReLU { slope: 0.0 }, &[&[3, 5, 4]], &[3, 5, 4]), Some(0));
+    }
+}

@@ -1,0 +1,120 @@
+//! What is in the way of a model, or should be known of it.
+
+use std::error::Error as _;
+
+use serde::Serialize;
+
+use crate::error::{Cut, Error, ErrorKind, Where};
+
+/// Something that users should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Diagnostic {
+    /// `error` or `warning`.
+    pub severity: &'static str,
+    /// The kind of an error.
+    pub kind: Option<&'static str>,
+    /// What there is, in one phrase.
+    pub reason: String,
+    /// What is below it, the nearest first.
+    pub causes: Vec<String>,
+    /// What users can do.
+    pub help: Option<String>,
+    /// Where it is.
+    pub at: Place,
+}
+
+/// Where something is, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Place {
+    /// The file that was read or written.
+    pub file: Option<String>,
+    /// Names of the graphs around the node, outermost first.
+    pub graph: Vec<String>,
+    /// The node.
+    pub node: Option<NodePlace>,
+    /// The input, output, attribute or tensor.
+    pub part: Option<String>,
+}
+
+/// A node of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NodePlace {
+    /// Its place in the graph's list of nodes.
+    pub index: usize,
+    /// Its name; may be empty.
+    pub name: String,
+    /// Its operator.
+    pub op_type: String,
+    /// The version of the operator set that it follows.
+    pub version: i64,
+}
+
+/// A part of the model that can be converted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ProposedCut {
+    /// Values to be the inputs; empty for the model's own.
+    pub inputs: Vec<String>,
+    /// Values to be the outputs; empty for those asked for.
+    pub outputs: Vec<String>,
+}
+
+impl Diagnostic {
+    pub(super) fn of(error: &Error) -> Diagnostic {
+        let mut causes = Vec::new();
+        let mut below = error.source();
+        while let Some(cause) = below {
+            causes.push(cause.to_string());
+            below = cause.source();
+        }
+        Diagnostic {
+            severity: "error",
+            kind: Some(kind_name(error.kind())),
+            reason: error.message().to_owned(),
+            causes,
+            help: error.help_text().map(ToOwned::to_owned),
+            at: Place::of(error.at()),
+        }
+    }
+
+    pub(super) fn warning(text: &str) -> Diagnostic {
+        let (kind, help, at) = Default::default();
+        Diagnostic { severity: "warning", kind, reason: text.to_owned(), causes: Vec::new(), help, at }
+    }
+}
+
+impl Place {
+    fn of(at: &Where) -> Place {
+        let node = at.node.as_ref().map(|node| NodePlace {
+            index: node.index,
+            name: node.name.clone(),
+            op_type: node.op_type.clone(),
+            version: node.version,
+        });
+        let file = at.file.as_ref().map(|file| file.display().to_string());
+        Place { file, graph: at.graph.clone(), node, part: at.part.clone() }
+    }
+}
+
+impl ProposedCut {
+    pub(super) fn of(cut: &Cut) -> ProposedCut {
+        ProposedCut { inputs: cut.inputs.clone(), outputs: cut.outputs.clone() }
+    }
+}
+
+/// The word for a kind of error, which stays the same in all versions of the program.
+fn kind_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Io => "io",
+        ErrorKind::Parse => "parse",
+        ErrorKind::Invalid => "invalid",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::Limit => "limit",
+        ErrorKind::Internal => "internal",
+        ErrorKind::Usage => "usage",
+        ErrorKind::Mismatch => "mismatch",
+    }
+}

@@ -1,0 +1,100 @@
+//! The model as it was read.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use crate::inspect::{Described, Inspection};
+use crate::tensor::Dim;
+
+/// What a model consists of, functions inlined.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ModelPart {
+    /// The file that it was read from, or `standard input`.
+    pub file: String,
+    /// Files of external data.
+    pub data_files: Vec<String>,
+    /// The program that made it; may be empty.
+    pub producer: String,
+    /// The version of the intermediate representation.
+    pub ir_version: i64,
+    /// Versions of the operator sets, by domain; ONNX's own is `ai.onnx`.
+    pub opsets: BTreeMap<String, i64>,
+    /// What is given.
+    pub inputs: Vec<ValuePart>,
+    /// What is computed.
+    pub outputs: Vec<ValuePart>,
+    /// How many nodes there are, those of bodies of control flow among them.
+    pub nodes: usize,
+    /// How often each operator stands in the model.
+    pub operators: BTreeMap<String, usize>,
+    /// Elements of all constants that are used.
+    pub parameters: u64,
+    /// Their bytes.
+    pub parameter_bytes: u64,
+    /// Multiply-adds of convolutions and products whose sizes are known.
+    pub multiply_adds: u64,
+    /// Convolutions and products whose sizes are not known.
+    pub uncounted: usize,
+}
+
+/// An input or output of a model.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ValuePart {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements, in ONNX's word; `?` where it is not known.
+    pub dtype: String,
+    /// Its sizes, where the number of axes is known.
+    pub shape: Option<Vec<Size>>,
+}
+
+/// A size: a number, or an expression in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Size(pub Dim);
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.known() {
+            Some(n) => serializer.serialize_i64(n),
+            None => serializer.collect_str(&self.0),
+        }
+    }
+}
+
+pub(super) fn sizes(shape: &[Dim]) -> Vec<Size> {
+    shape.iter().cloned().map(Size).collect()
+}
+
+impl ModelPart {
+    pub(super) fn of(inspection: &Inspection) -> ModelPart {
+        let domain = |domain: &String| if domain.is_empty() { "ai.onnx".to_owned() } else { domain.clone() };
+        let values = |values: &[Described]| values.iter().map(ValuePart::of).collect();
+        // The model's own file is the last.
+        let mut files: Vec<String> = inspection.files.iter().map(|file| file.display().to_string()).collect();
+        ModelPart {
+            file: files.pop().unwrap_or_default(),
+            data_files: files,
+            producer: inspection.producer.clone(),
+            ir_version: inspection.ir_version,
+            opsets: inspection.opsets.iter().map(|(name, version)| (domain(name), *version)).collect(),
+            inputs: values(&inspection.inputs),
+            outputs: values(&inspection.outputs),
+            nodes: inspection.operators.values().sum(),
+            operators: inspection.operators.clone(),
+            parameters: inspection.parameters,
+            parameter_bytes: inspection.parameter_bytes,
+            multiply_adds: inspection.multiply_adds,
+            uncounted: inspection.uncounted,
+        }
+    }
+}
+
+impl ValuePart {
+    fn of(value: &Described) -> ValuePart {
+        let shape = value.shape.as_deref().map(sizes);
+        ValuePart { name: value.name.clone(), dtype: value.dtype.clone(), shape }
+    }
+}

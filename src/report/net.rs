@@ -1,0 +1,292 @@
+//! The net that a model became.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::model::{ModelPart, Size, sizes};
+use super::{Diagnostic, PassPart, Report, Status, Unit, source};
+use crate::graph::Graph;
+use crate::inspect::Inspection;
+use crate::ncnn::layer::{LayerInfo, Param};
+use crate::ncnn::{BlobId, Layer, Net, NetLayer, Written};
+use crate::tensor::Dim;
+use crate::{Pass, Port};
+
+/// A net as it is written.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct NetPart {
+    /// The oldest release of ncnn that loads it, by its date.
+    pub oldest_ncnn: u32,
+    /// What users give.
+    pub inputs: Vec<PortPart>,
+    /// What users get.
+    pub outputs: Vec<PortPart>,
+    /// How many blobs there are.
+    pub blobs: usize,
+    /// Bytes of the `.param` file.
+    pub param_bytes: u64,
+    /// Bytes of the `.bin` file.
+    pub bin_bytes: u64,
+    /// The weights by the type that they are stored in.
+    pub storage: BTreeMap<&'static str, StoragePart>,
+    /// Multiply-adds of the layers whose sizes are known.
+    pub multiply_adds: u64,
+    /// Layers whose sizes are not known.
+    pub uncounted: usize,
+    /// The layers, in the order of execution.
+    pub layers: Vec<LayerPart>,
+}
+
+/// A graph input or output and the blob that it is in the net.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct PortPart {
+    /// The name in the model.
+    pub name: String,
+    /// The element type in the model, in ONNX's word.
+    pub dtype: String,
+    /// The sizes in the model.
+    pub shape: Vec<Size>,
+    /// The name of the blob.
+    pub blob: String,
+    /// The sizes of the blob.
+    pub axes: Axes,
+    /// Whether the runtime reads the blob as 32-bit integers.
+    pub int32: bool,
+}
+
+/// Sizes of a blob by ncnn's names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)] // The names are those of ncnn's Mat.
+#[non_exhaustive]
+pub struct Axes {
+    pub w: Size,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub h: Option<Size>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d: Option<Size>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub c: Option<Size>,
+}
+
+/// Weights that are stored in one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StoragePart {
+    /// How many weights there are.
+    pub weights: usize,
+    /// Their elements.
+    pub elements: u64,
+    /// Their bytes, with tags and padding.
+    pub bytes: u64,
+}
+
+/// A layer.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct LayerPart {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: &'static str,
+    /// Names of the blobs that it reads.
+    pub bottoms: Vec<String>,
+    /// Names of the blobs that it computes.
+    pub tops: Vec<String>,
+    /// Sizes of the blobs that it computes, outermost first.
+    pub shapes: Vec<Vec<Size>>,
+    /// The params that are written.
+    pub params: Vec<ParamPart>,
+    /// The weights.
+    pub weights: Vec<WeightPart>,
+    /// Multiply-adds; none where a size is not known.
+    pub multiply_adds: Option<u64>,
+    /// Places in [`Report::nodes`] of the nodes whose work it does.
+    pub nodes: Vec<usize>,
+}
+
+/// A param of a layer.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ParamPart {
+    /// Its number.
+    pub id: i32,
+    /// Its name in ncnn's operator table.
+    pub name: &'static str,
+    /// What it is.
+    pub value: ParamValue,
+}
+
+/// What a param is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[allow(missing_docs)] // As `Param`.
+#[non_exhaustive]
+pub enum ParamValue {
+    Int(i32),
+    Float(f32),
+    Ints(Vec<i32>),
+    Floats(Vec<f32>),
+    Text(String),
+}
+
+/// A weight of a layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WeightPart {
+    /// Its name in ncnn's operator table.
+    pub name: &'static str,
+    /// The type that it is stored in.
+    pub dtype: &'static str,
+    /// Its elements.
+    pub elements: u64,
+    /// Its bytes, with tag and padding.
+    pub bytes: u64,
+}
+
+/// What a report of a converted model is made of.
+pub(crate) struct Converted<'a> {
+    pub inspection: &'a Inspection,
+    /// The graph of the model as it was read.
+    pub model: &'a Graph,
+    /// The graph that was lowered.
+    pub graph: &'a Graph,
+    pub net: &'a Net,
+    pub inputs: &'a [Port],
+    pub outputs: &'a [Port],
+    pub warnings: &'a [String],
+    /// Steps over the graph, and over the net.
+    pub passes: &'a [Pass],
+    pub net_passes: &'a [(&'static str, usize)],
+}
+
+impl Report {
+    /// The report of a model that was converted.
+    pub(crate) fn converted(from: &Converted, written: &Written) -> Report {
+        let (nodes, nodes_of) = source::trace(from.model, from.graph, from.net);
+        let mut weights = written.weights.iter();
+        let tables: BTreeMap<&str, LayerInfo> =
+            Layer::tables().into_iter().map(|table| (table.type_name, table)).collect();
+        let mut layers = Vec::with_capacity(from.net.layers.len());
+        let mut storage: BTreeMap<&'static str, StoragePart> = BTreeMap::new();
+        for (layer, nodes) in from.net.layers.iter().zip(nodes_of) {
+            let mut part = LayerPart::of(from.net, layer, &tables, nodes);
+            for (weight, stored) in layer.layer.weights().iter().zip(&mut weights) {
+                let elements = u64::try_from(stored.elements).unwrap_or(u64::MAX);
+                let dtype = storage_name(stored.dtype.bits());
+                part.weights.push(WeightPart { name: weight.name, dtype, elements, bytes: stored.bytes });
+                let sum = storage.entry(dtype).or_default();
+                sum.weights += 1;
+                sum.elements = sum.elements.saturating_add(elements);
+                sum.bytes = sum.bytes.saturating_add(stored.bytes);
+            }
+            layers.push(part);
+        }
+        let counts = layers.iter().map(|layer| layer.multiply_adds);
+        let net = NetPart {
+            oldest_ncnn: from.net.since(),
+            inputs: from.inputs.iter().map(PortPart::of).collect(),
+            outputs: from.outputs.iter().map(PortPart::of).collect(),
+            blobs: written.blobs,
+            param_bytes: written.param_bytes,
+            bin_bytes: written.bin_bytes,
+            storage,
+            multiply_adds: counts.clone().flatten().fold(0, u64::saturating_add),
+            uncounted: counts.filter(Option::is_none).count(),
+            layers,
+        };
+        let warnings = from.warnings.iter().chain(&written.warnings);
+        Report {
+            model: Some(ModelPart::of(from.inspection)),
+            net: Some(net),
+            nodes,
+            passes: steps(from.passes, from.net_passes),
+            diagnostics: warnings.map(|text| Diagnostic::warning(text)).collect(),
+            ..Report::new(Status::Converted)
+        }
+    }
+}
+
+fn steps(passes: &[Pass], net_passes: &[(&'static str, usize)]) -> Vec<PassPart> {
+    let nodes = passes.iter().map(|pass| (pass.name, pass.nodes, Unit::Nodes));
+    let layers = net_passes.iter().map(|(name, layers)| (*name, *layers, Unit::Layers));
+    let mut steps: Vec<PassPart> = Vec::new();
+    for (name, after, of) in nodes.chain(layers) {
+        let before = steps.last().map(|step| step.after);
+        steps.push(PassPart { name: name.to_owned(), of, before, after });
+    }
+    steps
+}
+
+/// What a type that weights are stored in is called.
+fn storage_name(bits: usize) -> &'static str {
+    match bits {
+        8 => "int8",
+        16 => "float16",
+        _ => "float32",
+    }
+}
+
+impl PortPart {
+    fn of(port: &Port) -> PortPart {
+        PortPart {
+            name: port.name.clone(),
+            dtype: port.dtype.clone(),
+            shape: sizes(&port.shape),
+            blob: port.blob.clone(),
+            axes: Axes::of(&port.form),
+            int32: port.int32,
+        }
+    }
+}
+
+impl Axes {
+    /// Of sizes that stand outermost first.
+    fn of(form: &[Dim]) -> Axes {
+        let mut inner = form.iter().rev().cloned().map(Size);
+        let w = inner.next().unwrap_or(Size(Dim::Known(1)));
+        let (h, third, fourth) = (inner.next(), inner.next(), inner.next());
+        match fourth {
+            Some(c) => Axes { w, h, d: third, c: Some(c) },
+            None => Axes { w, h, d: None, c: third },
+        }
+    }
+}
+
+impl LayerPart {
+    fn of(net: &Net, layer: &NetLayer, tables: &BTreeMap<&str, LayerInfo>, nodes: Vec<usize>) -> LayerPart {
+        let type_name = layer.layer.type_name();
+        let names = |blobs: &[BlobId]| blobs.iter().map(|blob| net.blob(*blob).name.clone()).collect();
+        let table = tables.get(type_name).map_or(&[][..], |table| &table.params);
+        let param = |(id, value): (i32, Param)| {
+            let name = table.iter().find(|param| param.id == id).map_or("", |param| param.name);
+            ParamPart { id, name, value: value.into() }
+        };
+        LayerPart {
+            name: layer.name.clone(),
+            type_name,
+            bottoms: names(&layer.bottoms),
+            tops: names(&layer.tops),
+            shapes: layer.tops.iter().map(|top| sizes(&net.blob(*top).shape)).collect(),
+            params: layer.layer.params().into_iter().map(param).collect(),
+            weights: Vec::new(),
+            multiply_adds: net.multiply_adds(layer),
+            nodes,
+        }
+    }
+}
+
+impl From<Param> for ParamValue {
+    fn from(param: Param) -> ParamValue {
+        match param {
+            Param::Int(n) => ParamValue::Int(n),
+            Param::Float(x) => ParamValue::Float(x),
+            Param::Ints(list) => ParamValue::Ints(list),
+            Param::Floats(list) => ParamValue::Floats(list),
+            Param::Text(text) => ParamValue::Text(text),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The report as a page: one file with everything in it.
+
+use super::{Report, Status};
+use crate::error::{Error, Result};
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+
+/// The parts of the script, in an order in which each finds what it needs.
+const SCRIPTS: [&str; 6] = [
+    include_str!("page/data.js"),
+    include_str!("page/layout.js"),
+    include_str!("page/graph.js"),
+    include_str!("page/details.js"),
+    include_str!("page/tables.js"),
+    include_str!("page/views.js"),
+];
+
+/// The page.
+pub(super) fn page(report: &Report) -> Result<String> {
+    let failed = |error| Error::internal("the report is no JSON").caused_by(error);
+    let data = serde_json::to_string(report).map_err(failed)?;
+    let script = SCRIPTS.concat();
+    let status = match report.status {
+        Status::Converted => "converted",
+        Status::Convertible => "convertible",
+        Status::Refused => "refused",
+        Status::Failed => "failed",
+    };
+    let parts = [
+        ("title", text(&title(report))),
+        ("status", status.to_owned()),
+        ("generator", text(&report.generator)),
+        ("style", STYLE.to_owned()),
+        ("report", inside_script(&data)),
+        ("script", format!("\"use strict\";\n(() => {{\n{script}}})();\n")),
+    ];
+    Ok(fill(PAGE, &parts))
+}
+
+/// The name of the model's file.
+fn title(report: &Report) -> String {
+    let file = report.model.as_ref().map(|model| model.file.as_str());
+    let name = file.map(|file| file.rsplit(['/', '\\']).next().unwrap_or(file));
+    name.unwrap_or("ONNX model").to_owned()
+}
+
+/// Puts a text in each place `{{name}}`, in one go: what is put in is not looked at again.
+fn fill(template: &str, parts: &[(&str, String)]) -> String {
+    let mut page = String::new();
+    let mut rest = template;
+    while let Some((before, behind)) = rest.split_once("{{") {
+        page.push_str(before);
+        let Some((name, behind)) = behind.split_once("}}") else { break };
+        page.extend(parts.iter().filter(|(part, _)| *part == name).map(|(_, text)| text.as_str()));
+        rest = behind;
+    }
+    page.push_str(rest);
+    page
+}
+
+/// A text between tags or quotes.
+fn text(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c if c.is_control() => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// JSON in a script element: what could end the element or begin a comment stands only in strings, where it can be written so.
+fn inside_script(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => safe.push_str("\\u003c"),
+            '>' => safe.push_str("\\u003e"),
+            '&' => safe.push_str("\\u0026"),
+            '\u{2028}' => safe.push_str("\\u2028"),
+            '\u{2029}' => safe.push_str("\\u2029"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Error, Errors};
+
+    #[test]
+    fn names_of_the_model_end_nothing() {
+        let hostile = "</script><script>alert(\"1\")</script><!-- {{style}} & 'x'\u{2028}\u{202e}ü";
+        let errors = Errors::from(Error::unsupported(hostile));
+        let page = Report::refused(&errors).to_html().unwrap();
+        assert_eq!(page.matches("</script>").count(), 2);
+        assert_eq!(page.matches("<script").count(), 2);
+        assert!(!page.contains("alert(\"1\")") && !page.contains("<!-- {{"));
+        let data = page.split_once("id=\"report\">").unwrap().1.split_once("</script>").unwrap().0;
+        let read: serde_json::Value = serde_json::from_str(data).unwrap();
+        assert_eq!(read["diagnostics"][0]["reason"], hostile);
+        assert_eq!(text("<a href=\"x\">'&\u{1b}"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;\u{fffd}");
+    }
+
+    #[test]
+    fn nothing_is_fetched() {
+        let page = Report::new(Status::Converted).to_html().unwrap();
+        for word in ["http:", "https:", "src=", "import ", "fetch(", "url(", "XMLHttp", "{{"] {
+            assert!(!page.contains(word), "{word}");
+        }
+        assert!(page.contains("default-src 'none'"));
+    }
+}

@@ -1,0 +1,173 @@
+// The views, the search, and what is written above them.
+
+const VIEWS = [];
+const opened = new Set();
+
+function addView(name, title, count, open) {
+  const tab = make("button", { type: "button", role: "tab", id: "tab-" + name, "aria-controls": "view-" + name, "aria-selected": "false", tabindex: "-1", text: title, click: () => openView(name) });
+  if (count !== null) tab.append(make("span", { class: "count", text: count.toLocaleString("en") }));
+  byId("tabs").append(tab);
+  VIEWS.push({ name, tab, open });
+}
+
+function openView(name) {
+  for (const view of VIEWS) {
+    const own = view.name === name;
+    view.tab.setAttribute("aria-selected", String(own));
+    view.tab.tabIndex = own ? 0 : -1;
+    byId("view-" + view.name).hidden = !own;
+    if (own && !opened.has(name)) {
+      opened.add(name);
+      view.open();
+    }
+  }
+  refreshTables();
+}
+
+byId("tabs").addEventListener("keydown", (event) => {
+  const at = VIEWS.findIndex((view) => view.tab === document.activeElement);
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: VIEWS.length - 1 }[event.key];
+  const view = VIEWS[(to + VIEWS.length) % VIEWS.length];
+  if (at < 0 || !view) return;
+  event.preventDefault();
+  openView(view.name);
+  view.tab.focus();
+});
+
+const quoted = (names) => names.map((name) => '"' + show(name) + '"').join(", ");
+
+function placeText(at) {
+  const words = at.graph.slice();
+  if (at.node) words.push("node " + at.node.index + (at.node.name ? ' "' + at.node.name + '"' : "") + " " + at.node.op_type + "-" + at.node.version);
+  if (at.file) words.push(at.file);
+  if (at.part) words.push(at.part);
+  return words.join(": ");
+}
+
+// Diagnostics with one reason stand together.
+function showDiagnostics() {
+  const room = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Diagnostics" }), groups = new Map();
+  for (const found of report.diagnostics) {
+    const key = JSON.stringify([found.severity, found.kind, found.reason, found.causes, found.help]);
+    if (!groups.has(key)) groups.set(key, { found, places: [] });
+    const place = placeText(found.at);
+    if (place && !groups.get(key).places.includes(place)) groups.get(key).places.push(place);
+  }
+  for (const { found, places } of groups.values()) {
+    const card = make("div", { class: "card " + found.severity }, make("span", { class: "kind", text: found.kind ?? found.severity }), " ", show([found.reason, ...found.causes].join(": ")));
+    const list = (from, to) => places.slice(from, to).map((place) => make("li", { class: "name", text: place }));
+    const places_list = make("ul", { class: "plain" }, ...list(0, 20));
+    if (places.length) card.append(places_list);
+    if (places.length > 20) {
+      const more = make("button", { type: "button", class: "link", text: "and " + (places.length - 20) + " more", click: () => { places_list.append(...list(20)); more.remove(); } });
+      card.append(more);
+    }
+    if (found.help) card.append(make("p", { text: "Help: " + found.help }));
+    room.append(card);
+  }
+  if (report.proposed_cut) {
+    const cut = report.proposed_cut, card = make("div", { class: "card" }, make("span", { class: "kind", text: "What can be converted" }));
+    if (cut.inputs.length) card.append(make("p", {}, make("code", { text: "--inputs" }), " " + quoted(cut.inputs)));
+    if (cut.outputs.length) card.append(make("p", {}, make("code", { text: "--outputs" }), " " + quoted(cut.outputs)));
+    room.append(card);
+  }
+  if (!room.children.length) room.append(make("p", { text: "There is nothing to tell." }));
+  byId("view-diagnostics").replaceChildren(room);
+}
+
+function showPasses() {
+  const change = (pass) => pass.before === null || pass.of === "layers" && pass.name === "lower" ? "" : pass.after - pass.before;
+  const columns = [
+    { title: "#", number: true, of: (_, i) => i + 1 },
+    { title: "Step", of: (pass) => pass.name },
+    { title: "Left", number: true, of: (pass) => pass.after, show: (n) => n.toLocaleString("en") },
+    { title: "Change", number: true, of: change, show: (n) => n > 0 ? "+" + n : n < 0 ? "\u2212" + -n : "" },
+    { title: "Of", of: (pass) => pass.of },
+  ];
+  makeTable(byId("view-passes"), "Steps", columns, report.passes, { text: (pass) => pass.name });
+}
+
+function showModel() {
+  const model = report.model, room = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Model" });
+  const card = (title, rows) => room.append(make("div", { class: "card" }, make("h2", { text: title }), pairs(rows)));
+  card("Model", [["file", model.file], ...(model.data_files.length ? [["external data", model.data_files.join(", ")]] : []), ["made by", model.producer || "?"], ["IR version", model.ir_version],
+    ["operator sets", Object.entries(model.opsets).map(([domain, version]) => domain + " " + version).join(", ")],
+    ["parameters", amountOf(model.parameters) + " in " + bytesOf(model.parameter_bytes)],
+    ["multiply-adds", amountOf(model.multiply_adds) + (model.uncounted ? ", and " + plural(model.uncounted, "node") + " of free sizes" : "")]]);
+  const value = (value) => [value.name, value.dtype + " " + sizesOf(value.shape)];
+  card("Inputs", model.inputs.map(value));
+  card("Outputs", model.outputs.map(value));
+  card("Operators", Object.entries(model.operators).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([name, n]) => [name, n]));
+  if (net) card("Weights in the .bin file", Object.entries(net.storage).map(([type, sum]) => [type, plural(sum.weights, "weight") + ", " + amountOf(sum.elements) + " elements, " + bytesOf(sum.bytes)]));
+  byId("view-model").replaceChildren(room);
+}
+
+function showFacts() {
+  const facts = [];
+  if (report.model) facts.push(["nodes", report.model.nodes.toLocaleString("en")]);
+  if (net) {
+    facts.push(["layers", layers.length.toLocaleString("en")], ["parameters", amountOf(layers.reduce((n, layer) => n + weightSum(layer, "elements"), 0)) || "0"],
+      ["multiply-adds", (amountOf(net.multiply_adds) || "0") + (net.uncounted ? " +" : "")], ["size", bytesOf(net.bin_bytes + net.param_bytes)], ["loads in ncnn", net.oldest_ncnn + " and later"]);
+  }
+  byId("facts").append(...facts.map(([name, value]) => make("div", {}, make("dt", { text: name }), make("dd", { text: value }))));
+}
+
+const search = byId("search"), results = byId("results");
+let found = [], turn = -1;
+
+function onSearch() {
+  const text = search.value.trim();
+  found = findLayers(text);
+  turn = -1;
+  marked = new Set(found);
+  byId("found").textContent = text ? plural(found.length, "layer") : "";
+  const graph = !byId("view-graph").hidden;
+  results.hidden = !graph || !text || !found.length;
+  results.replaceChildren(...(results.hidden ? [] : found.slice(0, 40).map((i, at) => make("li", {}, make("button", { type: "button", class: "result",
+    click: () => { turn = at; goTo(i); } }, show(layers[i].name), make("small", { text: layers[i].type }))))));
+  for (const table of tables) table.filter(text);
+  redraw();
+}
+
+function goTo(layer) {
+  results.hidden = true;
+  openView("graph");
+  choose(layer, true);
+}
+
+if (net) {
+  search.addEventListener("input", onSearch);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && found.length && !byId("view-graph").hidden) {
+      turn = (turn + (event.shiftKey ? found.length - 1 : 1)) % found.length;
+      goTo(found[turn]);
+      byId("found").textContent = turn + 1 + " of " + found.length;
+    } else if (event.key === "Escape") results.hidden = true;
+    else if (event.key === "ArrowDown" && !results.hidden) { results.querySelector("button")?.focus(); event.preventDefault(); }
+  });
+  results.addEventListener("keydown", (event) => {
+    const item = document.activeElement.parentElement;
+    const next = event.key === "ArrowDown" ? item.nextElementSibling : event.key === "ArrowUp" ? item.previousElementSibling ?? search.parentElement : null;
+    if (event.key === "Escape") { results.hidden = true; search.focus(); }
+    if (!next) return;
+    event.preventDefault();
+    (next === search.parentElement ? search : next.firstChild).focus();
+  });
+  byId("finder").addEventListener("focusout", (event) => { if (!byId("finder").contains(event.relatedTarget)) results.hidden = true; });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) { search.focus(); search.select(); event.preventDefault(); }
+  });
+} else byId("finder").hidden = true;
+
+byId("status").classList.add(report.status);
+showFacts();
+if (net) {
+  addView("graph", "Graph", null, () => { details.replaceChildren(...overview()); showGraph(); });
+  addView("layers", "Layers", layers.length, showLayers);
+  addView("nodes", "Nodes", report.nodes.length, showNodes);
+}
+addView("diagnostics", "Diagnostics", report.diagnostics.length, showDiagnostics);
+if (report.passes.length) addView("passes", "Steps", report.passes.length, showPasses);
+if (report.model) addView("model", "Model", null, showModel);
+openView(VIEWS[0].name);
+document.documentElement.dataset.ready = "true";

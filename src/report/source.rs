@@ -1,0 +1,106 @@
+//! What became of each node of the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::graph::{Graph, Node, NodeId};
+use crate::ncnn::Net;
+
+/// A node of the model and the layers that do its work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NodePart {
+    /// Its place in the graph's list of nodes. What a function was replaced by has the place of the call.
+    pub index: usize,
+    /// Its name; may be empty.
+    pub name: String,
+    /// Its operator.
+    pub op_type: String,
+    /// The version of the operator set that it follows.
+    pub version: i64,
+    /// The values that it computes; empty names for those that are left out.
+    pub outputs: Vec<String>,
+    /// What became of it.
+    pub becomes: Becomes,
+    /// Names of the layers that do its work, in their order.
+    pub layers: Vec<String>,
+}
+
+/// What became of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Becomes {
+    /// Layers of its own.
+    Layers,
+    /// A part of layers that do the work of other nodes too.
+    Fused,
+    /// What is known before the net runs: constants, and sizes.
+    Folded,
+    /// Nothing: nobody needs what it computes, or that is what it is given.
+    Nothing,
+}
+
+/// The nodes of a model, in order, and for each layer of the net the places in that list of those whose work it does. `graph` is what
+/// was lowered, of the `model`.
+pub(super) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, Vec<Vec<usize>>) {
+    let places: BTreeMap<NodeId, usize> =
+        model.nodes().enumerate().map(|(place, (id, _))| (id, place)).collect();
+    let ancestry = graph.ancestry();
+    let mut known: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for id in graph.node_ids() {
+        let all = ancestry.of(id);
+        known.insert(id.number(), all.iter().filter_map(|id| places.get(id).copied()).collect());
+    }
+    let mut layers_of: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
+    let mut nodes_of = Vec::with_capacity(net.layers.len());
+    for (place, layer) in net.layers.iter().enumerate() {
+        let nodes = layer.made_for.iter().filter_map(|number| known.get(number)).flatten();
+        let nodes: BTreeSet<usize> = nodes.copied().collect();
+        for node in &nodes {
+            if let Some(layers) = layers_of.get_mut(*node) {
+                layers.push(place);
+            }
+        }
+        nodes_of.push(nodes.into_iter().collect::<Vec<_>>());
+    }
+    let alone = |layer: &usize| nodes_of.get(*layer).is_some_and(|nodes: &Vec<usize>| nodes.len() == 1);
+    let parts = model.nodes().zip(&layers_of).map(|((_, node), layers)| {
+        let becomes = if is_folded(graph, node) {
+            Becomes::Folded
+        } else if layers.is_empty() {
+            Becomes::Nothing
+        } else if layers.iter().any(alone) {
+            Becomes::Layers
+        } else {
+            Becomes::Fused
+        };
+        part(
+            model,
+            node,
+            becomes,
+            layers.iter().filter_map(|place| net.layers.get(*place)?.name.clone().into()),
+        )
+    });
+    (parts.collect(), nodes_of)
+}
+
+/// Whether all that a node computed is known without the net.
+fn is_folded(graph: &Graph, node: &Node) -> bool {
+    let mut outputs = node.outputs.iter().flatten().map(|id| graph.value(*id)).peekable();
+    outputs.peek().is_some() && outputs.all(|value| value.constant.is_some() || value.elements.is_some())
+}
+
+fn part(model: &Graph, node: &Node, becomes: Becomes, layers: impl Iterator<Item = String>) -> NodePart {
+    let name = |id: &Option<_>| id.map_or_else(String::new, |id| model.value(id).name.clone());
+    NodePart {
+        index: node.index,
+        name: node.name.clone(),
+        op_type: node.qualified_op_type(),
+        version: node.version,
+        outputs: node.outputs.iter().map(name).collect(),
+        becomes,
+        layers: layers.collect(),
+    }
+}

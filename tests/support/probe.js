@@ -1,0 +1,54 @@
+// Uses a page as a reader would, and leaves what it saw in the title.
+(async () => {
+  const by = (id) => document.getElementById(id);
+  const frame = () => new Promise((done) => setTimeout(done, 100));
+  seen.ready = performance.now() - seen.start;
+  seen.title = document.title;
+  const key = (element, name) => element.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  const picture = () => by("canvas").toDataURL();
+  if (document.documentElement.dataset.ready !== "true") seen.errors.push("the page is not ready");
+  if (by("canvas").dataset.boxes) {
+    const canvas = by("canvas"), find = FIND;
+    await frame();
+    seen.boxes = Number(canvas.dataset.boxes);
+    seen.drawn = Number(canvas.dataset.drawn);
+    const dots = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    seen.pixels = dots.filter((value, i) => i % 4 === 3 && value > 0).length;
+    const before = picture(), pointer = (type, x, y) => canvas.dispatchEvent(new PointerEvent(type, { pointerId: 1, clientX: x, clientY: y, bubbles: true }));
+    canvas.setPointerCapture = () => {};
+    pointer("pointerdown", 100, 300);
+    pointer("pointermove", 140, 360);
+    pointer("pointerup", 140, 360);
+    await frame();
+    const moved = picture();
+    seen.moved = moved !== before;
+    canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: 300, clientX: 100, clientY: 300, cancelable: true }));
+    await frame();
+    seen.zoomed = picture() !== moved;
+    by("search").value = find;
+    by("search").dispatchEvent(new Event("input"));
+    seen.found = by("found").textContent;
+    key(by("search"), "Enter");
+    await frame();
+    seen.chosen = canvas.dataset.chosen;
+    seen.details = by("details").textContent;
+    key(canvas, "ArrowDown");
+    seen.walked = canvas.dataset.chosen;
+    by("search").value = "";
+    by("search").dispatchEvent(new Event("input"));
+    by("tab-layers").click();
+    await frame();
+    const table = by("view-layers").querySelector("table");
+    seen.rows = Number(table.getAttribute("aria-rowcount")) - 1;
+    seen.in_document = table.querySelectorAll("tbody tr").length;
+    [...table.querySelectorAll("th button")].find((button) => button.textContent.startsWith("Multiply-adds")).click();
+    seen.sorted = table.querySelector("tbody tr:not(.space) .link").textContent;
+    for (const tab of document.querySelectorAll("[role=tab]")) tab.click();
+  }
+  seen.text = document.body.innerText;
+  seen.images = document.images.length;
+  seen.wider = document.documentElement.scrollWidth > innerWidth;
+  seen.requests = performance.getEntriesByType("resource").map((entry) => entry.name);
+  await frame();
+  document.title = "seen:" + encodeURIComponent(JSON.stringify(seen));
+})().catch((error) => { document.title = "seen:" + encodeURIComponent(JSON.stringify({ errors: [String(error)] })); });
