@@ -1,6 +1,6 @@
 //! Quantised operators, computed in float: integers of up to 24 bits are exact there.
 //!
-//! Refused: a rounding that follows another one (see `pass::rounding`); float8 and float4 results, which float32 arithmetic does not round to. <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>
+//! Refused: a rounding that follows another one (see `pass::rounding`). <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>
 
 use super::{Call, Fact, Op, resolve_axis};
 use crate::error::{At, Error, Result, unsupported};
@@ -9,13 +9,13 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
 pub(super) const OPS: &[Op] = &[
-    // `saturate` is about float8 results, `precision` about the rounding of a division that is done in float32 here.
+    // `precision` is about the rounding of a division that is done in float32 here.
     Op::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
         .expand(expand_quantize)
         .rounds()
-        .waive(&["saturate", "precision"])
-        .becomes("UnaryOp ROUND of x / scale, plus the zero point, Clip")
-        .limits("float8 and float4 results; a rounding that follows another one"),
+        .waive(&["precision"])
+        .becomes("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
+        .limits("a rounding that follows another one"),
     Op::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
         .expand(expand_dequantize)
         .becomes("(x - zero point) * scale")
@@ -194,9 +194,21 @@ fn expand_quantize(x: &mut Expand) -> Result<bool> {
     let scale = parameter(x, 1, &granularity)?;
     let zero = if x.has_input(2) { Some(parameter(x, 2, &granularity)?) } else { None };
     let scaled = quotient(x, input, scale)?;
-    let rounded = round_to(x, scaled, zero, dtype)?;
+    let rounded =
+        if dtype.is_float() { narrow(x, scaled, zero, dtype)? } else { round_to(x, scaled, zero, dtype)? };
     x.output(0, rounded)?;
     Ok(true)
+}
+
+/// `operand` plus the zero point as a float of 8 or 4 bits.
+fn narrow(x: &mut Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
+    let moved = match zero {
+        Some(zero) => x.op("Add", &[operand, zero], &[])?,
+        None => operand,
+    };
+    let saturate = i64::from(x.flag("saturate", true)?);
+    let to = i64::from(dtype.to_onnx());
+    x.op("Cast", &[moved], &[("to", Attribute::Int(to)), ("saturate", Attribute::Int(saturate))])
 }
 
 /// Input `index` less its zero point, input `zero`, in float32.

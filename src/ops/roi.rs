@@ -87,7 +87,7 @@ fn infer_roi_align(call: &Call) -> Result<Vec<Fact>> {
 fn lower_roi_align(lower: &mut Lower) -> Result<()> {
     let align = read_roi_align(lower)?;
     if align.max {
-        unsupported!("the largest of weighted samples");
+        unsupported!("mode max: ncnn's ROIAlign averages its samples");
     }
     let images = match lower.shape(0)?.at(0)? {
         batch if batch.is(1) => None,

@@ -8,7 +8,7 @@ use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
 use super::float8;
-use super::{DType, Dim};
+use super::{DType, Dim, Narrowing, Power};
 use crate::error::{Error, Result, invalid, unsupported};
 
 /// The elements of an [`Array`], in row-major order.
@@ -77,12 +77,15 @@ fn wrap(value: i64, dtype: DType) -> i64 {
     }
 }
 
-fn round_float(value: f32, dtype: DType) -> f32 {
+/// How what is of a type already is written in it: infinities stay.
+const KEPT: Narrowing = Narrowing { saturate: false, power: Power::Up };
+
+fn round_float(value: f32, dtype: DType, narrowing: Narrowing) -> f32 {
     match dtype {
         DType::F16 => f16::from_f32(value).to_f32(),
         DType::BF16 => bf16::from_f32(value).to_f32(),
         DType::F32 => value,
-        _ => float8::decode(float8::encode(value, dtype), dtype),
+        _ => float8::decode(float8::encode(value, dtype, narrowing), dtype),
     }
 }
 
@@ -91,7 +94,7 @@ impl Array {
     pub fn new(dtype: DType, elements: Elements) -> Array {
         let elements = match elements {
             Elements::F32(a) if dtype == DType::F32 => Elements::F32(a),
-            Elements::F32(a) => Elements::F32(a.mapv_into(|x| round_float(x, dtype))),
+            Elements::F32(a) => Elements::F32(a.mapv_into(|x| round_float(x, dtype, KEPT))),
             Elements::I64(a) if matches!(dtype, DType::I64 | DType::U64) => Elements::I64(a),
             Elements::I64(a) => Elements::I64(a.mapv_into(|x| wrap(x, dtype))),
             Elements::Dim(a) => {
@@ -218,8 +221,14 @@ impl Array {
         Ok(self.to_f32()?.iter().copied().collect())
     }
 
-    /// The elements in another type, by the rules of ONNX's Cast: floats are cut towards zero, integers wrap around.
+    /// The elements in another type, by the rules of ONNX's Cast: floats are cut towards zero, integers wrap around, and what a float of
+    /// eight bits and fewer cannot hold becomes its largest number.
     pub fn cast(&self, to: DType) -> Result<Array> {
+        self.cast_with(to, Narrowing::default())
+    }
+
+    /// As [`Array::cast`], by other rules for floats of eight bits and fewer.
+    pub fn cast_with(&self, to: DType, narrowing: Narrowing) -> Result<Array> {
         if to.bits() == 0 || matches!(to, DType::C64 | DType::C128) {
             unsupported!("a cast to {to}");
         }
@@ -227,7 +236,13 @@ impl Array {
             Elements::Dim(a) if to.is_int() => Elements::Dim(a.clone()),
             Elements::Dim(_) => unsupported!("a size that is not known, as {to}"),
             _ if to == DType::F64 => Elements::F64(self.to_f64()?),
-            _ if to.is_float() => Elements::F32(self.to_f32()?),
+            _ if to.is_float() => {
+                let mut elements = self.to_f32()?;
+                if to.bits() <= 8 {
+                    elements.mapv_inplace(|x| round_float(x, to, narrowing));
+                }
+                Elements::F32(elements)
+            }
             Elements::F32(a) if to == DType::Bool => Elements::I64(a.mapv(|x| i64::from(x != 0.0))),
             Elements::F64(a) if to == DType::Bool => Elements::I64(a.mapv(|x| i64::from(x != 0.0))),
             Elements::F32(a) => Elements::I64(a.mapv(|x| x.as_())),
@@ -296,9 +311,9 @@ impl Array {
                 DType::F16 => a.iter().for_each(|x| out.extend(f16::from_f32(*x).to_le_bytes())),
                 DType::BF16 => a.iter().for_each(|x| out.extend(bf16::from_f32(*x).to_le_bytes())),
                 dtype @ (DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2) => {
-                    out = pack(a.iter().map(|x| float8::encode(*x, dtype)), dtype.bits());
+                    out = pack(a.iter().map(|x| float8::encode(*x, dtype, KEPT)), dtype.bits());
                 }
-                _ => out.extend(a.iter().map(|x| float8::encode(*x, self.dtype))),
+                _ => out.extend(a.iter().map(|x| float8::encode(*x, self.dtype, KEPT))),
             },
             Elements::F64(a) => a.iter().for_each(|x| out.extend(x.to_le_bytes())),
             Elements::I64(a) => match self.dtype.bits() {

@@ -4,6 +4,32 @@ use num_traits::AsPrimitive;
 
 use super::DType;
 
+/// How a number becomes one of a type of eight bits and fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrowing {
+    /// Whether what is too large becomes the largest finite number; else it becomes an infinity, or NaN where there is none.
+    pub saturate: bool,
+    /// Which power of two a number becomes, for `float8e8m0`. The others round to the nearest, ties to the even one.
+    pub power: Power,
+}
+
+/// Which of the two powers of two around a number is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    /// The one above.
+    Up,
+    /// The one below.
+    Down,
+    /// The nearer one; the one above in the middle.
+    Nearest,
+}
+
+impl Default for Narrowing {
+    fn default() -> Narrowing {
+        Narrowing { saturate: true, power: Power::Up }
+    }
+}
+
 /// Layout of a small float.
 struct Layout {
     mantissa_bits: u32,
@@ -31,7 +57,7 @@ fn layout(dtype: DType) -> Layout {
 }
 
 /// The value of one encoded element.
-pub fn decode(byte: u8, dtype: DType) -> f32 {
+pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
     if dtype == DType::F8E8M0 {
         return if byte == 0xff { f32::NAN } else { 2_f32.powi(i32::from(byte) - 127) };
     }
@@ -58,29 +84,100 @@ pub fn decode(byte: u8, dtype: DType) -> f32 {
     if negative { -value } else { value }
 }
 
-/// The nearest element, ties to the even one, saturated at the largest finite value.
-pub fn encode(value: f32, dtype: DType) -> u8 {
-    if dtype == DType::F8E8M0 {
-        let exponent: i32 = value.abs().log2().round().as_();
-        return if value.is_nan() { 0xff } else { u8::try_from((exponent + 127).clamp(0, 254)).unwrap_or(0) };
+/// The numbers of a float of eight bits, as arithmetic that rounds to them needs to know them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Steps {
+    /// Binary digits, the leading one among them.
+    pub digits: u8,
+    /// From here on numbers have all digits; below they are multiples of `least`.
+    pub normal: f32,
+    /// The smallest number above zero.
+    pub least: f32,
+    /// The largest finite number.
+    pub largest: f32,
+    /// Whether there are infinities.
+    pub has_infinity: bool,
+}
+
+/// The steps of a type of eight bits; none for powers of two, which have neither sign nor zero.
+pub(crate) fn steps(dtype: DType) -> Option<Steps> {
+    if !dtype.is_float() || dtype.bits() != 8 || dtype == DType::F8E8M0 {
+        return None;
     }
     let l = layout(dtype);
     let sign_bit = 1_u8.wrapping_shl(l.mantissa_bits + l.exponent_bits);
+    let digits: u8 = (l.mantissa_bits + 1).as_();
+    Some(Steps {
+        digits,
+        normal: decode(1_u8.wrapping_shl(l.mantissa_bits), dtype),
+        least: decode(1, dtype),
+        largest: decode(l.first_special.min(sign_bit).wrapping_sub(1), dtype),
+        has_infinity: l.has_infinity,
+    })
+}
+
+/// The numbers of a type of four bits that are not negative, in order.
+pub(crate) fn magnitudes(dtype: DType) -> Vec<f32> {
+    let l = layout(dtype);
+    let sign_bit = 1_u8.wrapping_shl(l.mantissa_bits + l.exponent_bits);
+    (0..sign_bit).map(|byte| decode(byte, dtype)).collect()
+}
+
+/// The element that stands for `value`.
+pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
+    if dtype == DType::F8E8M0 {
+        return encode_power(value, narrowing);
+    }
+    let l = layout(dtype);
+    let sign_bit = 1_u8.wrapping_shl(l.mantissa_bits + l.exponent_bits);
+    let nan = if l.unsigned_zero { sign_bit } else { sign_bit.wrapping_sub(1) };
+    let has_nan = l.unsigned_zero || l.first_special < sign_bit;
     if value.is_nan() {
-        return if l.unsigned_zero { sign_bit } else { sign_bit.wrapping_sub(1) };
+        return nan;
     }
     let magnitude = value.abs();
+    let end = l.first_special.min(sign_bit);
     let mut best = 0_u8;
-    for candidate in 0..l.first_special.min(sign_bit) {
+    for candidate in 0..end {
         let (new, old) = (decode(candidate, dtype) - magnitude, decode(best, dtype) - magnitude);
         if new.abs() < old.abs() || (new.abs() == old.abs() && candidate % 2 == 0) {
             best = candidate;
         }
     }
-    if value.is_infinite() && l.has_infinity {
-        best = l.first_special;
+    if !narrowing.saturate && has_nan {
+        // Where the numbers would go on, the next one would be this far away.
+        let (largest, before) = (decode(end - 1, dtype), decode(end - 2, dtype));
+        let middle = largest + (largest - before) / 2.0;
+        let even = end % 2 == 1;
+        if magnitude > middle || (magnitude == middle && !even) {
+            best = if l.has_infinity { l.first_special } else { return nan };
+        }
     }
     if value.is_sign_negative() && !(l.unsigned_zero && best == 0) { best | sign_bit } else { best }
+}
+
+/// The power of two for a number, of the bits of a single: its exponent, and one more where it is rounded up.
+fn encode_power(value: f32, narrowing: Narrowing) -> u8 {
+    const FRACTION: u32 = 0x7f_ffff;
+    const HALF: u32 = 0x40_0000;
+    if value.is_nan() || (!narrowing.saturate && (value.is_infinite() || value <= 0.0)) {
+        return 0xff;
+    }
+    if value <= 0.0 {
+        return 0;
+    }
+    if value.is_infinite() {
+        return 0xfe;
+    }
+    let bits = value.to_bits();
+    let (exponent, fraction) = (bits.wrapping_shr(23), bits & FRACTION);
+    let up = match narrowing.power {
+        Power::Up => fraction > 0,
+        Power::Down => false,
+        Power::Nearest => fraction > HALF || (fraction == HALF && exponent > 0),
+    };
+    let most = if narrowing.saturate { 0xfe } else { 0xff };
+    u8::try_from((exponent + u32::from(up)).min(most)).unwrap_or(0xff)
 }
 
 #[cfg(test)]
@@ -103,10 +200,67 @@ mod tests {
             (0x80, DType::F8E8M0, 2.0),
         ] {
             assert_eq!(decode(byte, dtype), value, "{dtype} {byte:#x}");
-            assert_eq!(encode(value, dtype), byte, "{dtype} {value}");
+            assert_eq!(encode(value, dtype, Narrowing::default()), byte, "{dtype} {value}");
         }
         assert!(decode(0x7f, DType::F8E4M3FN).is_nan());
         assert!(decode(0x80, DType::F8E5M2FNUZ).is_nan());
         assert_eq!(decode(0xfc, DType::F8E5M2), f32::NEG_INFINITY);
+    }
+    #[test]
+    fn what_is_too_large_saturates_or_overflows() {
+        let overflowing = Narrowing { saturate: false, power: Power::Up };
+        for (value, dtype, largest, beyond) in [
+            (465.0, DType::F8E4M3FN, 448.0, f32::NAN),
+            (f32::INFINITY, DType::F8E4M3FN, 448.0, f32::NAN),
+            (248.0, DType::F8E4M3FNUZ, 240.0, f32::NAN),
+            (61440.0, DType::F8E5M2, 57344.0, f32::INFINITY),
+            (-f32::INFINITY, DType::F8E5M2, -57344.0, -f32::INFINITY),
+            (1e9, DType::F8E5M2FNUZ, 57344.0, f32::NAN),
+            (-7.0, DType::F4E2M1, -6.0, -6.0),
+        ] {
+            assert_eq!(decode(encode(value, dtype, Narrowing::default()), dtype), largest, "{dtype} {value}");
+            let rounded = decode(encode(value, dtype, overflowing), dtype);
+            assert!(rounded == beyond || (rounded.is_nan() && beyond.is_nan()), "{dtype} {value}: {rounded}");
+        }
+        for (value, dtype, rounded) in [
+            (464.0, DType::F8E4M3FN, 448.0),
+            (247.9, DType::F8E4M3FNUZ, 240.0),
+            (61439.0, DType::F8E5M2, 57344.0),
+        ] {
+            assert_eq!(decode(encode(value, dtype, overflowing), dtype), rounded, "{dtype} {value}");
+        }
+    }
+
+    #[test]
+    fn powers_of_two_lie_above_below_or_near() {
+        for (power, value, expected) in [
+            (Power::Up, 5.0, 8.0),
+            (Power::Up, 4.0, 4.0),
+            (Power::Down, 5.0, 4.0),
+            (Power::Nearest, 5.9, 4.0),
+            (Power::Nearest, 6.0, 8.0),
+            (Power::Up, f32::INFINITY, 2_f32.powi(127)),
+            (Power::Up, 0.0, 2_f32.powi(-127)),
+        ] {
+            let narrowing = Narrowing { saturate: true, power };
+            assert_eq!(decode(encode(value, DType::F8E8M0, narrowing), DType::F8E8M0), expected, "{value}");
+        }
+        assert_eq!(encode(-1.0, DType::F8E8M0, Narrowing { saturate: false, power: Power::Up }), 0xff);
+    }
+
+    #[test]
+    fn steps_tell_the_numbers() {
+        let of_float8 = Steps {
+            digits: 4,
+            normal: 2_f32.powi(-6),
+            least: 2_f32.powi(-9),
+            largest: 448.0,
+            has_infinity: false,
+        };
+        assert_eq!(steps(DType::F8E4M3FN), Some(of_float8));
+        assert_eq!(steps(DType::F4E2M1), None);
+        assert_eq!(magnitudes(DType::F4E2M1), [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]);
+        assert_eq!(steps(DType::F8E8M0), None);
+        assert_eq!(steps(DType::F16), None);
     }
 }

@@ -23,6 +23,8 @@ pub use array::{Array, Elements};
 pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub use dtype::DType;
+pub use float8::{Narrowing, Power};
+pub(crate) use float8::{Steps, magnitudes, steps};
 pub(crate) use function::erf;
 pub(crate) use movement::{coordinates, row_major};
 pub(crate) use source::{MappedFile, Passing, RELEASED, SourceFile};

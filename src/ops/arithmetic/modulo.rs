@@ -12,7 +12,9 @@ pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
     if quotient == Quotient::Floor && !lower.dtype(0)?.is_int() {
         let divisor = lower.required_constant(1)?.load()?;
         if !divisor.float_list()?.iter().all(|x| x.is_finite()) {
-            unsupported!("an infinite divisor where quotients are rounded down");
+            unsupported!(
+                "an infinite divisor where quotients are rounded down: infinity times zero is NaN in ncnn"
+            );
         }
     }
     let (a, b) = lower_pair(lower)?;

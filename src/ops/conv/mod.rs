@@ -222,7 +222,7 @@ fn lower_grouped(
 ) -> Result<()> {
     let batch = fixed(output.at(0)?)?;
     let Some(weight) = kernel.weight.take() else {
-        unsupported!("a batch of {batch} with three spatial axes and weights computed at run time");
+        unsupported!("weights computed at run time: ncnn's layers over three axes hold their weights");
     };
     let times = usize::try_from(batch)?;
     if weight.len().saturating_mul(times) > MAX_REPEATED_WEIGHTS {
@@ -284,8 +284,7 @@ fn weight_blob(lower: &mut Lower, batched: bool) -> Result<BlobId> {
         form.insert(2, Dim::Known(1));
     }
     if form.len() > 4 {
-        return Err(Error::unsupported("weights computed at run time in three dimensions")
-            .help("ncnn's Convolution3D and Deconvolution3D take constant weights only"));
+        unsupported!("weights computed at run time: ncnn's layers over three axes hold their weights");
     }
     lower.blob_as(1, &form)
 }

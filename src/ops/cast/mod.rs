@@ -2,39 +2,40 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | Cast, CastLike to a float | nothing: ncnn computes in single precision; bfloat16 is rounded to by BinaryOp |
+//! | Cast, CastLike to a float | nothing: ncnn computes in single precision; bfloat16, and floats of 8 and 4 bits, are rounded to by BinaryOp |
 //! | to an integer | UnaryOp TRUNC from a float; from wider integers 16 bits and fewer wrap around |
 //! | to bool | Threshold on the magnitude |
 //!
-//! Half precision is taken to be what single precision is: they differ by less than 2^-11. Floats of fewer bits are for constants only;
-//! so are signed numbers cast to unsigned ones of 32 and 64 bits, which single precision cannot wrap around.
+//! Half precision is taken to be what single precision is: they differ by less than 2^-11. Signed numbers are cast to unsigned ones of
+//! 32 and 64 bits as constants only: single precision cannot wrap around. So are powers of
+//! two (`float8e8m0`) and floats of 6 bits.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
+
+mod narrow;
 
 use super::identity::operand;
 use super::{Attributes, Call, Fact, Op, given, required};
-use crate::error::{Error, Result, unsupported};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType};
+use crate::tensor::{Array, DType, Narrowing, Power, Steps, magnitudes, steps};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], infer_cast)
         .fold(fold_cast)
         .lower(lower_cast)
         .identity(keeps_type)
-        .jumps(|graph, node| !is_to_float(graph, node))
-        .transparent(is_to_float).becomes("nothing to float; BinaryOp to bfloat16; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("floats of 8 and 4 bits, and negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
+        .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
+        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).becomes("nothing to float; BinaryOp to bfloat16 and to floats of 8 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("`float8e8m0`, floats of 6 bits, and negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Op::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like)
         .identity(keeps_type).becomes("Cast").limits("those of Cast"),
 ];
 
-/// Splitting with this keeps the upper 8 bits of a mantissa of 24: `x * s - (x * s - x)`.
-const BFLOAT16_SPLITTER: f32 = 65_537.0;
 /// 2^110: what is larger overflows when it is split.
 const BFLOAT16_LARGE: f32 = 1.298_074_2e33;
 
@@ -44,28 +45,23 @@ fn read_cast(attributes: &Attributes) -> Result<DType> {
         Error::unsupported(format!("a cast to element type {what}, which is not known"))
             .at_part("attribute to")
     };
-    let to = if attributes.since() < 6 {
+    if attributes.since() < 6 {
         let name = required(attributes.string("to")?, "to")?;
-        DType::from_name(&name.to_lowercase()).ok_or_else(|| unknown(&name))?
-    } else {
-        let code = required(attributes.int("to")?, "to")?;
-        DType::from_onnx(i32::try_from(code)?).ok_or_else(|| unknown(&code))?
-    };
-    read_rounding(attributes, to)?;
-    Ok(to)
+        return DType::from_name(&name.to_lowercase()).ok_or_else(|| unknown(&name));
+    }
+    let code = required(attributes.int("to")?, "to")?;
+    DType::from_onnx(i32::try_from(code)?).ok_or_else(|| unknown(&code))
 }
 
-/// How numbers become those of a type of eight bits: only saturated, and rounded as constants are.
-fn read_rounding(attributes: &Attributes, to: DType) -> Result<()> {
-    let small = to.is_float() && to.bits() <= 8;
-    if !attributes.flag("saturate", true)? && small {
-        unsupported!("a cast to {to} that does not saturate");
-    }
-    let mode = attributes.string_or("round_mode", "up")?;
-    if to == DType::F8E8M0 && mode != "up" {
-        unsupported!("a cast to {to} that rounds \"{mode}\"");
-    }
-    Ok(())
+/// How numbers become floats of 8 and 4 bits.
+fn read_narrowing(attributes: &Attributes) -> Result<Narrowing> {
+    let power = match attributes.string_or("round_mode", "up")? {
+        "up" => Power::Up,
+        "down" => Power::Down,
+        "nearest" => Power::Nearest,
+        other => invalid!("round_mode is {other}"),
+    };
+    Ok(Narrowing { saturate: attributes.flag("saturate", true)?, power })
 }
 
 /// The types before and after.
@@ -78,37 +74,49 @@ fn is_to_float(graph: &Graph, node: &Node) -> bool {
     dtypes(graph, node).1.is_some_and(DType::is_float)
 }
 
+fn is_to_small_float(graph: &Graph, node: &Node) -> bool {
+    dtypes(graph, node).1.is_some_and(is_small)
+}
+
+/// Whether numbers of the type are floats of so few digits that their steps show.
+fn is_small(dtype: DType) -> bool {
+    dtype.is_float() && dtype.bits() <= 8
+}
+
 fn keeps_type(graph: &Graph, node: &Node) -> Option<ValueId> {
     let (from, to) = dtypes(graph, node);
     operand(node, 0).filter(|_| from.is_some() && from == to)
 }
 
 fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
+    read_narrowing(call)?;
     Ok(vec![call.like(0, read_cast(call)?)?])
 }
 
 fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![given(inputs, 0)?.cast(read_cast(attributes)?)?])
+    Ok(vec![given(inputs, 0)?.cast_with(read_cast(attributes)?, read_narrowing(attributes)?)?])
 }
 
 fn infer_cast_like(call: &Call) -> Result<Vec<Fact>> {
+    read_narrowing(call)?;
     let to = call.dtype(1)?;
-    read_rounding(call, to)?;
     Ok(vec![call.like(0, to)?])
 }
 
 fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let to = given(inputs, 1)?.dtype();
-    read_rounding(attributes, to)?;
-    Ok(vec![given(inputs, 0)?.cast(to)?])
+    Ok(vec![given(inputs, 0)?.cast_with(to, read_narrowing(attributes)?)?])
 }
 
 /// A cast to the type of the other input, whose elements are not looked at.
 fn expand_cast_like(expand: &mut Expand) -> Result<bool> {
     let to = expand.dtype(1)?;
-    read_rounding(expand, to)?;
     let x = expand.operand(0)?;
-    let cast = expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(to.to_onnx())))])?;
+    let mut attributes = vec![("to", Attribute::Int(i64::from(to.to_onnx())))];
+    if is_small(to) {
+        attributes.push(("saturate", Attribute::Int(i64::from(expand.flag("saturate", true)?))));
+    }
+    let cast = expand.op("Cast", &[x], &attributes)?;
     expand.output(0, cast)?;
     Ok(true)
 }
@@ -116,11 +124,8 @@ fn expand_cast_like(expand: &mut Expand) -> Result<bool> {
 fn lower_cast(lower: &mut Lower) -> Result<()> {
     let to = read_cast(lower)?;
     let from = lower.dtype(0)?;
-    let narrow = |dtype: DType| dtype.is_float() && dtype.bits() <= 8;
-    if matches!(from, DType::String | DType::C64 | DType::C128)
-        || matches!(to, DType::String | DType::C64 | DType::C128)
-        || (narrow(to) && from != to)
-    {
+    let foreign = |dtype| matches!(dtype, DType::String | DType::C64 | DType::C128);
+    if foreign(from) || foreign(to) {
         unsupported!("a cast from {from} to {to} at run time");
     }
     let changed = match change(from, to)? {
@@ -139,6 +144,14 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
             lower.wrap(whole, to)?
         }
         Change::Bfloat16 => round_to_bfloat16(lower)?,
+        Change::Small(steps) => {
+            let x = lower.blob(0)?;
+            narrow::round_to(lower, x, steps, read_narrowing(lower)?.saturate)?
+        }
+        Change::Few => {
+            let x = lower.blob(0)?;
+            narrow::count_steps(lower, x, &magnitudes(to))?
+        }
     };
     lower.set(0, changed)
 }
@@ -151,6 +164,8 @@ enum Change {
     CutOff,
     Wrap,
     Bfloat16,
+    Small(Steps),
+    Few,
 }
 
 fn change(from: DType, to: DType) -> Result<Change> {
@@ -159,6 +174,15 @@ fn change(from: DType, to: DType) -> Result<Change> {
     }
     if to == DType::Bool {
         return Ok(Change::Truth);
+    }
+    if let Some(steps) = steps(to) {
+        return Ok(Change::Small(steps));
+    }
+    if to == DType::F4E2M1 {
+        return Ok(Change::Few);
+    }
+    if is_small(to) {
+        unsupported!("a cast from {from} to {to} at run time");
     }
     if to.is_float() {
         // Integers of 8 bits have no more digits than bfloat16.
@@ -185,16 +209,13 @@ fn change(from: DType, to: DType) -> Result<Change> {
     Ok(Change::None)
 }
 
-/// Rounds to the nearest of 8 digits (Veltkamp's splitting: T. J. Dekker, Numerische Mathematik 18, 1971). What is too large for the
-/// splitting, infinities among it, is added again behind it.
+/// Rounds to the nearest of 8 digits. What is too large for it, infinities among it, is added again behind it.
 fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
     let x = lower.blob(0)?;
     let below = lower.binary_scalar(binary_op::MIN, x, BFLOAT16_LARGE)?;
     let bounded = lower.binary_scalar(binary_op::MAX, below, -BFLOAT16_LARGE)?;
     let beyond = lower.binary(binary_op::SUB, x, bounded)?;
-    let scaled = lower.binary_scalar(binary_op::MUL, bounded, BFLOAT16_SPLITTER)?;
-    let rest = lower.binary(binary_op::SUB, scaled, bounded)?;
-    let rounded = lower.binary(binary_op::SUB, scaled, rest)?;
+    let rounded = narrow::round_digits(lower, bounded, 8)?;
     lower.binary(binary_op::ADD, rounded, beyond)
 }
 
@@ -210,6 +231,9 @@ mod tests {
             (DType::F32, DType::F16, Change::None),
             (DType::F32, DType::BF16, Change::Bfloat16),
             (DType::U8, DType::BF16, Change::None),
+            (DType::F32, DType::F8E5M2, Change::Small(steps(DType::F8E5M2).unwrap())),
+            (DType::F32, DType::F4E2M1, Change::Few),
+            (DType::F8E5M2, DType::F32, Change::None),
             (DType::F32, DType::I64, Change::CutOff),
             (DType::F32, DType::I4, Change::Wrap),
             (DType::F32, DType::Bool, Change::Truth),
@@ -224,5 +248,6 @@ mod tests {
             assert_eq!(change(from, to).unwrap(), expected, "{from} to {to}");
         }
         assert!(change(DType::I64, DType::U32).is_err());
+        assert!(change(DType::F32, DType::F8E8M0).is_err());
     }
 }
