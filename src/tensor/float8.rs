@@ -135,8 +135,9 @@ pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
     if value.is_nan() {
         return nan;
     }
-    let magnitude = value.abs();
     let end = l.first_special.min(sign_bit);
+    // What is far beyond the largest number would be as far from each of them in single precision.
+    let magnitude = value.abs().min(4.0 * decode(end - 1, dtype));
     let mut best = 0_u8;
     for candidate in 0..end {
         let (new, old) = (decode(candidate, dtype) - magnitude, decode(best, dtype) - magnitude);
@@ -171,10 +172,12 @@ fn encode_power(value: f32, narrowing: Narrowing) -> u8 {
     }
     let bits = value.to_bits();
     let (exponent, fraction) = (bits.wrapping_shr(23), bits & FRACTION);
+    // 2^-127 has no exponent of its own in a single, but half of the fraction.
+    let exact = if exponent == 0 { HALF } else { 0 };
     let up = match narrowing.power {
-        Power::Up => fraction > 0,
+        Power::Up => fraction > exact,
         Power::Down => false,
-        Power::Nearest => fraction > HALF || (fraction == HALF && exponent > 0),
+        Power::Nearest => fraction >= HALF && exponent > 0,
     };
     let most = if narrowing.saturate { 0xfe } else { 0xff };
     u8::try_from((exponent + u32::from(up)).min(most)).unwrap_or(0xff)
