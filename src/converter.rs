@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::error::{Cut, Errors};
-use crate::inspect::{Inspection, inspect_model};
+use crate::inspect::{Inspection, infer_model, inspect_model};
 use crate::lower::Refusal;
 use crate::ncnn::Embedding;
 use crate::onnx::{self, Input, ReadOptions};
 use crate::pass::quantized::Quantization;
+use crate::report::untraced;
 use crate::simplify::{Simplified, expose_model, simplify_read};
 use crate::tensor::Dim;
 use crate::{Conversion, convert_model};
@@ -215,8 +216,11 @@ impl Converter {
             if !self.explain && self.report.is_none() && self.html.is_none() {
                 return errors;
             }
-            // What cannot be counted is told by the errors.
-            errors.with_inspection(inspect_model(&model, self).ok())
+            match infer_model(&model, self) {
+                Ok((inspection, graph)) => errors.with_model(inspection, untraced(&model.graph, &graph)),
+                // Why it cannot be counted is among the errors.
+                Err(_) => errors,
+            }
         })
     }
 

@@ -22,6 +22,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::inspect::Inspection;
+use crate::report::NodePart;
 
 /// What users can do about an internal error.
 const REPORT: &str = "this is a fault of the converter: please report it";
@@ -283,13 +284,13 @@ pub struct Cut {
 pub struct Errors {
     list: Vec<Error>,
     cut: Option<Cut>,
-    inspection: Option<Box<Inspection>>,
+    model: Option<Box<(Inspection, Vec<NodePart>)>>,
 }
 
 impl Errors {
     /// `Err` with the errors where there are any.
     pub fn check(errors: Vec<Error>) -> std::result::Result<(), Errors> {
-        if errors.is_empty() { Ok(()) } else { Err(Errors { list: errors, cut: None, inspection: None }) }
+        if errors.is_empty() { Ok(()) } else { Err(Errors { list: errors, cut: None, model: None }) }
     }
 
     /// Each error, in the order of the nodes.
@@ -318,20 +319,25 @@ impl Errors {
 
     /// What the model consists of, where that was asked for and could be told.
     pub fn inspection(&self) -> Option<&Inspection> {
-        self.inspection.as_deref()
+        self.model.as_deref().map(|(inspection, _)| inspection)
+    }
+
+    /// The nodes of the model, where that was asked for and could be told.
+    pub(crate) fn nodes(&self) -> &[NodePart] {
+        self.model.as_deref().map_or(&[], |(_, nodes)| nodes)
     }
 
     /// The same with what the model consists of.
     #[must_use]
-    pub(crate) fn with_inspection(mut self, inspection: Option<Inspection>) -> Self {
-        self.inspection = inspection.map(Box::new);
+    pub(crate) fn with_model(mut self, inspection: Inspection, nodes: Vec<NodePart>) -> Self {
+        self.model = Some(Box::new((inspection, nodes)));
         self
     }
 }
 
 impl From<Error> for Errors {
     fn from(error: Error) -> Self {
-        Errors { list: vec![error], cut: None, inspection: None }
+        Errors { list: vec![error], cut: None, model: None }
     }
 }
 

@@ -52,6 +52,11 @@ pub struct Described {
 
 /// Counts what a model consists of.
 pub(crate) fn inspect_model(model: &Model, options: &Converter) -> Result<Inspection> {
+    Ok(infer_model(model, options)?.0)
+}
+
+/// Counts what a model consists of, and infers the shapes of its values.
+pub(crate) fn infer_model(model: &Model, options: &Converter) -> Result<(Inspection, Graph)> {
     let mut graph = model.graph.clone();
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     pass::dead::remove_dead_nodes(&mut graph);
@@ -66,7 +71,7 @@ pub(crate) fn inspect_model(model: &Model, options: &Converter) -> Result<Inspec
         .map(|(_, node)| multiply_adds(&graph, node))
         .collect();
     let describe = |ids: &[ValueId]| ids.iter().map(|id| describe(&graph, *id)).collect();
-    Ok(Inspection {
+    let inspection = Inspection {
         files: model.files.clone(),
         producer: model.producer.clone(),
         ir_version: model.ir_version,
@@ -78,7 +83,8 @@ pub(crate) fn inspect_model(model: &Model, options: &Converter) -> Result<Inspec
         parameter_bytes,
         multiply_adds: counts.iter().flatten().fold(0, |sum, n| sum.saturating_add(*n)),
         uncounted: counts.iter().filter(|count| count.is_none()).count(),
-    })
+    };
+    Ok((inspection, graph))
 }
 
 fn describe(graph: &Graph, id: ValueId) -> Described {

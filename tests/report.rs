@@ -102,6 +102,9 @@ fn a_refusal_is_told_and_nothing_else_is_written() {
     let node = serde_json::json!({"index": 1, "name": "node1", "op_type": "NoSuchOperator", "version": 17});
     assert_eq!(found["at"]["node"], node);
     assert_eq!(report["proposed_cut"], serde_json::json!({"inputs": [], "outputs": ["t1"]}));
+    let becomes: Vec<&Value> = list(&report, "nodes").iter().map(|node| &node["becomes"]).collect();
+    assert_eq!(becomes, [&Value::Null, &"refused".into(), &Value::Null]);
+    assert_eq!(report["nodes"][0]["shapes"], serde_json::json!([["N", 3]]));
 }
 
 #[test]
@@ -266,8 +269,14 @@ fn the_page_shows_a_refusal() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["Relu", "NoSuchOperator"], &["N", "3"]));
     room.expect("m.onnx out.param --html r.html", 1, "NoSuchOperator");
-    let Some(seen) = probe(&room, "r.html", "") else { return };
+    let Some(seen) = probe(&room, "r.html", "nosuch") else { return };
     assert_eq!(seen["errors"], serde_json::json!([]));
+    // The input, two nodes and the output, of which the second node is told of.
+    assert_eq!(
+        (&seen["boxes"], &seen["chosen"], &seen["sorted"]),
+        (&4.into(), &"node1".into(), &"node1".into())
+    );
+    assert!(seen["details"].as_str().unwrap().contains("NoSuchOperator is not known"), "{seen}");
     let text = seen["text"].as_str().unwrap();
     assert!(text.contains("refused") && text.contains("node 1 \"node1\" NoSuchOperator-17"), "{text}");
     assert!(text.contains("--outputs"), "{text}");

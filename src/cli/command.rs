@@ -30,7 +30,8 @@ Exit codes:
   0  converted
   1  refused: the model is invalid, or something in it cannot be expressed in ncnn
   2  the command line is wrong or asks for what is not there, or a file cannot be read or written
-After an error nothing has been written; files that were there before are as they were.";
+After an error nothing has been written but the reports that were asked for; files that were there
+before are as they were.";
 
 /// What can be asked for beside converting.
 #[derive(Debug, Parser)]

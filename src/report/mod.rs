@@ -23,6 +23,7 @@ pub use net::{Axes, LayerPart, NetPart, ParamPart, ParamValue, PortPart, Storage
 pub use source::{Becomes, NodePart};
 
 pub(crate) use net::Converted;
+pub(crate) use source::untraced;
 
 /// The version of the form of reports. It grows when a field goes or changes its meaning; new fields leave it.
 pub const REPORT_VERSION: u32 = 1;
@@ -56,7 +57,7 @@ pub struct Report {
     pub model: Option<ModelPart>,
     /// The net, where there is one.
     pub net: Option<NetPart>,
-    /// What became of each node of the model, in the order of the model, where there is a net.
+    /// What became of each node of the model, in the order of the model; empty where it could not be read.
     pub nodes: Vec<NodePart>,
     /// What was done, step by step.
     pub passes: Vec<PassPart>,
@@ -120,10 +121,14 @@ impl Report {
                 ErrorKind::Io | ErrorKind::Usage | ErrorKind::Internal | ErrorKind::Mismatch
             )
         };
+        let diagnostics: Vec<Diagnostic> = errors.iter().map(Diagnostic::of).collect();
+        let mut nodes = errors.nodes().to_vec();
+        source::mark_refused(&mut nodes, &diagnostics);
         let status = if errors.iter().any(failed) { Status::Failed } else { Status::Refused };
         Report {
             model: errors.inspection().map(ModelPart::of),
-            diagnostics: errors.iter().map(Diagnostic::of).collect(),
+            nodes,
+            diagnostics,
             proposed_cut: errors.cut().map(ProposedCut::of),
             ..Report::new(status)
         }

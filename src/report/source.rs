@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::graph::{Graph, Node, NodeId};
+use super::Diagnostic;
+use super::model::{Size, sizes};
+use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::Net;
 
 /// A node of the model and the layers that do its work.
@@ -19,10 +21,14 @@ pub struct NodePart {
     pub op_type: String,
     /// The version of the operator set that it follows.
     pub version: i64,
+    /// The values that it reads; empty names for those that are left out.
+    pub inputs: Vec<String>,
     /// The values that it computes; empty names for those that are left out.
     pub outputs: Vec<String>,
-    /// What became of it.
-    pub becomes: Becomes,
+    /// Their sizes, where the number of axes is known.
+    pub shapes: Vec<Option<Vec<Size>>>,
+    /// What became of it; none where the model is refused for other nodes.
+    pub becomes: Option<Becomes>,
     /// Names of the layers that do its work, in their order.
     pub layers: Vec<String>,
 }
@@ -40,6 +46,8 @@ pub enum Becomes {
     Folded,
     /// Nothing: nobody needs what it computes, or that is what it is given.
     Nothing,
+    /// It is in the way.
+    Refused,
 }
 
 /// The nodes of a model, in order, and for each layer of the net the places in that list of those whose work it does. `graph` is what
@@ -76,12 +84,8 @@ pub(super) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, 
         } else {
             Becomes::Fused
         };
-        part(
-            model,
-            node,
-            becomes,
-            layers.iter().filter_map(|place| net.layers.get(*place)?.name.clone().into()),
-        )
+        let layers = layers.iter().filter_map(|place| Some(net.layers.get(*place)?.name.clone()));
+        NodePart { becomes: Some(becomes), layers: layers.collect(), ..NodePart::of(model, graph, node) }
     });
     (parts.collect(), nodes_of)
 }
@@ -92,15 +96,39 @@ fn is_folded(graph: &Graph, node: &Node) -> bool {
     outputs.peek().is_some() && outputs.all(|value| value.constant.is_some() || value.elements.is_some())
 }
 
-fn part(model: &Graph, node: &Node, becomes: Becomes, layers: impl Iterator<Item = String>) -> NodePart {
-    let name = |id: &Option<_>| id.map_or_else(String::new, |id| model.value(id).name.clone());
-    NodePart {
-        index: node.index,
-        name: node.name.clone(),
-        op_type: node.qualified_op_type(),
-        version: node.version,
-        outputs: node.outputs.iter().map(name).collect(),
-        becomes,
-        layers: layers.collect(),
+/// The nodes of a model that has not become a net. `graph` has the shapes that are known.
+pub(crate) fn untraced(model: &Graph, graph: &Graph) -> Vec<NodePart> {
+    model.nodes().map(|(_, node)| NodePart::of(model, graph, node)).collect()
+}
+
+/// Marks the nodes that are in the way.
+pub(super) fn mark_refused(nodes: &mut [NodePart], diagnostics: &[Diagnostic]) {
+    let main = diagnostics.iter().filter(|found| found.at.graph.is_empty());
+    let places: BTreeSet<(usize, &str)> = main
+        .filter_map(|found| found.at.node.as_ref())
+        .map(|node| (node.index, node.name.as_str()))
+        .collect();
+    for node in nodes {
+        if places.contains(&(node.index, node.name.as_str())) {
+            node.becomes = Some(Becomes::Refused);
+        }
+    }
+}
+
+impl NodePart {
+    fn of(model: &Graph, graph: &Graph, node: &Node) -> NodePart {
+        let name = |id: &Option<ValueId>| id.map_or_else(String::new, |id| model.value(id).name.clone());
+        let shape = |id: &Option<ValueId>| graph.value((*id)?).shape.as_deref().map(sizes);
+        NodePart {
+            index: node.index,
+            name: node.name.clone(),
+            op_type: node.qualified_op_type(),
+            version: node.version,
+            inputs: node.inputs.iter().map(name).collect(),
+            outputs: node.outputs.iter().map(name).collect(),
+            shapes: node.outputs.iter().map(shape).collect(),
+            becomes: None,
+            layers: Vec::new(),
+        }
     }
 }

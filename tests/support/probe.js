@@ -7,6 +7,8 @@
   const key = (element, name) => element.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
   const picture = () => by("canvas").toDataURL();
   if (document.documentElement.dataset.ready !== "true") seen.errors.push("the page is not ready");
+  seen.text = document.body.innerText;
+  by("tab-graph")?.click();
   if (by("canvas").dataset.boxes) {
     const canvas = by("canvas"), find = FIND;
     await frame();
@@ -36,16 +38,16 @@
     seen.walked = canvas.dataset.chosen;
     by("search").value = "";
     by("search").dispatchEvent(new Event("input"));
-    by("tab-layers").click();
+    const list = by("tab-layers") ? "layers" : "nodes";
+    by("tab-" + list).click();
     await frame();
-    const table = by("view-layers").querySelector("table");
+    const table = by("view-" + list).querySelector("table");
     seen.rows = Number(table.getAttribute("aria-rowcount")) - 1;
     seen.in_document = table.querySelectorAll("tbody tr").length;
-    [...table.querySelectorAll("th button")].find((button) => button.textContent.startsWith("Multiply-adds")).click();
+    [...table.querySelectorAll("th button")].find((button) => /^(Multiply-adds|Operator)/.test(button.textContent)).click();
     seen.sorted = table.querySelector("tbody tr:not(.space) .link").textContent;
     for (const tab of document.querySelectorAll("[role=tab]")) tab.click();
   }
-  seen.text = document.body.innerText;
   seen.images = document.images.length;
   seen.wider = document.documentElement.scrollWidth > innerWidth;
   seen.requests = performance.getEntriesByType("resource").map((entry) => entry.name);

@@ -1,8 +1,19 @@
 // The report that this page is about, and words for what is in it.
 
+const nodeTitle = (node) => node.name || node.outputs.find((name) => name) || node.op_type;
+const sizesOf = (shape) => shape ? "[" + shape.join(", ") + "]" : "?";
+const axesOf = (axes) => ["w", "h", "d", "c"].filter((name) => name in axes).map((name) => name + "=" + axes[name]).join(" ");
 const report = JSON.parse(document.getElementById("report").textContent);
 const net = report.net;
-const layers = net ? net.layers : [];
+// What the graph shows: the layers of the net, or the nodes of a model that has not become one, behind its inputs.
+const bare = { params: [], weights: [], multiply_adds: 0 };
+const layers = net ? net.layers : (report.nodes.length ? report.model.inputs : []).map((value) => ({ ...bare, name: value.name, type: "Input", bottoms: [], tops: [value.name],
+  shapes: [value.shape], nodes: [] })).concat(report.nodes.map((node, i) => ({ ...bare, name: nodeTitle(node), type: node.op_type,
+  bottoms: node.inputs.filter((name) => name), tops: node.outputs.filter((name) => name), shapes: node.shapes.filter((_, i) => node.outputs[i]),
+  nodes: [i], refused: node.becomes === "refused" })));
+// What is for users: blobs of the net, or values of the model.
+const portOf = (port) => net ? { ...port, sizes: axesOf(port.axes) } : { ...port, blob: port.name, sizes: sizesOf(port.shape) };
+const inputs = (net ?? report.model ?? { inputs: [] }).inputs.map(portOf), outputs = (net ?? report.model ?? { outputs: [] }).outputs.map(portOf);
 const byId = (id) => document.getElementById(id);
 
 // Names come from the model: what would reverse or hide text is shown as a sign.
@@ -20,18 +31,16 @@ function make(tag, options = {}, ...children) {
 }
 
 const KINDS = [
-  ["product", /^(Convolution|Deconvolution|DeformableConv|InnerProduct|Gemm|MatMul|Einsum|Embed|LSTM|GRU|RNN|MultiHeadAttention|SDPA)/],
-  ["activation", /^(ReLU|PReLU|ELU|CELU|SELU|GELU|GLU|Sigmoid|Swish|HardS|TanH|Mish|Softmax|Softplus|Clip|Threshold|Shrink|BNLL)/],
-  ["norm", /(Norm|^LRN|^MVN|^Normalize|^Scale$|^Bias$)/],
-  ["pool", /^(Pooling|Reduction|Interp|ROI|GridSample|CumulativeSum|Spectrogram|InverseSpectrogram)/],
-  ["arithmetic", /^(BinaryOp|UnaryOp|Eltwise|Exp$|Log$|Power|AbsVal|Erf|RotaryEmbed)/],
-  ["end", /^(Input|Output|MemoryData)$/],
+  ["product", /^(Conv|Deconv|DeformableConv|DeformConv|InnerProduct|Gemm|MatMul|QLinear|Einsum|Embed|LSTM|GRU|RNN|Attention|MultiHeadAttention|SDPA)/],
+  ["activation", /(Relu|^ReLU|^PReLU|[cs]?elu$|^S?C?ELU|^GELU|^GLU|Sigmoid|Swish|Tan[hH]$|Mish|HardS|[sS]oft|^Clip|^Threshold|^Shrink|BNLL|^Elu)/],
+  ["norm", /(Norm|^LRN|^MVN|^Scale$|^Bias$)/],
+  ["pool", /(Pool|^Reduc|^Interp|^Resize|^Upsample|^R[oO][iI]|^GridSample|^Cum|Spectrogram|^Arg|^TopK)/],
+  ["arithmetic", /^(BinaryOp|UnaryOp|Eltwise|Add|Sub|Mul|Div|Pow|Sqrt|Exp|Log|Abs|Neg|Erf|Min|Max|Sin|Cos|Where|Equal|Less|Greater|And|Or|Not|Rotary)/],
+  ["end", /^(Input|Output|MemoryData|Constant)$/],
   ["move", /./],
 ];
 const kindOf = (type) => KINDS.find(([, pattern]) => pattern.test(type))[0];
 
-const sizesOf = (shape) => shape ? "[" + shape.join(", ") + "]" : "?";
-const axesOf = (axes) => ["w", "h", "d", "c"].filter((name) => name in axes).map((name) => name + "=" + axes[name]).join(" ");
 const plural = (n, noun) => n.toLocaleString("en") + " " + noun + (n === 1 ? "" : "s");
 
 function scaled(n, units) {
@@ -62,7 +71,6 @@ function summaryOf(layer) {
   return "";
 }
 
-const nodeTitle = (node) => node.name || node.outputs.find((name) => name) || node.op_type;
 const weightSum = (layer, field) => layer.weights.reduce((sum, weight) => sum + weight[field], 0);
 
 // Who computes and who reads each blob.

@@ -44,7 +44,9 @@ function describeLayer(layer, index) {
   if (layer.weights.length) {
     section("Weights", pairs(layer.weights.map((weight) => [weight.name, weight.dtype + " \u00d7 " + weight.elements.toLocaleString("en") + ", " + bytesOf(weight.bytes)])));
   }
-  if (layer.nodes.length) {
+  const reasons = layer.refused ? report.diagnostics.filter((found) => found.at.node?.index === report.nodes[layer.nodes[0]].index) : [];
+  for (const found of reasons) parts.splice(2, 0, make("div", { class: "card error" }, make("span", { class: "kind", text: found.kind }), " " + show(found.reason), ...(found.help ? [make("p", { text: "Help: " + found.help })] : [])));
+  if (net && layer.nodes.length) {
     section("Nodes of the model", make("ul", { class: "plain" }, ...layer.nodes.map((n) => {
       const node = report.nodes[n];
       return make("li", {}, show(node.op_type) + " ", make("span", { class: "name", text: nodeTitle(node) }));
@@ -56,7 +58,7 @@ function describeLayer(layer, index) {
 // Selects a box of the graph; layers have the numbers of their boxes.
 function choose(id, center) {
   chosen = id;
-  const layer = layers[id], port = id >= layers.length ? net.outputs.filter((port) => producers.has(port.blob))[id - layers.length] : null;
+  const layer = layers[id], port = id >= layers.length ? outputs.filter((port) => producers.has(port.blob))[id - layers.length] : null;
   if (layer) details.replaceChildren(...describeLayer(layer, id));
   else if (port) details.replaceChildren(make("h2", { text: "Output" }), make("p", { class: "name", text: port.blob }), ...portFacts(port));
   else details.replaceChildren(...overview());
@@ -67,13 +69,13 @@ function choose(id, center) {
   refreshTables();
 }
 
-const portFacts = (port) => [pairs([["in the model", port.dtype + " " + sizesOf(port.shape)], ["in ncnn", axesOf(port.axes) + (port.int32 ? " as int32" : "")],
+const portFacts = (port) => [pairs([["in the model", port.dtype + " " + sizesOf(port.shape)], ...(net ? [["in ncnn", port.sizes + (port.int32 ? " as int32" : "")]] : []),
   ...(port.name === port.blob ? [] : [["name in the model", port.name]])])];
 
 // What there is to see while nothing is selected.
 function overview() {
   const parts = [make("h2", { text: "Interface" })];
-  for (const [title, ports] of [["Inputs", net.inputs], ["Outputs", net.outputs]]) {
+  for (const [title, ports] of [["Inputs", inputs], ["Outputs", outputs]]) {
     parts.push(make("h3", { text: title }));
     for (const port of ports.slice(0, 50)) {
       parts.push(producers.has(port.blob) ? make("div", {}, linkTo(producers.get(port.blob), port.blob)) : make("div", { class: "name", text: port.blob }), ...portFacts(port));
@@ -82,6 +84,6 @@ function overview() {
   const types = new Map();
   for (const layer of layers) types.set(layer.type, (types.get(layer.type) ?? 0) + 1);
   const counted = [...types].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
-  parts.push(make("h3", { text: "Layers" }), pairs(counted.map(([type, n]) => [type, n])));
+  parts.push(make("h3", { text: net ? "Layers" : "Operators" }), pairs(counted.map(([type, n]) => [type, n])));
   return parts;
 }

@@ -10,23 +10,23 @@ const pen = canvas.getContext("2d");
 const view = { x: 0, y: 0, scale: 1 };
 let colors = {}, drawing = null, boxes = [], edges = [], chosen = -1, marked = new Set(), frame = 0;
 
-// Layers, and an end for each output of the net.
+// Layers, or nodes, and an end for each output.
 function makeBoxes() {
   pen.font = "600 13px " + FONT;
   boxes = layers.map((layer) => {
-    if (layer.type === "Split") return { w: BOX.dot, h: BOX.dot, kind: "move", dot: true };
+    if (net && layer.type === "Split") return { w: BOX.dot, h: BOX.dot, kind: "move", dot: true };
     const title = layer.type, extra = summaryOf(layer);
-    return { title, extra, name: show(layer.name), shape: layer.shapes.length ? sizesOf(layer.shapes[0]) : "", kind: kindOf(layer.type),
+    return { title, extra, name: show(layer.name), shape: layer.shapes.length ? sizesOf(layer.shapes[0]) : "", kind: layer.refused ? "bad" : kindOf(layer.type), refused: layer.refused,
       given: layer.type === "Input" };
   });
   edges = [];
   layers.forEach((layer, i) => {
     for (const blob of layer.bottoms) if (producers.has(blob)) edges.push([producers.get(blob), i]);
   });
-  for (const port of net.outputs) {
+  for (const port of outputs) {
     if (!producers.has(port.blob)) continue;
     edges.push([producers.get(port.blob), boxes.length]);
-    boxes.push({ title: "Output", extra: "", name: show(port.blob), shape: axesOf(port.axes), kind: "end", output: true });
+    boxes.push({ title: "Output", extra: "", name: show(port.blob), shape: port.sizes, kind: "end", output: true });
   }
   const width = (font, text) => { pen.font = font; return pen.measureText(text).width; };
   for (const box of boxes.filter((box) => !box.dot)) {
@@ -53,7 +53,7 @@ function fit(text, font, room) {
 
 function readColors() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["back", "panel", "text", "muted", "line", "edge", "accent", "mark", "product", "activation", "norm", "pool", "arithmetic", "move", "end", "other"];
+  const names = ["back", "panel", "text", "muted", "line", "edge", "accent", "mark", "product", "activation", "norm", "pool", "arithmetic", "move", "end", "other", "bad"];
   colors = Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
 }
 
@@ -168,8 +168,8 @@ function drawBox(id, box, x, y) {
   pen.globalAlpha = 1;
   pen.fillRect(left, top, 4, box.h);
   pen.restore();
-  pen.lineWidth = stands || found ? 2.6 : 1;
-  pen.strokeStyle = stands ? colors.accent : found ? colors.mark : colors.line;
+  pen.lineWidth = stands || found || box.refused ? 2.6 : 1;
+  pen.strokeStyle = stands ? colors.accent : found ? colors.mark : box.refused ? colors.bad : colors.line;
   pen.stroke();
   pen.textAlign = "left";
   pen.textBaseline = "alphabetic";
@@ -212,6 +212,9 @@ function showAll(readable) {
   view.scale = Math.max(ZOOM.least, readable ? Math.max(whole, 0.82) : whole);
   view.x = width / 2 - view.scale * (drawing.left + drawing.right) / 2;
   view.y = 20;
+  // What is in the way is shown first.
+  const refused = boxes.findIndex((box) => box.refused);
+  if (readable && refused >= 0) return centerOn(refused);
   const start = Math.max(0, boxes.findIndex((box) => box.given));
   if (readable && boxes.length) view.x = width / 2 - view.scale * drawing.centers[start].x;
   if (!readable) view.y = Math.max(20, (height - view.scale * drawing.bottom) / 2);
@@ -309,7 +312,7 @@ function listen() {
 
 // Made when it is first in sight: before that, the stage has no size.
 function showGraph() {
-  if (drawing || !net) return;
+  if (drawing) return;
   readColors();
   makeBoxes();
   drawing = layOut(boxes, edges);

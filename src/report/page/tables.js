@@ -91,15 +91,16 @@ function showLayers() {
   makeTable(byId("view-layers"), "Layers", columns, layers, { text: (_, i) => haystacks[i], chosen: (i) => i === chosen });
 }
 
-const BECOMES = { layers: "layers of its own", fused: "part of a layer", folded: "known before", nothing: "nothing" };
+const BECOMES = { layers: "layers of its own", fused: "part of a layer", folded: "known before", nothing: "nothing", refused: "refused" };
 
 function showNodes() {
   const texts = report.nodes.map((node) => [node.name, node.op_type, ...node.outputs, ...node.layers].join("\n").toLowerCase());
   const columns = [
     { title: "#", number: true, of: (node) => node.index },
     { title: "Operator", of: (node) => node.op_type },
-    { title: "Name", mono: true, of: nodeTitle },
-    { title: "Becomes", of: (node) => BECOMES[node.becomes] ?? node.becomes },
+    { title: "Name", mono: true, of: nodeTitle, cell: net ? null : (node, i) => [linkTo(i + layers.length - report.nodes.length)] },
+    { title: "Becomes", of: (node) => BECOMES[node.becomes] ?? "" },
+    { title: "Shape", mono: true, of: (node) => node.shapes.map(sizesOf).join(" ") },
     { title: "Layers", of: (node) => node.layers.join(" "), cell: (node) => node.layers.slice(0, 20).flatMap((name) => [linkTo(layerByName.get(name), name), " "]) },
   ];
   makeTable(byId("view-nodes"), "Nodes of the model", columns, report.nodes, { text: (_, i) => texts[i], chosen: (i) => chosen >= 0 && Boolean(layers[chosen]?.nodes.includes(i)) });

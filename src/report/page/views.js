@@ -120,7 +120,7 @@ function onSearch() {
   found = findLayers(text);
   turn = -1;
   marked = new Set(found);
-  byId("found").textContent = text ? plural(found.length, "layer") : "";
+  byId("found").textContent = text ? plural(found.length, net ? "layer" : "node") : "";
   const graph = !byId("view-graph").hidden;
   results.hidden = !graph || !text || !found.length;
   results.replaceChildren(...(results.hidden ? [] : found.slice(0, 40).map((i, at) => make("li", {}, make("button", { type: "button", class: "result",
@@ -135,7 +135,7 @@ function goTo(layer) {
   choose(layer, true);
 }
 
-if (net) {
+if (layers.length) {
   search.addEventListener("input", onSearch);
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && found.length && !byId("view-graph").hidden) {
@@ -161,12 +161,17 @@ if (net) {
 
 byId("status").classList.add(report.status);
 showFacts();
+const addGraph = () => addView("graph", "Graph", null, () => { details.replaceChildren(...overview()); showGraph(); });
 if (net) {
-  addView("graph", "Graph", null, () => { details.replaceChildren(...overview()); showGraph(); });
+  addGraph();
   addView("layers", "Layers", layers.length, showLayers);
+}
+if (report.nodes.length && net) addView("nodes", "Nodes", report.nodes.length, showNodes);
+addView("diagnostics", "Diagnostics", report.diagnostics.length, showDiagnostics);
+if (report.nodes.length && !net) {
+  addGraph();
   addView("nodes", "Nodes", report.nodes.length, showNodes);
 }
-addView("diagnostics", "Diagnostics", report.diagnostics.length, showDiagnostics);
 if (report.passes.length) addView("passes", "Steps", report.passes.length, showPasses);
 if (report.model) addView("model", "Model", null, showModel);
 openView(VIEWS[0].name);
