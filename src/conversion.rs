@@ -78,6 +78,11 @@ impl Conversion {
         &self.net
     }
 
+    /// The files of the model: those of external data, and the model itself.
+    pub fn sources(&self) -> &[PathBuf] {
+        &self.source.model.files
+    }
+
     /// Writes both files, and further ones that were asked for: all are there afterwards, or none is changed.
     /// The files of the model are not overwritten.
     pub fn write(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> Result<Written> {

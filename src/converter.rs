@@ -38,6 +38,7 @@ pub struct Converter {
     pub(crate) input_shapes: Vec<(String, Vec<Dim>)>,
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
+    pub(crate) renames: Vec<(String, String)>,
     pub(crate) double_as_float: bool,
     pub(crate) ncnn_version: Option<u32>,
     pub(crate) quantization: Quantization,
@@ -123,6 +124,14 @@ impl Converter {
     #[must_use]
     pub fn double_as_float(mut self, as_float: bool) -> Converter {
         self.double_as_float = as_float;
+        self
+    }
+
+    /// Calls the blob of a value by another name: of an input, of an output, or of a value inside that is still a blob in the net. The
+    /// new name has no white space, no more than 255 bytes, and is that of no other input or output.
+    #[must_use]
+    pub fn rename(mut self, value: impl Into<String>, blob: impl Into<String>) -> Converter {
+        self.renames.push((value.into(), blob.into()));
         self
     }
 
@@ -260,6 +269,8 @@ impl Converter {
         let or =
             |part: &Vec<String>, own: &Vec<String>| if part.is_empty() { own.clone() } else { part.clone() };
         let (inputs, outputs) = (or(&cut.inputs, &self.inputs), or(&cut.outputs, &self.outputs));
-        Converter { inputs, outputs, emit_onnx: None, report: None, html: None, ..self.clone() }
+        // What is renamed may lie outside.
+        let renames = Vec::new();
+        Converter { inputs, outputs, renames, emit_onnx: None, report: None, html: None, ..self.clone() }
     }
 }

@@ -42,7 +42,7 @@ use std::path::PathBuf;
 use crate::error::Error;
 use crate::graph::{Graph, ValueId};
 use crate::lower::Refusal;
-use crate::ncnn::{BlobId, Net};
+use crate::ncnn::{BlobId, Changes, Net, Renamed};
 use crate::onnx::Model;
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
@@ -100,9 +100,7 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     net.split();
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
-    for renamed in net.name() {
-        warnings.push(format!("\"{}\" is called \"{}\" in the net", renamed.from, renamed.to));
-    }
+    warnings.extend(changed_names(&net.name(&options.renames)?));
     net.check().map_err(Error::into_internal)?;
     let ports = |values: &[ValueId], blobs: Vec<BlobId>| {
         values.iter().zip(blobs).map(|(value, blob)| port(&graph, &net, *value, blob)).collect()
@@ -135,6 +133,24 @@ fn defaulted_inputs(model: &Model) -> Vec<String> {
         )],
         _ => Vec::new(),
     }
+}
+
+/// What to tell of names that the runtime could not read.
+fn changed_names(changes: &Changes) -> Vec<String> {
+    let said = |Renamed { from, to }: &Renamed| format!("\"{from}\" is called \"{to}\" in the net");
+    let mut warnings: Vec<String> = changes.ends.iter().map(said).collect();
+    match changes.inside.as_slice() {
+        [] => {}
+        [one] => warnings.push(said(one)),
+        [first, ..] => {
+            warnings.push(format!(
+                "{} blobs have other names: {}, and so on",
+                changes.inside.len(),
+                said(first)
+            ));
+        }
+    }
+    warnings
 }
 
 /// Refuses inputs that are no tensors.

@@ -68,6 +68,20 @@ fn inputs_that_are_taken_for_constants_are_told() {
 }
 
 #[test]
+fn blobs_are_renamed() {
+    let room = Room::new();
+    room.put("m.onnx", &onnx::chain(&["Relu", "Abs"], &["1", "3", "8", "8"]));
+    let text = room.expect("m.onnx --rename x=data --rename y=prob --rename t1=hidden", 0, "\"data\" w=8");
+    assert!(text.contains("\"prob\" w=8"), "{text}");
+    let param = fs::read_to_string(room.path("m.ncnn.param")).unwrap();
+    for wires in [" 0 1 data", " 1 1 data hidden", " 1 1 hidden prob"] {
+        assert!(param.contains(wires), "{wires} in {param}");
+    }
+    room.expect("m.onnx --rename none=z", 2, "the net has no blob \"none\"");
+    room.expect("m.onnx --rename x=y", 2, "two blobs would be called \"y\"");
+}
+
+#[test]
 fn the_oldest_runtime_is_told_and_asked_for() {
     let room = room_with_model();
     room.expect("m.onnx", 0, "loads in ncnn 20240410 and later");

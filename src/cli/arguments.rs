@@ -26,33 +26,13 @@ pub(super) struct Arguments {
     /// The .bin file to write [default: beside the .param file, by its name]
     pub bin: Option<PathBuf>,
 
-    /// Take double-precision inputs as singles, which is all that ncnn computes in
-    #[arg(long, help_heading = "Model")]
-    pub double_as_float: bool,
-
     /// Also write the simplified model as ONNX
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub emit_onnx: Option<PathBuf>,
 
-    /// Write weights in half precision
-    #[arg(long, help_heading = "Result")]
-    pub fp16: bool,
-
-    /// Make int8 layers of a model that is quantised throughout; results are its own but for single steps
-    #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
-    pub int8: bool,
-
-    /// Leave out the rounding of a model that is quantised throughout, and compute in float
-    #[arg(long, help_heading = "Result")]
-    pub dequantize: bool,
-
     /// Also write the table of a quantised model's scales that ncnn2int8 reads
     #[arg(long, value_name = "FILE", requires = "dequantize", help_heading = "Result")]
     pub table: Option<PathBuf>,
-
-    /// The release of ncnn that must load the result, by its date: a newer one has more layers [default: 20240410]
-    #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
-    pub ncnn_version: Option<u32>,
 
     /// Also write the .param file in its binary form, which has numbers for names
     #[arg(long, value_name = "FILE", help_heading = "Result")]
@@ -66,9 +46,12 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "Result")]
     pub mem_header: Option<PathBuf>,
 
-    /// Check the graph after every pass
-    #[arg(long, help_heading = "Report")]
-    pub check: bool,
+    /// Answer to `batch` on standard output
+    #[arg(long, hide = true)]
+    pub answer: bool,
+
+    #[command(flatten)]
+    pub choices: Choices,
 
     /// Write a report as JSON, also where the model is refused
     #[arg(long = "report", value_name = "FILE.json", help_heading = "Report")]
@@ -85,9 +68,55 @@ pub(super) struct Arguments {
     pub report: Report,
 }
 
-impl Arguments {
+/// What the net is to be, whichever model it is made of.
+#[derive(Debug, Args)]
+pub(super) struct Choices {
+    /// Take double-precision inputs as singles, which is all that ncnn computes in
+    #[arg(long, help_heading = "Model")]
+    pub double_as_float: bool,
+
+    /// Write weights in half precision
+    #[arg(long, help_heading = "Result")]
+    pub fp16: bool,
+
+    /// Make int8 layers of a model that is quantised throughout; results are its own but for single steps
+    #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
+    pub int8: bool,
+
+    /// Leave out the rounding of a model that is quantised throughout, and compute in float
+    #[arg(long, help_heading = "Result")]
+    pub dequantize: bool,
+
+    /// The release of ncnn that must load the result, by its date: a newer one has more layers [default: 20240410]
+    #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
+    pub ncnn_version: Option<u32>,
+
+    /// Call the blob of a value by another name: of an input, an output, or a value inside
+    #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, help_heading = "Result")]
+    pub rename: Vec<(String, String)>,
+
+    /// Check the graph after every pass
+    #[arg(long, help_heading = "Report")]
+    pub check: bool,
+}
+
+impl Choices {
+    /// The same converter with these choices.
+    pub fn apply(&self, converter: Converter) -> Converter {
+        let converter = converter
+            .double_as_float(self.double_as_float)
+            .fp16(self.fp16)
+            .quantization(self.quantization())
+            .check(self.check);
+        let converter = match self.ncnn_version {
+            Some(release) => converter.ncnn_version(release),
+            None => converter,
+        };
+        self.rename.iter().fold(converter, |converter, (old, new)| converter.rename(old, new))
+    }
+
     /// What becomes of a quantised model.
-    pub fn quantization(&self) -> Quantization {
+    fn quantization(&self) -> Quantization {
         match (self.int8, self.dequantize) {
             (true, _) => Quantization::Int8,
             (_, true) => Quantization::Float,
@@ -179,6 +208,14 @@ fn parse_release(text: &str) -> std::result::Result<u32, String> {
     number
         .filter(|n: &u32| (1..=12).contains(&(n / 100 % 100)) && (1..=31).contains(&(n % 100)))
         .ok_or_else(|| "a release of ncnn is called by its date, such as 20250503".to_owned())
+}
+
+/// `old=new`. Names may hold the sign: the last one ends the old name.
+pub(super) fn parse_rename(text: &str) -> std::result::Result<(String, String), String> {
+    match text.rsplit_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
+        _ => Err("it is the name of a value, =, and what to call its blob".to_owned()),
+    }
 }
 
 fn name() -> NonEmptyStringValueParser {

@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::arguments::Arguments;
+use super::batch::{Batch, given_words};
 use super::generate::Completions;
 use super::inspect::Inspect;
 use super::simplify::Simplify;
@@ -66,7 +67,12 @@ impl Request {
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
         let matches = command().try_get_matches_from(words).map_err(unexpected_word)?;
         Ok(match Other::from_arg_matches(&matches)? {
-            Other { command: Some(command), .. } => Request::Other(command),
+            Other { command: Some(mut command), .. } => {
+                if let (Command::Batch(batch), Some((_, matches))) = (&mut command, matches.subcommand()) {
+                    batch.words = given_words(matches);
+                }
+                Request::Other(command)
+            }
             Other { list_passes: true, .. } => Request::ListPasses,
             Other { .. } => Request::Convert(Arguments::from_arg_matches(&matches)?),
         })
@@ -76,6 +82,7 @@ impl Request {
 /// What can be done beside converting. A model that is called like one of these is named with its folder, `./simplify`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    Batch(Batch),
     Simplify(Simplify),
     Verify(Verify),
     Inspect(Inspect),
@@ -127,6 +134,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_of_a_batch_is_said_of_each_model() {
+        let line =
+            "onnx2ncnn batch a -o out --jobs 2 -v --skip b --fp16 --outputs=x,y --outputs=-z --rename a=b=c";
+        let Request::Other(Command::Batch(batch)) = parse(line).unwrap() else { panic!("{line}") };
+        let words = ["--fp16", "--rename=a=b=c", "--outputs=x", "--outputs=y", "--outputs=-z", "--skip=b"];
+        assert_eq!(batch.words, words.map(OsString::from));
+        let again = ["onnx2ncnn"].into_iter().map(OsString::from).chain(batch.words);
+        let Request::Convert(arguments) =
+            Request::parse(again.chain(["--", "m"].map(OsString::from))).unwrap()
+        else {
+            panic!("{line}")
+        };
+        assert_eq!(arguments.source.outputs, ["x", "y", "-z"]);
+        assert_eq!(arguments.choices.rename, [("a=b".to_owned(), "c".to_owned())]);
+    }
+
+    #[test]
     fn what_is_not_understood_is_an_error() {
         for line in [
             "onnx2ncnn",
@@ -142,6 +166,12 @@ mod tests {
             "onnx2ncnn m.onnx --ncnn-version 1.2",
             "onnx2ncnn m.onnx --outputs=",
             "onnx2ncnn simplify m.onnx",
+            "onnx2ncnn batch a",
+            "onnx2ncnn batch -o out",
+            "onnx2ncnn batch a -o out --jobs 0",
+            "onnx2ncnn batch a -o out --shard 2/2",
+            "onnx2ncnn batch a -o out --emit-onnx b",
+            "onnx2ncnn m.onnx --rename a",
             "onnx2ncnn simplify m.onnx out.onnx more",
             "onnx2ncnn m.onnx --list-passes",
             "onnx2ncnn --list-passes simplify a b",

@@ -1,5 +1,6 @@
 //! Converting.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use onnx2ncnn::error::Errors;
 use onnx2ncnn::report::Report;
 
 use super::arguments::{Arguments, input};
+use super::batch::Answer;
 use super::destination::Destination;
 use super::summary;
 
@@ -25,6 +27,11 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
         Ok(done) => done,
         Err(errors) => return Err(report_refusal(errors, &destination)),
     };
+    if arguments.answer {
+        let answer = serde_json::to_string(&Answer::of(&conversion, &written));
+        // A reader that has gone away is not there to be answered.
+        let _ = anstream::stdout().write_all(answer.unwrap_or_default().as_bytes());
+    }
     Ok(summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.report.verbose))
 }
 
@@ -38,16 +45,7 @@ fn report_refusal(errors: Errors, destination: &Destination) -> Errors {
 }
 
 fn converter(arguments: &Arguments, destination: &Destination) -> Converter {
-    let mut converter = arguments
-        .source
-        .converter()
-        .double_as_float(arguments.double_as_float)
-        .fp16(arguments.fp16)
-        .quantization(arguments.quantization())
-        .check(arguments.check);
-    if let Some(release) = arguments.ncnn_version {
-        converter = converter.ncnn_version(release);
-    }
+    let converter = arguments.choices.apply(arguments.source.converter());
     let further: [(&Option<PathBuf>, fn(Converter, &Path) -> Converter); 7] = [
         (&destination.onnx, |converter, path| converter.emit_onnx(path)),
         (&destination.table, |converter, path| converter.table(path)),

@@ -1,6 +1,7 @@
 //! The command: what it is told, what it tells, and what it answers.
 
 mod arguments;
+mod batch;
 mod command;
 mod convert;
 mod destination;
@@ -39,6 +40,7 @@ pub fn run() -> ExitCode {
         Ok(Request::Other(Command::Simplify(arguments))) => {
             finish(simplify::simplify_files(&arguments), arguments.report)
         }
+        Ok(Request::Other(Command::Batch(arguments))) => batch::convert_all(&arguments),
         Ok(Request::Other(Command::Inspect(arguments))) => {
             finish(inspect::inspect_file(&arguments), arguments.report)
         }

@@ -10,7 +10,7 @@ use onnx2ncnn::error::{Error, Errors};
 use onnx2ncnn::tensor::Dim;
 use onnx2ncnn::{Conversion, Input, Port, Storage};
 
-use super::arguments::{Report, Source, input};
+use super::arguments::{Report, Source, input, parse_rename};
 use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, Size};
 use super::terminal::{BAD, STRONG, count, labelled, list, printable, tell};
 use super::{DIFFERENT, finish};
@@ -21,7 +21,7 @@ Examples:
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
 
-Give --input-shape, --inputs, --outputs and --double-as-float as they were given for converting.
+Give --input-shape, --inputs, --outputs, --double-as-float and --rename as they were given for converting.
 
 Exit codes:
   0  all outputs are the same
@@ -65,6 +65,10 @@ pub(super) struct Verify {
     #[arg(long, help_heading = "Model")]
     pub double_as_float: bool,
 
+    /// As given for converting
+    #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, help_heading = "Model")]
+    pub rename: Vec<(String, String)>,
+
     #[command(flatten)]
     pub source: Source,
 
@@ -103,9 +107,12 @@ fn compare(arguments: &Verify) -> Result<Comparison, Errors> {
         )
         .into());
     }
-    let converter = arguments.source.converter().double_as_float(arguments.double_as_float);
+    let mut converter = arguments.source.converter().double_as_float(arguments.double_as_float);
+    for (old, new) in &arguments.rename {
+        converter = converter.rename(old, new);
+    }
     let conversion = converter.convert(&model)?;
-    let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
+    let layers = if arguments.layers { inner_pairs(&conversion, &arguments.rename) } else { Vec::new() };
     let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
     let mut path = arguments.model.clone();
     if !arguments.source.is_plain() || !layers.is_empty() {
@@ -138,8 +145,10 @@ fn pair_of(port: &Port) -> Pair {
     }
 }
 
-/// The blobs that layers compute, in their order. Those that a value of the model became have its name.
-fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
+/// The blobs that layers compute, in their order. Those that a value of the model became have its name, or that which it was given.
+fn inner_pairs(conversion: &Conversion, renames: &[(String, String)]) -> Vec<Pair> {
+    let old_name =
+        |name: &String| renames.iter().find(|(_, new)| new == name).map_or(name, |(old, _)| old).clone();
     let net = conversion.net();
     let known: BTreeSet<&str> =
         conversion.inputs.iter().chain(&conversion.outputs).map(|port| port.blob.as_str()).collect();
@@ -147,7 +156,7 @@ fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
     let blobs = tops.map(|top| net.blob(*top)).filter(|blob| !known.contains(blob.name.as_str()));
     blobs
         .map(|blob| Pair {
-            name: blob.name.clone(),
+            name: old_name(&blob.name),
             blob: blob.name.clone(),
             shape: Vec::new(),
             int32: blob.element == onnx2ncnn::ncnn::Element::I32,

@@ -229,7 +229,7 @@ mod tests {
         }
         let y = net.layers.last().unwrap().tops[0];
         net.push_output("y", y);
-        net.name();
+        net.name(&[]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (param, bin) = (folder.path().join("p"), folder.path().join("b"));
         let written = net.write(&param, &bin).unwrap();

@@ -26,6 +26,7 @@ use crate::tensor::Dim;
 
 pub(crate) use embed::Embedding;
 pub use layer::Layer;
+pub(crate) use name::{Changes, Renamed};
 pub(crate) use table::Scales;
 pub use write::{Stored, Written};
 

@@ -2,26 +2,37 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Net;
+use super::{BlobId, Net};
+use crate::error::{Error, Result};
 
 /// Longest name, in bytes.
 pub(super) const MAX_NAME: usize = 255;
 
-/// A graph input or output that could not keep its name.
+/// What could not be called as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Renamed {
-    /// The name it was given.
+    /// The name that it had.
     pub from: String,
     /// The name in the `.param` file.
     pub to: String,
 }
 
+/// Names that had to be changed.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Those of inputs and outputs.
+    pub ends: Vec<Renamed>,
+    /// Those of blobs inside that the runtime could not read. What is merely there twice is not among them.
+    pub inside: Vec<Renamed>,
+}
+
 impl Net {
-    /// Gives every layer and every blob a name of its own that the runtime can read, after [`Net::split`]. Inputs and outputs keep
-    /// theirs where possible; those that do not are returned.
-    pub(crate) fn name(&mut self) -> Vec<Renamed> {
-        let mut renamed = Vec::new();
-        let mut names = Names::default();
+    /// Gives every layer and every blob a name of its own that the runtime can read, after [`Net::split`]. `renames` are names and
+    /// those to put in their places; of the others, inputs and outputs keep theirs before blobs inside.
+    pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
+        let given = self.find_renamed(renames)?;
+        let mut changes = Changes::default();
+        let mut names = Names { taken: given.values().cloned().collect(), next: BTreeMap::new() };
         let mut named = BTreeSet::new();
         let inputs = self.inputs.iter().map(|blob| (*blob, self.blob(*blob).name.clone()));
         let outputs = self.outputs.iter().map(|output| (output.blob, output.name.clone()));
@@ -30,12 +41,12 @@ impl Net {
             if !named.insert(blob) {
                 continue;
             }
-            let to = names.claim(&from, "blob");
-            if let Some(blob) = self.blob_mut(blob) {
-                blob.name.clone_from(&to);
+            let to = given.get(&blob).cloned().unwrap_or_else(|| names.claim(&from, "blob"));
+            if from != to && !given.contains_key(&blob) {
+                changes.ends.push(Renamed { from, to: to.clone() });
             }
-            if from != to {
-                renamed.push(Renamed { from, to });
+            if let Some(blob) = self.blob_mut(blob) {
+                blob.name = to;
             }
         }
         for output in &mut self.outputs {
@@ -50,13 +61,59 @@ impl Net {
             .flat_map(|layer| layer.tops.iter().map(|top| (*top, layer.name.clone())))
             .collect();
         for (top, layer) in tops {
-            if named.insert(top)
-                && let Some(blob) = self.blob_mut(top)
-            {
-                blob.name = names.claim(&blob.name, &layer);
+            if !named.insert(top) {
+                continue;
+            }
+            let from = self.blob(top).name.clone();
+            let to = given.get(&top).cloned().unwrap_or_else(|| names.claim(&from, &layer));
+            if !from.is_empty() && from != legal(&from) && !given.contains_key(&top) {
+                changes.inside.push(Renamed { from, to: to.clone() });
+            }
+            if let Some(blob) = self.blob_mut(top) {
+                blob.name = to;
             }
         }
-        renamed
+        Ok(changes)
+    }
+
+    /// The blobs that get names from the user. Of several that had one name, as an input that is an output too, the first does.
+    fn find_renamed(&self, renames: &[(String, String)]) -> Result<BTreeMap<BlobId, String>> {
+        let mut blobs: BTreeMap<&str, BlobId> = BTreeMap::new();
+        if renames.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let inputs = self.inputs.iter().map(|blob| (self.blob(*blob).name.as_str(), *blob));
+        let ends: Vec<_> =
+            inputs.chain(self.outputs.iter().map(|end| (end.name.as_str(), end.blob))).collect();
+        let inside = self.tops().map(|blob| (self.blob(blob).name.as_str(), blob));
+        for (name, blob) in ends.iter().copied().chain(inside) {
+            blobs.entry(name).or_insert(blob);
+        }
+        let mut given = BTreeMap::new();
+        let mut taken: BTreeSet<&str> = BTreeSet::new();
+        for (from, to) in renames {
+            let refused = |message: String| Err(Error::usage(message).at_part(format!("rename {from}={to}")));
+            if to.is_empty() || *to != legal(to) {
+                return refused(
+                    "the runtime cannot read this name: it has no white space and 1 to 255 bytes".to_owned(),
+                );
+            }
+            let stays = |name: &str| {
+                ends.iter().any(|(end, _)| *end == name) && renames.iter().all(|(old, _)| old != name)
+            };
+            if !taken.insert(to) || stays(to) {
+                return refused(format!("two blobs would be called \"{to}\""));
+            }
+            let Some(blob) = blobs.get(from.as_str()) else {
+                return Err(Error::usage(format!("the net has no blob \"{from}\" to be renamed")).help(
+                    "inputs, outputs and what layers compute have names; --outputs makes a value an output",
+                ));
+            };
+            if given.insert(*blob, to.clone()).is_some() {
+                return refused(format!("\"{from}\" is renamed twice"));
+            }
+        }
+        Ok(given)
     }
 
     fn name_layers(&mut self) {
@@ -118,6 +175,7 @@ fn fnv(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use proptest::prelude::*;
 
     #[test]
@@ -129,12 +187,60 @@ mod tests {
         let y = net.push_abs("a_b", other);
         net.push_output("y", y);
         net.split();
-        let renamed = net.name();
+        let renamed = net.name(&[]).unwrap().ends;
         assert_eq!(renamed, [Renamed { from: "a b".into(), to: "a_b".into() }]);
         assert_eq!(net.wiring(), [" > a_b", "a_b > y_1", "y_1 > UnaryOp", "UnaryOp > y"]);
         let layers: Vec<&str> = net.layers.iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!(layers, ["a_b", "y", "UnaryOp", "a_b_1"]);
         net.check().unwrap();
+    }
+
+    /// `x > hidden > y`, the middle one with a name that cannot be read.
+    fn chain() -> Net {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4]);
+        let hidden = net.push_abs("hid den", x);
+        let y = net.push_abs("y", hidden);
+        net.push_output("y", y);
+        net.split();
+        net
+    }
+
+    fn renamed(pairs: &[(&str, &str)]) -> Result<Vec<String>> {
+        let mut net = chain();
+        let pairs: Vec<_> = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        net.name(&pairs)?;
+        net.check()?;
+        Ok(net.wiring())
+    }
+
+    #[test]
+    fn users_rename_inputs_outputs_and_blobs_inside() {
+        for (pairs, wiring) in [
+            (&[("x", "in0"), ("y", "out0")][..], [" > in0", "in0 > hid_den", "hid_den > out0"]),
+            (&[("x", "y"), ("y", "x")], [" > y", "y > hid_den", "hid_den > x"]),
+            (&[("hid den", "z")], [" > x", "x > z", "z > y"]),
+            (&[("y", "hid_den")], [" > x", "x > hid_den_1", "hid_den_1 > hid_den"]),
+        ] {
+            assert_eq!(renamed(pairs).unwrap(), wiring, "{pairs:?}");
+        }
+        for pairs in [
+            &[("none", "z")][..],
+            &[("x", "y")],
+            &[("x", "z"), ("y", "z")],
+            &[("x", "a"), ("x", "b")],
+            &[("x", "a b")],
+            &[("x", "")],
+        ] {
+            assert_eq!(renamed(pairs).unwrap_err().kind(), ErrorKind::Usage, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn names_inside_that_cannot_be_read_are_told() {
+        let changes = chain().name(&[]).unwrap();
+        assert!(changes.ends.is_empty());
+        assert_eq!(changes.inside, [Renamed { from: "hid den".into(), to: "hid_den".into() }]);
     }
 
     #[test]

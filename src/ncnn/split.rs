@@ -93,7 +93,7 @@ mod tests {
 
     fn ready(mut net: Net) -> (Vec<String>, Vec<String>) {
         net.split();
-        let renamed = net.name();
+        let renamed = net.name(&[]).unwrap().ends;
         net.check().unwrap();
         (net.wiring(), renamed.iter().map(|r| format!("{} {}", r.from, r.to)).collect())
     }

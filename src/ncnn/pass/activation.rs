@@ -136,7 +136,7 @@ mod tests {
         net.push_output("y", y);
         let all: Vec<usize> = (0..net.layers.len()).collect();
         fuse_activations(&mut net).unwrap();
-        net.name();
+        net.name(&[]).unwrap();
         net.check_flow().unwrap();
         let done = net.layers.iter().flat_map(|layer| &layer.made_for).copied();
         assert_eq!(done.collect::<Vec<_>>(), all);

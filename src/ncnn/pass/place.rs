@@ -188,7 +188,7 @@ mod tests {
         net.optimise(&Default::default()).unwrap();
         let kinds = net.layers.iter().map(|layer| layer.layer.type_name()).collect();
         net.split();
-        net.name();
+        net.name(&[]).unwrap();
         net.check().unwrap();
         kinds
     }

@@ -110,7 +110,7 @@ mod tests {
         });
         let kinds = kinds.collect();
         net.split();
-        net.name();
+        net.name(&[]).unwrap();
         net.check().unwrap();
         kinds
     }

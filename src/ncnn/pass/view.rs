@@ -210,7 +210,7 @@ mod tests {
         }
         let left = names(net);
         net.split();
-        net.name();
+        net.name(&[]).unwrap();
         net.check().unwrap();
         left
     }

@@ -1,0 +1,257 @@
+//! One model: locked, compared with its record, converted beside, and put in its place.
+//!
+//! The folder of results has a folder of its own for each model, with three things in it. The *lock* is held by whoever is at the
+//! model, this process or the one that converts for it, which may outlive this one. In *work* lies what is being made; what is found
+//! there by the next holder of the lock is from a run that was killed. The *record* says what the results were made of.
+
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use onnx2ncnn::error::{Error, Result};
+use sha2::{Digest, Sha256};
+
+use super::child::{self, Answer, Ended};
+use super::record::{Folders, Recipe, Record, time_of};
+use super::select::Selected;
+use super::{Also, Batch};
+use crate::cli::{NOT_DONE, REFUSED};
+
+/// The folder of locks and records, in the folder of results.
+pub(super) const STATE: &str = ".onnx2ncnn";
+
+/// What became of a model.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Converted {
+        answer: Answer,
+        said: String,
+        elapsed: Duration,
+    },
+    UpToDate,
+    /// It ended with this exit code, and said why.
+    Refused {
+        code: u8,
+        said: String,
+    },
+    /// It was killed or broke off.
+    Broken {
+        how: String,
+        said: String,
+    },
+    /// Nothing was done, for a reason that has nothing to do with the model.
+    Failed(Error),
+    /// Another run is at it.
+    Busy,
+}
+
+/// Whether to wait for another run that is at the same model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    No,
+    Yes,
+}
+
+/// What is done with every model.
+pub(super) struct Job {
+    /// The folder of results.
+    out: PathBuf,
+    program: PathBuf,
+    words: Vec<OsString>,
+    also: Vec<Also>,
+    recipe: Recipe,
+    force: bool,
+}
+
+/// A model's own folder, and the lock on it.
+struct Claimed {
+    folder: PathBuf,
+    lock: File,
+}
+
+impl Job {
+    pub fn new(arguments: &Batch) -> Result<Job> {
+        let failed = |e| Error::io("the folder cannot be opened", e).in_file(&arguments.out);
+        let program = child::program()?;
+        let mut also = arguments.also.clone();
+        also.sort_unstable();
+        also.dedup();
+        let mut options: Vec<String> =
+            arguments.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        options.extend(also.iter().map(|also| also.option().1.to_owned()));
+        let recipe = Recipe::new(&program, options)?;
+        let mut words = arguments.words.clone();
+        words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
+        let out = arguments.out.canonicalize().map_err(failed)?;
+        Ok(Job { out, program, words, also, recipe, force: arguments.force })
+    }
+
+    /// Converts a model, unless its results are up to date.
+    pub fn run(&self, model: &Selected, wait: Wait) -> Outcome {
+        let done = self.claim(model, wait).and_then(|claimed| match claimed {
+            Some(claimed) => self.run_claimed(model, &claimed),
+            None => Ok(Outcome::Busy),
+        });
+        done.unwrap_or_else(Outcome::Failed)
+    }
+
+    fn claim(&self, model: &Selected, wait: Wait) -> Result<Option<Claimed>> {
+        let name: String =
+            Sha256::digest(&model.name).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let folder = self.out.join(STATE).join(name);
+        let failed = |e| Error::io("the folder of records cannot be used", e).in_file(&folder);
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let path = folder.join("lock");
+        let lock = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        match (wait, lock.try_lock()) {
+            (Wait::No, Err(TryLockError::WouldBlock)) => return Ok(None),
+            (Wait::Yes, Err(TryLockError::WouldBlock)) => lock.lock().map_err(failed)?,
+            // Some file systems have no locks. There, two runs at once may do the same work twice.
+            (_, Err(TryLockError::Error(e))) if e.kind() != io::ErrorKind::Unsupported => {
+                return Err(failed(e));
+            }
+            _ => {}
+        }
+        Ok(Some(Claimed { folder, lock }))
+    }
+
+    fn run_claimed(&self, model: &Selected, claimed: &Claimed) -> Result<Outcome> {
+        let start = Instant::now();
+        let path = std::path::absolute(&model.path)
+            .map_err(|e| Error::io("the path cannot be followed", e).in_file(&model.path))?;
+        let folders = Folders { model: path.parent().unwrap_or(&path), out: &self.out };
+        let record = claimed.folder.join("record.json");
+        let current =
+            !self.force && Record::read(&record).is_some_and(|r| r.is_current(&self.recipe, folders, &path));
+        if current {
+            return Ok(Outcome::UpToDate);
+        }
+        let work = Work::new(claimed.folder.join("work"))?;
+        let begun = time_of(&work.0).map_err(|e| work.failed(e))?;
+        let stem = model.name.rsplit('/').next().unwrap_or_default();
+        let file = |ending: &str| work.0.join(format!("{stem}.ncnn.{ending}"));
+        let mut words = self.words.clone();
+        for (option, ending) in self.also.iter().map(|also| also.option()) {
+            words.extend([OsString::from(option), file(ending).into()]);
+        }
+        let (param, bin) = (file("param"), file("bin"));
+        let Ended { status, said, answer } = claimed
+            .lock
+            .try_clone()
+            .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock))
+            .map_err(|e| Error::io("no process can be started", e))?;
+        let answer = match (status.code(), answer) {
+            (Some(0), Some(answer)) => answer,
+            (Some(code), _) if [REFUSED, NOT_DONE].map(i32::from).contains(&code) => {
+                let code = if code == i32::from(REFUSED) { REFUSED } else { NOT_DONE };
+                self.put_reports(&work, model, stem, &record)?;
+                return Ok(Outcome::Refused { code, said });
+            }
+            _ => return Ok(Outcome::Broken { how: status.to_string(), said }),
+        };
+        let results = self.put(&work, model, &answer, &record)?;
+        let written = Record::new(&self.recipe, folders, &answer.sources, &results, begun);
+        let failed = |e| Error::io("the record cannot be written", e).in_file(&record);
+        if let Some(new) = written.map_err(failed)? {
+            new.write(&record).map_err(failed)?;
+        }
+        Ok(Outcome::Converted { answer, said, elapsed: start.elapsed() })
+    }
+
+    /// Moves what was made to its place; the answer is where that is, below the folder of results.
+    fn put(&self, work: &Work, model: &Selected, answer: &Answer, record: &Path) -> Result<Vec<PathBuf>> {
+        let below = Path::new(&model.name).parent().unwrap_or(Path::new(""));
+        let folder = self.folder_of(model)?;
+        let entries: io::Result<Vec<_>> = fs::read_dir(&work.0).and_then(Iterator::collect);
+        let mut names: Vec<OsString> =
+            entries.map_err(|e| work.failed(e))?.iter().map(fs::DirEntry::file_name).collect();
+        names.sort();
+        for name in &names {
+            let place = folder.join(name);
+            let real = place.canonicalize().ok();
+            let is_source = |source: &PathBuf| real.is_some() && source.canonicalize().ok() == real;
+            if answer.sources.iter().any(is_source) {
+                return Err(Error::usage("this would overwrite data of the model").in_file(place));
+            }
+        }
+        forget(record)?;
+        for name in &names {
+            work.put(name, &folder)?;
+        }
+        Ok(names.iter().map(|name| below.join(name)).collect())
+    }
+}
+
+impl Job {
+    /// Where the results of a model go.
+    fn folder_of(&self, model: &Selected) -> Result<PathBuf> {
+        let folder = self.out.join(&model.name).parent().map_or_else(|| self.out.clone(), Path::to_owned);
+        fs::create_dir_all(&folder)
+            .map_err(|e| Error::io("the folder cannot be made", e).in_file(&folder))?;
+        Ok(folder)
+    }
+
+    /// Moves the reports of a model that is refused, where they are asked for.
+    fn put_reports(&self, work: &Work, model: &Selected, stem: &str, record: &Path) -> Result<()> {
+        for (_, ending) in self.also.iter().filter(|also| also.is_report()).map(|also| also.option()) {
+            let name = OsString::from(format!("{stem}.ncnn.{ending}"));
+            if work.0.join(&name).exists() {
+                forget(record)?;
+                work.put(&name, &self.folder_of(model)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes a record, before what it speaks of is replaced.
+fn forget(record: &Path) -> Result<()> {
+    match fs::remove_file(record) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("the record cannot be removed", e).in_file(record))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A folder for what is being made, gone in the end.
+struct Work(PathBuf);
+
+impl Work {
+    fn new(path: PathBuf) -> Result<Work> {
+        let work = Work(path);
+        work.remove();
+        fs::create_dir(&work.0).map_err(|e| work.failed(e))?;
+        Ok(work)
+    }
+
+    /// Moves a file to the folder where it belongs.
+    fn put(&self, name: &OsString, folder: &Path) -> Result<()> {
+        let place = folder.join(name);
+        fs::rename(self.0.join(name), &place)
+            .map_err(|e| Error::io("the file cannot be put in its place", e).in_file(&place))
+    }
+
+    fn remove(&self) {
+        // What cannot be removed cannot be made either, which is told.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        Error::io("the folder of what is being made cannot be used", error).in_file(&self.0)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}

@@ -1,0 +1,205 @@
+//! Converting many models, each in a process of its own.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `select.rs` | which models, and what their results are called |
+//! | `job.rs` | one model: locked, compared with its record, converted, put in its place |
+//! | `child.rs` | the process that converts, and what it answers |
+//! | `record.rs` | what a result was made of |
+//! | `progress.rs` | what is said meanwhile |
+
+mod child;
+mod job;
+mod progress;
+mod record;
+mod select;
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+
+use clap::{Args, ValueEnum};
+use onnx2ncnn::error::{Error, Errors, Result};
+
+use super::arguments::{Choices, Report, Source};
+use super::finish;
+use job::{Job, Outcome, Wait};
+use progress::{Event, Progress};
+use select::{Selected, Shard, parse_shard, select_models};
+
+pub(super) use child::{Answer, given_words};
+
+const EXAMPLES: &str = "\
+Examples:
+  onnx2ncnn batch models -o out
+      converts every .onnx file below models; out/a/b.ncnn.param comes of models/a/b.onnx
+  onnx2ncnn batch 'models/**/v2/*.onnx' -o out --jobs 4 --fp16
+  find /data -name '*.onnx' | onnx2ncnn batch - -o out --base /data
+  onnx2ncnn batch list.txt -o out --shard $JOB_COMPLETION_INDEX/8
+      one of eight jobs of Kubernetes that share a list; Slurm has $SLURM_ARRAY_TASK_ID, AWS Batch
+      $AWS_BATCH_JOB_ARRAY_INDEX
+
+What is up to date is left alone: the model, its external data, the options and the program are the
+same as when the result was made. A run that was killed is taken up again by the same command line.
+
+Exit codes:
+  0  all models are converted, or were up to date
+  1  some are refused; all others are converted
+  2  some cannot be read or written, or the command line is wrong
+  3  the conversion of some was killed, for want of memory perhaps, or broke off
+The highest of them, where several apply.";
+
+/// Convert many models, several at a time
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Batch {
+    /// Folders, patterns such as 'a/**/*.onnx', .onnx files, and other files with a path a line; - reads such lines
+    #[arg(required = true, value_name = "DIR|GLOB|LIST")]
+    pub sources: Vec<PathBuf>,
+
+    /// The folder of the results; folders below the sources are made anew in it
+    #[arg(short, long, value_name = "DIR", help_heading = "Batch")]
+    pub out: PathBuf,
+
+    /// Models that are converted at the same time [default: one for each processor]
+    #[arg(short, long, value_name = "N", help_heading = "Batch")]
+    pub jobs: Option<NonZeroUsize>,
+
+    /// Convert what is up to date too
+    #[arg(long, help_heading = "Batch")]
+    pub force: bool,
+
+    /// Take part I of N, from 0 to N-1. The parts are the same in every run, and no model is in two
+    #[arg(long, value_name = "I/N", value_parser = parse_shard, help_heading = "Batch")]
+    shard: Option<Shard>,
+
+    /// Make folders as they are below this one [default: below each DIR, the fixed part of a GLOB, the current folder for a LIST]
+    #[arg(long, value_name = "DIR", help_heading = "Batch")]
+    pub base: Option<PathBuf>,
+
+    /// Write these files too, beside the others
+    #[arg(long, value_name = "KIND", value_delimiter = ',', help_heading = "Batch")]
+    pub also: Vec<Also>,
+
+    #[command(flatten)]
+    pub choices: Choices,
+
+    #[command(flatten)]
+    pub source: Source,
+
+    #[command(flatten)]
+    pub report: Report,
+
+    /// What was said of converting, as it is said again for each model.
+    #[arg(skip)]
+    pub words: Vec<OsString>,
+}
+
+/// A further file of each model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(super) enum Also {
+    /// The simplified model, .ncnn.onnx
+    Onnx,
+    /// The scales of a quantised model, .ncnn.table
+    Table,
+    /// The binary form of the .param file, .ncnn.param.bin
+    ParamBin,
+    /// A C header of numbers, .ncnn.id.h
+    IdHeader,
+    /// A C header of bytes, .ncnn.mem.h
+    MemHeader,
+    /// The report, .ncnn.report.json, also of what is refused
+    Report,
+    /// The report as a page, .ncnn.html, also of what is refused
+    Html,
+}
+
+impl Also {
+    /// Whether it is written of a model that is refused too.
+    fn is_report(self) -> bool {
+        matches!(self, Also::Report | Also::Html)
+    }
+
+    /// The option of converting, and the end of the file's name.
+    fn option(self) -> (&'static str, &'static str) {
+        match self {
+            Also::Onnx => ("--emit-onnx", "onnx"),
+            Also::Table => ("--table", "table"),
+            Also::ParamBin => ("--param-bin", "param.bin"),
+            Also::IdHeader => ("--id-header", "id.h"),
+            Also::MemHeader => ("--mem-header", "mem.h"),
+            Also::Report => ("--report", "report.json"),
+            Also::Html => ("--html", "html"),
+        }
+    }
+}
+
+/// Converts all, and tells.
+pub(super) fn convert_all(arguments: &Batch) -> ExitCode {
+    match run(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => finish(Err(Errors::from(error)), arguments.report),
+    }
+}
+
+fn run(arguments: &Batch) -> Result<u8> {
+    if arguments.also.contains(&Also::Table) && !arguments.choices.dequantize {
+        return Err(Error::usage("a table of scales is made with --dequantize alone"));
+    }
+    let models = select_models(arguments)?;
+    std::fs::create_dir_all(&arguments.out)
+        .map_err(|e| Error::io("the folder cannot be made", e).in_file(&arguments.out))?;
+    let job = Job::new(arguments)?;
+    let jobs = arguments.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let jobs = jobs.min(models.len());
+    let mut progress = Progress::new(models.len(), jobs, arguments.report);
+    let left = Mutex::new(Left { first: models.into(), busy: VecDeque::new() });
+    thread::scope(|scope| {
+        let (sender, events) = mpsc::channel();
+        for worker in 0..jobs {
+            let (sender, left, job) = (sender.clone(), &left, &job);
+            scope.spawn(move || work(worker, left, job, &sender));
+        }
+        drop(sender);
+        events.iter().for_each(|event| progress.tell(event));
+    });
+    Ok(progress.finish())
+}
+
+/// The models that are still to be done.
+struct Left {
+    first: VecDeque<Selected>,
+    /// Those that another run was at: they are waited for when nothing else is left.
+    busy: VecDeque<Selected>,
+}
+
+impl Left {
+    fn next(&mut self) -> Option<(Selected, Wait)> {
+        let first = self.first.pop_front().map(|model| (model, Wait::No));
+        first.or_else(|| self.busy.pop_front().map(|model| (model, Wait::Yes)))
+    }
+}
+
+fn work(worker: usize, left: &Mutex<Left>, job: &Job, events: &mpsc::Sender<Event>) {
+    // A lock is poisoned by a panic of its holder, which only takes from lists.
+    let locked = || left.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let Some((model, wait)) = locked().next() else { return };
+        let send = |event| {
+            // Nobody listens any more only once the run is over.
+            let _ = events.send(event);
+        };
+        send(Event::Begun { worker, name: model.name.clone() });
+        match job.run(&model, wait) {
+            Outcome::Busy => {
+                send(Event::Put { worker });
+                locked().busy.push_back(model);
+            }
+            outcome => send(Event::Done { worker, name: model.name, outcome }),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What is said while models are converted: on a terminal a bar and a line for each model in work, and everywhere a line for each
+//! model that is done.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use anstyle::{AnsiColor, Style};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::super::arguments::Report;
+use super::super::refusal;
+use super::super::size::display_bytes;
+use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};
+use super::super::{NOT_DONE, REFUSED};
+use super::job::Outcome;
+
+/// The exit code where a conversion was killed or broke off.
+const BROKEN: u8 = 3;
+
+/// How often what turns is turned.
+const TICK: Duration = Duration::from_millis(120);
+
+/// Most models that are listed in the end, unless all are asked for.
+const MAX_ROWS: usize = 100;
+
+const GOOD: Style = AnsiColor::Green.on_default();
+
+/// What workers tell.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A worker has begun with a model.
+    Begun { worker: usize, name: String },
+    /// It has put it off.
+    Put { worker: usize },
+    /// It is done with it.
+    Done { worker: usize, name: String, outcome: Outcome },
+}
+
+/// What has been done so far.
+pub(super) struct Progress {
+    report: Report,
+    start: Instant,
+    models: usize,
+    done: usize,
+    converted: usize,
+    up_to_date: usize,
+    /// Models that went wrong: the word for it, and the reason in a line.
+    wrong: Vec<(&'static str, String, String)>,
+    code: u8,
+    bars: Option<Bars>,
+}
+
+/// What is drawn on a terminal.
+struct Bars {
+    all: MultiProgress,
+    total: ProgressBar,
+    workers: Vec<ProgressBar>,
+}
+
+impl Bars {
+    /// Where somebody looks on.
+    fn new(models: usize, jobs: usize, report: Report) -> Option<Bars> {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if report.quiet || dumb || !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let style = |template: &str| ProgressStyle::with_template(template).ok();
+        let models = u64::try_from(models).unwrap_or(u64::MAX);
+        let all = MultiProgress::new();
+        let total = all.add(ProgressBar::new(models));
+        total.set_style(style("{bar:32} {pos} of {len} in {elapsed}, about {eta} to go")?);
+        let turning = style("{spinner} {elapsed:>4} {wide_msg}")?;
+        let workers =
+            (0..jobs).map(|_| all.add(ProgressBar::new_spinner().with_style(turning.clone()))).collect();
+        Some(Bars { all, total, workers })
+    }
+
+    fn show(&self, worker: usize, name: Option<&str>) {
+        let Some(bar) = self.workers.get(worker) else { return };
+        match name {
+            Some(name) => {
+                bar.reset_elapsed();
+                bar.set_message(printable(name));
+                bar.enable_steady_tick(TICK);
+            }
+            None => {
+                bar.disable_steady_tick();
+                bar.set_message("");
+            }
+        }
+    }
+}
+
+impl Progress {
+    pub fn new(models: usize, jobs: usize, report: Report) -> Progress {
+        Progress {
+            report,
+            start: Instant::now(),
+            models,
+            done: 0,
+            converted: 0,
+            up_to_date: 0,
+            wrong: Vec::new(),
+            code: 0,
+            bars: Bars::new(models, jobs, report),
+        }
+    }
+
+    pub fn tell(&mut self, event: Event) {
+        match event {
+            Event::Begun { worker, name } => {
+                if let Some(bars) = &self.bars {
+                    bars.show(worker, Some(&name));
+                }
+            }
+            Event::Put { worker } => {
+                if let Some(bars) = &self.bars {
+                    bars.show(worker, None);
+                }
+            }
+            Event::Done { worker, name, outcome } => {
+                self.done += 1;
+                let text = self.describe(&name, outcome);
+                match &self.bars {
+                    Some(bars) => {
+                        bars.show(worker, None);
+                        bars.total.inc(1);
+                        bars.all.suspend(|| tell(&text, self.report.color));
+                    }
+                    None => tell(&text, self.report.color),
+                }
+            }
+        }
+    }
+
+    /// The line of a model, and what the process said where that matters.
+    fn describe(&mut self, name: &str, outcome: Outcome) -> String {
+        let (style, word, rest, said) = match outcome {
+            Outcome::Converted { answer, said, elapsed } => {
+                self.converted += 1;
+                let warnings = match answer.warnings {
+                    0 => String::new(),
+                    n => format!(", {}", count(n, "warning")),
+                };
+                let rest = format!(
+                    "{}, {} in {:.2} s{warnings}",
+                    count(answer.layers, "layer"),
+                    display_bytes(answer.bytes),
+                    elapsed.as_secs_f64()
+                );
+                (GOOD, "converted", rest, if self.report.verbose { said } else { String::new() })
+            }
+            Outcome::UpToDate => {
+                self.up_to_date += 1;
+                (GOOD, "up to date", String::new(), String::new())
+            }
+            Outcome::Refused { code, said } => {
+                let word = if code == REFUSED { "refused" } else { "failed" };
+                self.wrong(name, word, code, String::new(), said)
+            }
+            Outcome::Broken { how, said } => {
+                // What breaks off does not look after its words.
+                let plain = anstream::adapter::strip_str(&said).to_string();
+                let lines: Vec<String> = plain.lines().map(printable).collect();
+                let how = format!("the conversion ended with {how}");
+                self.wrong(name, "broken off", BROKEN, how, lines.join("\n"))
+            }
+            Outcome::Failed(error) => {
+                self.wrong(name, "failed", NOT_DONE, String::new(), refusal::describe([&error], None, true))
+            }
+            // A model that was put off is told of when it is done.
+            Outcome::Busy => return String::new(),
+        };
+        if self.report.quiet && style != BAD {
+            return String::new();
+        }
+        let width = self.models.to_string().len();
+        let mut text =
+            format!("[{:width$}/{}] {style}{word:10}{style:#}  {}", self.done, self.models, printable(name));
+        if !rest.is_empty() {
+            let _ = write!(text, "  {rest}");
+        }
+        text.push('\n');
+        for line in said.lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+        text
+    }
+
+    fn wrong(
+        &mut self,
+        name: &str,
+        word: &'static str,
+        code: u8,
+        rest: String,
+        said: String,
+    ) -> (Style, &'static str, String, String) {
+        let plain = anstream::adapter::strip_str(&said).to_string();
+        let first = if rest.is_empty() { plain.lines().next().unwrap_or_default() } else { rest.as_str() };
+        self.wrong.push((word, name.to_owned(), first.to_owned()));
+        self.code = self.code.max(code);
+        (BAD, word, rest, said)
+    }
+
+    /// Sums up; the answer is the exit code.
+    pub fn finish(self) -> u8 {
+        if let Some(bars) = &self.bars {
+            let _ = bars.all.clear();
+        }
+        let mut parts =
+            vec![format!("{} converted", self.converted), format!("{} up to date", self.up_to_date)];
+        for word in ["refused", "broken off", "failed"] {
+            match self.wrong.iter().filter(|(other, _, _)| *other == word).count() {
+                0 => {}
+                n => parts.push(format!("{n} {word}")),
+            }
+        }
+        let mut text = String::new();
+        if self.wrong.len() > 1 {
+            let most = if self.report.verbose { usize::MAX } else { MAX_ROWS };
+            list(&mut text, "", &self.wrong, most, |text, (word, name, first)| {
+                let _ = writeln!(text, "{BAD}{word:10}{BAD:#}  {}  {first}", printable(name));
+            });
+        }
+        let style = if self.code == 0 { STRONG } else { NOTICE };
+        let seconds = self.start.elapsed().as_secs_f64();
+        let _ = writeln!(
+            text,
+            "{style}{}{style:#} of {} in {seconds:.2} s",
+            parts.join(", "),
+            count(self.models, "model")
+        );
+        if !self.report.quiet || self.code != 0 {
+            tell(&text, self.report.color);
+        }
+        self.code.max(if self.wrong.is_empty() { 0 } else { REFUSED })
+    }
+}

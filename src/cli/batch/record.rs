@@ -1,0 +1,175 @@
+//! What a result was made of. The record is written behind the result, and removed before the result is replaced: a run that is
+//! killed in between leaves no record, and the model is converted again.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use onnx2ncnn::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The number of this form of records; others are not read.
+const FORMAT: u32 = 1;
+
+/// Bytes that are read at a time to be hashed.
+const PART: usize = 1 << 18;
+
+/// How results are made, whatever the model is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Recipe {
+    format: u32,
+    /// The version and the hash of the program.
+    program: String,
+    /// The options, and the files that are made.
+    options: Vec<String>,
+}
+
+impl Recipe {
+    /// What this program makes with these options.
+    pub fn new(program: &Path, options: Vec<String>) -> Result<Recipe> {
+        let hash = hash_file(program)
+            .map_err(|e| Error::io("the program itself cannot be read", e).in_file(program))?;
+        Ok(Recipe { format: FORMAT, program: format!("{} {hash}", env!("CARGO_PKG_VERSION")), options })
+    }
+}
+
+/// A result, and what it was made of. Paths of sources begin at the folder of the model, those of results at the folder of results:
+/// both may be moved.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    recipe: Recipe,
+    /// The model and its external data.
+    sources: Vec<Content>,
+    results: Vec<Place>,
+}
+
+/// What a file has in it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Content {
+    path: PathBuf,
+    sha256: String,
+}
+
+/// A file as it was left.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    path: PathBuf,
+    bytes: u64,
+    /// Nanoseconds since 1970.
+    modified: u128,
+}
+
+impl Place {
+    fn of(path: &Path, out: &Path) -> io::Result<Place> {
+        let metadata = fs::metadata(out.join(path))?;
+        Ok(Place {
+            path: path.to_owned(),
+            bytes: metadata.len(),
+            modified: nanoseconds(metadata.modified()?),
+        })
+    }
+}
+
+/// The folders that a record's paths begin at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Folders<'a> {
+    pub model: &'a Path,
+    pub out: &'a Path,
+}
+
+impl Record {
+    /// The record of results in their places; none where a source was changed after `begun`, since nobody knows then of which of
+    /// its contents they were made, and none where it cannot be read again.
+    pub fn new(
+        recipe: &Recipe,
+        folders: Folders<'_>,
+        sources: &[PathBuf],
+        results: &[PathBuf],
+        begun: u128,
+    ) -> io::Result<Option<Record>> {
+        let mut contents = Vec::with_capacity(sources.len());
+        for path in sources {
+            // What is no regular file, such as a pipe, is read once.
+            if !fs::metadata(path)?.is_file() {
+                return Ok(None);
+            }
+            let sha256 = hash_file(path)?;
+            if changed(&fs::metadata(path)?)? >= begun {
+                return Ok(None);
+            }
+            contents
+                .push(Content { path: path.strip_prefix(folders.model).unwrap_or(path).to_owned(), sha256 });
+        }
+        let results: io::Result<Vec<Place>> =
+            results.iter().map(|path| Place::of(path, folders.out)).collect();
+        Ok(Some(Record { recipe: recipe.clone(), sources: contents, results: results? }))
+    }
+
+    /// The record at `path`; none where it cannot be read, since the model is only converted again then.
+    pub fn read(path: &Path) -> Option<Record> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Writes the record in one step.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+        serde_json::to_writer_pretty(&mut file, self)?;
+        file.write_all(b"\n")?;
+        file.persist(path)?;
+        Ok(())
+    }
+
+    /// Whether converting a model again would give what is there: the cheap questions first.
+    pub fn is_current(&self, recipe: &Recipe, folders: Folders<'_>, model: &Path) -> bool {
+        let unchanged = |place: &Place| Place::of(&place.path, folders.out).is_ok_and(|now| now == *place);
+        let same = |content: &Content| {
+            let path = folders.model.join(&content.path);
+            path.is_file() && hash_file(&path).is_ok_and(|hash| hash == content.sha256)
+        };
+        self.recipe == *recipe
+            && self.results.iter().all(unchanged)
+            && self.sources.iter().any(|content| folders.model.join(&content.path) == model)
+            && self.sources.iter().all(same)
+    }
+}
+
+/// When the file, or what is known of it, was last changed.
+#[cfg(unix)]
+fn changed(metadata: &fs::Metadata) -> io::Result<u128> {
+    use std::os::unix::fs::MetadataExt;
+
+    // Renaming another file over it leaves the other's time of modification, but not of change.
+    let [seconds, part] = [metadata.ctime(), metadata.ctime_nsec()].map(|n| u128::try_from(n).unwrap_or(0));
+    let change = seconds.saturating_mul(1_000_000_000).saturating_add(part);
+    Ok(nanoseconds(metadata.modified()?).max(change))
+}
+
+#[cfg(not(unix))]
+fn changed(metadata: &fs::Metadata) -> io::Result<u128> {
+    metadata.modified().map(nanoseconds)
+}
+
+/// When a file was last modified, by the clock of its file system.
+pub(super) fn time_of(path: &Path) -> io::Result<u128> {
+    fs::metadata(path)?.modified().map(nanoseconds)
+}
+
+fn nanoseconds(time: SystemTime) -> u128 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos())
+}
+
+fn hash_file(path: &Path) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut part = vec![0; PART];
+    loop {
+        let read = file.read(&mut part)?;
+        match part.get(..read) {
+            Some(bytes) if !bytes.is_empty() => hasher.update(bytes),
+            _ => break,
+        }
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

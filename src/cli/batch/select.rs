@@ -1,0 +1,297 @@
+//! Which models are meant, and what their results are called.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use onnx2ncnn::error::{Error, Result};
+use sha2::{Digest, Sha256};
+
+use super::super::arguments::STANDARD_INPUT;
+use super::Batch;
+use super::job::STATE;
+
+/// The longest list that is read, in bytes: that of a million models or so.
+const MAX_LIST: u64 = 1 << 28;
+
+/// A model to be converted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Selected {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Folders and name below the folder of results, with `/` between them and without `.onnx`.
+    pub name: String,
+}
+
+/// Part `index` of `count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shard {
+    index: u64,
+    count: u64,
+}
+
+pub(super) fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
+    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match numbers {
+        Some((index, count)) if index < count => Ok(Shard { index, count }),
+        _ => Err("it is I/N, with I from 0 to N-1, such as 0/8".to_owned()),
+    }
+}
+
+impl Shard {
+    /// Whether a model is in this part. It depends on the model's name and on nothing else, so runs that see other models agree.
+    fn has(self, name: &str) -> bool {
+        let hash = Sha256::digest(name);
+        let head = hash.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+        head % self.count == self.index
+    }
+}
+
+/// The models in the order of their names, each once.
+pub(super) fn select_models(arguments: &Batch) -> Result<Vec<Selected>> {
+    let mut found = Found { out: fs::canonicalize(&arguments.out).ok(), ..Found::default() };
+    for source in &arguments.sources {
+        found.add_source(source, arguments.base.as_deref())?;
+    }
+    if found.models.is_empty() {
+        return Err(Error::usage("there are no models"));
+    }
+    found.check_results(&arguments.out)?;
+    let models = found.models.into_iter().map(|(name, path)| Selected { path, name });
+    Ok(models.filter(|model| arguments.shard.is_none_or(|shard| shard.has(&model.name))).collect())
+}
+
+/// Models by their names.
+#[derive(Default)]
+struct Found {
+    models: BTreeMap<String, PathBuf>,
+    /// The folder of results, where it exists.
+    out: Option<PathBuf>,
+}
+
+impl Found {
+    fn add_source(&mut self, source: &Path, base: Option<&Path>) -> Result<()> {
+        if source == Path::new(STANDARD_INPUT) {
+            let mut text = String::new();
+            read_list(std::io::stdin().lock(), &mut text, source)?;
+            return self.add_list(&text, base);
+        }
+        match fs::metadata(source) {
+            Ok(metadata) if metadata.is_dir() => self.add_folder(source, base.unwrap_or(source)),
+            Ok(_) if is_onnx(source) => {
+                let folder = source.parent().unwrap_or(Path::new(""));
+                self.add(source, base.unwrap_or(folder))
+            }
+            Ok(_) => {
+                let file =
+                    fs::File::open(source).map_err(|e| failed("the list cannot be opened", e, source))?;
+                let mut text = String::new();
+                read_list(file, &mut text, source)?;
+                self.add_list(&text, base)
+            }
+            Err(_) if source.to_str().is_some_and(is_pattern) => self.add_pattern(source, base),
+            Err(error) => Err(failed("the models cannot be found", error, source)),
+        }
+    }
+
+    /// The lines of a list. Below the current folder models keep their folders; others go by their names alone.
+    fn add_list(&mut self, text: &str, base: Option<&Path>) -> Result<()> {
+        let here = std::env::current_dir().map_err(|e| failed("it cannot be opened", e, Path::new(".")))?;
+        for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+            self.add(Path::new(line), base.unwrap_or(&here))?;
+        }
+        Ok(())
+    }
+
+    /// Every `.onnx` file below a folder. Hidden folders are left out, the folder of results where it is another one, and links to
+    /// folders, which may lead in a circle.
+    fn add_folder(&mut self, folder: &Path, base: &Path) -> Result<()> {
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let unreadable = |e| failed("the folder cannot be read", e, &folder);
+            for entry in fs::read_dir(&folder).map_err(unreadable)? {
+                let entry = entry.map_err(unreadable)?;
+                let (path, kind) = (entry.path(), entry.file_type().map_err(unreadable)?);
+                let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+                if kind.is_dir() && !hidden && !self.is_out(&path) {
+                    folders.push(path);
+                } else if !kind.is_dir() && is_onnx(&path) && !is_result(&path) && path.is_file() {
+                    self.add(&path, base)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_pattern(&mut self, pattern: &Path, base: Option<&Path>) -> Result<()> {
+        let text = pattern.to_str().unwrap_or_default();
+        let refused = |what: String| Error::usage(what).in_file(pattern);
+        let paths = glob::glob(text).map_err(|e| refused(format!("this is no pattern: {e}")))?;
+        let fixed: PathBuf = pattern
+            .components()
+            .take_while(|part| !part.as_os_str().to_str().is_some_and(is_pattern))
+            .collect();
+        let before = self.models.len();
+        for path in paths {
+            let path = path.map_err(|e| failed("the folder cannot be read", e.into(), pattern))?;
+            if path.is_file() && !is_result(&path) {
+                self.add(&path, base.unwrap_or(&fixed))?;
+            }
+        }
+        if self.models.len() == before {
+            return Err(refused("no file is called so".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn is_out(&self, folder: &Path) -> bool {
+        self.out.is_some() && fs::canonicalize(folder).ok() == self.out
+    }
+
+    fn add(&mut self, path: &Path, base: &Path) -> Result<()> {
+        let name = name_of(path, base)?;
+        match self.models.get(&name) {
+            Some(other) if !same_file(other, path) => Err(Error::usage(format!(
+                "\"{}\" and \"{}\" would have one result, \"{name}\"",
+                other.display(),
+                path.display()
+            ))
+            .help("--base names the folder below which folders are made anew")),
+            Some(_) => Ok(()),
+            None => {
+                self.models.insert(name, path.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses results that would lie in the place of a model.
+    fn check_results(&self, out: &Path) -> Result<()> {
+        let Some(out) = fs::canonicalize(out).ok() else { return Ok(()) };
+        let models: BTreeMap<PathBuf, &Path> = self
+            .models
+            .values()
+            .filter(|path| !is_onnx(path))
+            .filter_map(|path| Some((fs::canonicalize(path).ok()?, path.as_path())))
+            .collect();
+        for name in self.models.keys() {
+            for ending in ["param", "bin"] {
+                let result = out.join(format!("{name}.ncnn.{ending}"));
+                if let Some(model) = models.get(&result) {
+                    let what = format!("the result of \"{name}\" would overwrite this model");
+                    return Err(Error::usage(what).in_file(*model));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed(what: &str, error: std::io::Error, path: &Path) -> Error {
+    Error::io(what, error).in_file(path)
+}
+
+fn read_list(from: impl Read, text: &mut String, path: &Path) -> Result<()> {
+    let read = from.take(MAX_LIST).read_to_string(text);
+    read.map_err(|e| {
+        failed("the list cannot be read", e, path)
+            .help("a list is a text file with the path of a model a line")
+    })?;
+    // A model with another ending than .onnx is no list.
+    if text.contains('\0') {
+        let error = Error::usage("this is no list: it has bytes that no path has").in_file(path);
+        return Err(error.help("a list is a text file with the path of a model a line"));
+    }
+    Ok(())
+}
+
+fn is_onnx(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"))
+}
+
+/// Whether a file is what `--also onnx` writes.
+fn is_result(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| stem.as_encoded_bytes().ends_with(b".ncnn"))
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    a == b || fs::canonicalize(a).is_ok_and(|a| fs::canonicalize(b).is_ok_and(|b| a == b))
+}
+
+/// What is left of the path below `base`, or the name of the file where it lies elsewhere. Links are not followed: the name follows
+/// from the words alone.
+fn name_of(path: &Path, base: &Path) -> Result<String> {
+    let (whole, base) = (without_dots(path)?, without_dots(base)?);
+    let below = match whole.strip_prefix(&base) {
+        Ok(below) => below.to_owned(),
+        Err(_) => PathBuf::from(whole.file_name().unwrap_or_default()),
+    };
+    let below = if is_onnx(&below) { below.with_extension("") } else { below };
+    let words: Option<Vec<&str>> = below.iter().map(OsStr::to_str).collect();
+    match words {
+        Some(words) if words.first().is_some_and(|word| *word != STATE) => Ok(words.join("/")),
+        Some(_) => Err(Error::usage("this is no name of a model").in_file(path)),
+        None => Err(Error::usage("the name is no text").in_file(path)),
+    }
+}
+
+/// The absolute path without `.` and `..`.
+fn without_dots(path: &Path) -> Result<PathBuf> {
+    // The empty path is that of the current folder, as a part of another.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let whole = std::path::absolute(path).map_err(|e| failed("the path cannot be followed", e, path))?;
+    let mut plain = PathBuf::new();
+    for part in whole.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_from_the_words_of_a_path() {
+        for (path, base, name) in [
+            ("models/a/b.onnx", "models", "a/b"),
+            ("models/a.v2.ONNX", "models/", "a.v2"),
+            ("./models/../models/a.onnx", "models", "a"),
+            ("elsewhere/a.onnx", "models", "a"),
+            ("/data/x/a.pb", "/data", "x/a.pb"),
+            ("m.onnx", "", "m"),
+        ] {
+            assert_eq!(name_of(Path::new(path), Path::new(base)).unwrap(), name, "{path}");
+        }
+        assert!(name_of(Path::new("models"), Path::new("models")).is_err());
+    }
+
+    #[test]
+    fn every_name_is_in_one_part() {
+        let names: Vec<String> = (0..1000).map(|i| format!("folder/model_{i}")).collect();
+        let shards: Vec<Shard> = (0..7).map(|i| parse_shard(&format!("{i}/7")).unwrap()).collect();
+        for name in &names {
+            assert_eq!(shards.iter().filter(|shard| shard.has(name)).count(), 1, "{name}");
+        }
+        for shard in shards {
+            let share = names.iter().filter(|name| shard.has(name)).count();
+            assert!((100..200).contains(&share), "{shard:?} has {share}");
+        }
+        assert!(parse_shard("0/2").unwrap().has("a/b") != parse_shard("1/2").unwrap().has("a/b"));
+        for text in ["", "1", "1/1", "2/1", "-1/2", "0/0", "a/b", "1/2/3"] {
+            assert!(parse_shard(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! `onnx2ncnn batch`: what is converted, what is left alone, and what happens to the others when one goes wrong.
+
+#![allow(clippy::as_conversions, clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+
+use std::fs;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+#[path = "support/words.rs"]
+mod onnx;
+#[path = "support/room.rs"]
+mod room;
+
+use room::{Room, expect};
+
+/// Longer than any test waits for anything.
+const LONG: Duration = Duration::from_secs(60);
+
+fn good() -> Vec<u8> {
+    onnx::chain(&["Relu"], &["1", "3", "8", "8"])
+}
+
+/// What `good` is in a later version.
+fn changed() -> Vec<u8> {
+    onnx::chain(&["Sigmoid"], &["1", "3", "8", "8"])
+}
+
+fn refused() -> Vec<u8> {
+    onnx::chain(&["NoSuchOperator"], &["1", "3", "8", "8"])
+}
+
+/// A room with models in `models`, which may have folders in their names.
+fn room_with(models: &[(&str, Vec<u8>)]) -> Room {
+    let room = Room::new();
+    for (name, bytes) in models {
+        let path = room.path("models").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    settle();
+    room
+}
+
+/// Until the clock of the file system has gone on: what is changed while a model is converted is converted again.
+fn settle() {
+    sleep(Duration::from_millis(30));
+}
+
+/// Every file below `out` but for locks and records, with its bytes.
+fn results(room: &Room, out: &str) -> Vec<(String, Vec<u8>)> {
+    let (root, mut found) = (room.path(out), Vec::new());
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.ends_with(".onnx2ncnn") {
+                continue;
+            }
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                let name = entry.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                found.push((name, fs::read(entry).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn names(room: &Room, out: &str) -> Vec<String> {
+    results(room, out).into_iter().map(|(name, _)| name).collect()
+}
+
+/// The parts of results that are still being made.
+fn unfinished(room: &Room, out: &str) -> usize {
+    let folders = fs::read_dir(room.path(out).join(".onnx2ncnn")).unwrap();
+    folders.filter(|folder| folder.as_ref().unwrap().path().join("work").exists()).count()
+}
+
+#[test]
+fn folders_are_made_anew_and_files_are_those_of_single_runs() {
+    let room = room_with(&[("a.onnx", good()), ("b/c.v2.onnx", changed()), (".hidden/d.onnx", good())]);
+    let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
+    fs::write(room.path("models/b/network.onnx"), network).unwrap();
+    room.put("models/notes.txt", b"no model");
+    let text = room.expect("batch models -o out --jobs 2", 0, "3 converted, 0 up to date of 3 models");
+    for line in ["[1/3] converted", "[3/3] converted", "b/c.v2  "] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let files = ["a", "b/c.v2", "b/network"].map(|name| {
+        room.expect(&format!("models/{name}.onnx alone.param alone.bin"), 0, "");
+        let read = |ending| fs::read(room.path(&format!("alone.{ending}"))).unwrap();
+        [(format!("{name}.ncnn.bin"), read("bin")), (format!("{name}.ncnn.param"), read("param"))]
+    });
+    assert_eq!(results(&room, "out"), files.concat());
+    assert_eq!(unfinished(&room, "out"), 0);
+}
+
+#[test]
+fn patterns_lists_and_single_models_are_named_alike() {
+    let room = room_with(&[("a.onnx", good()), ("b/c.onnx", good()), ("b/d.pb", good())]);
+    room.expect("batch models/*.onnx models/b/*.pb -o one", 0, "2 models");
+    assert_eq!(names(&room, "one"), ["a.ncnn.bin", "a.ncnn.param", "d.pb.ncnn.bin", "d.pb.ncnn.param"]);
+    room.expect("batch models/**/c.onnx -o two", 0, "1 model");
+    assert_eq!(names(&room, "two"), ["b/c.ncnn.bin", "b/c.ncnn.param"]);
+    room.put("list.txt", b"models/a.onnx\n\n./models/b/../b/d.pb\nmodels/a.onnx\n");
+    room.expect("batch list.txt -o three", 0, "2 models");
+    let three =
+        ["models/a.ncnn.bin", "models/a.ncnn.param", "models/b/d.pb.ncnn.bin", "models/b/d.pb.ncnn.param"];
+    assert_eq!(names(&room, "three"), three);
+    room.expect("batch list.txt -o four --base models", 0, "");
+    assert_eq!(names(&room, "four")[0], "a.ncnn.bin");
+}
+
+#[test]
+fn what_is_up_to_date_is_left_alone() {
+    let room = room_with(&[("a.onnx", good()), ("b.onnx", onnx::external("w", 4)), ("c.onnx", good())]);
+    room.put("models/w", &[1; 16]);
+    settle();
+    let run = |options: &str, said: &str| room.expect(&format!("batch models -o out {options}"), 0, said);
+    run("", "3 converted, 0 up to date");
+    let made = results(&room, "out");
+    run("", "0 converted, 3 up to date");
+    assert_eq!(results(&room, "out"), made);
+    run("--force", "3 converted");
+
+    room.put("models/a.onnx", &changed());
+    settle();
+    assert!(run("", "1 converted, 2 up to date").contains("converted   a"));
+    room.put("models/w", &[2; 16]);
+    settle();
+    assert!(run("", "1 converted, 2 up to date").contains("converted   b"));
+    assert_ne!(results(&room, "out"), made);
+    // The same bytes once more are the same model.
+    room.put("models/w", &[2; 16]);
+    run("", "0 converted, 3 up to date");
+
+    fs::remove_file(room.path("out/a.ncnn.bin")).unwrap();
+    room.put("out/c.ncnn.param", b"edited");
+    run("", "2 converted, 1 up to date");
+    run("--fp16", "3 converted");
+    run("--fp16", "3 up to date");
+    run("--fp16 --also param-bin,id-header", "3 converted");
+    assert!(room.path("out/a.ncnn.id.h").exists() && room.path("out/a.ncnn.param.bin").exists());
+    run("", "3 converted");
+}
+
+#[test]
+fn one_bad_model_never_stops_the_others() {
+    let room = room_with(&[
+        ("a.onnx", refused()),
+        ("b.onnx", good()),
+        ("c.onnx", b"no model at all".to_vec()),
+        ("d.onnx", good()),
+    ]);
+    let text =
+        room.expect("batch models -o out --jobs 1", 1, "2 converted, 0 up to date, 2 refused of 4 models");
+    assert!(text.contains("NoSuchOperator") && text.contains("[4/4] converted   d"), "{text}");
+    assert_eq!(names(&room, "out"), ["b.ncnn.bin", "b.ncnn.param", "d.ncnn.bin", "d.ncnn.param"]);
+    room.expect("batch models -o reports --also report,html", 1, "2 refused");
+    let reports = names(&room, "reports").into_iter().filter(|name| name.ends_with(".report.json")).count();
+    assert_eq!((reports, names(&room, "reports").len()), (4, 4 + 4 + 4), "of each model, converted or not");
+
+    // What was refused is tried again, and an older result stays until there is a newer one.
+    room.put("models/b.onnx", &refused());
+    room.put("models/a.onnx", &good());
+    settle();
+    let older = fs::read(room.path("out/b.ncnn.param")).unwrap();
+    room.expect("batch models -o out", 1, "1 converted, 1 up to date, 2 refused");
+    assert_eq!(fs::read(room.path("out/b.ncnn.param")).unwrap(), older);
+
+    room.put("list", b"models/d.onnx\nmodels/none.onnx\nmodels/a.onnx\n");
+    let text = room.expect("batch list -o other", 2, "2 converted, 0 up to date, 1 failed");
+    assert!(text.contains("none.onnx"), "{text}");
+    let quiet = room.expect("batch -q list -o other", 2, "none.onnx");
+    assert!(!quiet.contains("up to date  "), "{quiet}");
+}
+
+/// A limit on the size of files kills whoever writes more.
+#[cfg(unix)]
+#[test]
+fn a_conversion_that_is_killed_is_told() {
+    let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
+    let room = room_with(&[("a.onnx", network), ("b.onnx", good())]);
+    let batch = room.command("batch models -o out");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]).arg(batch.get_program()).args(batch.get_args());
+    let output = shell.current_dir(room.path("")).output().unwrap();
+    let text = expect(&output, "batch", 3, "1 converted, 0 up to date, 1 broken off of 2 models");
+    assert!(text.contains("the conversion ended with signal"), "{text}");
+    assert_eq!(names(&room, "out"), ["b.ncnn.bin", "b.ncnn.param"]);
+    assert_eq!(unfinished(&room, "out"), 0);
+    room.expect("batch models -o out", 0, "1 converted, 1 up to date");
+}
+
+#[test]
+fn parts_are_the_whole_and_do_not_overlap() {
+    let models: Vec<(String, Vec<u8>)> = (0..12).map(|i| (format!("f{}/m{i}.onnx", i % 2), good())).collect();
+    let models: Vec<(&str, Vec<u8>)> =
+        models.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
+    let room = room_with(&models);
+    let mut all = Vec::new();
+    for part in 0..3 {
+        room.expect(&format!("batch models -o part{part} --shard {part}/3"), 0, "");
+        all.extend(names(&room, &format!("part{part}")));
+    }
+    all.sort();
+    assert_eq!(all.len(), 24);
+    room.expect("batch models -o whole", 0, "12 models");
+    assert_eq!(names(&room, "whole"), all);
+    // A part does not depend on which other models there are.
+    let first = names(&room, "part0");
+    fs::remove_dir_all(room.path("models/f1")).unwrap();
+    room.expect("batch models -o again --shard 0/3", 0, "");
+    let left: Vec<String> = first.into_iter().filter(|name| name.starts_with("f0/")).collect();
+    assert_eq!(names(&room, "again"), left);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_done() {
+    let room = room_with(&[("a.onnx", good()), ("b/a.onnx", good())]);
+    room.put("x.ncnn.bin", &good());
+    room.put("x.onnx", &good());
+    room.put("bytes", &good());
+    let here = room.path("models").canonicalize().unwrap();
+    fs::create_dir(room.path("elsewhere")).unwrap();
+    let list = format!("{0}/a.onnx\n{0}/b/a.onnx\n", here.display());
+    fs::write(room.path("elsewhere/list"), &list).unwrap();
+    for (line, said) in [
+        ("batch models/a.onnx models/b/a.onnx -o out", "would have one result, \"a\""),
+        ("batch none -o out", "cannot be found"),
+        ("batch none/*.onnx -o out", "no file is called so"),
+        ("batch elsewhere -o out", "there are no models"),
+        ("batch models -o out --shard 3/3", "I from 0 to N-1"),
+        ("batch models -o out --also table", "--dequantize"),
+        ("batch x.onnx list2 -o .", "would overwrite this model"),
+        ("batch bytes -o out", "list"),
+    ] {
+        room.put("list2", b"x.ncnn.bin\n");
+        room.expect(line, 2, said);
+        assert!(!room.path("out").exists(), "{line}");
+    }
+    let mut elsewhere = room.command("batch list -o out");
+    elsewhere.current_dir(room.path("elsewhere"));
+    expect(&elsewhere.output().unwrap(), "list", 2, "--base");
+    elsewhere.arg("--base").arg(&here);
+    expect(&elsewhere.output().unwrap(), "list", 0, "2 converted");
+}
+
+#[test]
+fn data_of_the_model_are_not_overwritten() {
+    let room = room_with(&[("m.onnx", onnx::external("m.ncnn.bin", 4))]);
+    room.put("models/m.ncnn.bin", &[3; 16]);
+    room.expect("batch models -o models", 2, "would overwrite data of the model");
+    assert_eq!(fs::read(room.path("models/m.ncnn.bin")).unwrap(), [3; 16]);
+}
+
+#[test]
+fn results_among_the_models_are_no_models() {
+    let room = room_with(&[("a.onnx", good()), ("out/b.onnx", good())]);
+    room.expect("batch models -o models --also onnx", 0, "2 converted");
+    room.expect("batch models -o models --also onnx", 0, "2 up to date of 2 models");
+    room.expect("batch models -o models/out --also onnx", 0, "1 converted, 0 up to date of 1 model");
+}
+
+fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !there() {
+        assert!(start.elapsed() < LONG, "{what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// A model that is a pipe keeps its conversion waiting until it is written to.
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_killed_is_taken_up_again() {
+    let room = room_with(&[("a.onnx", good()), ("c.onnx", good())]);
+    let pipe = room.path("models/b.pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    room.put("list", b"models/a.onnx\nmodels/b.pipe\nmodels/c.onnx\n");
+    let start = || {
+        let mut command = room.command("batch list -o out --base models --jobs 1");
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut first = start();
+    // Opening waits for a reader: the process that converts the second model.
+    let writer = fs::File::options().write(true).open(&pipe).unwrap();
+    assert_eq!(unfinished(&room, "out"), 1);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
+
+    // The process that converts the second model still waits. The next run leaves it alone and does the third one first.
+    let mut second = start();
+    wait_for("the third model is done", || room.path("out/c.ncnn.param").exists());
+    assert!(second.try_wait().unwrap().is_none(), "the second model is waited for");
+    let kill = ["-c", "kill -9 -$0", &first.id().to_string()];
+    assert!(std::process::Command::new("sh").args(kill).status().unwrap().success());
+    drop(writer);
+    fs::write(&pipe, good()).unwrap();
+    let output = second.wait_with_output().unwrap();
+    let text = expect(&output, "second", 0, "2 converted, 1 up to date of 3 models");
+    assert!(text.contains("[1/3] up to date  a") && text.contains("[3/3] converted   b.pipe"), "{text}");
+    assert!(fs::read_to_string(room.path("out/b.pipe.ncnn.param")).unwrap().contains("ReLU"));
+    assert_eq!(unfinished(&room, "out"), 0);
+}
+
+#[test]
+fn two_runs_at_once_share_the_work() {
+    let models: Vec<(String, Vec<u8>)> = (0..8).map(|i| (format!("m{i}.onnx"), good())).collect();
+    let models: Vec<(&str, Vec<u8>)> =
+        models.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
+    let room = room_with(&models);
+    let start = || room.command("batch models -o out --jobs 2").stderr(Stdio::piped()).spawn().unwrap();
+    let runs = [start(), start()].map(|run| run.wait_with_output().unwrap());
+    let lines = |said: &str| {
+        let count = |run: &std::process::Output| expect(run, "batch", 0, "8 models").matches(said).count();
+        runs.iter().map(count).sum::<usize>()
+    };
+    assert_eq!((lines("] converted "), lines("] up to date ")), (8, 8), "each model is converted once");
+    assert_eq!(names(&room, "out").len(), 16);
+}
+
+#[test]
+fn every_option_of_converting_is_passed_on() {
+    let room = room_with(&[("a.onnx", good())]);
+    room.expect(
+        "batch models -o out --rename x=data --input-shape 1,3,H,W --outputs y --skip eliminate_identity",
+        0,
+        "",
+    );
+    let param = fs::read_to_string(room.path("out/a.ncnn.param")).unwrap();
+    assert!(param.contains(" data"), "{param}");
+    let text = room.expect("batch models -o out -v --outputs none", 2, "none");
+    assert!(text.contains("1 failed"), "{text}");
+}
