@@ -20,8 +20,7 @@ import onnxruntime
 TOLERANCE = 1e-5
 HALF_TOLERANCE = 2**-9
 
-HEAD = """Nodes of each model, and how far its outputs are from those of the original. Where there are more nodes here than in the
-model of onnxsim, folding them would make the file larger.
+HEAD = """Nodes of each model, and how far its outputs are from those of the original.
 
 | model | nodes | onnx2ncnn | onnxsim | difference |
 | --- | ---: | ---: | ---: | ---: |

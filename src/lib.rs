@@ -47,6 +47,7 @@ use crate::onnx::Model;
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
 use crate::pass::rewrite::{FUSIONS, Rewrite, SIMPLIFICATIONS};
+use crate::pass::stated::Stated;
 
 use crate::conversion::Source;
 pub use crate::conversion::{Conversion, Pass, Port};
@@ -61,7 +62,7 @@ pub use crate::tensor::Dim;
 
 /// Converts a model that was read.
 fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refusal> {
-    let mut progress = Progress { options, passes: Vec::new() };
+    let mut progress = Progress { options, passes: Vec::new(), warnings: Vec::new() };
     let mut graph = model.graph.clone();
     progress.after("read", &graph)?;
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
@@ -75,6 +76,7 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     let release = ncnn::release(options.ncnn_version)?;
     let mut refused = Doubts::new();
     let mut doubts = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
+    warnings.append(&mut progress.warnings);
     let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let simplified = options.emit_onnx.as_ref().map(keep);
     let mut scales = Vec::new();
@@ -172,7 +174,9 @@ fn reduce(
     progress: &mut Progress,
 ) -> error::Result<Doubts> {
     pass::dead::remove_dead_nodes(graph);
+    let stated = Stated::of(graph);
     let mut doubts = pass::infer::infer_and_fold(graph)?;
+    progress.warnings.extend(stated.contradictions(graph));
     progress.after("infer and fold", graph)?;
     if let Some(stage) = inlined {
         pass::expand::expand_nodes(graph, stage, &mut doubts, refused)?;
@@ -186,6 +190,7 @@ fn reduce(
 struct Progress<'a> {
     options: &'a Converter,
     passes: Vec<Pass>,
+    warnings: Vec<String>,
 }
 
 impl Progress<'_> {

@@ -5,11 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Errors, Result};
-use crate::graph::Node;
+use crate::graph::{Graph, Node, ValueId};
 use crate::onnx::{self, Model, Storage};
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
-use crate::pass::rewrite;
+use crate::pass::rewrite::{
+    self, ELIMINATE_DEADEND, ELIMINATE_UNUSED_INITIALIZER, EXTRACT_CONSTANT, FOLD_CAST,
+};
+use crate::pass::unfold::{Unfolding, unfold_large_constants};
 use crate::{Converter, Pass, Progress, ops, output, pass, reduce};
 
 /// A simplified model, ready to be written.
@@ -18,6 +21,8 @@ pub struct Simplified {
     model: Model,
     /// The nodes that each pass left, from reading on.
     pub passes: Vec<Pass>,
+    /// What users should know of the model.
+    pub warnings: Vec<String>,
 }
 
 impl Simplified {
@@ -92,7 +97,7 @@ pub(crate) fn expose_model(
     });
     let wanted: Vec<_> = wanted.collect();
     graph.outputs.extend(wanted);
-    Ok(Simplified { model, passes: Vec::new() })
+    Ok(Simplified { model, passes: Vec::new(), warnings: Vec::new() })
 }
 
 /// Most rounds, where folding is taken back: whoever simplifies again finds nothing left to do.
@@ -121,9 +126,10 @@ pub(crate) fn simplify_read(model: &Model, options: &Converter) -> std::result::
 }
 
 fn simplify_model(model: &Model, options: &Converter, stage: Option<Stage>) -> Result<Simplified> {
-    let mut progress = Progress { options, passes: Vec::new() };
+    let mut progress = Progress { options, passes: Vec::new(), warnings: Vec::new() };
     let mut graph = model.graph.clone();
     progress.after("read", &graph)?;
+    graph.kept = unread_values(&graph, &options.skip);
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
     progress.after("cut", &graph)?;
@@ -131,11 +137,44 @@ fn simplify_model(model: &Model, options: &Converter, stage: Option<Stage>) -> R
         graph.folded = Some(Vec::new());
         reduce(&mut graph, stage, &mut Doubts::new(), &mut progress)?;
         pass::dead::remove_dead_nodes(&mut graph);
-        let unfolded = pass::unfold::unfold_large_constants(&mut graph)?;
+        let unfolding = Unfolding {
+            room: room_for_constants(model, &graph)?,
+            casts_stay_folded: !options.skip.contains(FOLD_CAST),
+            constant_nodes_return: options.skip.contains(EXTRACT_CONSTANT),
+        };
+        let unfolded = unfold_large_constants(&mut graph, unfolding)?;
         progress.after("unfold large constants", &graph)?;
         if !unfolded {
             break;
         }
     }
-    Ok(Simplified { passes: progress.passes, model: Model { graph, ..model.clone() } })
+    // Later rounds tell the same again.
+    let mut warnings = progress.warnings;
+    let mut told = BTreeSet::new();
+    warnings.retain(|warning| told.insert(warning.clone()));
+    Ok(Simplified { passes: progress.passes, warnings, model: Model { graph, ..model.clone() } })
+}
+
+/// Values that nobody reads, of those that are to stay.
+fn unread_values(graph: &Graph, skip: &BTreeSet<String>) -> Vec<ValueId> {
+    let mut read: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    read.extend(graph.nodes().flat_map(|(_, node)| graph.reads(node)));
+    let stays = |id: &ValueId| {
+        let value = graph.value(*id);
+        !read.contains(id)
+            && ((value.producer.is_some() && skip.contains(ELIMINATE_DEADEND))
+                || (value.constant.is_some() && skip.contains(ELIMINATE_UNUSED_INITIALIZER)))
+    };
+    graph.value_ids().filter(stays).collect()
+}
+
+/// Bytes of a node in a file, with its names: more than most take.
+const NODE_BYTES: u64 = 256;
+
+/// Bytes that constants may take if the model is not to become larger than the file that it was read from. Constants beside the file
+/// have to go into it too.
+fn room_for_constants(model: &Model, graph: &Graph) -> Result<u64> {
+    let file = model.files.last().and_then(|file| fs::metadata(file).ok());
+    let nodes = NODE_BYTES.saturating_mul(u64::try_from(graph.nodes().count())?);
+    Ok(file.map_or(0, |file| file.len()).saturating_sub(nodes))
 }

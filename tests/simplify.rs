@@ -92,6 +92,41 @@ fn folding_makes_no_file_larger() {
 }
 
 #[test]
+fn what_is_tidied_can_be_kept_by_name() {
+    let room = room_with_models();
+    let simplified = |options: &str| {
+        room.expect(&format!("simplify untidy.onnx s.onnx --check-passes {options}"), 0, "left");
+        room.expect(&format!("simplify s.onnx t.onnx {options}"), 0, "left");
+        assert_eq!(
+            fs::read(room.path("s.onnx")).unwrap(),
+            fs::read(room.path("t.onnx")).unwrap(),
+            "{options}"
+        );
+        printed(&room, "s.onnx")
+    };
+    let tidied = simplified("");
+    for (pass, kept) in [
+        ("eliminate_deadend", "Exp ("),
+        ("eliminate_unused_initializer", "unread"),
+        ("extract_constant_to_initializer", "Constant <"),
+    ] {
+        assert!(!tidied.contains(kept), "{tidied}");
+        assert!(simplified(&format!("--skip {pass}")).contains(kept), "{pass}");
+    }
+    for (options, nodes) in [("", "1 of 2"), ("--skip fold_cast_of_initializer", "2 of 2")] {
+        room.expect(&format!("simplify half.onnx s.onnx {options}"), 0, nodes);
+    }
+}
+
+#[test]
+fn shapes_that_a_model_states_are_checked() {
+    let room = room_with_models();
+    let said = "the model says that \"m\" is [N, 5], but it is [N, 4]";
+    room.expect("simplify untidy.onnx s.onnx", 0, said);
+    room.expect("untidy.onnx a b", 0, "is [1, 5], but it is [1, 4]");
+}
+
+#[test]
 fn what_a_model_says_of_itself_is_kept() {
     let room = room_with_models();
     room.expect("simplify own_words.onnx s.onnx --check-passes", 0, "left");

@@ -14,7 +14,7 @@ use super::destination::{refused, writable};
 use super::python::{PythonArguments, Request};
 use super::size::parse_bytes;
 use super::summary::display_path;
-use super::terminal::{count, list, printable};
+use super::terminal::{NOTICE, count, labelled, list, printable};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -161,8 +161,8 @@ fn compare(original: &Original, result: &Path, rounds: u32, arguments: &Simplify
     }
 }
 
-/// Most files that are listed, unless all are asked for.
-const MAX_FILES: usize = 10;
+/// Most warnings, and files, that are listed, unless all are asked for.
+const MAX_LINES: usize = 10;
 
 /// What each pass did, and what was written.
 fn describe(
@@ -173,6 +173,11 @@ fn describe(
     verbose: bool,
 ) -> String {
     let mut text = String::new();
+    let most = if verbose { usize::MAX } else { MAX_LINES };
+    let warnings: Vec<&String> = simplified.warnings.iter().collect();
+    list(&mut text, "", &warnings, most, |text, warning| {
+        labelled(text, NOTICE, "warning", &printable(warning));
+    });
     let changes = changes(&simplified.passes);
     let width = changes.iter().map(|change| change.name.len()).max().unwrap_or(0);
     for change in changes.iter().filter(|change| verbose || change.nodes != 0) {
@@ -189,7 +194,6 @@ fn describe(
     let (before, after) = (nodes(simplified.passes.first()), nodes(simplified.passes.last()));
     let seconds = elapsed.as_secs_f64();
     let _ = writeln!(text, "{after} of {} left in {seconds:.2} s", count(before, "node"));
-    let most = if verbose { usize::MAX } else { MAX_FILES };
     let files: Vec<&PathBuf> = files.iter().rev().collect();
     list(&mut text, "  ", &files, most, |text, path| {
         let _ = writeln!(text, "  {}", printable(&display_path(path)));

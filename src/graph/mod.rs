@@ -128,6 +128,8 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// Values that the graph is for.
     pub outputs: Vec<ValueId>,
+    /// Values that nobody reads and that stay all the same.
+    pub kept: Vec<ValueId>,
     /// In the body of a control-flow node: values of the graph around it.
     pub captures: Vec<Capture>,
     /// Versions of the operator sets, by domain; ONNX's own is the empty one.

@@ -39,6 +39,7 @@ impl Names {
             used.extend(graph.reads(node));
             used.extend(node.outputs.iter().flatten());
         }
+        used.extend(&graph.kept);
         for id in used {
             names.entry(id).or_insert_with(|| self.unique(&graph.value(id).name));
         }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::graph::{Graph, ValueId};
 use crate::ops;
 
-/// Keeps what the graph's outputs need; also takes away optional outputs that nobody reads.
+/// Keeps what the graph's outputs need, and what is to be kept; also takes away optional outputs that nobody reads.
 pub fn remove_dead_nodes(graph: &mut Graph) {
-    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
     let mut dead = BTreeSet::new();
     let ids = graph.node_ids();
     for id in ids.iter().rev() {

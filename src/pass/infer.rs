@@ -105,7 +105,7 @@ fn check_sizes(shape: &[Dim]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps what was inferred; what the model says of the value must agree where both are numbers.
+/// Keeps what was inferred in place of what the model says of the value.
 fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
     let value = graph.value_mut(id)?;
     value.dtype = Some(fact.dtype);

@@ -13,4 +13,5 @@ pub mod quantized;
 pub mod rewrite;
 pub mod rounding;
 pub(crate) mod simplify;
+pub(crate) mod stated;
 pub mod unfold;

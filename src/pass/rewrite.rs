@@ -63,7 +63,21 @@ pub enum PassKind {
     Fusion,
     /// It changes the net.
     Net,
+    /// It leaves out of a simplified model what a net has no place for anyway.
+    Tidying,
 }
+
+/// What [`Converter::simplify`](crate::Converter::simplify) leaves out: names, and what each is about.
+const TIDYINGS: [(&str, &str); 4] = [
+    (ELIMINATE_DEADEND, "simplified models: leaves out nodes whose outputs nobody reads"),
+    (ELIMINATE_UNUSED_INITIALIZER, "simplified models: leaves out constants that nobody reads"),
+    (EXTRACT_CONSTANT, "simplified models: makes initializers of Constant nodes"),
+    (FOLD_CAST, "simplified models: casts initializers, though the wider type takes more bytes"),
+];
+pub(crate) const ELIMINATE_DEADEND: &str = "eliminate_deadend";
+pub(crate) const ELIMINATE_UNUSED_INITIALIZER: &str = "eliminate_unused_initializer";
+pub(crate) const EXTRACT_CONSTANT: &str = "extract_constant_to_initializer";
+pub(crate) const FOLD_CAST: &str = "fold_cast_of_initializer";
 
 /// A pass that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +100,8 @@ pub fn passes() -> impl Iterator<Item = PassInfo> {
     let fusions = FUSIONS.iter().map(of(PassKind::Fusion));
     let on_nets =
         NET_PASSES.iter().map(|pass| PassInfo { name: pass.name, about: pass.about, kind: PassKind::Net });
-    simplifications.chain(fusions).chain(on_nets)
+    let tidyings = TIDYINGS.iter().map(|(name, about)| PassInfo { name, about, kind: PassKind::Tidying });
+    simplifications.chain(fusions).chain(on_nets).chain(tidyings)
 }
 
 /// Checks that rewritings of these names exist.
@@ -107,7 +122,7 @@ mod tests {
 
     #[test]
     fn no_two_passes_have_one_name() {
-        let names: Vec<&str> = SIMPLIFICATIONS.iter().chain(FUSIONS).map(|pass| pass.name).collect();
+        let names: Vec<&str> = passes().map(|pass| pass.name).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
     }
 }

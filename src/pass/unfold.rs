@@ -1,7 +1,8 @@
 //! Puts nodes back that made large constants of small ones: what is folded must not swell the file.
 //!
 //! A network runs the same with a Tile or an Expand in it as with the large constant that it makes, but a file of it takes the
-//! bytes. So whatever folds is folded first, for what it tells of shapes, and what turned out too dear is taken back in the end.
+//! bytes. So whatever folds is folded first, for what it tells of shapes, and what turned out too dear is taken back in the end: more
+//! than a little, and more than the file has become smaller by otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +15,38 @@ use crate::tensor::Tensor;
 const GROWTH_PART: u64 = 256;
 const MIN_GROWTH: u64 = 1 << 10;
 
+/// What is taken back.
+#[derive(Clone, Copy, Debug)]
+pub struct Unfolding {
+    /// Bytes that all constants may take together: folding that would not exceed them stays.
+    pub room: u64,
+    /// Whether given constants are cast, though the wider type takes more bytes.
+    pub casts_stay_folded: bool,
+    /// Whether constants that were nodes become nodes again.
+    pub constant_nodes_return: bool,
+}
+
 /// Takes folding back where a constant is larger than what it was computed from, and what `Graph::folded` has kept of it. The answer
 /// is whether there was any.
-pub fn unfold_large_constants(graph: &mut Graph) -> Result<bool> {
+pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool> {
     let folded = graph.folded.take().unwrap_or_default();
     let used = used_constants(graph);
     let needed = needed_nodes(&folded, &used);
     let folded: Vec<&Node> =
         folded.iter().zip(&needed).filter(|(_, needed)| **needed).map(|(node, _)| node).collect();
     let allowed = allowed_growth(graph, &folded, &used)?;
-    let costs = Costs::of(graph, &folded, &used, allowed)?;
+    let mut costs = Costs::of(graph, &folded, &used, allowed)?;
+    if how.casts_stay_folded {
+        let casts = folded.iter().filter(|node| is_cast_of_given(node, &costs));
+        let casts: BTreeSet<ValueId> =
+            casts.flat_map(|node| node.outputs.iter().flatten().copied()).collect();
+        costs.large.retain(|id, _| !casts.contains(id));
+    }
+    costs.spend(graph, how.room, &used)?;
+    if how.constant_nodes_return {
+        let constants = folded.iter().filter(|node| node.is("Constant"));
+        costs.large.extend(constants.flat_map(|node| node.outputs.iter().flatten()).map(|id| (*id, 0)));
+    }
     let kept = costs.kept_nodes(&folded, &used);
     if kept.is_empty() {
         return Ok(false);
@@ -76,8 +99,8 @@ fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> 
 struct Costs {
     /// Bytes that a value takes in the file if it is computed in the cheaper way.
     least: BTreeMap<ValueId, u64>,
-    /// Values whose node is cheaper by more than is allowed.
-    large: BTreeSet<ValueId>,
+    /// Values whose node is cheaper by more than is allowed, and by how much.
+    large: BTreeMap<ValueId, u64>,
 }
 
 impl Costs {
@@ -95,7 +118,7 @@ impl Costs {
                 }
             }
         }
-        let mut costs = Costs { least: BTreeMap::new(), large: BTreeSet::new() };
+        let mut costs = Costs { least: BTreeMap::new(), large: BTreeMap::new() };
         for node in folded {
             let inputs: BTreeSet<ValueId> = node.inputs.iter().flatten().copied().collect();
             let mut from = attribute_bytes(node)?;
@@ -116,12 +139,32 @@ impl Costs {
                 let Some(tensor) = &graph.value(*output).constant else { continue };
                 let bytes = tensor.byte_len()?;
                 costs.least.insert(*output, if whole { bytes.min(from) } else { bytes });
-                if whole && bytes.saturating_sub(from) > allowed {
-                    costs.large.insert(*output);
+                let added = bytes.saturating_sub(from);
+                if whole && added > allowed {
+                    costs.large.insert(*output, added);
                 }
             }
         }
         Ok(costs)
+    }
+
+    /// Leaves folded what there is room for, the smallest first.
+    fn spend(&mut self, graph: &Graph, room: u64, used: &BTreeSet<ValueId>) -> Result<()> {
+        let mut spare = room;
+        let mut large: Vec<(u64, ValueId)> = Vec::new();
+        for id in used {
+            let Some(tensor) = &graph.value(*id).constant else { continue };
+            let added = self.large.get(id).copied();
+            spare = spare.saturating_sub(tensor.byte_len()?.saturating_sub(added.unwrap_or(0)));
+            large.extend(added.map(|added| (added, *id)));
+        }
+        large.sort_unstable();
+        for (added, id) in large {
+            let Some(left) = spare.checked_sub(added) else { break };
+            spare = left;
+            self.large.remove(&id);
+        }
+        Ok(())
     }
 
     /// The nodes that are put back, each before those that read from it.
@@ -129,7 +172,7 @@ impl Costs {
         let mut wanted = used.clone();
         let mut kept = Vec::new();
         for node in folded.iter().rev() {
-            let wants = |output: &ValueId| wanted.contains(output) && self.large.contains(output);
+            let wants = |output: &ValueId| wanted.contains(output) && self.large.contains_key(output);
             if node.outputs.iter().flatten().any(wants) {
                 kept.push(*node);
                 wanted.extend(node.inputs.iter().flatten());
@@ -138,6 +181,11 @@ impl Costs {
         kept.reverse();
         kept
     }
+}
+
+/// Whether it is a Cast of a constant that no folded node has made.
+fn is_cast_of_given(node: &Node, costs: &Costs) -> bool {
+    node.is("Cast") && node.inputs.iter().flatten().all(|input| !costs.least.contains_key(input))
 }
 
 /// Bytes of the constants in a node's attributes.

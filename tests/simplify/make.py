@@ -55,3 +55,11 @@ put(
     "  t = Concat <axis = 0> (n1, c1, w1, h1) y = Reshape (x, t) }",
     zero=np.int64(0), one=np.int64(1), two=np.int64(2), three=np.int64(3), axes=ints(0),
 )
+put(
+    "untidy",
+    "g (float[N,4] x) => (float[N,4] y) <float[N,5] m>"
+    "{ c = Constant <value_floats = [1.0, 2.0, 3.0, 4.0]> () w = Cast <to = 1> (h) m = Add (x, c) y = MatMul (m, w) d = Exp (x) }",
+    h=np.ones((4, 4), np.float16),
+    unread=np.ones(3, np.float32),
+)
+put("half", "g (float[N,64] x) => (float[N,512] y) { w = Cast <to = 1> (h) y = MatMul (x, w) }", h=weights.astype(np.float16))

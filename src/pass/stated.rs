@@ -1,0 +1,76 @@
+//! What the model itself says of shapes, held against what is inferred.
+
+use std::collections::BTreeMap;
+
+use crate::graph::{Graph, ValueId};
+use crate::tensor::{Dim, display_shape};
+
+/// The shapes that a model states of values that are computed.
+#[derive(Debug)]
+pub struct Stated(BTreeMap<ValueId, Vec<Dim>>);
+
+impl Stated {
+    /// What a graph that was not inferred yet says.
+    pub fn of(graph: &Graph) -> Stated {
+        let computed = graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten());
+        let stated = computed.filter_map(|id| Some((*id, graph.value(*id).shape.clone()?)));
+        Stated(stated.collect())
+    }
+
+    /// A line for each value whose shape is another one.
+    pub fn contradictions(&self, graph: &Graph) -> Vec<String> {
+        // Some exporters write 0 for a size that they do not know.
+        let differs = |(stated, inferred): (&Dim, &Dim)| {
+            let stated = stated.known().filter(|size| *size != 0);
+            stated.zip(inferred.known()).is_some_and(|(stated, inferred)| stated != inferred)
+        };
+        let mut lines = Vec::new();
+        for (id, stated) in &self.0 {
+            let value = graph.value(*id);
+            let Some(inferred) = &value.shape else { continue };
+            if stated.len() != inferred.len() || stated.iter().zip(inferred).any(differs) {
+                let (stated, inferred) = (display_shape(stated), display_shape(inferred));
+                lines.push(format!(
+                    "the model says that \"{}\" is {stated}, but it is {inferred}",
+                    value.name
+                ));
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Node, Value};
+
+    #[test]
+    fn numbers_are_held_against_numbers() {
+        let mut graph = Graph::default();
+        let free = Dim::symbol("N");
+        let shapes = [
+            (vec![Dim::Known(1), Dim::Known(3)], vec![Dim::Known(1), Dim::Known(3)]),
+            (vec![free.clone(), Dim::Known(3)], vec![Dim::Known(7), Dim::Known(3)]),
+            (vec![Dim::Known(1), Dim::Known(4)], vec![Dim::Known(1), Dim::Known(3)]),
+            (vec![Dim::Known(3)], vec![free, Dim::Known(3)]),
+        ];
+        let mut outputs = Vec::new();
+        for (place, (stated, _)) in shapes.iter().enumerate() {
+            let value = Value { name: format!("v{place}"), shape: Some(stated.clone()), ..Value::default() };
+            outputs.push(Some(graph.add_value(value)));
+        }
+        graph.add_node(Node { outputs: outputs.clone(), ..Node::default() });
+        let stated = Stated::of(&graph);
+        for (id, (_, inferred)) in outputs.iter().flatten().zip(shapes) {
+            graph.value_mut(*id).unwrap().shape = Some(inferred);
+        }
+        assert_eq!(
+            stated.contradictions(&graph),
+            [
+                "the model says that \"v2\" is [1, 4], but it is [1, 3]",
+                "the model says that \"v3\" is [3], but it is [N, 3]"
+            ]
+        );
+    }
+}
