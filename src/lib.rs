@@ -86,10 +86,16 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
         doubts = pass::infer::infer_and_fold(&mut graph)?;
         progress.after("quantization", &graph)?;
     }
-    pass::rounding::check_rounding(&graph)?;
+    if options.quantization != Quantization::Int8 {
+        pass::rounding::check_rounding(&graph)?;
+    }
     progress.rewrite(&mut graph, FUSIONS, &mut doubts)?;
     pass::expand::expand_nodes(&mut graph, Stage::Expand { release }, &mut doubts, &mut refused)?;
     progress.after("expand", &graph)?;
+    // Weights are numbers now that steps can go into; a table tells the scales of the weights as they are.
+    if options.quantization == Quantization::Float && options.table.is_none() {
+        progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut doubts)?;
+    }
     // What operators were expanded to may be a pattern, together with what stands around it.
     progress.rewrite(&mut graph, FUSIONS, &mut doubts)?;
     for (node, error) in refused {
@@ -103,6 +109,9 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
     warnings.extend(changed_names(&net.name(&options.renames)?));
+    if options.quantization == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
+        warnings.push("nothing in the model can be an int8 layer".to_owned());
+    }
     net.check().map_err(Error::into_internal)?;
     let ports = |values: &[ValueId], blobs: Vec<BlobId>| {
         values.iter().zip(blobs).map(|(value, blob)| port(&graph, &net, *value, blob)).collect()

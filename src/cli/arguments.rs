@@ -79,7 +79,7 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub fp16: bool,
 
-    /// Make int8 layers of a model that is quantised throughout; results are its own but for single steps
+    /// Compute a model that is quantised throughout in whole numbers, with int8 layers, as onnxruntime does
     #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
     pub int8: bool,
 

@@ -73,6 +73,7 @@ pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, given, resolve_axis};
 pub(crate) use norm::inference_epsilon;
 pub(crate) use pad::constant_padding;
+use quantize::multiply_integers;
 
 /// The newest version of ONNX's own operator set that the rows were read against. Newer models are refused.
 pub(crate) const NEWEST_OPSET: i64 = 28;
@@ -126,6 +127,8 @@ pub(crate) struct Op {
     pub transparent: Option<Holds>,
     /// Whether it rounds to quantised steps, which later roundings may amplify.
     pub rounds: bool,
+    /// Whether ncnn computes it to the last bit, if its inputs are right to the last bit.
+    pub exact: bool,
     /// Whether it has all the outputs that the node names: none can be left out.
     pub variadic: bool,
     /// Whether two nodes that are alike may compute different things.
@@ -156,6 +159,7 @@ impl Op {
             chooses: false,
             transparent: None,
             rounds: false,
+            exact: false,
             variadic: false,
             random: false,
             waived: &[],
@@ -210,6 +214,12 @@ impl Op {
     /// It rounds to quantised steps.
     pub const fn rounds(mut self) -> Op {
         self.rounds = true;
+        self
+    }
+
+    /// The result is right to the last bit, if the inputs are.
+    pub const fn exact(mut self) -> Op {
+        self.exact = true;
         self
     }
 
@@ -343,6 +353,7 @@ const FAMILIES: &[&[Op]] = &[
     pad::OPS,
     pool::OPS,
     quantize::OPS,
+    quantize::CONTRIB,
     random::OPS,
     rearrange::OPS,
     recurrent::OPS,

@@ -133,6 +133,21 @@ impl Expand<'_> {
         Ok(made)
     }
 
+    /// A node of this program's own domain with one output.
+    pub fn own_op(
+        &mut self,
+        op_type: &'static str,
+        inputs: &[Operand],
+        attributes: &[(&str, Attribute)],
+    ) -> Result<Operand> {
+        let made = self.op(op_type, inputs, attributes)?;
+        if let Some(pending) = self.nodes.last_mut() {
+            pending.node.domain = ops::OWN_DOMAIN.to_owned();
+            pending.node.version = 1;
+        }
+        Ok(made)
+    }
+
     /// `operand` in another shape, as Reshape takes it: 0 keeps a size, -1 is what is left.
     pub fn reshape(&mut self, operand: Operand, shape: &[i64]) -> Result<Operand> {
         let shape = self.ints(shape)?;

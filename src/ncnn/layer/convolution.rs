@@ -78,6 +78,8 @@ layer! {
             18 pad_value: f32 = 0.0,
             /// 1: the weight is the second bottom.
             19 dynamic_weight: i32 = 0,
+            /// What the runtime leaves out for this layer: bit 6 is Winograd's transforms.
+            31 featmask: i32 = 0,
         }
         depends {
             11 kernel_h: i32 = kernel_w,

@@ -42,7 +42,7 @@ pub(super) const OPS: &[Op] = &[
         .lower(lower_prelu)
         .waive(MEMORY_ADVICE)
         .becomes("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape"),
-    activation("Relu", &[1, 6, 13, 14]).becomes("ReLU"),
+    activation("Relu", &[1, 6, 13, 14]).exact().becomes("ReLU"),
     activation("Selu", &[1, 6, 22]).becomes("SELU"),
     activation("Shrink", &[9]).becomes("BinaryOp, Threshold").limits("a negative `lambd`"),
     activation("Sigmoid", &[1, 6, 13]).becomes("Sigmoid"),

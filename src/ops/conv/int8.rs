@@ -25,8 +25,8 @@ pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
 
 pub(super) fn infer_linear(call: &Call) -> Result<Vec<Fact>> {
     read_steps(call)?;
-    let outputs = call.shape(1)?.at(0)?.clone();
-    Ok(vec![Fact::new(DType::F32, vec![Dim::Known(1), outputs])])
+    let (rows, outputs) = (call.shape(0)?.at(0)?.clone(), call.shape(1)?.at(0)?.clone());
+    Ok(vec![Fact::new(DType::F32, vec![rows, outputs])])
 }
 
 pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
@@ -51,7 +51,8 @@ pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     let bottom_blob_int8_scales = Some(Tensor::from_f32(&[1], vec![scale])?);
     let layer: Layer = match kernel.convolution()? {
         Layer::Convolution(layer) => {
-            Convolution { weight_data_int8_scales, bottom_blob_int8_scales, ..*layer }.into()
+            let featmask = if uses_winograd(&layer) { WITHOUT_WINOGRAD } else { 0 };
+            Convolution { weight_data_int8_scales, bottom_blob_int8_scales, featmask, ..*layer }.into()
         }
         Layer::ConvolutionDepthWise(layer) => {
             ConvolutionDepthWise { weight_data_int8_scales, bottom_blob_int8_scales, ..*layer }.into()
@@ -61,6 +62,16 @@ pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let top = lower.emit(layer, &[bottom], &form)?;
     lower.set(0, top)
+}
+
+/// Switches Winograd's transforms off: their sums are 400 times as large, and overflow 32 bits where weights and inputs go together
+/// (`convolution_3x3_winograd_int8.h`).
+const WITHOUT_WINOGRAD: i32 = 1 << 6;
+
+/// Whether the runtime transforms the windows of a layer.
+fn uses_winograd(layer: &Convolution) -> bool {
+    let ones = [layer.stride_w, layer.stride_h, layer.dilation_w, layer.dilation_h];
+    layer.kernel_w == 3 && layer.kernel_h == 3 && ones.iter().all(|n| *n == 1)
 }
 
 /// Pads a blob with what zero is moved to, in place of the layer: in packed int8 that pads with negative numbers wrongly
@@ -105,8 +116,10 @@ pub(super) fn lower_linear(lower: &mut Lower) -> Result<()> {
         bottom_blob_int8_scales: Some(Tensor::from_f32(&[1], vec![scale])?),
         ..InnerProduct::default()
     };
-    let size = lower.shape(0)?.at(1)?.clone();
-    let bottom = lower.blob_as(0, &[size])?;
-    let top = lower.emit(layer, &[bottom], &[outputs])?;
+    // One row is a blob of one axis.
+    let (rows, size) = (lower.shape(0)?.at(0)?.clone(), lower.shape(0)?.at(1)?.clone());
+    let form = |size: Dim| if rows.is(1) { vec![size] } else { vec![rows.clone(), size] };
+    let bottom = lower.blob_as(0, &form(size))?;
+    let top = lower.emit(layer, &[bottom], &form(outputs))?;
     lower.set(0, top)
 }

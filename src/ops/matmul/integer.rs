@@ -2,7 +2,7 @@
 
 use crate::error::{Result, invalid};
 use crate::graph::Attribute;
-use crate::ops::{Call, Fact};
+use crate::ops::{Call, Fact, multiply_integers};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::DType;
 
@@ -24,6 +24,11 @@ pub(super) fn infer_matmul_integer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 pub(super) fn expand_matmul_integer(expand: &mut Expand) -> Result<bool> {
+    if let Some(product) = multiply_integers(expand)? {
+        let product = cast(expand, product, DType::I32)?;
+        expand.output(0, product)?;
+        return Ok(true);
+    }
     let a = shifted(expand, input::A, input::A_ZERO_POINT, true)?;
     let b = shifted(expand, input::B, input::B_ZERO_POINT, false)?;
     let product = expand.op("MatMul", &[a, b], &[])?;

@@ -23,7 +23,8 @@ pub(super) const OPS: &[Op] = &[
         .becomes("InnerProduct or Gemm for a stored matrix; else MatMul"),
     Op::new("MatMulInteger", &[10], integer::infer_matmul_integer)
         .expand(integer::expand_matmul_integer)
-        .becomes("MatMul of the differences to the zero points"),
+        .exact()
+        .becomes("InnerProduct in int8, or MatMul of the differences to the zero points"),
 ];
 
 /// The operands of a product as stacks of matrices: batch sizes, then rows and columns.

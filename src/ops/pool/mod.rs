@@ -31,6 +31,7 @@ pub(super) const OPS: &[Op] = &[
         .becomes("Reduction of powers, UnaryOp"),
     Op::new("GlobalMaxPool", &[1, 22], infer_global)
         .lower(lower::lower_global)
+        .exact()
         .identity(same_shape)
         .becomes("Pooling"),
     Op::new("LpPool", &[1, 2, 11, 18, 22], infer_pool)
@@ -40,6 +41,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool)
         .lower(lower::lower_pool)
         .identity(takes_each)
+        .exact()
         .becomes("Pooling, Pooling1D, Pooling3D")
         .limits("the output Indices; over four axes or more"),
 ];
@@ -71,7 +73,9 @@ fn read_pool(attributes: &Attributes) -> Result<Pool> {
             attributes.int("storage_order")?;
             Kind::Max
         }
-        "AveragePool" => Kind::Average { count_include_pad: attributes.flag("count_include_pad", false)? },
+        "AveragePool" | "QLinearAveragePool" => {
+            Kind::Average { count_include_pad: attributes.flag("count_include_pad", false)? }
+        }
         _ => Kind::Lp { p: read_p(attributes)? },
     };
     Ok(Pool { kind, window })
@@ -109,7 +113,7 @@ fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
     }
 }
 
-fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
+pub(super) fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
     let pool = read_pool(call)?;
     let (batch, channels, spatial) = split_shape(call)?;
     let mut shape = vec![batch.clone(), channels.clone()];

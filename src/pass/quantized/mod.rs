@@ -1,9 +1,12 @@
 //! Networks whose values are rounded to quantised steps on the way: QuantizeLinear, and DequantizeLinear behind it.
 //!
-//! Float arithmetic does not compute what they compute (see `pass::rounding`): either the steps are left out, or convolutions and
-//! linear maps are computed with the integers that they are meant for.
+//! Float arithmetic does not compute what they compute (see `pass::rounding`): either the steps are left out, or it is computed with
+//! the integers that they are meant for.
 
-mod int8;
+mod float;
+mod integer;
+mod table;
+mod weight;
 
 use std::collections::BTreeMap;
 
@@ -18,17 +21,35 @@ use crate::tensor::{Array, DType, Tensor};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Quantization {
-    /// It is refused: no float arithmetic gives the same.
+    /// It is refused, where it is not operators on quantised values: no float arithmetic gives the same.
     #[default]
     Exact,
     /// Steps are left out, and the bounds of the quantised types stay.
     Float,
-    /// Convolutions and linear maps are ncnn's int8 layers.
+    /// Operators between steps are computed in whole numbers, convolutions and linear maps by ncnn's int8 layers.
     Int8,
 }
 
 /// The versions of Clip from which bounds are inputs.
 const CLIP: i64 = 11;
+
+/// Operators that move elements or choose among them: what they do to numbers they do to quantised values.
+const MOVING: &[&str] = &[
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GlobalMaxPool",
+    "Identity",
+    "MaxPool",
+    "Reshape",
+    "Slice",
+    "SpaceToDepth",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+];
 
 /// A value that is rounded to steps, and taken as a number again.
 #[derive(Clone, Copy, Debug)]
@@ -87,14 +108,15 @@ pub(crate) fn requantize(
     Ok(match quantization {
         Quantization::Exact => None,
         Quantization::Float => {
+            float::to_plain(graph)?;
             let found = find_steps(graph);
-            *scales = int8::scales_of(graph, &found)?;
+            *scales = table::scales_of(graph, &found)?;
             let steps = to_float(graph, &found)?;
             Some(format!("{steps} values are not rounded to quantised steps: the net computes in float"))
         }
         Quantization::Int8 => {
-            let layers = int8::to_int8(graph)?;
-            (layers == 0).then(|| "nothing in the model can be an int8 layer".to_owned())
+            integer::to_integers(graph)?;
+            None
         }
     })
 }

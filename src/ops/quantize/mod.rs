@@ -2,43 +2,75 @@
 //!
 //! Refused: a rounding that follows another one (see `pass::rounding`). <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>
 
-use super::{Call, Fact, Op, resolve_axis};
+mod contrib;
+mod level;
+mod nearest;
+mod product;
+
+use super::{Call, Fact, OWN_DOMAIN, Op, resolve_axis};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
+
+use level::{Target, constant_int, levels, read_bounds, settle};
+use product::{Places, convolve, multiply};
+
+pub(super) use contrib::OPS as CONTRIB;
 
 pub(super) const OPS: &[Op] = &[
     // `precision` is about the rounding of a division that is done in float32 here.
     Op::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
         .expand(expand_quantize)
         .rounds()
+        .exact()
         .waive(&["precision"])
         .becomes("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
-        .limits("a rounding that follows another one"),
+        .limits("a rounding that follows another one, of what is not computed in whole numbers"),
     Op::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
         .expand(expand_dequantize)
+        .exact()
         .becomes("(x - zero point) * scale")
         .limits("blocks of a size that is not fixed"),
     Op::new("DynamicQuantizeLinear", &[11], infer_dynamic)
         .variadic()
         .expand(expand_dynamic)
         .rounds()
+        .exact()
         .becomes("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a rounding that follows another one"),
     Op::new("QLinearMatMul", &[10, 21], infer_qlinear_matmul)
         .expand(expand_qlinear_matmul)
         .rounds()
+        .exact()
         .becomes("MatMul of the differences to the zero points, QuantizeLinear")
-        .limits("a rounding that follows another one"),
+        .limits("a rounding that follows another one, of what is not computed in whole numbers"),
     Op::new("QLinearConv", &[10], infer_qlinear_conv)
         .expand(expand_qlinear_conv)
         .rounds()
+        .exact()
         .becomes("Conv of the differences to the zero points, QuantizeLinear")
         .limits("a rounding that follows another one"),
+    Op::new("QLinearMatMul", &[1], infer_qlinear_matmul)
+        .domain(OWN_DOMAIN)
+        .expand(expand_qlinear_matmul)
+        .rounds()
+        .exact()
+        .becomes("as that of ONNX, with the bounds of an activation"),
+    Op::new("QLinearConv", &[1], infer_qlinear_conv)
+        .domain(OWN_DOMAIN)
+        .expand(expand_qlinear_conv)
+        .rounds()
+        .exact()
+        .becomes("as that of ONNX, with the bounds of an activation"),
     Op::new("ConvInteger", &[10], infer_conv_integer)
         .expand(expand_conv_integer)
-        .becomes("Conv of the differences to the zero points"),
+        .exact()
+        .becomes("Convolution in int8, or Conv of the differences to the zero points"),
+    Op::new("Levels", &[1], level::infer_levels)
+        .domain(OWN_DOMAIN)
+        .lower(level::lower_levels)
+        .becomes("BinaryOp that adds the zero point"),
 ];
 
 /// How scale and zero point lie along the input.
@@ -192,10 +224,15 @@ fn expand_quantize(x: &mut Expand) -> Result<bool> {
     let input = x.operand(0)?;
     let input = cast(x, input, DType::F32)?;
     let scale = parameter(x, 1, &granularity)?;
-    let zero = if x.has_input(2) { Some(parameter(x, 2, &granularity)?) } else { None };
     let scaled = quotient(x, input, scale)?;
-    let rounded =
-        if dtype.is_float() { narrow(x, scaled, zero, dtype)? } else { round_to(x, scaled, zero, dtype)? };
+    let zero = if x.has_input(2) { Some(parameter(x, 2, &granularity)?) } else { None };
+    let rounded = if dtype.is_float() {
+        narrow(x, scaled, zero, dtype)?
+    } else if let Some(target) = Target::of_output(x, 2)? {
+        settle(x, scaled, target)?
+    } else {
+        round_to(x, scaled, zero, dtype)?
+    };
     x.output(0, rounded)?;
     Ok(true)
 }
@@ -224,8 +261,14 @@ fn difference(x: &mut Expand, index: usize, zero: Option<Operand>) -> Result<Ope
 fn expand_dequantize(x: &mut Expand) -> Result<bool> {
     let granularity = read_granularity(x)?;
     let scale = parameter(x, 1, &granularity)?;
-    let zero = if x.has_input(2) { Some(parameter(x, 2, &granularity)?) } else { None };
-    let difference = difference(x, 0, zero)?;
+    let single = x.constant(0).is_none() && x.dtype(0)?.int_range().is_some();
+    let difference = match constant_int(x, 2)?.filter(|_| single) {
+        Some(zero) => levels(x, 0, zero)?.operand,
+        None => {
+            let zero = if x.has_input(2) { Some(parameter(x, 2, &granularity)?) } else { None };
+            difference(x, 0, zero)?
+        }
+    };
     let scaled = x.op("Mul", &[difference, scale], &[])?;
     let dtype = x.output_dtype(0)?;
     let result = cast(x, scaled, dtype)?;
@@ -250,7 +293,11 @@ fn expand_dynamic(x: &mut Expand) -> Result<bool> {
     let low = x.op("Min", &[low, zero], &[])?;
     let high = x.op("Max", &[high, zero], &[])?;
     let range = x.op("Sub", &[high, low], &[])?;
+    // Where all elements are 0 the step is 1.
+    let none = x.op("Equal", &[range, zero], &[])?;
+    let none = cast(x, none, DType::F32)?;
     let scale = quotient(x, range, levels)?;
+    let scale = x.op("Add", &[scale, none], &[])?;
     let minus_low = x.op("Neg", &[low], &[])?;
     let zero_point = quotient(x, minus_low, scale)?;
     let zero_point = round_to(x, zero_point, None, DType::U8)?;
@@ -264,7 +311,13 @@ fn expand_dynamic(x: &mut Expand) -> Result<bool> {
 }
 
 fn infer_qlinear_matmul(call: &Call) -> Result<Vec<Fact>> {
+    read_bounds(call)?;
     Ok(vec![Fact::new(call.dtype(7)?, super::matmul::matmul_shape(call.shape(0)?, call.shape(3)?)?)])
+}
+
+/// The sums of MatMulInteger by an int8 layer, where there is one for it.
+pub(super) fn multiply_integers(x: &mut Expand) -> Result<Option<Operand>> {
+    multiply(x, Places { x: 0, x_zero: 2, weight: 1, weight_zero: 3, bias: None }, false)
 }
 
 /// Scale or zero point of a matrix, input `index`: a scalar, or one for each row (of the left) or column (of the right).
@@ -281,21 +334,50 @@ fn matrix_parameter(x: &mut Expand, index: usize, rows: bool) -> Result<Operand>
 }
 
 fn expand_qlinear_matmul(x: &mut Expand) -> Result<bool> {
-    let (a_zero, b_zero) = (matrix_parameter(x, 2, true)?, matrix_parameter(x, 5, false)?);
-    let (a, b) = (difference(x, 0, Some(a_zero))?, difference(x, 3, Some(b_zero))?);
-    let product = x.op("MatMul", &[a, b], &[])?;
+    let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: None };
+    let product = match multiply(x, places, false)? {
+        Some(product) => product,
+        None => {
+            let (a_zero, b_zero) = (matrix_parameter(x, 2, true)?, matrix_parameter(x, 5, false)?);
+            let (a, b) = (difference(x, 0, Some(a_zero))?, difference(x, 3, Some(b_zero))?);
+            x.op("MatMul", &[a, b], &[])?
+        }
+    };
     let (a_scale, b_scale) = (matrix_parameter(x, 1, true)?, matrix_parameter(x, 4, false)?);
-    let (y_scale, y_zero) = (matrix_parameter(x, 6, true)?, matrix_parameter(x, 7, true)?);
+    let y_scale = matrix_parameter(x, 6, true)?;
     let scale = x.op("Mul", &[a_scale, b_scale], &[])?;
-    let scale = quotient(x, scale, y_scale)?;
-    let scaled = x.op("Mul", &[product, scale], &[])?;
-    let dtype = x.output_dtype(0)?;
-    let rounded = round_to(x, scaled, Some(y_zero), dtype)?;
+    let scaled = rescaled(x, product, scale, y_scale, [1, 4, 6])?;
+    let rounded = match Target::of_output(x, 7)? {
+        Some(target) => settle(x, scaled, target)?,
+        None => {
+            let y_zero = matrix_parameter(x, 7, true)?;
+            let dtype = x.output_dtype(0)?;
+            round_to(x, scaled, Some(y_zero), dtype)?
+        }
+    };
     x.output(0, rounded)?;
     Ok(true)
 }
 
+/// `sums` in steps of the result: times `scale`, the product of the steps of both operands, over that of the result. Inputs
+/// `scales` are what these come from: constants are divided exactly.
+fn rescaled(
+    x: &mut Expand,
+    sums: Operand,
+    scale: Operand,
+    result: Operand,
+    scales: [usize; 3],
+) -> Result<Operand> {
+    let ratio = if scales.iter().all(|index| x.constant(*index).is_some()) {
+        x.op("Div", &[scale, result], &[])?
+    } else {
+        quotient(x, scale, result)?
+    };
+    x.op("Mul", &[sums, ratio], &[])
+}
+
 fn infer_qlinear_conv(call: &Call) -> Result<Vec<Fact>> {
+    read_bounds(call)?;
     Ok(vec![Fact::new(call.dtype(7)?, super::conv::conv_shape(call, call.shape(3)?)?)])
 }
 
@@ -317,23 +399,20 @@ fn channel_parameter(x: &mut Expand, index: usize, axis: usize, rank: usize) -> 
 
 fn expand_qlinear_conv(x: &mut Expand) -> Result<bool> {
     let rank = x.shape(0)?.len();
-    let x_zero = channel_parameter(x, 2, 1, rank)?;
-    let w_zero = channel_parameter(x, 5, 0, rank)?;
-    let (input, weight) = (difference(x, 0, Some(x_zero))?, difference(x, 3, Some(w_zero))?);
-    let attributes = super::conv::conv_attributes(x);
-    let mut inputs = vec![input, weight];
-    if x.has_input(8) {
-        let bias = x.operand(8)?;
-        inputs.push(cast(x, bias, DType::F32)?);
-    }
-    let sum = x.op("Conv", &inputs, &attributes)?;
+    let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(8) };
+    let sum = convolve(x, places)?;
     let (x_scale, w_scale) = (channel_parameter(x, 1, 1, rank)?, channel_parameter(x, 4, 1, rank)?);
-    let (y_scale, y_zero) = (channel_parameter(x, 6, 1, rank)?, channel_parameter(x, 7, 1, rank)?);
+    let y_scale = channel_parameter(x, 6, 1, rank)?;
     let scale = x.op("Mul", &[x_scale, w_scale], &[])?;
-    let scale = quotient(x, scale, y_scale)?;
-    let scaled = x.op("Mul", &[sum, scale], &[])?;
-    let dtype = x.output_dtype(0)?;
-    let rounded = round_to(x, scaled, Some(y_zero), dtype)?;
+    let scaled = rescaled(x, sum, scale, y_scale, [1, 4, 6])?;
+    let rounded = match Target::of_output(x, 7)? {
+        Some(target) => settle(x, scaled, target)?,
+        None => {
+            let y_zero = channel_parameter(x, 7, 1, rank)?;
+            let dtype = x.output_dtype(0)?;
+            round_to(x, scaled, Some(y_zero), dtype)?
+        }
+    };
     x.output(0, rounded)?;
     Ok(true)
 }
@@ -343,12 +422,8 @@ fn infer_conv_integer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_conv_integer(x: &mut Expand) -> Result<bool> {
-    let rank = x.shape(0)?.len();
-    let x_zero = if x.has_input(2) { Some(channel_parameter(x, 2, 1, rank)?) } else { None };
-    let w_zero = if x.has_input(3) { Some(channel_parameter(x, 3, 0, rank)?) } else { None };
-    let (input, weight) = (difference(x, 0, x_zero)?, difference(x, 1, w_zero)?);
-    let attributes = super::conv::conv_attributes(x);
-    let sum = x.op("Conv", &[input, weight], &attributes)?;
+    let places = Places { x: 0, x_zero: 2, weight: 1, weight_zero: 3, bias: None };
+    let sum = convolve(x, places)?;
     let sum = cast(x, sum, DType::I32)?;
     x.output(0, sum)?;
     Ok(true)
