@@ -182,7 +182,9 @@ def command(words, folder):
 
 
 def convert_pnnx(pnnx, case, folder):
-    """pnnx writes beside the model: it gets a copy. Where sizes are free it is told them."""
+    """pnnx writes beside the model: it gets a copy. Where it cannot do without, it is told the sizes of the inputs.
+
+    -> its files, and whether it was told"""
     for name in os.listdir(case):
         if not name.endswith((".npz", ".json")):
             os.symlink(os.path.abspath(os.path.join(case, name)), os.path.join(folder, name))
@@ -190,10 +192,16 @@ def convert_pnnx(pnnx, case, folder):
     short = {"float32": "f32", "float16": "f16", "int64": "i64", "int32": "i32", "bool": "bool"}
     with np.load(os.path.join(case, "inputs.npz")) as inputs:
         shapes = ["[%s]%s" % (",".join(map(str, value.shape)), short.get(value.dtype.name, "f32")) for value in inputs.values()]
-    for extra in ([], ["inputshape=" + ",".join(shapes)]):
+    for told, extra in ((False, []), (True, ["inputshape=" + ",".join(shapes)])):
         command([pnnx, "model.onnx", "fp16=0", *extra], folder)
         if all(os.path.exists(file) for file in files):
-            yield files
+            yield files, told
+
+
+def given_sizes(case):
+    """The options that tell us the same."""
+    with np.load(os.path.join(case, "inputs.npz")) as inputs:
+        return [word for name, value in inputs.items() for word in ("--input-shape", name + ":" + ",".join(map(str, value.shape)))]
 
 
 def run_case(case, args):
@@ -204,16 +212,18 @@ def run_case(case, args):
         if command(words, folder):
             request["ours"] = [param, binary]
         os.mkdir(os.path.join(folder, "pnnx"))
-        row = {}
-        for files in convert_pnnx(args.pnnx, case, os.path.join(folder, "pnnx")):
+        row, name = {}, os.path.basename(case)
+        for files, told in convert_pnnx(args.pnnx, case, os.path.join(folder, "pnnx")):
             request["pnnx"] = files
+            if told and command(words + given_sizes(case), folder):
+                name += ", sizes given"
             row = ask(request)
             if "pnnx" in row:
                 break
         else:
             if not row:
                 row = ask(request)
-        return {"name": os.path.basename(case), **row}
+        return {"name": name, **row}
 
 
 def ask(request):
@@ -268,7 +278,7 @@ def main():
     text = table(rows)
     print(text[text.rfind("\n\n"):] if "\n\n" in text else "")
     if args.out:
-        head = "# Time in ncnn beside pnnx\n\nProcessor time of a run on one thread, the median of many in turns; made by\n\n    python benches/runtime.py "
+        head = "# Time in ncnn beside pnnx\n\nProcessor time of a run on one thread, the median of many in turns. Where pnnx cannot do without the sizes of inputs, both are given them. Made by\n\n    python benches/runtime.py "
         shown = f"CASES --convert 'onnx2ncnn {{model}} {{param}} {{bin}}' --pnnx PNNX --out {args.out}"
         with open(args.out, "w") as file:
             file.write(f"{head}{shown}\n\n{text}")

@@ -238,16 +238,21 @@ impl Graph {
         }
     }
 
-    /// Puts a whole new list of nodes: `make` is asked for each node in order what stands in its place.
+    /// Puts a whole new list of nodes: `make` is asked for each node in order what stands in its place. Nodes without a name of their
+    /// own are found in the model where that node is.
     pub fn rewrite_nodes(
         &mut self,
         mut make: impl FnMut(&mut Graph, NodeId) -> Result<Option<Vec<Node>>>,
     ) -> Result<()> {
         let mut order = Vec::with_capacity(self.order.len());
         for id in self.node_ids() {
+            let index = self.node(id).map_or(0, |node| node.index);
             match make(self, id)? {
                 None => order.push(id),
-                Some(nodes) => {
+                Some(mut nodes) => {
+                    for node in nodes.iter_mut().filter(|node| node.name.is_empty()) {
+                        node.index = index;
+                    }
                     let made: Vec<NodeId> = nodes.into_iter().map(|node| self.new_node(node)).collect();
                     self.put_in_place(id, &made);
                     order.extend(made);

@@ -127,7 +127,7 @@ fn constant(kind: &str, name: &str, number: usize, taken: &mut BTreeSet<String>)
 }
 
 fn write_array(out: &mut BufWriter<File>, name: &str, mut bytes: impl Read) -> Result<()> {
-    write!(out, "{ALIGNED}static const unsigned char {name}[] = {{\n").map_err(failed)?;
+    writeln!(out, "{ALIGNED}static const unsigned char {name}[] = {{").map_err(failed)?;
     let mut part = vec![0; BYTES_A_LINE << 10];
     let mut text = String::new();
     let mut empty = true;

@@ -59,7 +59,7 @@ fn strided(look: &Look, value: ValueId) -> Option<Strided> {
         for ((start, axis), step) in starts.into_iter().zip(axes).zip(steps) {
             let axis = resolve_axis(axis, rank).ok()?;
             let (outer_start, outer_step) = found.cuts.get_mut(axis)?;
-            if start < 0 || step < 1 || step > MAX_BLOCK || start > MAX_BLOCK {
+            if !(0..=MAX_BLOCK).contains(&start) || !(1..=MAX_BLOCK).contains(&step) {
                 return None;
             }
             *outer_start = start + step * *outer_start;
