@@ -55,7 +55,7 @@ pub struct Converter {
 
 /// What of a model is meant, and how it is read: converting, simplifying and inspecting follow it alike.
 impl Converter {
-    /// Models as they are, to files that every release of ncnn from 20240410 on loads.
+    /// Models as they are, to files that every release of ncnn from 20240410 on loads; sizes that stay free may take 20250428.
     pub fn new() -> Converter {
         Converter::default()
     }

@@ -101,7 +101,7 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     for (node, error) in refused {
         doubts.entry(node).or_insert(error);
     }
-    let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float, release)?;
+    let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float, options.ncnn_version)?;
     net.half = options.fp16;
     let mut net_passes = vec![("lower", net.layers.len())];
     net_passes.extend(net.optimise(&options.skip)?);

@@ -92,6 +92,16 @@ fn the_oldest_runtime_is_told_and_asked_for() {
 }
 
 #[test]
+fn sizes_that_stay_free_may_take_a_newer_runtime_where_none_is_asked_for() {
+    let room = Room::new();
+    room.put("free.onnx", &fs::read("fixtures/free/plane_of_rows/model.onnx").unwrap());
+    room.expect("free.onnx --ncnn-version 20240410", 1, "fix them with --input-shape");
+    assert_eq!(room.names(), ["free.onnx"]);
+    room.expect("free.onnx", 0, "loads in ncnn 20250428 and later");
+    room.expect("free.onnx --input-shape 1,4,6,10", 0, "loads in ncnn 20240410 and later");
+}
+
+#[test]
 fn files_to_embed_come_with_the_others_or_not_at_all() {
     let room = room_with_model();
     let all = "m.onnx n.param --param-bin n.param.bin --id-header n.id.h --mem-header n.mem.h";

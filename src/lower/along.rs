@@ -3,11 +3,15 @@
 use super::{Lower, apart_form, form::MAX_AXES, isolate};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Concat, Crop, Flip, InnerProduct, MatMul, Padding, Slice, Tile};
-use crate::tensor::{Dim, Tensor};
+use crate::ncnn::layer::{
+    Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile, binary_op,
+};
+use crate::tensor::{Dim, Tensor, display_shape};
 
 /// ncnn's word for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
 pub(crate) const OPEN_END: i32 = -233;
+/// `Pooling::pad_mode`: windows that lie within the blob.
+const VALID: i32 = 1;
 /// Most parts that a blob is cut into; above it a matrix is cheaper than so many layers.
 const MAX_PARTS: usize = 32;
 /// Most elements of a matrix that moves elements: 64 MiB of weights that the model does not have.
@@ -25,7 +29,7 @@ impl Lower<'_> {
         if let Some(found) = isolate(&self.form(blob), shape, axes) {
             return Ok(Some((blob, found)));
         }
-        let (form, found) = apart_form(shape, axes)?;
+        let (form, found) = apart_form(shape, axes, |form| self.state.is_plain(blob, form))?;
         if form.len() > MAX_AXES { Ok(None) } else { Ok(Some((self.reshape(blob, &form)?, found))) }
     }
 
@@ -34,7 +38,7 @@ impl Lower<'_> {
         if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {
             return Ok((blob, *found.at(0)?));
         }
-        let (form, found) = apart_form(shape, &[axis])?;
+        let (form, found) = apart_form(shape, &[axis], |form| self.state.is_plain(blob, form))?;
         Ok((self.reshape(blob, &form)?, *found.at(0)?))
     }
 
@@ -79,6 +83,94 @@ impl Lower<'_> {
         let form = self.resized(blob, place, size.clone());
         let axes = vec![i32::try_from(place)?];
         self.emit(Crop { starts: vec![start], ends: vec![end], axes, ..Crop::default() }, &[blob], &form)
+    }
+
+    /// Every `step`th element of an axis from `start` on, to its end: `count` of them. A pooling of windows of one element takes no more
+    /// than where windows begin.
+    pub fn stride(
+        &mut self,
+        blob: BlobId,
+        place: usize,
+        start: &Dim,
+        step: i64,
+        count: &Dim,
+    ) -> Result<BlobId> {
+        let form = self.form(blob);
+        let size = form.at(place)?;
+        let refuse = || {
+            let message =
+                format!("{count} elements from {start} on in steps of {step}: they must be fixed here");
+            Error::unsupported(message).help("fix the sizes with --input-shape")
+        };
+        let to_the_end = size.sub(start)?.ceil_div(&Dim::Known(step))? == *count;
+        let start = start.known().filter(|_| to_the_end).ok_or_else(refuse)?;
+        let mut blob = blob;
+        if start > 0 {
+            let rest = size.sub(&Dim::Known(start))?;
+            blob = self.crop(blob, place, i32::try_from(start)?, OPEN_END, &rest)?;
+        }
+        // Height or width of three axes.
+        let from_end = form.len() - 1 - place;
+        let plane = match form.as_slice() {
+            [w] => vec![Dim::Known(1), Dim::Known(1), w.clone()],
+            [h, w] => vec![Dim::Known(1), h.clone(), w.clone()],
+            [..] if form.len() == 3 && place > 0 => form.clone(),
+            _ => return Err(refuse()),
+        };
+        let mut plane: Vec<Dim> = plane;
+        let at = plane.len() - 1 - from_end;
+        if let Some(slot) = plane.get_mut(at) {
+            slot.clone_from(self.form(blob).at(place)?);
+        }
+        let blob = self.reshape(blob, &plane)?;
+        let top = self.resized(blob, at, count.clone());
+        let step = i32::try_from(step)?;
+        let strides = if from_end == 0 { (step, 1) } else { (1, step) };
+        let layer = Pooling {
+            kernel_w: 1,
+            kernel_h: 1,
+            stride_w: strides.0,
+            stride_h: strides.1,
+            pad_mode: VALID,
+            ..Pooling::default()
+        };
+        let blob = self.emit(layer, &[blob], &top)?;
+        let whole = top.get(top.len() - form.len()..).unwrap_or_default().to_vec();
+        self.reshape(blob, &whole)
+    }
+
+    /// A blob that holds a value of shape `from`, stretched to shape `to` of as many axes.
+    pub fn spread(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
+        let (mut blob, mut shape) = (blob, from.to_vec());
+        // Inner axes first: the fewer elements are copied often.
+        for axis in (0..to.len()).rev() {
+            let (from, size) = (shape.at(axis)?.clone(), to.at(axis)?.clone());
+            if from == size {
+                continue;
+            }
+            let (alone, place) = self.alone(blob, &shape, axis)?;
+            let times = size.exact_div(&from).and_then(|times| times.known());
+            // An axis of a size that is not fixed is 1 or fits: the product stretches it or leaves it.
+            let is_open = from.known().is_none() && self.call.op_type() == "Expand";
+            if from.is(1) && size.known().is_none() || times.is_none() && is_open {
+                let mut ones = vec![Dim::Known(1); self.form(alone).len()];
+                if let Some(slot) = ones.get_mut(place) {
+                    slot.clone_from(&size);
+                }
+                let ones = self.ones(&ones)?;
+                blob = self.binary(binary_op::MUL, alone, ones)?;
+            } else {
+                let times = times.ok_or_else(|| {
+                    Error::unsupported(format!("{} repeated to {}", display_shape(&shape), display_shape(to)))
+                        .help("fix the sizes with --input-shape")
+                })?;
+                blob = self.tile(alone, place, times)?;
+            }
+            if let Some(slot) = shape.get_mut(axis) {
+                *slot = size;
+            }
+        }
+        Ok(blob)
     }
 
     /// Blobs that differ in one axis alone, one behind the other along it.

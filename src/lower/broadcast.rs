@@ -34,16 +34,6 @@ impl Lower<'_> {
             *side = self.number(*index)?.map(Side::Number);
             let mut aligned = vec![one.clone(); out.len() - shape.len()];
             aligned.extend(shape.iter().cloned());
-            for (size, whole) in aligned.iter().zip(&out) {
-                if size != whole && !size.is(1) {
-                    return Err(Error::unsupported(format!(
-                        "{} is stretched to {}, or is not: sizes that are not fixed",
-                        display_shape(shape),
-                        display_shape(&out)
-                    ))
-                    .help("fix them with --input-shape"));
-                }
-            }
             shapes.push(aligned);
         }
         let blobs: Vec<(usize, Vec<Dim>)> = (inputs.iter().zip(shapes).zip(&sides))

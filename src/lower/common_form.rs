@@ -25,7 +25,12 @@ fn express(form: &[Dim], groups: &[Group], shape: &[Dim], out: &[Dim]) -> Option
     for group in groups {
         let full = group.shape.iter().all(|axis| shape.get(*axis) == out.get(*axis));
         let unit = group.shape.iter().all(|axis| shape.get(*axis).is_some_and(|d| d.is(1)));
-        if full {
+        if let ([place], [axis]) = (group.form.as_slice(), group.shape.as_slice())
+            && let (Some(size), Some(whole)) = (shape.get(*axis), out.get(*axis))
+            && may_stretch(size, whole)
+        {
+            own.get_mut(*place)?.clone_from(size);
+        } else if full {
             for axis in &group.form {
                 own.get_mut(*axis)?.clone_from(form.get(*axis)?);
             }
@@ -34,6 +39,11 @@ fn express(form: &[Dim], groups: &[Group], shape: &[Dim], out: &[Dim]) -> Option
         }
     }
     Some(own)
+}
+
+/// Whether an axis is 1 or that of the result, which only the runtime can tell.
+fn may_stretch(size: &Dim, whole: &Dim) -> bool {
+    size != whole && (size.known().is_none() || whole.known().is_none()) && !size.is(1)
 }
 
 /// Pairs the axes of two lists of sizes with the same elements: the smallest groups with the same product.
@@ -66,16 +76,18 @@ fn match_axes(form: &[Dim], shape: &[Dim]) -> Option<Vec<Group>> {
 /// The result without its unit axes, and with as many neighbours merged, from the left, as four axes need. Neighbours can be merged
 /// where the same inputs are stretched along both. `None` where more than four axes are left.
 pub(super) fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Result<Option<Vec<Dim>>> {
-    let mut axes: Vec<(Dim, Vec<bool>)> = Vec::new();
+    let mut axes: Vec<(Dim, Option<Vec<bool>>)> = Vec::new();
     for (axis, size) in out.iter().enumerate() {
         if !size.is(1) {
             let full = inputs.iter().map(|(_, shape)| shape.get(axis) == Some(size)).collect();
-            axes.push((size.clone(), full));
+            let open =
+                inputs.iter().any(|(_, shape)| shape.get(axis).is_some_and(|own| may_stretch(own, size)));
+            axes.push((size.clone(), Some(full).filter(|_| !open)));
         }
     }
     while axes.len() > MAX_AXES {
         let pair = axes.windows(2).position(|pair| match pair {
-            [a, b] => a.1 == b.1,
+            [a, b] => a.1.is_some() && a.1 == b.1,
             _ => false,
         });
         let Some(first) = pair else { return Ok(None) };

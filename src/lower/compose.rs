@@ -41,10 +41,12 @@ impl Lower<'_> {
         }
         let mut form = Vec::with_capacity(fa.len());
         for (x, y) in fa.iter().zip(&fb) {
-            if x != y && !x.is(1) && !y.is(1) {
+            let free = x.known().is_none() || y.known().is_none();
+            if x != y && !x.is(1) && !y.is(1) && !free {
                 return Err(Error::internal(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
             }
-            form.push(if x.is(1) { y.clone() } else { x.clone() });
+            // Sizes that are not fixed are 1 or equal: the layer looks when it runs.
+            form.push(x.broadcast(y)?);
         }
         self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &form)
     }
@@ -77,12 +79,14 @@ impl Lower<'_> {
         let first = self.blob(index)?;
         let id = self.input_id(index)?;
         let held = self.state.forms.get(&id).cloned().unwrap_or_default();
-        for blob in std::iter::once(first).chain(held) {
-            if let Some(found) = isolate(&self.form(blob), &shape, axes) {
-                return Ok((blob, found));
+        let held: Vec<BlobId> = std::iter::once(first).chain(held).collect();
+        for blob in &held {
+            if let Some(found) = isolate(&self.form(*blob), &shape, axes) {
+                return Ok((*blob, found));
             }
         }
-        let (form, found) = apart_form(&shape, axes)?;
+        let can_be_had = |form: &[Dim]| held.iter().any(|blob| self.state.is_plain(*blob, form));
+        let (form, found) = apart_form(&shape, axes, can_be_had)?;
         if form.len() > MAX_AXES {
             unsupported!("axes {axes:?} of {} apart: ncnn has at most four axes", display_shape(&shape));
         }
@@ -98,6 +102,18 @@ impl Lower<'_> {
         if !stays(&order)
             && let Some(order) = order_of_form(&self.form(blob), shape, perm)
         {
+            return self.permute(blob, &order);
+        }
+        // Sizes that are not fixed are not merged where that can be helped: only other blobs could tell them again.
+        let free = shape.iter().filter(|size| size.known().is_none()).count();
+        let apart: Vec<Dim> = shape.iter().filter(|size| !size.is(1)).cloned().collect();
+        if !stays(&order)
+            && free > 1
+            && apart.len() <= MAX_AXES
+            && self.state.is_plain(blob, &apart)
+            && let Some(order) = order_of_form(&apart, shape, perm)
+        {
+            let blob = self.reshape(blob, &apart)?;
             return self.permute(blob, &order);
         }
         while sizes.len() > MAX_AXES {

@@ -84,12 +84,16 @@ pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec
     axes.iter().map(|axis| place.get(*axis).copied().flatten()).collect()
 }
 
-/// A form of `shape` in which each of `axes` stands alone, and where they are: that of the interface where it has at most three axes,
-/// since other layers ask for it too; else what lies before, between and behind the axes is merged.
-pub(crate) fn apart_form(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
+/// A form of `shape` in which each of `axes` stands alone, and where they are: that of the interface where it has at most three axes
+/// and can be had, since other layers ask for it too; else what lies before, between and behind the axes is merged.
+pub(crate) fn apart_form(
+    shape: &[Dim],
+    axes: &[usize],
+    can_be_had: impl Fn(&[Dim]) -> bool,
+) -> Result<(Vec<Dim>, Vec<usize>)> {
     let natural = interface_form(shape)?;
     if natural.len() < MAX_AXES
-        && natural.iter().all(|size| size.known().is_some())
+        && can_be_had(&natural)
         && let Some(found) = isolate(&natural, shape, axes)
     {
         return Ok((natural, found));
@@ -131,7 +135,8 @@ pub(crate) fn groups(form: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
             product = product.mul(shape.get(next)?).ok()?;
             group.push(next);
             next += 1;
-            if product.is(0) || (product.known().is_some() && product.known() > size.known()) {
+            let beyond = product.known().zip(size.known()).is_some_and(|(product, size)| product > size);
+            if product.is(0) || beyond {
                 return None;
             }
         }
@@ -220,6 +225,15 @@ mod tests {
         ] {
             assert_eq!(order_of_form(&dims(form), &dims(shape), perm), order, "{shape:?} in {form:?}");
         }
+    }
+
+    #[test]
+    fn free_axes_move_as_others() {
+        let (h, w, one, four) = (Dim::symbol("H"), Dim::symbol("W"), Dim::Known(1), Dim::Known(4));
+        let shape = [one, h.clone(), w.clone(), four.clone()];
+        let order = |form: &[Dim]| order_of_form(form, &shape, &[0, 3, 1, 2]);
+        assert_eq!(order(&[h.clone(), w.clone(), four.clone()]), Some(vec![2, 0, 1]));
+        assert_eq!(order(&[h.mul(&w).unwrap(), four]), Some(vec![1, 0]));
     }
 
     #[test]

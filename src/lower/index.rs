@@ -14,6 +14,8 @@ use crate::tensor::{Array, Dim, Tensor};
 
 /// Most elements of a blob that compares indices with all places: 256 MiB while the net runs.
 const MAX_COMPARED: i64 = 1 << 26;
+/// Longest axis that as many indices are compared with as the user gives: tables of relative positions have 32 rows or some more.
+const MAX_OF_FREE: i64 = 1 << 10;
 
 /// What is known of graph inputs of integers, and of values that are such inputs in other shapes.
 #[derive(Default)]
@@ -106,6 +108,9 @@ impl State {
     fn integer_reshape(&mut self, name: &str, from: BlobId, form: &[Dim]) -> Result<BlobId> {
         let layer = reshape_layer(&self.net.blob(from).shape, form)?;
         let top = *self.emit(name, layer.into(), &[from], &[form.to_vec()])?.at(0)?;
+        // Layers that are told sizes read no integers; those that read the input get its numbers.
+        let shape = self.net.blob(from).shape.clone();
+        self.axes.replace(top, from, &shape);
         if let Some(blob) = self.net.blob_mut(top) {
             blob.element = Element::I32;
         }
@@ -142,7 +147,9 @@ impl Lower<'_> {
     /// indices are whole numbers; what is no place of the axis has no 1.
     pub fn one_hot(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
         let count = Dim::product(&self.form(indices))?;
-        if count.known().is_none_or(|count| count.saturating_mul(size) > MAX_COMPARED) {
+        let most =
+            count.known().map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= MAX_COMPARED);
+        if !most {
             unsupported!("{count} indices into an axis of {size}, compared with each place");
         }
         let (one, size) = (Dim::Known(1), Dim::Known(size));

@@ -9,6 +9,7 @@ mod broadcast;
 mod common_form;
 mod compose;
 mod exact;
+mod expression;
 mod form;
 mod index;
 mod sizes;
@@ -52,6 +53,10 @@ pub(crate) struct State {
     node: Option<NodeId>,
     /// Nodes that need no layer: what they compute is another form of what is there.
     forms_alone: BTreeSet<NodeId>,
+    /// Blobs that tell sizes that are not fixed.
+    axes: expression::Axes,
+    /// Whether sizes that are not fixed may take a newer runtime than the net is for: where none is asked for.
+    may_be_newer: bool,
 }
 
 /// One node while it is lowered. It reads the node as [`Call`] does.
@@ -85,10 +90,10 @@ pub(crate) fn lower_graph(
     graph: &Graph,
     doubts: &mut Doubts,
     double_as_float: bool,
-    release: u32,
+    asked: Option<u32>,
 ) -> std::result::Result<Net, Refusal> {
-    let mut state = State::default();
-    state.net.release = release;
+    let mut state = State { may_be_newer: asked.is_none(), ..State::default() };
+    state.net.release = crate::ncnn::release(asked)?;
     let mut errors = Vec::new();
     for input in graph.given_inputs() {
         if let Err(error) = lower_input(graph, input, double_as_float, &mut state) {
@@ -210,6 +215,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         tops: vec![blob],
         made_for: BTreeSet::new(),
     });
+    state.axes.add(blob, &form);
     state.net.inputs.push(blob);
     state.named.insert(blob);
     let mut held = blob;
@@ -279,7 +285,9 @@ impl State {
                 unsupported!("a blob of shape {} has no elements", display_shape(shape));
             }
             let blob = Blob { name: name.to_owned(), shape: shape.clone(), element: Element::F32 };
-            tops.push(self.net.add_blob(blob));
+            let top = self.net.add_blob(blob);
+            self.axes.add(top, shape);
+            tops.push(top);
         }
         self.net.layers.push(NetLayer {
             name: name.to_owned(),
@@ -298,9 +306,10 @@ impl State {
             return Ok(*blob);
         }
         let value = graph.value(id);
-        let blob = match (&value.constant, held.first()) {
+        let near = held.iter().find(|blob| self.is_plain(**blob, form)).or(held.first());
+        let blob = match (&value.constant, near) {
             (Some(tensor), _) => self.memory_data(&value.name, tensor, form)?,
-            (None, Some(first)) => self.reshape(&value.name, *first, form)?,
+            (None, Some(near)) => self.reshape(&value.name, *near, form)?,
             (None, None) if value.elements.is_some() => {
                 return Err(Error::unsupported("sizes that are not fixed are computed with")
                     .help("fix them with --input-shape"));
@@ -365,8 +374,14 @@ impl State {
         if let Some(made) = self.reshapes.get(&(root, form.to_vec())) {
             return Ok(*made);
         }
-        let layer = reshape_layer(&self.net.blob(root).shape, form)?;
-        let tops = self.emit(name, layer.into(), &[root], &[form.to_vec()])?;
+        let plain = reshape_layer(&self.net.blob(root).shape, form);
+        let (layer, bottoms) = match plain {
+            Ok(layer) => (layer, vec![root]),
+            Err(error) => self.reshape_by_expression(root, form).ok_or(error)?,
+        };
+        let layer = Layer::from(layer);
+        self.allow(&layer);
+        let tops = self.emit(name, layer, &bottoms, &[form.to_vec()])?;
         let made = *tops.first().ok_or_else(|| Error::internal("a layer without a top"))?;
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);
@@ -430,13 +445,28 @@ impl Lower<'_> {
         if let Some(blob) = self.state.forms.get(&id).and_then(|held| held.first()) {
             return Ok(*blob);
         }
+        if let Some(blob) = self.sizes_as_numbers(id)? {
+            return Ok(blob);
+        }
         let form = interface_form(self.call.shape(index)?)?;
         self.blob_as(index, &form)
+    }
+
+    /// A value that carries sizes that are not fixed, as numbers.
+    fn sizes_as_numbers(&mut self, id: ValueId) -> Result<Option<BlobId>> {
+        let value = self.call.graph().value(id);
+        let held = self.state.forms.contains_key(&id) || value.constant.is_some();
+        let Some(elements) = value.elements.as_ref().filter(|_| !held) else { return Ok(None) };
+        let sizes: Vec<Dim> = elements.to_dims()?.iter().cloned().collect();
+        let blob = self.numbers(&sizes)?;
+        self.state.forms.entry(id).or_default().push(blob);
+        Ok(Some(blob))
     }
 
     /// Input `index` in a form: the sizes of a Mat with the same elements in the same order.
     pub fn blob_as(&mut self, index: usize, form: &[Dim]) -> Result<BlobId> {
         let id = self.input_id(index)?;
+        self.sizes_as_numbers(id)?;
         self.state.form(self.call.graph(), id, form)
     }
 

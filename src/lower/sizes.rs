@@ -1,10 +1,13 @@
 //! Blobs whose sizes are known at run time alone: made from a blob that has these sizes.
 
-use super::Lower;
+use num_traits::AsPrimitive;
+
+use super::form::MAX_AXES;
+use super::{Lower, Side};
 use crate::error::{At, Error, Result};
-use crate::ncnn::layer::{Clip, Crop, binary_op};
+use crate::ncnn::layer::{Clip, Crop, binary_op, reduction_op, unary_op};
 use crate::ncnn::{BlobId, Element};
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::{Dim, Operation, Sum, Tensor};
 
 impl Lower<'_> {
     /// A blob of ones; sizes that are no numbers are those of axes of another blob.
@@ -41,10 +44,7 @@ impl Lower<'_> {
 
     /// Ones along one axis, whose size is that of neighbouring axes of a blob: a corner of that blob, made ones.
     fn line_of_ones(&mut self, size: &Dim) -> Result<BlobId> {
-        let (carrier, axes) = self.carrier(size).ok_or_else(|| {
-            Error::unsupported(format!("{size} elements: no blob has an axis of this size"))
-                .help("fix the sizes with --input-shape")
-        })?;
+        let Some((carrier, axes)) = self.carrier(size) else { return self.joined_ones(size) };
         let mut form = self.form(carrier);
         let mut line = carrier;
         let others: Vec<usize> = (0..form.len())
@@ -68,6 +68,99 @@ impl Lower<'_> {
         }
         let line = self.reshape(line, std::slice::from_ref(size))?;
         self.map(Clip { min: 1.0, max: 1.0 }, line)
+    }
+
+    /// Ones along an axis of a size that no blob has: those of the parts of the sum that it is, one behind the other.
+    fn joined_ones(&mut self, size: &Dim) -> Result<BlobId> {
+        let refuse = || {
+            Error::unsupported(format!("{size} elements: no blob has an axis of this size"))
+                .help("fix the sizes with --input-shape")
+        };
+        let Sum { terms, constant } = size.sum();
+        if let ([(product, 1)], 0) = (terms.as_slice(), constant) {
+            if !(2..=MAX_AXES).contains(&product.len()) {
+                return Err(refuse());
+            }
+            let ones = self.ones(product)?;
+            return self.reshape(ones, std::slice::from_ref(size));
+        }
+        let mut lines = Vec::with_capacity(terms.len() + 1);
+        for (product, times) in terms {
+            if times < 1 {
+                return Err(refuse());
+            }
+            let line = self.line_of_ones(&Dim::product(&product)?)?;
+            lines.push(self.tile(line, 0, times)?);
+        }
+        if constant > 0 {
+            lines.push(self.ones(&[Dim::Known(constant)])?);
+        }
+        let line = self.concat(&lines, 0)?;
+        if constant < 0 { self.crop(line, 0, 0, i32::try_from(constant)?, size) } else { Ok(line) }
+    }
+
+    /// Sizes that are computed with, as numbers along one axis.
+    pub fn numbers(&mut self, sizes: &[Dim]) -> Result<BlobId> {
+        let numbers: Result<Vec<BlobId>> = sizes.iter().map(|size| self.size_as_number(size)).collect();
+        self.concat(&numbers?, 0)
+    }
+
+    /// A size as a blob of one number: as many ones as a blob has places, summed up.
+    fn size_as_number(&mut self, size: &Dim) -> Result<BlobId> {
+        let one = [Dim::Known(1)];
+        if let Some(number) = size.known() {
+            return self.memory_data(&Tensor::from_f32(&[1], vec![number.as_()])?, &one);
+        }
+        if self.carrier(size).is_some() {
+            let line = self.line_of_ones(size)?;
+            return self.reduce(reduction_op::SUM, line, &[0]);
+        }
+        if let Some((operation, a, b)) = size.operation() {
+            let (a, b) = (self.size_as_number(&a)?, self.size_as_number(&b)?);
+            return self.operate(operation, a, b);
+        }
+        let Sum { terms, constant } = size.sum();
+        if let ([(product, 1)], 0) = (terms.as_slice(), constant)
+            && product.len() < 2
+        {
+            return Err(Error::unsupported(format!("{size} as a number: no blob has an axis of this size"))
+                .help("fix the sizes with --input-shape"));
+        }
+        let mut sum = None;
+        for (product, coefficient) in terms {
+            let mut value = None;
+            for factor in &product {
+                let factor = self.size_as_number(factor)?;
+                value = Some(match value {
+                    Some(value) => self.binary(binary_op::MUL, value, factor)?,
+                    None => factor,
+                });
+            }
+            let value = value.ok_or_else(|| Error::internal("a product of nothing"))?;
+            let value = self.binary_scalar(binary_op::MUL, value, coefficient.as_())?;
+            sum = Some(match sum {
+                Some(sum) => self.binary(binary_op::ADD, sum, value)?,
+                None => value,
+            });
+        }
+        let sum = sum.ok_or_else(|| Error::internal("a sum of nothing"))?;
+        if constant == 0 { Ok(sum) } else { self.binary_scalar(binary_op::ADD, sum, constant.as_()) }
+    }
+
+    fn operate(&mut self, operation: Operation, a: BlobId, b: BlobId) -> Result<BlobId> {
+        match operation {
+            Operation::Min => self.binary(binary_op::MIN, a, b),
+            Operation::Max => self.binary(binary_op::MAX, a, b),
+            Operation::FloorDiv | Operation::Mod => {
+                let quotient = self.nudged_quotient(Side::Blob(a), Side::Blob(b))?;
+                let quotient = self.unary(unary_op::FLOOR, quotient)?;
+                if operation == Operation::FloorDiv {
+                    return Ok(quotient);
+                }
+                let whole = self.binary(binary_op::MUL, quotient, b)?;
+                self.binary(binary_op::SUB, a, whole)
+            }
+        }
     }
 
     /// A blob with neighbouring axes of `size` elements in all, and these axes. Of several the one of fewest axes.

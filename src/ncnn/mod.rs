@@ -28,6 +28,7 @@ pub(crate) use embed::Embedding;
 pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub(crate) use table::Scales;
+pub(crate) use text::is_readable;
 pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].

@@ -117,7 +117,7 @@ pub(super) fn format_param(id: i32, param: &Param) -> String {
 /// Whether the runtime reads the text as it is written. It scans up to 15 characters, to the first comma or space, the opening quote
 /// among them, and then as many as its buffer holds to the closing quote; where the first ones are the whole text without that
 /// quote, it stays unread.
-pub(super) fn is_readable(text: &str) -> bool {
+pub(crate) fn is_readable(text: &str) -> bool {
     let first = text.split([',', ' ']).next().map_or(0, str::len);
     let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '"' || c == ' ');
     plain && first > 0 && !(first == text.len() && first == FIRST_SCAN - 1) && text.len() < MAX_REST

@@ -8,6 +8,7 @@ use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, groups};
+use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Concat, Slice};
 use crate::tensor::{Array, Dim, display_shape};
 
@@ -240,7 +241,7 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
         slices.push(match size.known() {
             Some(n) => i32::try_from(n)?,
             None if parts.iter().skip(at).all(|(_, other)| other == size) => EQUAL_PART,
-            None => return Err(open_part(size)),
+            None => return crop_parts(lower, blob, place, &parts),
         });
     }
     let layer = Slice { slices, axis: i32::try_from(place)?, ..Slice::default() };
@@ -254,8 +255,15 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
 /// ncnn's word for an equal part of what is left (`slice.cpp`).
 const EQUAL_PART: i32 = -233;
 
-fn open_part(size: &Dim) -> Error {
-    Error::unsupported(format!("a part of size {size}, which is not fixed")).help("fix it with --input-shape")
+/// Parts of sizes that are not fixed, one by one.
+fn crop_parts(lower: &mut Lower, blob: BlobId, place: usize, parts: &[(usize, Dim)]) -> Result<()> {
+    let mut start = Dim::Known(0);
+    for (index, size) in parts {
+        let part = lower.crop_by_expression(blob, place, &start, size)?;
+        lower.set(*index, part)?;
+        start = start.add(size)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

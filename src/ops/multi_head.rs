@@ -1,10 +1,11 @@
 //! MultiHeadAttention of this program's own domain: attention with its four linear maps, as ncnn's layer computes it.
 //!
 //! Inputs: queries, keys and values; weight, `[outputs, inputs]`, and bias of their maps and of the last one, all constants; the mask
-//! that is added to the scores. Scores are divided by the root of the size of a head.
+//! that is added to the scores. Scores are divided by the root of the size of a head. All axes but the last are places: there is no
+//! batch, wherever axes of 1 stand.
 
 use super::{Call, Fact, OWN_DOMAIN, Op, required};
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Error, Result, invalid};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::MultiHeadAttention;
@@ -13,8 +14,7 @@ use crate::tensor::Dim;
 pub(super) const OPS: &[Op] = &[Op::new("MultiHeadAttention", &[1], infer_multi_head)
     .domain(OWN_DOMAIN)
     .lower(lower_multi_head)
-    .becomes("MultiHeadAttention")
-    .limits("a batch over 1")];
+    .becomes("MultiHeadAttention")];
 
 /// Places of the inputs.
 mod input {
@@ -44,7 +44,7 @@ fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::Q)?, shape)])
 }
 
-/// Rows of an input: a batch of 1 is left out.
+/// Rows of an input: an element of all axes but the last.
 fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
     let shape = lower.shape(index)?.to_vec();
     let (Some(size), outer) = (shape.last(), Dim::product(shape.iter().rev().skip(1))?) else {
@@ -55,9 +55,6 @@ fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
 
 fn lower_multi_head(lower: &mut Lower) -> Result<()> {
     let heads = i32::try_from(read_heads(lower)?)?;
-    if lower.shape(input::Q)?.iter().rev().skip(2).any(|size| !size.is(1)) {
-        unsupported!("a batch over 1");
-    }
     let ids = [input::Q, input::K, input::V].map(|index| lower.node().inputs.get(index).copied().flatten());
     // The layer takes those that are left out for the one before.
     let given = match ids {

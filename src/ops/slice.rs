@@ -186,6 +186,12 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
         let (alone, place) = lower.alone(blob, &shape, cut.axis)?;
         blob = match cut.crop(&size)? {
             Some((start, end)) => lower.crop(alone, place, start, end, &cut.count)?,
+            None if cut.step == 1 && cut.places().is_err() => {
+                lower.crop_by_expression(alone, place, &cut.start, &cut.count)?
+            }
+            None if cut.step > 1 && cut.places().is_err() => {
+                lower.stride(alone, place, &cut.start, cut.step, &cut.count)?
+            }
             None => lower.take(alone, place, &cut.places()?)?,
         };
         if let Some(slot) = shape.get_mut(cut.axis) {

@@ -4,10 +4,9 @@
 
 use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid, unsupported};
 use crate::lower::Lower;
-use crate::ncnn::layer::binary_op;
-use crate::tensor::{Array, Dim, display_shape};
+use crate::tensor::{Array, Dim};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Expand", &[8, 13], infer_expand)
@@ -118,35 +117,8 @@ fn lower_tile(lower: &mut Lower) -> Result<()> {
     let to = lower.output_shape(0)?.to_vec();
     let mut shape = vec![Dim::Known(1); to.len() - lower.shape(0)?.len()];
     shape.extend(lower.shape(0)?.iter().cloned());
-    let mut blob = lower.blob(0)?;
-    // Inner axes first: the fewer elements are copied often.
-    for axis in (0..to.len()).rev() {
-        let (from, size) = (shape.at(axis)?.clone(), to.at(axis)?.clone());
-        if from == size {
-            continue;
-        }
-        let (alone, place) = lower.alone(blob, &shape, axis)?;
-        if from.is(1) && size.known().is_none() {
-            let mut ones = vec![Dim::Known(1); lower.form(alone).len()];
-            if let Some(slot) = ones.get_mut(place) {
-                slot.clone_from(&size);
-            }
-            let ones = lower.ones(&ones)?;
-            blob = lower.binary(binary_op::MUL, alone, ones)?;
-            if let Some(slot) = shape.get_mut(axis) {
-                *slot = size;
-            }
-            continue;
-        }
-        let times = size.exact_div(&from).and_then(|times| times.known()).ok_or_else(|| {
-            Error::unsupported(format!("{} repeated to {}", display_shape(&shape), display_shape(&to)))
-                .help("fix the sizes with --input-shape")
-        })?;
-        blob = lower.tile(alone, place, times)?;
-        if let Some(slot) = shape.get_mut(axis) {
-            *slot = size;
-        }
-    }
+    let blob = lower.blob(0)?;
+    let blob = lower.spread(blob, &shape, &to)?;
     lower.set(0, blob)
 }
 

@@ -53,8 +53,11 @@ fn forget_shapes(graph: &mut Graph) -> Result<()> {
     Ok(())
 }
 
+/// How exporters begin the name of the size of a batch.
+const BATCH: &str = "batch";
+
 /// Takes a free first axis of an input of rank 2 or more as 1: ncnn has no batch axis. A size that is also that of another axis is
-/// no batch.
+/// no batch, if its name does not say so: states of recurrent layers have the batch as their second axis.
 pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let others: BTreeSet<String> =
@@ -64,7 +67,7 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
         let value = graph.value(*id);
         let Some([first, _, ..]) = value.shape.as_deref() else { continue };
         if first.known().is_none()
-            && !others.contains(&first.to_string())
+            && (!others.contains(&first.to_string()) || is_batch(first))
             && symbols.insert(first.to_string(), Dim::Known(1)).is_none()
         {
             warnings
@@ -72,6 +75,10 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
         }
     }
     substitute_symbols(graph, &symbols)
+}
+
+fn is_batch(size: &Dim) -> bool {
+    size.to_string().to_lowercase().starts_with(BATCH)
 }
 
 /// Takes inputs without elements as the constants that they are: ncnn has no such blobs, and there is nothing to give.
@@ -154,6 +161,7 @@ mod tests {
             (["N H W", "N 3", "W H"], &[("x", "1 A H")], ["[1, A, H]", "[1, 3]", "[H, A]"]),
             (["N 3", "M 4", "N 7"], &[], ["[1, 3]", "[1, 4]", "[1, 7]"]),
             (["S S", "N 4", "S 7"], &[], ["[S, S]", "[1, 4]", "[S, 7]"]),
+            (["batch T", "2 batch", "batch 7"], &[], ["[1, T]", "[2, 1]", "[1, 7]"]),
             (["1 3 8", "1 3", "1 8"], &[("x", "1 3 9")], ["[1, 3, 9]", "[1, 3]", "?"]),
             (["N 3", "N 4", "N 7"], &[("x", "2 3"), ("y", "5 4")], ["[2, 3]", "[5, 4]", "?"]),
         ] {

@@ -3,11 +3,16 @@
 //! An expression is kept as a polynomial in canonical form (sums of products of atoms), so that two spellings of one
 //! size compare equal. What is no polynomial (division, remainder, minimum, maximum) is an atom of its own.
 
+mod parts;
+mod spell;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+
+pub(crate) use parts::{Operation, Sum};
 
 /// Most terms of one expression; real models need under ten, the bound keeps products from exploding.
 const MAX_TERMS: usize = 64;
@@ -232,8 +237,15 @@ impl Dim {
         if self.is(0) {
             return Some(Dim::Known(0));
         }
-        // A divisor of one product: take its atoms out of every product of the dividend.
         let (constant, terms) = self.parts();
+        // A multiple of the divisor, whatever it is made of.
+        if let (Some((_, a)), Some((_, b))) = (terms.first_key_value(), divisor.terms.first_key_value())
+            && let Some(times) = a.checked_div(*b).map(Dim::Known)
+            && other.mul(&times).is_ok_and(|multiple| multiple == *self)
+        {
+            return Some(times);
+        }
+        // A divisor of one product: take its atoms out of every product of the dividend.
         if divisor.constant != 0 || divisor.terms.len() != 1 || constant != 0 {
             return None;
         }
@@ -282,16 +294,15 @@ impl Dim {
         }
     }
 
-    /// The quotient by a positive number, rounded down; of a quotient it is one by the product of both divisors.
+    /// The quotient by a positive number, rounded down; of a quotient and a number it is one by the product of both divisors.
     fn quotient(&self, divisor: i64) -> Result<Dim> {
         if let Dim::Expr(e) = self
-            && e.constant == 0
             && let Some((product, 1)) = e.terms.first_key_value()
             && e.terms.len() == 1
             && let [Atom::FloorDiv(dividend, Dim::Known(inner @ 1..))] = product.as_slice()
-            && let Some(both) = inner.checked_mul(divisor)
+            && let (Some(both), Some(more)) = (inner.checked_mul(divisor), inner.checked_mul(e.constant))
         {
-            return dividend.floor_div(&Dim::Known(both));
+            return dividend.add(&Dim::Known(more))?.floor_div(&Dim::Known(both));
         }
         Dim::from_atom(Atom::FloorDiv(self.clone(), Dim::Known(divisor))).bounded()
     }
@@ -318,6 +329,10 @@ impl Dim {
 
     /// The smaller one.
     pub fn smaller(&self, other: &Dim) -> Result<Dim> {
+        let is_smaller = |atom: &Atom| matches!(atom, Atom::Min(..));
+        if let Some(smaller) = self.of_extreme(other, |atom| !is_smaller(atom), is_smaller) {
+            return Ok(smaller);
+        }
         match self.sub(other)?.bounds() {
             (_, Some(most)) if most <= 0 => Ok(self.clone()),
             (Some(least), _) if least >= 0 => Ok(other.clone()),
@@ -327,11 +342,38 @@ impl Dim {
 
     /// The larger one.
     pub fn larger(&self, other: &Dim) -> Result<Dim> {
+        let is_larger = |atom: &Atom| matches!(atom, Atom::Max(..));
+        if let Some(larger) = self.of_extreme(other, |atom| !is_larger(atom), is_larger) {
+            return Ok(larger);
+        }
         match self.sub(other)?.bounds() {
             (Some(least), _) if least >= 0 => Ok(self.clone()),
             (_, Some(most)) if most <= 0 => Ok(other.clone()),
             _ => Dim::from_atom(Atom::Max(self.clone(), other.clone())).bounded(),
         }
+    }
+
+    /// The extreme of a size and an extreme of it and another one: the size where both are on other sides, the other extreme where
+    /// they are of one kind.
+    fn of_extreme(
+        &self,
+        other: &Dim,
+        opposite: impl Fn(&Atom) -> bool,
+        alike: impl Fn(&Atom) -> bool,
+    ) -> Option<Dim> {
+        [(self, other), (other, self)].into_iter().find_map(|(size, extreme)| {
+            let Dim::Expr(e) = extreme else { return None };
+            let (product, 1) = e.terms.first_key_value().filter(|_| e.terms.len() == 1)? else { return None };
+            let [atom @ (Atom::Min(a, b) | Atom::Max(a, b))] = product.as_slice() else { return None };
+            if e.constant != 0 || (a != size && b != size) {
+                return None;
+            }
+            match (opposite(atom), alike(atom)) {
+                (true, _) => Some(size.clone()),
+                (_, true) => Some(extreme.clone()),
+                _ => None,
+            }
+        })
     }
 
     /// The size of two axes that are broadcast against each other: equal, or one of them 1.
@@ -345,10 +387,8 @@ impl Dim {
             // A size that is not known is 1 or the number: the result is the number either way.
             (Dim::Known(_), Dim::Expr(_)) => Ok(self.clone()),
             (Dim::Expr(_), Dim::Known(_)) => Ok(other.clone()),
-            (Dim::Expr(_), Dim::Expr(_)) => Err(Error::unsupported(format!(
-                "sizes {self} and {other}, of which one may be 1 or both equal"
-            ))
-            .help("fix them with --input-shape")),
+            // One of them is 1, or both are equal: the result is the larger one either way.
+            (Dim::Expr(_), Dim::Expr(_)) => self.larger(other),
         }
     }
 
@@ -356,6 +396,10 @@ impl Dim {
     /// something.
     pub fn bounds(&self) -> Bounds {
         let Dim::Expr(e) = self else { return (self.known(), self.known()) };
+        if let Some((rest, most)) = self.without_remainder() {
+            let (least, above) = rest.bounds();
+            return (least, both(above, Some(most), i64::checked_add));
+        }
         let mut sum = (Some(e.constant), Some(e.constant));
         for (product, coefficient) in &e.terms {
             let (mut least, mut most) = (Some(1_i64), Some(1_i64));
@@ -372,6 +416,21 @@ impl Dim {
             sum = (both(sum.0, term.0, i64::checked_add), both(sum.1, term.1, i64::checked_add));
         }
         sum
+    }
+
+    /// What is left without the remainder of some division by `n`, `x - n * floor_div(x, n)`, and the most that this is; it is never
+    /// below zero. Quotients of quotients are one, so `x` may be a quotient itself.
+    fn without_remainder(&self) -> Option<(Dim, i64)> {
+        let Dim::Expr(e) = self else { return None };
+        e.terms.iter().find_map(|(product, coefficient)| {
+            let [Atom::FloorDiv(dividend, Dim::Known(divisor))] = product.as_slice() else { return None };
+            let n = coefficient.checked_neg().filter(|n| *n > 1 && divisor.checked_rem(*n) == Some(0))?;
+            let whole = dividend.floor_div(&Dim::Known(divisor.checked_div(n)?)).ok()?;
+            let multiple = Dim::from_parts(0, BTreeMap::from([(product.clone(), n)])).ok()?;
+            let rest = self.sub(&whole).ok()?.add(&multiple).ok()?;
+            let terms = |dim: &Dim| if let Dim::Expr(e) = dim { e.terms.len() } else { 0 };
+            (terms(&rest) < e.terms.len()).then_some((rest, n - 1))
+        })
     }
 
     /// A number that it is never below. `None` where none is known.
@@ -525,6 +584,18 @@ mod tests {
         assert_eq!(h().modulo(&Dim::Known(1)).unwrap(), Dim::Known(0));
     }
 
+    fn half_up(dim: &Dim) -> Dim {
+        dim.add(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap()
+    }
+
+    #[test]
+    fn multiples_are_divided_whatever_they_are_made_of() {
+        let odd = h().mul(&Dim::Known(16)).unwrap().sub(&Dim::Known(16)).unwrap();
+        let three = odd.mul(&Dim::Known(3)).unwrap();
+        assert_eq!(three.exact_div(&odd), Some(Dim::Known(3)));
+        assert_eq!(three.add(&Dim::Known(1)).unwrap().exact_div(&odd), None);
+    }
+
     #[test]
     fn division_rounds_down() {
         for (a, b, q) in [(7, 2, 3), (-7, 2, -4), (7, -2, -4), (-8, 2, -4), (0, 5, 0)] {
@@ -537,6 +608,16 @@ mod tests {
         assert_eq!(dividend.floor_div(&two).unwrap().to_string(), "2*H+1");
         let quarter = h().floor_div(&two).unwrap().floor_div(&two).unwrap();
         assert_eq!(quarter.to_string(), "floor_div(H, 4)");
+        let rounded = half_up(&half_up(&h()));
+        assert_eq!(rounded.to_string(), "floor_div(H+3, 4)");
+        assert_eq!(
+            rounded,
+            half_up(&h().floor_div(&Dim::Known(1)).unwrap())
+                .add(&Dim::Known(1))
+                .unwrap()
+                .floor_div(&two)
+                .unwrap()
+        );
         let odd = h().mul(&three).unwrap().sub(&Dim::Known(1)).unwrap();
         assert_eq!(odd.floor_div(&two).unwrap().to_string(), "floor_div(3*H+1, 2)-1");
     }
@@ -556,7 +637,9 @@ mod tests {
         assert_eq!(shape(&[&h], &[&three]), Some(vec![three.clone()]));
         assert_eq!(shape(&[], &[&h]), Some(vec![h.clone()]));
         assert_eq!(shape(&[&two], &[&three]), None);
-        assert_eq!(shape(&[&h], &[&w]), None);
+        assert_eq!(shape(&[&h], &[&w]), Some(vec![h.larger(&w).unwrap()]));
+        // A slice of a table of 9 rows, added to what has as many rows as it should have.
+        assert_eq!(shape(&[&h], &[&h.smaller(&Dim::Known(9)).unwrap()]), Some(vec![h.clone()]));
     }
 
     #[test]
@@ -566,10 +649,18 @@ mod tests {
         assert_eq!(h().larger(&one).unwrap(), h());
         assert_eq!(h().smaller(&three).unwrap().to_string(), "min(H, 3)");
         assert_eq!(h().smaller(&three).unwrap().bounds(), (Some(1), Some(3)));
+        let few = h().smaller(&three).unwrap();
+        assert_eq!((few.larger(&h()).unwrap(), h().smaller(&few).unwrap()), (h(), few.clone()));
         assert_eq!(h().sub(&one).unwrap().bounds(), (Some(0), None));
         assert_eq!(Dim::Known(0).sub(&h()).unwrap().bounds(), (None, Some(-1)));
         assert_eq!(h().modulo(&three).unwrap().bounds(), (Some(0), Some(2)));
         assert_eq!(h().floor_div(&three).unwrap().bounds(), (Some(0), None));
+        // The remainder of a division, and that of the quotient of another one.
+        let (two, four) = (Dim::Known(2), Dim::Known(4));
+        let left = |whole: Dim, part: Dim| whole.sub(&part.mul(&two).unwrap()).unwrap().bounds();
+        assert_eq!(left(h(), h().floor_div(&two).unwrap()), (Some(0), Some(1)));
+        assert_eq!(left(h().floor_div(&two).unwrap(), h().floor_div(&four).unwrap()), (Some(0), Some(1)));
+        assert_eq!(left(h().floor_div(&three).unwrap(), h().floor_div(&four).unwrap()), (None, None));
     }
 
     #[test]
@@ -603,7 +694,7 @@ mod tests {
     fn hostile_expressions_are_bounded() {
         let mut dim = h();
         for _ in 0..10_000 {
-            match dim.floor_div(&Dim::Known(2)).and_then(|d| d.add(&Dim::Known(1))) {
+            match dim.floor_div(&Dim::Known(2)).and_then(|d| d.mul(&Dim::Known(3))) {
                 Ok(next) => dim = next,
                 Err(_) => return,
             }

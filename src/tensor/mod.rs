@@ -22,6 +22,7 @@ pub(crate) use array::map_elements;
 pub use array::{Array, Elements};
 pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
 pub use dim::{Dim, broadcast_shapes, display_shape};
+pub(crate) use dim::{Operation, Sum};
 pub use dtype::DType;
 pub use float8::{Narrowing, Power};
 pub(crate) use float8::{Steps, magnitudes, steps};

@@ -1,5 +1,7 @@
 //! GatherElements and GatherND with indices that are computed at run time, or constant ones in no order, in simpler operators.
 
+use num_traits::AsPrimitive;
+
 use super::{batch_dims, element_places, tuple_places};
 use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
@@ -7,6 +9,9 @@ use crate::lower::few_parts;
 use crate::ops::resolve_axis;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
+
+/// Most elements that are looked through for one that differs.
+const MAX_UNIFORM: usize = 1 << 16;
 
 /// Whether input 1 is a constant whose places few layers take.
 fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usize>>) -> Result<bool> {
@@ -26,6 +31,9 @@ fn cast(expand: &mut Expand, x: Operand, dtype: DType) -> Result<Operand> {
 
 /// `sum over place of (index == place) * data[place]`, over data and indices seen as `[outer, axis, inner]`.
 pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
+    if expand_uniform(expand)? {
+        return Ok(true);
+    }
     let (sizes, index_sizes) = (expand.sizes(0)?, expand.sizes(1)?);
     let axis = resolve_axis(expand.int_or("axis", 0)?, sizes.len())?;
     if is_moved(expand, |sizes, indices| element_places(sizes, indices, axis))? {
@@ -70,6 +78,29 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
         found = cast(expand, found, dtype)?;
     }
     expand.output(0, found)?;
+    Ok(true)
+}
+
+/// Constant data that are the same everywhere are that wherever they are read.
+fn expand_uniform(expand: &mut Expand) -> Result<bool> {
+    if expand.constant(0).is_none_or(|data| data.len() > MAX_UNIFORM) || expand.constant(1).is_some() {
+        return Ok(false);
+    }
+    let data = expand.array(0)?;
+    let numbers = data.to_f64()?;
+    let Some(first) = numbers.first() else { return Ok(false) };
+    if numbers.iter().any(|number| number.to_bits() != first.to_bits()) {
+        return Ok(false);
+    }
+    let single: f32 = first.as_();
+    if f64::from(single).to_bits() != first.to_bits() {
+        return Ok(false);
+    }
+    let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), single)).cast(expand.dtype(0)?)?;
+    let (one, indices) = (expand.literal(&one)?, expand.operand(1)?);
+    let shape = expand.op("Shape", &[indices], &[])?;
+    let all = expand.op("Expand", &[one, shape], &[])?;
+    expand.output(0, all)?;
     Ok(true)
 }
 

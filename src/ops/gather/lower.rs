@@ -2,7 +2,7 @@
 //! of zeros and ones.
 
 use super::{batch_dims, element_places, resolve_index, tuple_places};
-use crate::error::{At, Result};
+use crate::error::{At, Error, Result};
 use crate::lower::{Lower, OPEN_END};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
@@ -34,9 +34,17 @@ fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result
         let end = if start == -1 { OPEN_END } else { start.saturating_add(1) };
         return lower.crop(alone, place, start, end, &Dim::Known(1));
     }
-    let size = *lower.sizes(0)?.at(axis)?;
+    let size = known_axis(shape, axis)?;
     let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, size)).collect();
     lower.take(alone, place, &places?)
+}
+
+fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
+    let size = shape.at(axis)?;
+    size.known().ok_or_else(|| {
+        Error::unsupported(format!("places along an axis of {size}: it must be fixed here"))
+            .help("give it with --input-shape")
+    })
 }
 
 /// Rows of a constant table, by 32-bit integers. Embed takes a negative index for 0: token ids do not count from the end.
@@ -77,7 +85,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
 
 /// Elements by indices that are numbers: a matrix product.
 fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
-    let size = *lower.sizes(0)?.at(axis)?;
+    let size = known_axis(shape, axis)?;
     let indices = lower.blob(1)?;
     let indices = lower.counted_from_front(indices, size)?;
     let count = Dim::product(lower.shape(1)?)?;

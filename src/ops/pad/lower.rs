@@ -39,11 +39,21 @@ struct Added {
 fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, value: f32) -> Result<()> {
     let mut blob = lower.blob(0)?;
     let mut added = Vec::new();
+    let mut surplus = Vec::new();
     for (axis, (before, behind)) in amounts.iter().enumerate() {
-        let (Some(before), Some(behind)) = (before.known(), behind.known()) else {
+        let most = |amount: &Dim| match amount.bounds() {
+            (Some(0..), most) if mode == Mode::Constant => most,
+            _ => amount.known(),
+        };
+        let (Some(largest_before), Some(largest_behind)) = (most(before), most(behind)) else {
             return Err(Error::unsupported(format!("{before} and {behind} elements around axis {axis}"))
                 .help("fix the sizes with --input-shape"));
         };
+        if before.known().is_none() || behind.known().is_none() {
+            let start = Dim::Known(largest_before).sub(before)?;
+            surplus.push((axis, start, shape.at(axis)?.add(before)?.add(behind)?));
+        }
+        let (before, behind) = (largest_before, largest_behind);
         if before < 0 || behind < 0 {
             let (front, back) = (before.min(0), behind.min(0));
             let size = shape.at(axis)?.add(&Dim::Known(front + back))?;
@@ -61,7 +71,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             added.push(Added { axis, before: before.max(0), behind: behind.max(0) });
         }
     }
-    let top = match mode {
+    let mut top = match mode {
         Mode::Constant | Mode::Edge => pad_layers(lower, blob, &shape, &added, mode, value)?,
         Mode::Reflect | Mode::Wrap => {
             let (near, far) = split_far(&shape, &added, mode);
@@ -69,9 +79,20 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             for one in &near {
                 grow(&mut shape, one)?;
             }
-            take_places(lower, blob, shape, &far, mode)?
+            take_places(lower, blob, shape.clone(), &far, mode)?
         }
     };
+    // Where sizes tell how much is added, it is the most, and what is too much is left out again.
+    for one in added.iter().filter(|_| !surplus.is_empty()) {
+        grow(&mut shape, one)?;
+    }
+    for (axis, start, size) in surplus {
+        let (alone, place) = lower.alone(top, &shape, axis)?;
+        top = lower.crop_by_expression(alone, place, &start, &size)?;
+        if let Some(slot) = shape.get_mut(axis) {
+            *slot = size;
+        }
+    }
     lower.set(0, top)
 }
 

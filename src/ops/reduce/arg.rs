@@ -4,9 +4,10 @@ use ndarray::{Array1, ArrayD, Axis};
 use num_traits::AsPrimitive;
 
 use super::lower::emit_reduction;
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid, unsupported};
 use crate::lower::Lower;
-use crate::ncnn::layer::{Threshold, binary_op, reduction_op};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{CumulativeSum, Threshold, binary_op, reduction_op};
 use crate::ops::{Attributes, Call, Fact, given, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
@@ -81,12 +82,8 @@ fn places<T: PartialOrd + Copy>(a: &ArrayD<T>, axis: usize, arg: &ArgAttributes)
 pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let arg = read_arg(lower)?;
     let axis = resolve_axis(arg.axis, lower.shape(0)?.len())?;
-    let count = lower.shape(0)?.at(axis)?.known();
-    let count = count.ok_or_else(|| {
-        Error::unsupported("the place along an axis whose size is not fixed")
-            .help("fix it with --input-shape")
-    })?;
-    if count > MAX_EXACT / 2 {
+    let size = lower.shape(0)?.at(axis)?.clone();
+    if let Some(count) = size.known().filter(|count| *count > MAX_EXACT / 2) {
         unsupported!("an index up to {count}: singles are exact up to {MAX_EXACT}");
     }
     let (mut x, found) = lower.isolated(0, &[axis])?;
@@ -102,13 +99,18 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let behind = lower.binary(binary_op::SUB, larger, smaller)?;
     let form = lower.form(behind);
     let behind = lower.emit(Threshold::default(), &[behind], &form)?;
-    let behind = lower.binary_scalar(binary_op::MUL, behind, count.as_())?;
+    let behind = match size.known() {
+        Some(count) => lower.binary_scalar(binary_op::MUL, behind, count.as_())?,
+        None => {
+            let count = lower.numbers(std::slice::from_ref(&size))?;
+            lower.binary(binary_op::MUL, behind, count)?
+        }
+    };
     let mut ramp_form = vec![Dim::Known(1); form.len()];
-    if let Some(size) = ramp_form.get_mut(place) {
-        *size = Dim::Known(count);
+    if let Some(slot) = ramp_form.get_mut(place) {
+        slot.clone_from(&size);
     }
-    let ramp = Tensor::from_array(&Array::f32(Array1::from_iter((0..count).map(|i| i.as_())).into_dyn()))?;
-    let ramp = lower.memory_data(&ramp, &ramp_form)?;
+    let ramp = places_along(lower, &size, &ramp_form)?;
     let (move_out, pick) = match arg.select_last_index {
         false => (binary_op::ADD, reduction_op::MIN),
         true => (binary_op::SUB, reduction_op::MAX),
@@ -116,6 +118,18 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let index = lower.binary(move_out, ramp, behind)?;
     let index = emit_reduction(lower, index, &flags, pick, arg.keepdims)?;
     lower.set(0, index)
+}
+
+/// The numbers of the places along an axis.
+fn places_along(lower: &mut Lower, size: &Dim, form: &[Dim]) -> Result<BlobId> {
+    if let Some(count) = size.known() {
+        let ramp = Array::f32(Array1::from_iter((0..count).map(|i| i.as_())).into_dyn());
+        return lower.memory_data(&Tensor::from_array(&ramp)?, form);
+    }
+    let ones = lower.ones(std::slice::from_ref(size))?;
+    let counted = lower.map(CumulativeSum::default(), ones)?;
+    let places = lower.binary_scalar(binary_op::SUB, counted, 1.0)?;
+    lower.reshape(places, form)
 }
 
 #[cfg(test)]

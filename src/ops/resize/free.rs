@@ -4,7 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::axis::{INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::lower::is_plane;
-use super::{AxisResize, Resize};
+use super::{AxisResize, Resize, Transform};
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::layer::Interp;
@@ -59,6 +59,14 @@ pub(super) fn lower_free(
         Error::unsupported("this interpolation of a size that is not fixed cannot be expressed")
             .help("give sizes with --input-shape")
     };
+    // Every place between elements of one is that one.
+    let one = |axis: &AxisResize| shape.get(axis.axis).is_some_and(|size| size.is(1));
+    if resize.filter.transform != Transform::TfCropAndResize && changed.iter().all(one) {
+        let blob = lower.blob(0)?;
+        let to = lower.output_shape(0)?.to_vec();
+        let spread = lower.spread(blob, shape, &to)?;
+        return lower.set(0, spread);
+    }
     let (height, width) = match changed {
         [width] if is_plane(shape, width.axis, width.axis) => (None, width),
         [height, width] if is_plane(shape, height.axis, width.axis) => (Some(height), width),

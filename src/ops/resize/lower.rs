@@ -28,7 +28,8 @@ pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
     if !matches!(resize.filter.mode, Mode::Nearest(_)) && !dtype.is_float() {
         unsupported!("interpolation of {dtype}: the result is rounded");
     }
-    if shape.iter().all(|size| size.known().is_some()) {
+    let outputs = changed.iter().map(|axis| &axis.output);
+    if shape.iter().chain(outputs).all(|size| size.known().is_some()) {
         return lower_fixed(lower, &resize, &shape, &changed);
     }
     free::lower_free(lower, &resize, &shape, &changed)

@@ -24,11 +24,9 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
     let norm = look.made_by(normal, "InstanceNormalization")?;
     let grouped = first(norm)?;
     let x = first(look.made_by(grouped, "Reshape")?)?;
-    let (from, by_groups) = (look.sizes(x)?, look.sizes(grouped)?);
-    let (&[batch, channels, _, ..], &[same_batch, groups, _, ..]) = (from.as_slice(), by_groups.as_slice())
-    else {
-        return None;
-    };
+    let (from, by_groups) = (look.shape(x)?, look.shape(grouped)?);
+    let ([batch, channels, _, ..], [same_batch, groups, _, ..]) = (from, by_groups) else { return None };
+    let (channels, groups) = (channels.known()?, groups.known()?);
     let is_constant =
         |input: &Option<ValueId>| input.is_some_and(|id| look.graph.value(id).constant.is_some());
     let fits = batch == same_batch

@@ -12,6 +12,7 @@ mod group_norm;
 mod hard_swish;
 mod l2_normalize;
 mod layer_norm;
+mod look_up;
 mod mish;
 mod shuffle;
 mod softmax;
@@ -32,6 +33,16 @@ use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// Those that make the operators that ncnn has a layer for out of what exporters write instead.
 pub const FUSIONS: &[Rewrite] = &[
+    fusion(
+        "eliminate_nop_gather",
+        "Gather of all places of an axis in their order",
+        look_up::remove_gathers_of_all,
+    ),
+    fusion(
+        "fuse_gather_of_slice",
+        "Gather from a constant at a part of constant places to a part of what is there",
+        look_up::fuse_gather_of_slice,
+    ),
     fusion("fuse_split", "Slices that are the parts of an axis to Split", split::fuse_split),
     fusion("fuse_focus_conv", "blocks of places before a Conv to SpaceToDepth", focus::fuse_focus_conv),
     fusion("fuse_focus", "blocks of places to SpaceToDepth", focus::fuse_focus),

@@ -1,5 +1,7 @@
 //! DepthToSpace, SpaceToDepth and ShuffleChannel, from Reshape, Transpose and Reshape.
 
+use std::collections::BTreeSet;
+
 use super::view::{View, trace};
 use super::{Build, Found, Look, first, fuse};
 use crate::error::Result;
@@ -40,7 +42,14 @@ pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
 fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
     let result = node.outputs.first().copied().flatten()?;
     let turned = first(node).filter(|_| node.is("Reshape"))?;
-    let x = first(look.made_by(first(look.made_by(turned, "Transpose")?)?, "Reshape")?)?;
+    let transpose = look.made_by(turned, "Transpose")?;
+    let blocks = first(transpose)?;
+    let x = first(look.made_by(blocks, "Reshape")?)?;
+    if look.sizes(x).is_none() {
+        let groups = free_groups(look, [x, blocks, result], transpose)?;
+        let parts = (x, Shuffle::Channels { groups });
+        return Some(Found { inner: BTreeSet::from([blocks, turned]), parts });
+    }
     let to = look.sizes(result)?;
     let mut traced = trace(look, result, |value| value == x, false)?;
     traced.inner.remove(&result);
@@ -50,6 +59,23 @@ fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
     }
     let shuffle = recognise(&from, &to, &traced.view.merged())?;
     Some(Found { inner: traced.inner, parts: (x, shuffle) })
+}
+
+/// The groups of channels that are shuffled in an image of free sizes.
+fn free_groups(look: &Look, [x, blocks, result]: [ValueId; 3], transpose: &Node) -> Option<i64> {
+    let [batch, channels, height, width] = look.shape(x)? else { return None };
+    let [_, groups, within, ..] = look.shape(blocks)? else { return None };
+    let apart = [batch, groups, within, height, width];
+    let Some(Attribute::Ints(perm)) = transpose.attributes.get("perm") else { return None };
+    let counts = (channels.known()?, groups.known()?, within.known()?);
+    let fits = batch.is(1)
+        && look.alike(x, result)
+        && look.shape(blocks)?.iter().eq(apart)
+        && perm.as_slice() == [0, 2, 1, 3, 4]
+        && counts.1 > 1
+        && counts.2 > 1
+        && counts.1.checked_mul(counts.2) == Some(counts.0);
+    fits.then_some(counts.1)
 }
 
 fn recognise(from: &[i64], to: &[i64], view: &View) -> Option<Shuffle> {

@@ -1,0 +1,147 @@
+//! Sizes that follow from those of several blobs: ncnn's expressions over the sizes of the bottoms.
+
+use std::collections::BTreeMap;
+
+use super::{Lower, State};
+use crate::error::{Error, Result};
+use crate::ncnn::layer::{Crop, EXPRESSIONS, Reshape};
+use crate::ncnn::{BlobId, Layer, is_readable};
+use crate::tensor::Dim;
+
+/// Expressions call a bottom by one digit.
+const MAX_BOTTOMS: usize = 10;
+
+/// Which blob has an axis of a size that is not a number: the newest, since a blob lives until its last reader.
+#[derive(Default)]
+pub(super) struct Axes(BTreeMap<Dim, (BlobId, char)>);
+
+impl Axes {
+    pub(super) fn add(&mut self, blob: BlobId, shape: &[Dim]) {
+        for (place, size) in shape.iter().enumerate() {
+            if size.known().is_none()
+                && let Some(letter) = letter(place, shape.len())
+            {
+                self.0.insert(size.clone(), (blob, letter));
+            }
+        }
+    }
+
+    /// Lets another blob tell what `blob` told, as far as it can.
+    pub(super) fn replace(&mut self, blob: BlobId, by: BlobId, shape: &[Dim]) {
+        self.0.retain(|_, (carrier, _)| *carrier != blob);
+        self.add(by, shape);
+    }
+}
+
+/// What an expression calls an axis.
+fn letter(place: usize, axes: usize) -> Option<char> {
+    let letters = match axes {
+        1 => "w",
+        2 => "hw",
+        3 => "chw",
+        _ => "cdhw",
+    };
+    letters.chars().nth(place)
+}
+
+/// Texts over the sizes of blobs: the bottoms of the layer that reads them.
+struct Texts<'a> {
+    state: &'a State,
+    bottoms: Vec<BlobId>,
+}
+
+impl Texts<'_> {
+    fn spell(&mut self, size: &Dim) -> Option<String> {
+        size.spell(&mut |part| {
+            let own = &self.state.net.blob(*self.bottoms.first()?).shape;
+            if let Some(place) = own.iter().position(|size| size == part) {
+                return Some(format!("0{}", letter(place, own.len())?));
+            }
+            let (carrier, letter) = self.state.axes.0.get(part)?;
+            let place = match self.bottoms.iter().position(|bottom| bottom == carrier) {
+                Some(place) => place,
+                None => {
+                    self.bottoms.push(*carrier);
+                    self.bottoms.len() - 1
+                }
+            };
+            Some(format!("{place}{letter}"))
+        })
+    }
+
+    /// The bottoms, where the runtime can read the texts.
+    fn finish(self, texts: &[&String]) -> Option<Vec<BlobId>> {
+        let readable = texts.iter().all(|text| is_readable(text));
+        (self.bottoms.len() <= MAX_BOTTOMS && readable).then_some(self.bottoms)
+    }
+}
+
+impl State {
+    /// Texts over the sizes of `blob` and others; `None` where the net is for a runtime that knows no expressions.
+    fn texts(&self, blob: BlobId) -> Option<Texts<'_>> {
+        let known = self.may_be_newer || self.net.release >= EXPRESSIONS;
+        known.then(|| Texts { state: self, bottoms: vec![blob] })
+    }
+
+    /// The Reshape of a blob to a form by expressions, and its bottoms; `None` where no blobs tell the sizes.
+    pub(super) fn reshape_by_expression(&self, blob: BlobId, form: &[Dim]) -> Option<(Reshape, Vec<BlobId>)> {
+        let mut texts = self.texts(blob)?;
+        let sizes: Option<Vec<String>> = form.iter().rev().map(|size| texts.spell(size)).collect();
+        let shape_expr = sizes?.join(",");
+        let bottoms = texts.finish(&[&shape_expr])?;
+        Some((Reshape { shape_expr, ..Reshape::default() }, bottoms))
+    }
+
+    /// Whether a Reshape between these forms needs no other blob to tell sizes.
+    pub(super) fn is_plain(&self, from: BlobId, to: &[Dim]) -> bool {
+        super::reshape_layer(&self.net.blob(from).shape, to).is_ok()
+    }
+
+    /// Lets the net be for the runtimes that know a layer, where no older one is asked for.
+    pub(super) fn allow(&mut self, layer: &Layer) {
+        if self.may_be_newer {
+            self.net.release = self.net.release.max(layer.since());
+        }
+    }
+}
+
+impl Lower<'_> {
+    /// `count` elements of an axis from `start` on, numbers that other blobs tell.
+    pub fn crop_by_expression(
+        &mut self,
+        blob: BlobId,
+        place: usize,
+        start: &Dim,
+        count: &Dim,
+    ) -> Result<BlobId> {
+        let refuse = || {
+            Error::unsupported(format!("{count} elements from {start} on: no blobs tell these sizes"))
+                .help("fix them with --input-shape, or let the net be for ncnn 20250428 or later")
+        };
+        let mut texts = self.state.texts(blob).ok_or_else(refuse)?;
+        // The runtime takes negative numbers as counted from the end.
+        let whole = start.lower_bound().is_some_and(|bound| bound >= 0);
+        let starts_expr = texts.spell(start).filter(|_| whole).ok_or_else(refuse)?;
+        let ends_expr = texts.spell(&start.add(count)?).ok_or_else(refuse)?;
+        let axes_expr = place.to_string();
+        let bottoms = texts.finish(&[&starts_expr, &ends_expr]).ok_or_else(refuse)?;
+        let mut form = self.form(blob);
+        if let Some(slot) = form.get_mut(place) {
+            slot.clone_from(count);
+        }
+        let layer = Layer::from(Crop { starts_expr, ends_expr, axes_expr, ..Crop::default() });
+        self.state.allow(&layer);
+        self.emit(layer, &bottoms, &form)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_called_by_their_letters() {
+        let word = |axes: usize| (0..axes).filter_map(|place| letter(place, axes)).collect::<String>();
+        assert_eq!([1, 2, 3, 4].map(word), ["w", "hw", "chw", "cdhw"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Sizes as ncnn's expressions write them: functions before their arguments, over whole numbers.
+
+use super::{Atom, Dim};
+
+impl Dim {
+    /// The expression, where `leaf` knows a word for all that it is made of: it is asked for the whole first, then for the parts.
+    /// Divisions are of numbers that are not negative: runtimes round towards zero.
+    pub(crate) fn spell(&self, leaf: &mut impl FnMut(&Dim) -> Option<String>) -> Option<String> {
+        let e = match self {
+            Dim::Known(n @ 0..) => return Some(n.to_string()),
+            Dim::Known(_) => return None,
+            Dim::Expr(e) => e,
+        };
+        if let Some(word) = leaf(self) {
+            return Some(word);
+        }
+        let (mut sum, mut less) = (None, None);
+        for (product, coefficient) in &e.terms {
+            let mut text = None;
+            for atom in product {
+                text = join("*", text, spell_atom(atom, leaf)?);
+            }
+            if coefficient.unsigned_abs() != 1 {
+                text = join("*", text, coefficient.unsigned_abs().to_string());
+            }
+            let side = if *coefficient < 0 { &mut less } else { &mut sum };
+            *side = join("+", side.take(), text?);
+        }
+        if e.constant != 0 {
+            let side = if e.constant < 0 { &mut less } else { &mut sum };
+            *side = join("+", side.take(), e.constant.unsigned_abs().to_string());
+        }
+        match less {
+            Some(less) => join("-", sum, less).filter(|_| self.lower_bound().is_some()),
+            None => sum,
+        }
+    }
+}
+
+fn join(function: &str, a: Option<String>, b: String) -> Option<String> {
+    Some(match a {
+        Some(a) => format!("{function}({a},{b})"),
+        None => b,
+    })
+}
+
+fn spell_atom(atom: &Atom, leaf: &mut impl FnMut(&Dim) -> Option<String>) -> Option<String> {
+    if let Some(word) = leaf(&Dim::from_atom(atom.clone())) {
+        return Some(word);
+    }
+    let (function, a, b) = match atom {
+        Atom::Symbol(_) => return None,
+        Atom::FloorDiv(a, b) => ("//", a, b),
+        Atom::Mod(a, b) => ("mod", a, b),
+        Atom::Min(a, b) => ("min", a, b),
+        Atom::Max(a, b) => ("max", a, b),
+    };
+    let whole = |dim: &Dim, least| dim.lower_bound().is_some_and(|bound| bound >= least);
+    if matches!(atom, Atom::FloorDiv(..) | Atom::Mod(..)) && !(whole(a, 0) && whole(b, 1)) {
+        return None;
+    }
+    let (a, b) = (a.spell(leaf)?, b.spell(leaf)?);
+    Some(match function {
+        "mod" => format!("-({a},*(//({a},{b}),{b}))"),
+        _ => format!("{function}({a},{b})"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(dim: &Dim) -> Option<String> {
+        dim.spell(&mut |part| match part.to_string().as_str() {
+            "H" => Some("0h".to_owned()),
+            "2*W" => Some("1w".to_owned()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn expressions_are_functions_before_their_arguments() {
+        let (h, w) = (Dim::symbol("H"), Dim::symbol("W"));
+        let two = Dim::Known(2);
+        let half = h.add(&Dim::Known(1)).unwrap().floor_div(&two).unwrap();
+        let rest = h.modulo(&two).unwrap();
+        for (dim, text) in [
+            (Dim::Known(3), Some("3")),
+            (h.clone(), Some("0h")),
+            (half.clone(), Some("//(+(0h,1),2)")),
+            (half.mul(&two).unwrap().sub(&Dim::Known(1)).unwrap(), Some("-(*(//(+(0h,1),2),2),1)")),
+            (w.mul(&two).unwrap(), Some("1w")),
+            (h.smaller(&Dim::Known(9)).unwrap(), Some("min(0h,9)")),
+            (rest, Some("-(0h,*(//(0h,2),2))")),
+            // No blob tells of it, or what is divided may be negative.
+            (w.clone(), None),
+            (Dim::Known(4).sub(&h).unwrap().floor_div(&Dim::Known(3)).unwrap(), None),
+        ] {
+            assert_eq!(spelled(&dim).as_deref(), text, "{dim}");
+        }
+    }
+}
