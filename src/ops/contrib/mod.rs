@@ -3,6 +3,7 @@
 //! Refused: outputs Mean and InvStdDev where they are used. <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>
 
 mod attention;
+mod gemm;
 
 use super::{Call, Fact, Op};
 use crate::error::{Error, Result, unsupported};
@@ -32,6 +33,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("SimplifiedLayerNormalization", &[1], infer_rms).expand(expand_rms).waive(&["stash_type"]).becomes("RMSNormalization").limits("the output inv_std_var"),
     Op::new("EmbedLayerNormalization", &[1], infer_embed).domain(DOMAIN).expand(expand_embed).becomes("Gather, Add, LayerNormalization").limits("the output mask_index; positions of a length that is not fixed"),
     Op::new("FusedMatMul", &[1], infer_fused_matmul).domain(DOMAIN).expand(expand_fused_matmul).becomes("Transpose, MatMul, Mul"),
+    Op::new("FusedGemm", &[1], gemm::infer_fused_gemm).domain(DOMAIN).expand(gemm::expand_fused_gemm).becomes("Gemm, the activation").limits("other activations than those of networks"),
     Op::new("FusedConv", &[1], infer_fused_conv).domain(DOMAIN).expand(expand_fused_conv).becomes("Conv, Add, the activation").limits("other activations than those of networks"),
 ];
 

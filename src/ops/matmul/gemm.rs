@@ -25,7 +25,10 @@ fn read_gemm(attributes: &Attributes) -> Result<GemmAttributes> {
         beta: attributes.float_or("beta", 1.0)?,
         trans_a: attributes.flag("transA", false)?,
         trans_b: attributes.flag("transB", false)?,
-        broadcast: attributes.since() >= 7 || attributes.flag("broadcast", false)?,
+        // FusedGemm is the newer Gemm in another domain.
+        broadcast: attributes.since() >= 7
+            || attributes.op_type() != "Gemm"
+            || attributes.flag("broadcast", false)?,
     })
 }
 
@@ -58,7 +61,7 @@ fn factors(call: &Call, gemm: &GemmAttributes) -> Result<Factors> {
     })
 }
 
-pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
+pub(in crate::ops) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
     let gemm = read_gemm(call)?;
     let factors = factors(call, &gemm)?;
     let shape = vec![factors.m, factors.n];

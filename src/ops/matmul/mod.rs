@@ -11,6 +11,8 @@ use super::{Call, Fact, Op};
 use crate::error::{Result, invalid};
 use crate::tensor::{Dim, broadcast_shapes, display_shape};
 
+pub(in crate::ops) use gemm::infer_gemm;
+
 pub(super) const OPS: &[Op] = &[
     Op::new("Gemm", &[1, 6, 7, 9, 11, 13], gemm::infer_gemm)
         .fold(gemm::fold_gemm)

@@ -33,7 +33,8 @@ pub(super) const OPS: &[Op] = &[
     Op::new("LRN", &[1, 13], local::infer_lrn)
         .lower(local::lower_lrn)
         .becomes("LRN; Pooling along the channels where there is a batch or the size is even"),
-    Op::new("LayerNormalization", &[17], layer::infer_layer_norm)
+    // Before ONNX had this one, onnxruntime's optimiser wrote it in the same words.
+    Op::new("LayerNormalization", &[1, 17], layer::infer_layer_norm)
         .lower(layer::lower_layer_norm)
         .becomes("LayerNorm; Reduction where Mean or InvStdDev is read"),
     Op::new("LpNormalization", &[1, 22], local::infer_lp_norm)
