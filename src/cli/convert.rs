@@ -44,9 +44,12 @@ fn report_refusal(errors: Errors, destination: &Destination) -> Errors {
     }
 }
 
+/// Asks for a further file.
+type Ask = fn(Converter, &Path) -> Converter;
+
 fn converter(arguments: &Arguments, destination: &Destination) -> Converter {
     let converter = arguments.choices.apply(arguments.source.converter());
-    let further: [(&Option<PathBuf>, fn(Converter, &Path) -> Converter); 7] = [
+    let further: [(&Option<PathBuf>, Ask); 7] = [
         (&destination.onnx, |converter, path| converter.emit_onnx(path)),
         (&destination.table, |converter, path| converter.table(path)),
         (&destination.report, |converter, path| converter.report(path)),

@@ -21,8 +21,11 @@ const ACTIVATIONS: &[(&str, Parameters)] = &[
     ("ThresholdedRelu", &[("alpha", 1.0)]),
 ];
 
+/// An operator and its attributes.
+type Activation = (&'static str, Vec<(&'static str, Attribute)>);
+
 /// The operator that the activation is, and its attributes.
-fn read_activation(call: &Call) -> Result<Option<(&'static str, Vec<(&'static str, Attribute)>)>> {
+fn read_activation(call: &Call) -> Result<Option<Activation>> {
     let activation = call.string_or("activation", "")?;
     let given = [call.float("activation_alpha")?, call.float("activation_beta")?];
     // None of these activations has a third parameter.
