@@ -108,6 +108,7 @@ impl Conversion {
                 return Err(Error::usage("two results would be the same file").in_file(target.named()));
             }
         }
+        self.source.model.sources.check_unchanged()?;
         output::put_all(files)?;
         Ok(written)
     }

@@ -26,6 +26,7 @@ mod converter;
 pub mod error;
 mod graph;
 mod inspect;
+pub(crate) mod limits;
 mod lower;
 pub mod ncnn;
 mod onnx;
@@ -69,6 +70,9 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     let mut warnings = defaulted_inputs(model);
     pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
     check_tensors(&graph)?;
+    if graph.outputs.is_empty() {
+        return Err(Error::invalid("the graph has no outputs").into());
+    }
     pass::input_shape::fix_batch(&mut graph, &mut warnings)?;
     pass::input_shape::settle_empty_inputs(&mut graph, &mut warnings)?;
     progress.after("cut", &graph)?;

@@ -1,7 +1,9 @@
-//! Files that are written whole or not at all: each is written beside its place and renamed last.
+//! Files that are written whole or not at all: each is written without a name, where the system knows such files, or else beside its
+//! place under another name; all get their places last. So a run that is killed leaves nothing behind.
 //!
 //! As with every compiler, the system brings the bytes to the disk when it likes: waiting for that takes longer than converting.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -22,28 +24,95 @@ pub(crate) struct Target {
     folder: PathBuf,
 }
 
-/// A whole file beside its place.
+/// A whole file that is not in its place yet.
 pub(crate) struct Whole {
-    path: TempPath,
+    content: Content,
     /// Its bytes.
     pub len: u64,
+}
+
+enum Content {
+    /// A file beside its place, removed when this is dropped.
+    Named(TempPath),
+    /// A file without a name, gone when it is closed.
+    #[cfg(target_os = "linux")]
+    Unnamed(File),
 }
 
 impl Whole {
     /// The file, to be read again before it is in its place.
     pub fn open(&self) -> Result<File> {
-        File::open(&self.path).map_err(|error| Error::io("a new file cannot be opened", error))
+        let opened = match &self.content {
+            Content::Named(path) => File::open(path),
+            #[cfg(target_os = "linux")]
+            Content::Unnamed(file) => File::open(unnamed::path_of(file)),
+        };
+        opened.map_err(|error| Error::io("a new file cannot be opened", error))
     }
-}
 
-impl Whole {
     /// A file that is whole already, and is moved to its place.
     pub fn of(path: PathBuf) -> Result<Whole> {
         let len = fs::metadata(&path)
             .map_err(|e| Error::io("the file cannot be examined", e).in_file(&path))?
             .len();
         let path = TempPath::try_from_path(path).map_err(|e| Error::io("the file cannot be found", e))?;
-        Ok(Whole { path, len })
+        Ok(Whole { content: Content::Named(path), len })
+    }
+
+    /// Gives it a name in the folder of its place: of many files, not all can stay open.
+    pub fn with_name(self, target: &Target) -> Result<Whole> {
+        let len = self.len;
+        let path =
+            self.name_in(&target.folder).map_err(|e| target.failed("the file cannot be written", e))?;
+        Ok(Whole { content: Content::Named(path), len })
+    }
+
+    fn name_in(self, folder: &Path) -> io::Result<TempPath> {
+        match self.content {
+            Content::Named(path) => Ok(path),
+            #[cfg(target_os = "linux")]
+            Content::Unnamed(file) => {
+                let linked = Builder::new()
+                    .prefix(TEMPORARY)
+                    .make_in(folder, |path| unnamed::link(&file, path))?
+                    .into_temp_path();
+                close(file)?;
+                Ok(linked)
+            }
+        }
+    }
+}
+
+/// Files without names (`O_TMPFILE`): the system removes them with the process, however that ends.
+#[cfg(target_os = "linux")]
+mod unnamed {
+    use std::fs::{File, OpenOptions};
+    use std::io;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::{Path, PathBuf};
+
+    use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
+
+    /// A file in a folder; an error where its file system has none without names, or none could be named later.
+    pub fn create(folder: &Path) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o666).custom_flags(OFlag::O_TMPFILE.bits());
+        let file = options.open(folder)?;
+        path_of(&file).metadata()?;
+        Ok(file)
+    }
+
+    /// The path of a file that has no name of its own.
+    pub fn path_of(file: &File) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+    }
+
+    /// Gives it a name that no other file has.
+    pub fn link(file: &File, path: &Path) -> io::Result<()> {
+        let from = path_of(file);
+        nix::unistd::linkat(AT_FDCWD, &from, AT_FDCWD, path, AtFlags::AT_SYMLINK_FOLLOW)?;
+        Ok(())
     }
 }
 
@@ -92,20 +161,30 @@ impl Target {
         Error::io(what, error).in_file(&self.named)
     }
 
-    /// Writes a file beside the place.
+    /// Writes a file that is to be put in the place.
     pub fn write(&self, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<Whole> {
         let failed = |error| self.failed("the file cannot be written", error);
+        #[cfg(target_os = "linux")]
+        if let Ok(file) = unnamed::create(&self.folder) {
+            let file = self.fill(file, content)?;
+            let len = file.metadata().map_err(failed)?.len();
+            return Ok(Whole { content: Content::Unnamed(file), len });
+        }
         let mut builder = Builder::new();
         builder.prefix(TEMPORARY);
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let (file, path) = builder.tempfile_in(&self.folder).map_err(failed)?.into_parts();
-        let mut out = BufWriter::with_capacity(1 << 20, file);
-        content(&mut out).map_err(|error| error.in_file(&self.named))?;
-        let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+        let file = self.fill(file, content)?;
         let len = file.metadata().map_err(failed)?.len();
         close(file).map_err(failed)?;
-        Ok(Whole { path, len })
+        Ok(Whole { content: Content::Named(path), len })
+    }
+
+    fn fill(&self, file: File, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<File> {
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        content(&mut out).map_err(|error| error.in_file(&self.named))?;
+        out.into_inner().map_err(|error| self.failed("the file cannot be written", error.into_error()))
     }
 
     /// Moves what lies in the place aside.
@@ -122,7 +201,8 @@ impl Target {
 
     fn put(&self, whole: Whole) -> Result<()> {
         let failed = |error| self.failed("the file cannot be put in its place", error);
-        whole.path.persist(&self.path).map_err(|error| failed(error.error))
+        let named = whole.name_in(&self.folder).map_err(failed)?;
+        named.persist(&self.path).map_err(|error| failed(error.error))
     }
 
     /// Puts a file in its place and gives what lay there.
@@ -163,8 +243,20 @@ fn close(file: File) -> io::Result<()> {
     Ok(())
 }
 
+/// Locks of the folders of files, in one order: two runs that write the same files do so one after the other, and what lies there
+/// afterwards is of one of them. A file system without locks goes without.
+fn lock_folders(files: &Staged) -> Vec<File> {
+    let folders: BTreeSet<&Path> = files.iter().map(|(target, _)| target.folder.as_path()).collect();
+    folders
+        .into_iter()
+        .filter_map(|folder| File::open(folder).ok())
+        .filter(|folder| folder.lock().is_ok())
+        .collect()
+}
+
 /// Puts all files in their places, or none.
 pub(crate) fn put_all(files: Staged) -> Result<()> {
+    let _locks = lock_folders(&files);
     let mut done: Vec<(Target, Option<TempPath>)> = Vec::with_capacity(files.len());
     let mut left = files.into_iter().peekable();
     while let Some((target, whole)) = left.next() {

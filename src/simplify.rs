@@ -74,6 +74,7 @@ impl Simplified {
             }
         }
         let written = files.iter().map(|(target, _)| target.named().to_owned()).collect();
+        self.model.sources.check_unchanged()?;
         output::put_all(files)?;
         Ok(written)
     }

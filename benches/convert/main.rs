@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use model::{Model, Place};
+use model::{Model, Operator, Place};
 use run::run;
 
 fn main() {
@@ -22,8 +22,10 @@ fn main() {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     println!("{:<24}{:>10}{:>10}{:>8}{:>10}", "", "convert", "cp", "ratio", "peak");
-    compare("1 GB in the model", &folder, &Model { layers: 27, place: Place::Inside }, 5);
-    compare("4 GB of external data", &folder, &Model { layers: 108, place: Place::External }, 3);
+    let model = |operator, layers, place| Model { operator, layers, place };
+    compare("1 GB in the model", &folder, &model(Operator::Conv, 27, Place::Inside), 5);
+    compare("1 GB that is transposed", &folder, &model(Operator::MatMul, 27, Place::Inside), 5);
+    compare("4 GB of external data", &folder, &model(Operator::Conv, 108, Place::External), 3);
     fs::remove_dir_all(&folder).unwrap();
 }
 

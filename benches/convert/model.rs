@@ -1,4 +1,4 @@
-//! A chain of convolutions, written as protobuf by hand and piece by piece: nothing here may hold the weights, since the memory of
+//! A chain of convolutions or products, written as protobuf by hand and piece by piece: nothing here may hold the weights, since the memory of
 //! this process would be counted as that of the children it starts.
 
 use std::fs::File;
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 const CHANNELS: u64 = 1024;
 const KERNEL: u64 = 3;
+/// Rows and columns of a product whose weight has as many elements.
+const COLUMNS: u64 = CHANNELS * KERNEL;
 /// Elements of one weight: 37.7 MB as singles.
 const ELEMENTS: u64 = CHANNELS * CHANNELS * KERNEL * KERNEL;
 /// Singles that are repeated until a weight is full.
@@ -21,9 +23,20 @@ pub enum Place {
     External,
 }
 
+/// What a model consists of.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Operator {
+    /// Weights that need no change.
+    Conv,
+    /// Weights that are transposed.
+    MatMul,
+}
+
 /// A model to be written.
 pub struct Model {
-    /// Convolutions, one after the other.
+    /// What the layers are.
+    pub operator: Operator,
+    /// How many there are, one after the other.
     pub layers: u64,
     /// Where their weights lie.
     pub place: Place,
@@ -40,11 +53,11 @@ impl Model {
         let (path, data) = (folder.join("model.onnx"), folder.join("weights.data"));
         let mut small = Message::default();
         for layer in 0..self.layers {
-            small.message(1, &node(layer));
+            small.message(1, &self.node(layer));
         }
         small.text(2, "chain");
-        small.message(11, &value("v0"));
-        small.message(12, &value(&format!("v{}", self.layers)));
+        small.message(11, &self.value("v0"));
+        small.message(12, &self.value(&format!("v{}", self.layers)));
         let heads: Vec<Message> = (0..self.layers).map(|layer| self.weight_head(layer)).collect();
         let inside = if self.place == Place::Inside { ELEMENTS * 4 } else { 0 };
         let tensors: u64 = heads.iter().map(|head| framed(head.len() + inside)).sum();
@@ -81,9 +94,11 @@ impl Model {
     /// A TensorProto without the elements, which come last where they are inside.
     fn weight_head(&self, layer: u64) -> Message {
         let mut tensor = Message::default();
-        for dim in [CHANNELS, CHANNELS, KERNEL, KERNEL] {
-            tensor.number(1, dim);
-        }
+        let dims: &[u64] = match self.operator {
+            Operator::Conv => &[CHANNELS, CHANNELS, KERNEL, KERNEL],
+            Operator::MatMul => &[COLUMNS, COLUMNS],
+        };
+        dims.iter().for_each(|dim| tensor.number(1, *dim));
         tensor.number(2, 1);
         tensor.text(8, &format!("w{layer}"));
         match self.place {
@@ -105,6 +120,49 @@ impl Model {
         }
         tensor
     }
+
+    /// A NodeProto: a convolution with pads of 1, or a product.
+    fn node(&self, layer: u64) -> Message {
+        let mut node = Message::default();
+        node.text(1, &format!("v{layer}"));
+        node.text(1, &format!("w{layer}"));
+        node.text(2, &format!("v{}", layer + 1));
+        node.text(3, &format!("layer{layer}"));
+        if self.operator == Operator::MatMul {
+            node.text(4, "MatMul");
+            return node;
+        }
+        node.text(4, "Conv");
+        let mut pads = Message::default();
+        pads.text(1, "pads");
+        (0..4).for_each(|_| pads.number(8, 1));
+        pads.number(20, 7);
+        node.message(5, &pads);
+        node
+    }
+
+    /// A ValueInfoProto: one image, or some rows, of singles.
+    fn value(&self, name: &str) -> Message {
+        let sizes: &[u64] = match self.operator {
+            Operator::Conv => &[1, CHANNELS, 16, 16],
+            Operator::MatMul => &[1, 16, COLUMNS],
+        };
+        let mut shape = Message::default();
+        for size in sizes {
+            let mut dim = Message::default();
+            dim.number(1, *size);
+            shape.message(1, &dim);
+        }
+        let mut tensor = Message::default();
+        tensor.number(1, 1);
+        tensor.message(2, &shape);
+        let mut kind = Message::default();
+        kind.message(1, &tensor);
+        let mut value = Message::default();
+        value.text(1, name);
+        value.message(2, &kind);
+        value
+    }
 }
 
 fn write_weight(out: &mut impl Write) {
@@ -119,41 +177,6 @@ fn write_weight(out: &mut impl Write) {
     for _ in 0..ELEMENTS / BLOCK {
         out.write_all(&block).unwrap();
     }
-}
-
-/// A NodeProto: a convolution with pads of 1.
-fn node(layer: u64) -> Message {
-    let mut pads = Message::default();
-    pads.text(1, "pads");
-    (0..4).for_each(|_| pads.number(8, 1));
-    pads.number(20, 7);
-    let mut node = Message::default();
-    node.text(1, &format!("v{layer}"));
-    node.text(1, &format!("w{layer}"));
-    node.text(2, &format!("v{}", layer + 1));
-    node.text(3, &format!("conv{layer}"));
-    node.text(4, "Conv");
-    node.message(5, &pads);
-    node
-}
-
-/// A ValueInfoProto: one image of singles.
-fn value(name: &str) -> Message {
-    let mut shape = Message::default();
-    for size in [1, CHANNELS, 16, 16] {
-        let mut dim = Message::default();
-        dim.number(1, size);
-        shape.message(1, &dim);
-    }
-    let mut tensor = Message::default();
-    tensor.number(1, 1);
-    tensor.message(2, &shape);
-    let mut kind = Message::default();
-    kind.message(1, &tensor);
-    let mut value = Message::default();
-    value.text(1, name);
-    value.message(2, &kind);
-    value
 }
 
 /// Bytes of a protobuf message.

@@ -2,6 +2,7 @@
 
 use arbitrary::{Result, Unstructured};
 use bytes::Bytes;
+use prost::Message;
 
 use crate::FIXTURES;
 use crate::proto::tensor_shape_proto::dimension::Value as Size;
@@ -9,8 +10,12 @@ use crate::proto::tensor_shape_proto::Dimension;
 use crate::proto::type_proto::Value as Kind;
 use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
-/// Most changes of one model.
-const MAX_EDITS: usize = 6;
+/// Most changes of one model at a time; those that lead to something new are kept and changed again.
+const MAX_EDITS: usize = 4;
+/// The size of an axis that is free.
+const FREE_SIZE: i64 = 3;
+/// Most elements of an input that is made a constant.
+const MAX_GIVEN: usize = 1 << 16;
 
 const INTS: &[i64] = &[
     0, 1, -1, 2, 3, 4, 5, 7, -2, -3, 8, 16, 100, 255, 65_536, 1 << 24, (1 << 31) - 1, 1 << 31, -(1 << 31), 1 << 40, 1 << 62,
@@ -21,9 +26,38 @@ const FLOATS: &[f32] =
 /// Codes of element types, one that does not exist among them.
 const TYPES: i32 = 29;
 
-/// A fixture after some changes.
-pub fn edited(source: &mut Unstructured) -> Result<ModelProto> {
-    let mut model = source.choose(&FIXTURES)?.clone();
+/// Most random bytes that changes are made of.
+const MAX_CHOICES: usize = 512;
+
+/// libFuzzer's change of an input: of the parts of a model, where it is one, and now and then of any bytes.
+pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+    let mut state = u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        for shift in [13, -7, 17_i32] {
+            state ^= if shift > 0 { state << shift } else { state >> -shift };
+        }
+        state
+    };
+    let choices: Vec<u8> = (0..MAX_CHOICES / 8).flat_map(|_| next().to_le_bytes()).collect();
+    let mut source = Unstructured::new(&choices);
+    let bytes = data.get(..size).unwrap_or_default();
+    let model = match source.int_in_range(0..=15) {
+        Ok(0) => None,
+        Ok(1) => source.choose(&FIXTURES).ok().cloned(),
+        _ => ModelProto::decode(bytes).ok(),
+    };
+    let changed = model.and_then(|model| edited(model, &mut source).ok()).map(|model| model.encode_to_vec());
+    match changed {
+        Some(changed) if changed.len() <= max_size => {
+            data[..changed.len()].copy_from_slice(&changed);
+            changed.len()
+        }
+        _ => libfuzzer_sys::fuzzer_mutate(data, size, max_size),
+    }
+}
+
+/// A model after some changes.
+fn edited(mut model: ModelProto, source: &mut Unstructured) -> Result<ModelProto> {
     for _ in 0..source.int_in_range(1..=MAX_EDITS)? {
         if source.ratio(1, 20)? {
             for opset in &mut model.opset_import {
@@ -35,6 +69,37 @@ pub fn edited(source: &mut Unstructured) -> Result<ModelProto> {
         }
     }
     Ok(model)
+}
+
+/// Makes every input a constant: small numbers, or ones and zeros.
+pub fn give_inputs(model: &mut ModelProto) {
+    let Some(graph) = &mut model.graph else { return };
+    for input in std::mem::take(&mut graph.input) {
+        let kind = input.r#type.as_ref().and_then(|kind| kind.value.as_ref());
+        let Some(Kind::TensorType(kind)) = kind else { continue };
+        let sizes = kind.shape.iter().flat_map(|shape| &shape.dim).map(|dim| match &dim.value {
+            Some(Size::DimValue(size)) => *size,
+            _ => FREE_SIZE,
+        });
+        let dims: Vec<i64> = sizes.collect();
+        let count = dims.iter().try_fold(1_i64, |n, size| n.checked_mul(*size));
+        let Some(count) = count.and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= MAX_GIVEN) else { continue };
+        let element = |i: usize| match kind.elem_type {
+            Some(1) => (i as f32 * 0.37).sin().to_le_bytes().to_vec(),
+            Some(7) => (i as i64 % 5).to_le_bytes().to_vec(),
+            Some(6) => (i as i32 % 5).to_le_bytes().to_vec(),
+            Some(10) => vec![i as u8, 0x3c],
+            Some(11) => (i as f64 * 0.37).sin().to_le_bytes().to_vec(),
+            _ => vec![u8::from(i % 3 == 0)],
+        };
+        graph.initializer.push(TensorProto {
+            name: input.name.clone(),
+            dims,
+            data_type: kind.elem_type,
+            raw_data: Some((0..count).flat_map(element).collect()),
+            ..TensorProto::default()
+        });
+    }
 }
 
 fn edit_graph(graph: &mut GraphProto, source: &mut Unstructured) -> Result<()> {

@@ -1,13 +1,16 @@
-//! What the fuzz targets share: models made from the fixtures, and the conversion of bytes.
+//! What the fuzz targets share: what is done with a model, and models that are changed.
 
 pub mod edit;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process};
 
 use onnx2ncnn::error::{ErrorKind, Errors};
-use onnx2ncnn::{Converter, Input};
+use onnx2ncnn::{Converter, Input, Storage};
 use prost::Message;
 
 pub mod proto {
@@ -17,6 +20,33 @@ pub mod proto {
 
 /// Largest model that is read, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
+
+/// Most bytes that a run may hold: a model of some kilobytes must not take a gigabyte.
+const MAX_HELD: usize = 1 << 30;
+
+/// Ends the process where more is asked for.
+struct Bounded;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator does all the work.
+unsafe impl GlobalAlloc for Bounded {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size() > MAX_HELD {
+            eprintln!("{} bytes more than may be held", layout.size());
+            process::abort();
+        }
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Bounded = Bounded;
 
 /// The models of the fixtures.
 pub static FIXTURES: LazyLock<Vec<proto::ModelProto>> = LazyLock::new(|| {
@@ -37,16 +67,49 @@ pub static FIXTURES: LazyLock<Vec<proto::ModelProto>> = LazyLock::new(|| {
     models
 });
 
-/// Converts a model, and writes the net where there is one. An error is as good as a net, unless the converter says that it is at fault.
-pub fn convert_bytes(model: &[u8]) {
-    let file = |ending: &str| env::temp_dir().join(format!("onnx2ncnn-fuzz-{}.{ending}", process::id()));
-    let [path, param, bin] = ["onnx", "param", "bin"].map(file);
+/// A file for this process alone.
+fn file(ending: &str) -> PathBuf {
+    env::temp_dir().join(format!("onnx2ncnn-fuzz-{}.{ending}", process::id()))
+}
+
+fn input(model: &[u8]) -> Input {
+    let path = file("onnx");
     fs::write(&path, model).unwrap();
-    let errors = match Converter::new().max_size(MAX_SIZE).check(true).convert(&Input::Path(path)) {
-        Ok(conversion) => conversion.write(&param, &bin).err().map(Errors::from),
-        Err(errors) => Some(errors),
-    };
-    for error in errors.iter().flat_map(Errors::iter) {
+    Input::Path(path)
+}
+
+fn converter() -> Converter {
+    Converter::new().max_size(MAX_SIZE).check(true)
+}
+
+/// An error is as good as an answer, unless the converter says that it is at fault.
+fn judge<T>(done: Result<T, Errors>) {
+    for error in done.err().iter().flat_map(Errors::iter) {
         assert!(error.kind() != ErrorKind::Internal, "{error:?}");
     }
+}
+
+/// Reads a model and writes it as it was read, its constants too.
+pub fn read_bytes(model: &[u8]) {
+    let whole = converter().expose(&input(model), &BTreeSet::new());
+    judge(whole.and_then(|model| Ok(model.write(&file("read.onnx"), &Storage::AsNeeded)?)));
+}
+
+/// Infers types and shapes.
+pub fn infer_model(model: &[u8]) {
+    judge(converter().inspect(&input(model)));
+}
+
+/// Folds a model whose inputs are given, and writes what is left.
+pub fn fold_model(model: &[u8]) {
+    let Ok(mut model) = proto::ModelProto::decode(model) else { return };
+    edit::give_inputs(&mut model);
+    let folded = converter().simplify(&input(&model.encode_to_vec()));
+    judge(folded.and_then(|model| Ok(model.write(&file("folded.onnx"), &Storage::AsNeeded)?)));
+}
+
+/// Converts a model, and writes the net where there is one.
+pub fn convert_bytes(model: &[u8]) {
+    let net = converter().convert(&input(model));
+    judge(net.and_then(|net| Ok(net.write(file("param"), file("bin"))?)));
 }

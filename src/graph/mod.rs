@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::error::{Error, NodeAt, Result};
+use crate::limits::Budget;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 pub use attribute::Attribute;
@@ -137,6 +138,8 @@ pub struct Graph {
     /// Nodes that were folded, in that order, where they are kept: what they compute may be too large to be written.
     pub folded: Option<Vec<Node>>,
     lineage: Lineage,
+    /// What the model has cost so far.
+    pub(crate) budget: Budget,
 }
 
 impl Graph {
@@ -354,18 +357,24 @@ impl Graph {
 
     /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
     pub fn redirect(&mut self, map: &BTreeMap<ValueId, ValueId>) {
-        let follow = |mut id: ValueId| {
-            // Each step goes to a value that stands earlier, so the chain ends; the bound guards against a cycle.
-            for _ in 0..map.len() {
-                match map.get(&id) {
-                    Some(next) => id = *next,
-                    None => break,
+        // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
+        let mut ends: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+        for from in map.keys() {
+            let (mut id, mut walked) = (*from, Vec::new());
+            // The bound guards against a cycle.
+            while let (Some(next), true) = (map.get(&id), walked.len() < map.len()) {
+                walked.push(id);
+                id = *next;
+                if let Some(end) = ends.get(&id) {
+                    id = *end;
+                    break;
                 }
             }
-            id
-        };
-        for from in map.keys() {
-            if let (Some(of), Some(by)) = (self.value(*from).producer, self.value(follow(*from)).producer) {
+            ends.extend(walked.into_iter().map(|passed| (passed, id)));
+        }
+        let follow = |id: ValueId| ends.get(&id).copied().unwrap_or(id);
+        for (from, to) in &ends {
+            if let (Some(of), Some(by)) = (self.value(*from).producer, self.value(*to).producer) {
                 self.lineage.take(by, of);
             }
         }

@@ -2,6 +2,7 @@
 
 use super::{Lower, apart_form, form::MAX_AXES, isolate};
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::limits;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
     Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile, binary_op,
@@ -14,9 +15,6 @@ pub(crate) const OPEN_END: i32 = -233;
 const VALID: i32 = 1;
 /// Most parts that a blob is cut into; above it a matrix is cheaper than so many layers.
 const MAX_PARTS: usize = 32;
-/// Most elements of a matrix that moves elements: 64 MiB of weights that the model does not have.
-const MAX_MATRIX_ELEMENTS: usize = 1 << 24;
-
 impl Lower<'_> {
     /// The blob in a form in which each of `axes` of `shape`, the sizes of its elements, stands alone, and where they are there; `None`
     /// where that takes more than four axes.
@@ -451,7 +449,7 @@ fn segments(places: &[i64]) -> Vec<&[i64]> {
 /// The 0/1 matrix that takes `places` of `size` elements.
 fn selection(places: &[i64], size: usize) -> Result<Tensor> {
     let rows = places.len();
-    if rows.saturating_mul(size) > MAX_MATRIX_ELEMENTS {
+    if rows.saturating_mul(size) > limits::MATRIX_ELEMENTS {
         unsupported!("{rows} elements of {size} in no order that ncnn has a layer for");
     }
     let columns: std::result::Result<Vec<usize>, _> = places.iter().map(|p| usize::try_from(*p)).collect();

@@ -4,12 +4,10 @@ use super::Lower;
 use super::common_form::{express_all, merged_form};
 use super::form::interface_form;
 use crate::error::{At, Error, Result, unsupported};
+use crate::limits;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape};
-
-/// Most elements that a constant is stretched to where broadcasting has more axes than ncnn.
-const MAX_STRETCHED: i64 = 1 << 22;
 
 /// One side of an arithmetic layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,7 +116,7 @@ impl Lower<'_> {
 
     /// Input `index`, whose shape has as many axes as `out`, stretched to `out` and held in `form`.
     fn stretched(&mut self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
-        let count = Dim::product(out)?.known().filter(|n| *n <= MAX_STRETCHED);
+        let count = Dim::product(out)?.known().filter(|n| *n <= limits::STRETCHED);
         if let (Some(tensor), Some(_)) = (self.call.constant(index).cloned(), count) {
             let rank: Option<Vec<usize>> =
                 shape.iter().map(|d| d.known().and_then(|n| usize::try_from(n).ok())).collect();

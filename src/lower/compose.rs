@@ -1,7 +1,7 @@
 //! Small nets that several operators are made of.
 
 use super::form::{MAX_AXES, apart_form, order_of_form};
-use super::{Lower, isolate};
+use super::{Lower, isolate, mismatch};
 use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{BinaryOp, Permute, Reduction, UnaryOp};
@@ -37,13 +37,13 @@ impl Lower<'_> {
             return self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &fb);
         }
         if fa.len() != fb.len() {
-            return Err(Error::internal(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
+            return Err(mismatch("a blob", &fa, "with", &fb));
         }
         let mut form = Vec::with_capacity(fa.len());
         for (x, y) in fa.iter().zip(&fb) {
             let free = x.known().is_none() || y.known().is_none();
             if x != y && !x.is(1) && !y.is(1) && !free {
-                return Err(Error::internal(format!("{} with {}", display_shape(&fa), display_shape(&fb))));
+                return Err(mismatch("a blob", &fa, "with", &fb));
             }
             // Sizes that are not fixed are 1 or equal: the layer looks when it runs.
             form.push(x.broadcast(y)?);

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 
+use num_traits::AsPrimitive;
+
 use super::{Lower, State, reshape_layer};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::ValueId;
+use crate::limits;
 use crate::ncnn::layer::{Dequantize, ReLU, binary_op, unary_op};
 use crate::ncnn::{BlobId, Element, Layer, NetLayer};
-use crate::tensor::{Array, Dim, Tensor};
+use crate::tensor::{Array, DType, Dim, Tensor};
 
-/// Most elements of a blob that compares indices with all places: 256 MiB while the net runs.
-const MAX_COMPARED: i64 = 1 << 26;
 /// Longest axis that as many indices are compared with as the user gives: tables of relative positions have 32 rows or some more.
 const MAX_OF_FREE: i64 = 1 << 10;
 
@@ -147,8 +148,9 @@ impl Lower<'_> {
     /// indices are whole numbers; what is no place of the axis has no 1.
     pub fn one_hot(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
         let count = Dim::product(&self.form(indices))?;
-        let most =
-            count.known().map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= MAX_COMPARED);
+        let most = count
+            .known()
+            .map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= limits::COMPARED);
         if !most {
             unsupported!("{count} indices into an axis of {size}, compared with each place");
         }
@@ -171,13 +173,13 @@ impl Lower<'_> {
 pub(crate) fn ramp(size: &Dim) -> Result<Tensor> {
     let Some(size) = size.known() else { unsupported!("the places of an axis of {size}") };
     float(size)?;
-    let places = ndarray::Array1::from_iter(0..size).into_dyn();
-    Tensor::from_array(&Array::i64(places).cast(crate::tensor::DType::F32)?)
+    Tensor::deferred(DType::F32, vec![usize::try_from(size)?], Vec::new(), move |_| {
+        Ok(Array::f32(ndarray::Array1::from_iter((0..size).map(AsPrimitive::as_)).into_dyn()))
+    })
 }
 
 /// A size as single precision holds it.
 fn float(size: i64) -> Result<f32> {
-    use num_traits::AsPrimitive;
     if size > 1 << 24 {
         return Err(Error::unsupported(format!(
             "indices into an axis of {size}: single precision ends at 2^24"

@@ -19,6 +19,7 @@ use std::ops::Deref;
 
 use crate::error::{At, Cut, Error, Errors, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::limits;
 use crate::ncnn::layer::{Input, MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
 use crate::ops::{self, Call};
@@ -31,9 +32,6 @@ pub(crate) use broadcast::Side;
 use form::MAX_AXES;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use index::ramp;
-
-/// Most elements of a blob: ncnn counts them in 32-bit integers.
-const MAX_ELEMENTS: i64 = (1 << 31) - 1;
 
 /// The net while it is made.
 #[derive(Default)]
@@ -120,11 +118,15 @@ pub(crate) fn lower_graph(
             _ if reads_missing => ops::find_handled(node).map(drop),
             _ => lower_node(graph, id, node, &mut state),
         };
+        let skipped = reads_missing || lowered.is_err();
         if let Err(error) = lowered {
             errors.push(error.at_node(|| node.at()));
             failed.insert(id);
         }
-        missing.extend(node.outputs.iter().flatten().filter(|value| !state.holds(graph, **value)));
+        // What has no elements needs no blob, unless a model only says that it has none.
+        let absent =
+            |value: &&ValueId| !state.holds(graph, **value) && (skipped || !is_empty(graph, **value));
+        missing.extend(node.outputs.iter().flatten().filter(absent));
     }
     for output in &graph.outputs {
         if !missing.contains(output)
@@ -146,6 +148,11 @@ pub(crate) fn lower_graph(
     Err(Refusal { errors, cuts })
 }
 
+/// Whether a value is known to have no elements.
+fn is_empty(graph: &Graph, id: ValueId) -> bool {
+    graph.value(id).shape.iter().flatten().any(|size| size.is(0))
+}
+
 /// Refuses outputs that no machine could hold: what is made for each element of an axis must not be made without an end.
 fn check_sizes(graph: &Graph, node: &Node) -> Result<()> {
     node.outputs.iter().flatten().try_for_each(|output| check_size(graph, *output))
@@ -155,8 +162,11 @@ fn check_sizes(graph: &Graph, node: &Node) -> Result<()> {
 pub(crate) fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
     let known = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
     let elements = known.fold(1_i64, |n, size| n.saturating_mul(size.max(1)));
-    if elements > MAX_ELEMENTS {
-        return Err(Error::limit(format!("{elements} elements; {MAX_ELEMENTS} are the most of a blob")));
+    if elements > limits::BLOB_ELEMENTS {
+        return Err(Error::limit(format!(
+            "{elements} elements; {} are the most of a blob",
+            limits::BLOB_ELEMENTS
+        )));
     }
     Ok(())
 }
@@ -172,7 +182,7 @@ fn lower_node(graph: &Graph, id: NodeId, node: &Node, state: &mut State) -> Resu
     state.node = Some(id);
     lower(&mut Lower { call: Call::new(graph, node, op), state })?;
     for (index, output) in node.outputs.iter().enumerate() {
-        if output.is_some_and(|output| !state.holds(graph, output)) {
+        if output.is_some_and(|output| !state.holds(graph, output) && !is_empty(graph, output)) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }
     }
@@ -245,9 +255,7 @@ fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
 impl State {
     /// Whether there is something to read a value from.
     fn holds(&self, graph: &Graph, id: ValueId) -> bool {
-        let value = graph.value(id);
-        let is_empty = value.shape.iter().flatten().any(|size| size.is(0));
-        self.forms.contains_key(&id) || value.constant.is_some() || is_empty
+        self.forms.contains_key(&id) || graph.value(id).constant.is_some()
     }
 
     /// A node for which there is no layer at all is in the one that computes what it gives another form.
@@ -332,7 +340,10 @@ impl State {
             unsupported!("ncnn has no blobs of {}", tensor.dtype());
         }
         let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
-        let sizes = sizes.ok_or_else(|| Error::internal("a constant in a form that is not fixed"))?;
+        let sizes = sizes.ok_or_else(|| {
+            Error::unsupported(format!("a constant taken as {}", display_shape(form)))
+                .help("fix the sizes with --input-shape")
+        })?;
         let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
         let ints: std::result::Result<Vec<i32>, _> = sizes.iter().map(|n| i32::try_from(*n)).collect();
         let mut layer = MemoryData { data: Some(tensor.reshaped(&usizes?)?), ..MemoryData::default() };
@@ -353,14 +364,7 @@ impl State {
             return Ok(blob);
         }
         if !same_elements(&from, form)? {
-            let message =
-                format!("a blob of shape {} taken as {}", display_shape(&from), display_shape(form));
-            let free = from.iter().chain(form).any(|size| size.known().is_none());
-            return Err(if free {
-                Error::unsupported(message).help("fix the sizes with --input-shape")
-            } else {
-                Error::internal(message)
-            });
+            return Err(mismatch("a blob", &from, "taken as", form));
         }
         // A Reshape of a Reshape is one of the blob before it, if that is not a matter of sizes that are not fixed.
         let root = self.reshaped_from.get(&blob).copied().filter(|root| {
@@ -386,6 +390,16 @@ impl State {
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);
         Ok(made)
+    }
+}
+
+/// Why two shapes do not go together: sizes that are not fixed cannot be compared, and others should have been.
+fn mismatch(what: &str, shape: &[Dim], relation: &str, other: &[Dim]) -> Error {
+    let message = format!("{what} of shape {} {relation} {}", display_shape(shape), display_shape(other));
+    if shape.iter().chain(other).any(|size| size.known().is_none()) {
+        Error::unsupported(message).help("fix the sizes with --input-shape")
+    } else {
+        Error::internal(message)
     }
 }
 
@@ -522,11 +536,7 @@ impl Lower<'_> {
         let shape = self.call.output_shape(index)?;
         let form = self.form(blob);
         if !same_elements(&form, shape)? {
-            return Err(Error::internal(format!(
-                "output {index} of shape {} was lowered to a blob of {}",
-                display_shape(shape),
-                display_shape(&form)
-            )));
+            return Err(mismatch(&format!("output {index}"), shape, "lowered to", &form));
         }
         let name = &self.call.graph().value(id).name;
         // The first value that a blob holds gives it its name, for people who read the .param file.

@@ -7,15 +7,13 @@ use super::domain_of;
 use super::external::Folder;
 use super::function::{Budget, Functions};
 use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
-use super::scope::{Frame, Scope, Slot};
+use super::scope::{Frame, Scope, Slot, check_name};
 use super::tensor::Tensors;
 use super::types::{Declared, Types, name_of};
 use crate::error::{Error, NodeAt, Result, invalid};
 use crate::graph::{Capture, Graph, Node, Value, ValueId};
+use crate::limits;
 use crate::tensor::{Dim, MappedFile};
-
-/// Deepest nesting of bodies and functions: reading recurses along it. Protobuf itself ends at some thirty bodies.
-const MAX_NESTING: usize = 64;
 
 /// What all graphs of one model share while they are read.
 pub(super) struct Reader<'m> {
@@ -121,8 +119,11 @@ impl<'m> Reader<'m> {
     }
 
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth >= MAX_NESTING {
-            return Err(Error::limit(format!("bodies and functions are nested deeper than {MAX_NESTING}")));
+        if self.depth >= limits::NESTING {
+            return Err(Error::limit(format!(
+                "bodies and functions are nested deeper than {}",
+                limits::NESTING
+            )));
         }
         self.depth += 1;
         let done = read(self);
@@ -222,13 +223,21 @@ impl<'m> Reader<'m> {
                 let hint = hints.remove(name.as_str());
                 let declared = hint.is_some();
                 let Declared { dtype, shape, other } = hint.unwrap_or_default();
-                let name_and_type =
-                    Value { name: scope.frame.full_name(name), other_type: other, ..Value::default() };
+                let full_name = self.full_name(name, scope)?;
+                let name_and_type = Value { name: full_name, other_type: other, ..Value::default() };
                 let id = body.graph.add_value(Value { dtype, shape, declared, ..name_and_type });
                 scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, index, scope))?;
             }
         }
         Ok(())
+    }
+
+    /// A name as the inlined graph has it.
+    pub(super) fn full_name(&mut self, name: &str, scope: &Scope) -> Result<String> {
+        let name = scope.frame.full_name(name);
+        check_name(&name)?;
+        self.budget.take(name.len() / 16)?;
+        Ok(name)
     }
 
     /// Adds a node, or what a call of a function is replaced by. What it computes is defined in `scope` already.
@@ -246,7 +255,7 @@ impl<'m> Reader<'m> {
             _ => None,
         };
         let mut node = Node {
-            name: scope.frame.full_name(proto.name.as_deref().unwrap_or_default()),
+            name: self.full_name(proto.name.as_deref().unwrap_or_default(), scope)?,
             index,
             domain: domain_of(&proto.domain).to_owned(),
             op_type: proto.op_type.clone().unwrap_or_default(),

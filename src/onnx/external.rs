@@ -135,6 +135,16 @@ impl ExternalFiles {
         self.files.values().map(|file| file.source.path().to_owned()).collect()
     }
 
+    /// The files themselves.
+    pub fn sources(&self) -> Vec<Arc<SourceFile>> {
+        self.files.values().map(|file| file.source.clone()).collect()
+    }
+
+    /// The bytes of all of them.
+    pub fn bytes(&self) -> u64 {
+        self.files.values().fold(0, |sum, file| file.source.len().saturating_add(sum))
+    }
+
     fn file(&mut self, location: &str) -> Result<&mut ExternalFile> {
         let (path, place) = match self.places.get(location) {
             Some(place) => (place.clone(), place.clone()),

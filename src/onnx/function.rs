@@ -8,10 +8,7 @@ use super::scope::{Frame, Scope, Slot};
 use super::{domain_of, read_opsets};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Node, Value, ValueId};
-
-/// What inlining may cost: about a node, an input, an output or an element of an attribute each. The largest exports have some ten
-/// thousand nodes; functions that call each other twice could make 2^64.
-const INLINING_BUDGET: usize = 1 << 21;
+use crate::limits;
 
 /// Domain, name and overload.
 type Key<'m> = (&'m str, &'m str, &'m str);
@@ -54,7 +51,7 @@ pub(super) struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { left: INLINING_BUDGET, calls: 0 }
+        Budget { left: limits::INLINING, calls: 0 }
     }
 }
 

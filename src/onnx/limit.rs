@@ -3,26 +3,22 @@
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use crate::error::{Error, Result};
+use crate::limits;
 
 include!(concat!(env!("OUT_DIR"), "/nesting.rs"));
-
-/// Most messages of a model: nodes, attributes, constants, types, notes and what they consist of. The largest exports have some
-/// hundred thousand; in memory these would be about two gigabytes.
-const MAX_MESSAGES: usize = 1 << 22;
-
-/// Deepest nesting, as in prost, whose answer would list all hundred fields.
-const MAX_DEPTH: usize = 100;
 
 /// Refuses a model with more messages than any real one. What cannot be decoded is left to the decoder to say.
 ///
 /// `passed` is called with each message that has been counted.
 pub(super) fn check_messages(model: &[u8], passed: &impl Fn(&[u8])) -> Result<()> {
-    let mut left = MAX_MESSAGES;
-    match count_messages(model, MODEL, MAX_DEPTH, &mut left, passed) {
+    let mut left = limits::MESSAGES;
+    match count_messages(model, MODEL, limits::MESSAGE_DEPTH, &mut left, passed) {
         Counted::TooMany => {
-            Err(Error::limit(format!("the model consists of more than {MAX_MESSAGES} messages")))
+            Err(Error::limit(format!("the model consists of more than {} messages", limits::MESSAGES)))
         }
-        Counted::TooDeep => Err(Error::limit(format!("messages are nested deeper than {MAX_DEPTH}"))),
+        Counted::TooDeep => {
+            Err(Error::limit(format!("messages are nested deeper than {}", limits::MESSAGE_DEPTH)))
+        }
         Counted::All | Counted::Malformed => Ok(()),
     }
 }
@@ -81,9 +77,9 @@ mod tests {
             model.extend([0x0a, 0].repeat(nodes));
             model
         };
-        assert!(check_messages(&model(MAX_MESSAGES - 1), &|_| ()).is_ok());
+        assert!(check_messages(&model(limits::MESSAGES - 1), &|_| ()).is_ok());
         assert_eq!(
-            check_messages(&model(MAX_MESSAGES), &|_| ()).unwrap_err().kind(),
+            check_messages(&model(limits::MESSAGES), &|_| ()).unwrap_err().kind(),
             crate::error::ErrorKind::Limit
         );
     }

@@ -29,7 +29,8 @@ use prost::Message;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, ValueId};
-use crate::tensor::{MappedFile, Passing, RELEASED};
+use crate::limits;
+use crate::tensor::{MappedFile, Passing, RELEASED, SourceFile};
 
 pub use input::Input;
 pub use store::ExternalData;
@@ -49,9 +50,6 @@ const NEWEST_IR: i64 = 14;
 /// From this version on constants need not be inputs too.
 pub(crate) const FIRST_IR_WITH_CONSTANTS: i64 = 4;
 
-/// Largest model file by default, 16 GiB. Protobuf ends at 2 GiB, larger weights lie in external files, which do not count.
-const MAX_SIZE: u64 = 1 << 34;
-
 /// How a model is read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
@@ -63,7 +61,7 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { max_size: MAX_SIZE, data_dir: None }
+        ReadOptions { max_size: limits::MODEL_BYTES, data_dir: None }
     }
 }
 
@@ -84,6 +82,22 @@ pub struct Model {
     pub defaulted_inputs: Vec<ValueId>,
     /// The files that it was read from, those of external data among them.
     pub files: Vec<PathBuf>,
+    pub(crate) sources: Sources,
+}
+
+/// The files of a model, as they were when they were opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Sources {
+    model: Arc<MappedFile>,
+    external: Vec<Arc<SourceFile>>,
+}
+
+impl Sources {
+    /// Refuses files that have become others: what was read of them may be of both.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.model.source().check_unchanged()?;
+        self.external.iter().try_for_each(|file| file.check_unchanged())
+    }
 }
 
 /// What a model says of itself, which changes nothing of what it computes.
@@ -140,6 +154,7 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
             body.graph.opsets.remove(domain_of(&function.domain));
         }
     }
+    body.graph.budget.stored = file.source().len().saturating_add(reader.tensors.external.bytes());
     let mut files = reader.tensors.external.paths();
     files.push(file.source().path().to_owned());
     let name = model.producer_name.as_deref().unwrap_or_default();
@@ -158,6 +173,7 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
         },
         defaulted_inputs: body.defaulted_inputs,
         files,
+        sources: Sources { model: file.clone(), external: reader.tensors.external.sources() },
     })
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::graph::{Attribute, ValueId};
+use crate::limits;
 
 /// What is the same for all nodes of a model or of a function's body.
 #[derive(Debug, Default)]
@@ -25,6 +26,14 @@ impl Frame {
             format!("{}/{name}", self.prefix)
         }
     }
+}
+
+/// Refuses a name that is longer than any.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if name.len() > limits::NAME_BYTES {
+        return Err(Error::limit(format!("a name of {} bytes", name.len())));
+    }
+    Ok(())
 }
 
 /// What a name means.
@@ -55,6 +64,7 @@ impl<'m, 's> Scope<'m, 's> {
         if name.is_empty() {
             invalid!("a value without a name");
         }
+        check_name(name)?;
         if self.names.insert(name, slot).is_some() {
             invalid!("\"{name}\" is defined twice");
         }

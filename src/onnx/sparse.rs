@@ -5,18 +5,20 @@ use bytes::Bytes;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::tensor::{DType, Tensor};
 
-/// Most bytes of a sparse constant once it is dense: a few indices must not become gigabytes.
-const MAX_DENSE_BYTES: usize = 1 << 28;
-
-/// The dense tensor of `shape`. `indices` are of shape [count], places in row-major order, or [count, axes].
-pub(super) fn densify(shape: Vec<usize>, values: &Tensor, indices: &Tensor) -> Result<Tensor> {
+/// The dense tensor of `shape`, whose bytes are taken from `left`. `indices` are of shape [count], places in row-major order, or [count, axes].
+pub(super) fn densify(
+    shape: Vec<usize>,
+    values: &Tensor,
+    indices: &Tensor,
+    left: &mut usize,
+) -> Result<Tensor> {
     let dtype = values.dtype();
     let width = dtype.bits() / 8;
     if width == 0 {
         unsupported!("a sparse tensor of {dtype}");
     }
     let bytes = shape.iter().try_fold(width, |n, d| n.checked_mul(*d));
-    let Some(bytes) = bytes.filter(|bytes| *bytes <= MAX_DENSE_BYTES) else {
+    let Some((bytes, fewer)) = bytes.and_then(|bytes| Some((bytes, left.checked_sub(bytes)?))) else {
         return Err(Error::limit(format!(
             "a sparse tensor of shape {shape:?} is too large once it is dense"
         )));
@@ -24,6 +26,7 @@ pub(super) fn densify(shape: Vec<usize>, values: &Tensor, indices: &Tensor) -> R
     if values.shape().len() != 1 || values.len() > bytes / width {
         invalid!("values of shape {:?} in a tensor of shape {shape:?}", values.shape());
     }
+    *left = fewer;
     let places = read_places(&shape, values.len(), indices)?;
     let raw = values.to_raw()?;
     let mut dense = vec![0_u8; bytes];

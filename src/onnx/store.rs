@@ -126,7 +126,10 @@ impl<'a> Store<'a> {
         let mut staged = Vec::with_capacity(beside.files.len());
         for file in &beside.files {
             let target = Target::new(&path.with_file_name(&file.location))?;
-            let whole = target.write(|out| file.write(out))?;
+            let mut whole = target.write(|out| file.write(out))?;
+            if beside.how.one_file_per_tensor {
+                whole = whole.with_name(&target)?;
+            }
             staged.push((target, whole));
         }
         Ok(staged)

@@ -9,6 +9,7 @@ use super::external::{self, ExternalFiles};
 use super::proto::{SparseTensorProto, TensorProto, tensor_proto::DataLocation};
 use super::sparse;
 use crate::error::{Error, Result, invalid, unsupported};
+use crate::limits;
 use crate::tensor::{DType, MappedFile, Tensor};
 
 /// Reads the constants of one model.
@@ -18,12 +19,19 @@ pub(super) struct Tensors {
     /// Constants that were copied out of the file, by the address of their message: a function that is called a thousand times
     /// has its constants once.
     copied: BTreeMap<usize, Tensor>,
+    /// Bytes that sparse constants may still take.
+    dense_left: usize,
 }
 
 impl Tensors {
     /// Constants of a mapped model, with the files beside it.
     pub fn new(file: &Arc<MappedFile>, folder: external::Folder) -> Tensors {
-        Tensors { file: file.clone(), external: ExternalFiles::new(folder), copied: BTreeMap::new() }
+        Tensors {
+            file: file.clone(),
+            external: ExternalFiles::new(folder),
+            copied: BTreeMap::new(),
+            dense_left: limits::DENSE_BYTES,
+        }
     }
 
     /// A constant. Errors name it.
@@ -62,7 +70,7 @@ impl Tensors {
         };
         let shape = read_shape(&proto.dims)?;
         let (values, indices) = (self.read_data(values)?, self.read_data(indices)?);
-        sparse::densify(shape, &values, &indices)
+        sparse::densify(shape, &values, &indices, &mut self.dense_left)
     }
 
     fn read_data(&mut self, proto: &TensorProto) -> Result<Tensor> {

@@ -62,8 +62,15 @@ fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
 /// One output of type `dtype`, of the shape that the inputs broadcast to.
 pub(super) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     read_alignment(call)?;
-    if call.input_count() == 0 {
-        invalid!("no inputs");
+    let count = call.input_count();
+    let takes = match call.op_type() {
+        "Max" | "Mean" | "Min" | "Sum" => 1..=usize::MAX,
+        "Where" => 3..=3,
+        "BitwiseNot" => 1..=1,
+        _ => 2..=2,
+    };
+    if !takes.contains(&count) {
+        invalid!("{count} inputs, where there are {}", takes.start());
     }
     for index in 0..call.input_count() {
         if call.input(index)?.shape.is_none() {

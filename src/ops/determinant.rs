@@ -14,6 +14,7 @@ use crate::tensor::{Array, Dim, Elements, display_shape};
 
 pub(super) const OPS: &[Op] = &[Op::new("Det", &[11, 22], infer_det)
     .fold(fold_det)
+    .work(work_of)
     .expand(expand_det)
     .becomes("sums of products")
     .limits("matrices larger than 4 by 4")];
@@ -29,6 +30,13 @@ fn infer_det(call: &Call) -> Result<Vec<Fact>> {
         invalid!("the determinant of {rows} by {columns} elements");
     }
     Ok(vec![Fact::new(call.dtype(0)?, batch.to_vec())])
+}
+
+/// Each step of the elimination goes over the matrix.
+fn work_of(shapes: &[&[usize]]) -> u64 {
+    let sizes = shapes.first().copied().unwrap_or_default();
+    let steps = sizes.iter().chain(sizes.last()).fold(1_usize, |n, size| n.saturating_mul(*size));
+    u64::try_from(steps).unwrap_or(u64::MAX)
 }
 
 fn fold_det(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

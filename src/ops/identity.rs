@@ -1,6 +1,7 @@
 //! When a node hands on an input as it is: rules that several operators share.
 
 use crate::graph::{Graph, Node, ValueId};
+use crate::limits;
 
 /// Input `index` of a node, where it is given.
 pub(super) fn operand(node: &Node, index: usize) -> Option<ValueId> {
@@ -29,13 +30,10 @@ pub(super) fn is_as_output(graph: &Graph, node: &Node, value: ValueId) -> bool {
     shape.is_some() && *shape == graph.value(output).shape
 }
 
-/// Constants of more elements are not looked into: reading them costs more than a node.
-const MAX_LOOKED_AT: usize = 1 << 16;
-
 /// Whether a value is a constant whose elements are all this number, and few enough to be looked at.
 pub(super) fn is_filled_with(graph: &Graph, value: ValueId, number: f64) -> bool {
     let Some(tensor) = &graph.value(value).constant else { return false };
-    if tensor.len() > MAX_LOOKED_AT || tensor.is_deferred() {
+    if tensor.len() > limits::LOOKED_AT || tensor.is_deferred() {
         return false;
     }
     let loaded = tensor.load().and_then(|array| array.to_f64());

@@ -86,6 +86,8 @@ pub(crate) const OWN_DOMAIN: &str = "ncnn";
 pub(crate) type Infer = fn(&Call) -> Result<Vec<Fact>>;
 /// Evaluates the node on constants: an array an output.
 pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
+/// About how many elements could be copied in the time that evaluating the node takes, by the shapes of its inputs.
+pub(crate) type Work = fn(&[&[usize]]) -> u64;
 /// Expresses the node in ncnn layers.
 pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
 /// Expresses the node in other operators of ONNX. `false` leaves it as it is.
@@ -109,6 +111,8 @@ pub(crate) struct Op {
     pub infer: Infer,
     /// The evaluation of constants.
     pub fold: Option<Fold>,
+    /// What the evaluation takes, where that is more than a step for each element.
+    pub work: Option<Work>,
     /// The way to ncnn.
     pub lower: Option<LowerNode>,
     /// The way to other operators, tried before `lower`.
@@ -150,6 +154,7 @@ impl Op {
             since,
             infer,
             fold: None,
+            work: None,
             lower: None,
             expand: None,
             inline: None,
@@ -177,6 +182,12 @@ impl Op {
     /// How constants are evaluated.
     pub const fn fold(mut self, fold: Fold) -> Op {
         self.fold = Some(fold);
+        self
+    }
+
+    /// What evaluating takes.
+    pub const fn work(mut self, work: Work) -> Op {
+        self.work = Some(work);
         self
     }
 

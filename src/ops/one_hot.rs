@@ -6,6 +6,7 @@ use num_traits::AsPrimitive;
 
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::limits;
 use crate::lower::{Lower, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
@@ -16,9 +17,6 @@ pub(super) const OPS: &[Op] = &[Op::new("OneHot", &[9, 11, 28], infer_one_hot)
     .lower(lower_one_hot)
     .becomes("BinaryOp, Threshold: the distance to each place")
     .limits("a depth that is not known")];
-
-/// Most elements of the result: 256 MiB while the net runs.
-const MAX_ELEMENTS: i64 = 1 << 26;
 
 /// Where the new axis stands in the result.
 fn read_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
@@ -77,7 +75,7 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     let outer = Dim::product(shape.iter().take(axis))?;
     let inner = Dim::product(shape.iter().skip(axis))?;
     let form = [outer, depth, inner];
-    if Dim::product(&form)?.known().is_some_and(|count| count > MAX_ELEMENTS) {
+    if Dim::product(&form)?.known().is_some_and(|count| count > limits::COMPARED) {
         unsupported!("indices compared with each of {size} places");
     }
     let [outer, depth, inner] = form.clone();

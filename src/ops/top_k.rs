@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
+use crate::limits;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
@@ -17,9 +18,6 @@ pub(super) const OPS: &[Op] = &[Op::new("TopK", &[1, 10, 11, 24], infer_top_k)
     .expand(expand_top_k)
     .becomes("MatMul with a matrix of zeros and ones, from the rank of each element among all")
     .limits("axes so long that comparing every two elements takes over 256 MiB; a K that is not known")];
-
-/// Most comparisons.
-const MAX_COMPARED: i64 = 1 << 26;
 
 struct Order {
     axis: usize,
@@ -122,7 +120,7 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("how many is not known") };
     let n = *sizes.at(order.axis)?;
     let total: i64 = sizes.iter().product();
-    if total.saturating_mul(n) > MAX_COMPARED {
+    if total.saturating_mul(n) > limits::COMPARED {
         unsupported!("{n} elements in order, compared with each other in {total} rows and columns");
     }
     let outer: i64 = sizes.iter().take(order.axis).product();

@@ -1,20 +1,18 @@
 //! Replaces nodes by simpler ones, where the operator's row says how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
+use crate::limits;
 use crate::lower::check_size;
 use crate::ops::{self, Call, NEWEST_OPSET};
 use crate::pass::infer::{self, Doubts};
-use crate::tensor::{Array, DType, Tensor};
+use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
 const MAX_ROUNDS: usize = 8;
-
-/// Most nodes that one node may become: loops are unrolled.
-const MAX_NODES: usize = 100_000;
 
 /// Builds what stands in the place of one node. It reads the node as [`Call`] does.
 pub(crate) struct Expand<'a> {
@@ -23,6 +21,8 @@ pub(crate) struct Expand<'a> {
     /// Values that are added to the graph; their ids follow those that the graph has.
     values: &'a mut Vec<PendingValue>,
     nodes: Vec<PendingNode>,
+    /// Bytes of constants that were made.
+    made: u64,
 }
 
 /// A value while the nodes in place of another are being built.
@@ -72,7 +72,9 @@ impl Expand<'_> {
 
     /// A constant.
     pub fn literal(&mut self, array: &Array) -> Result<Operand> {
-        self.tensor(Tensor::from_array(array)?)
+        let tensor = Tensor::from_array(array)?;
+        self.made = self.made.saturating_add(tensor.byte_len()?);
+        self.tensor(tensor)
     }
 
     /// A constant that is a tensor already.
@@ -195,8 +197,11 @@ impl Expand<'_> {
                 self.values.push(PendingValue::Computed);
                 operands.insert(*output, Operand::New(self.values.len() - 1));
             }
-            if self.nodes.len() >= MAX_NODES {
-                return Err(Error::limit(format!("the node unrolls to more than {MAX_NODES} nodes")));
+            if self.nodes.len() >= limits::UNROLLED_NODES {
+                return Err(Error::limit(format!(
+                    "the node unrolls to more than {} nodes",
+                    limits::UNROLLED_NODES
+                )));
             }
             let find = |id: &Option<ValueId>| id.and_then(|id| operands.get(&id).copied());
             self.nodes.push(PendingNode {
@@ -272,6 +277,8 @@ pub(crate) fn expand_nodes(
                     changed |= made.is_some();
                     Ok(made)
                 }
+                // Every further node would be too much as well.
+                Err(error) if graph.budget.is_spent() => Err(error),
                 Err(error) if doubts.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
                     errors.push((id, error));
                     Ok(None)
@@ -296,6 +303,27 @@ pub(crate) fn expand_nodes(
     Ok(())
 }
 
+/// One for a node, and for all that its bodies consist of.
+fn size_of_node(node: &Node) -> usize {
+    let bodies = node.attributes.values().flat_map(Attribute::graphs);
+    let size = |body: &Graph| -> usize {
+        body.value_ids().count() + body.nodes().map(|(_, node)| size_of_node(node)).sum::<usize>()
+    };
+    1 + bodies.map(size).sum::<usize>()
+}
+
+/// Refuses a value with an axis whose places cannot be counted.
+fn check_axes(graph: &Graph, id: ValueId) -> Result<()> {
+    let mut sizes = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
+    match sizes.find(|size| *size > limits::EXPANDED_AXIS) {
+        Some(size) => Err(Error::limit(format!(
+            "an axis of {size} places; {} are the most that single precision counts",
+            limits::EXPANDED_AXIS
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec<Node>>> {
     let Some(node) = graph.node(id) else { return Ok(None) };
     let Ok(op) = ops::find_handled(node) else { return Ok(None) };
@@ -309,20 +337,30 @@ fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec
         // What is made for each element of an axis must not be made without an end.
         let mut values = node.inputs.iter().chain(&node.outputs).flatten();
         values
-            .try_for_each(|value| check_size(graph, *value))
+            .try_for_each(|value| check_size(graph, *value).and_then(|()| check_axes(graph, *value)))
             .map_err(|error| error.at_node(|| node.at()))?;
     }
     let node = node.clone();
     let mut values = Vec::new();
-    let (done, pending) = {
+    let (done, pending, made) = {
         let call = Call::new(graph, &node, op);
-        let mut context = Expand { call, stage, values: &mut values, nodes: Vec::new() };
+        let mut context = Expand { call, stage, values: &mut values, nodes: Vec::new(), made: 0 };
         let done = expand(&mut context).map_err(|e| e.at_node(|| node.at()))?;
-        (done, context.nodes)
+        (done, context.nodes, context.made)
     };
     if !done {
         return Ok(None);
     }
+    // What control flow computes is told by its body alone, which may give less than the node names.
+    let made_here: BTreeSet<ValueId> = (pending.iter().flat_map(|made| made.outputs.iter().flatten()))
+        .filter_map(|output| if let Operand::Value(id) = output { Some(*id) } else { None })
+        .collect();
+    let missing = |id: &Option<ValueId>| id.is_some_and(|id| !made_here.contains(&id));
+    if let (false, Some(index)) = (stage.is_last(), node.outputs.iter().position(missing)) {
+        return Err(Error::invalid(format!("output {index} is not computed")).at_node(|| node.at()));
+    }
+    let nodes = pending.iter().map(|made| size_of_node(&made.node)).sum();
+    graph.budget.take_expansion(nodes, made).map_err(|error| error.at_node(|| node.at()))?;
     let mut ids = Vec::with_capacity(values.len());
     for value in values {
         ids.push(match value {

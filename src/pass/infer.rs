@@ -4,15 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, NodeId, Value, ValueId};
+use crate::limits;
 use crate::ops::{self, Attributes, Call, Fact, Op};
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
-
-/// Constants of at most this many bytes are evaluated at once; larger ones when they are written.
-const EAGER_BYTES: u64 = 1 << 16;
-/// Most elements of an integer tensor whose elements are followed as sizes.
-const MAX_SIZE_ELEMENTS: usize = 1 << 12;
-/// A constant may be this much larger than all that it is computed from: a kilobyte must not become a gigabyte.
-const MAX_FOLD_GROWTH: u64 = 1 << 26;
 
 /// Why the outputs of nodes could not be inferred: reported if the node is needed in the end.
 pub type Doubts = BTreeMap<NodeId, Error>;
@@ -93,6 +87,9 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
 
 /// Refuses sizes that cannot be, and those whose product is no 64-bit number, so that nothing after this overflows.
 fn check_sizes(shape: &[Dim]) -> Result<()> {
+    if shape.len() > limits::AXES {
+        return Err(Error::limit(format!("a tensor of {} axes", shape.len())));
+    }
     let mut elements = 1_i64;
     for size in shape.iter().filter_map(Dim::known) {
         if size < 0 {
@@ -122,7 +119,7 @@ fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
         value.constant = Some(empty);
     }
     if let Some(elements) = &fact.elements
-        && elements.len() <= MAX_SIZE_ELEMENTS
+        && elements.len() <= limits::SIZE_ELEMENTS
     {
         set_elements(graph, id, elements)?;
     }
@@ -158,11 +155,15 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
         return Ok(Visited::Inferred);
     }
     let constant = inputs.iter().all(|id| graph.value(*id).constant.is_some());
-    if constant && output_bytes(graph, &outputs)? > EAGER_BYTES {
-        return defer(graph, node, op);
-    }
-    if !constant && output_bytes(graph, &outputs)? > EAGER_BYTES {
+    let bytes = output_bytes(graph, &outputs)?;
+    if !constant && bytes > limits::EAGER_BYTES {
         return Ok(Visited::Inferred);
+    }
+    if constant && !may_fold(graph, node, op) {
+        return Ok(Visited::Inferred);
+    }
+    if constant && bytes > limits::EAGER_BYTES {
+        return defer(graph, node, op);
     }
     let arrays = load_inputs(graph, node)?;
     let folded = match evaluate(&Attributes::new(node, op), &arrays) {
@@ -173,7 +174,7 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     };
     for (output, array) in node.outputs.iter().zip(&folded) {
         let Some(output) = output else { continue };
-        if constant || array.len() <= MAX_SIZE_ELEMENTS {
+        if constant || array.len() <= limits::SIZE_ELEMENTS {
             set_elements(graph, *output, array)?;
         }
     }
@@ -191,6 +192,22 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
         }
     };
     node.inputs.iter().map(load).collect()
+}
+
+/// Whether the model may have a node on constants evaluated.
+fn may_fold(graph: &Graph, node: &Node, op: &'static Op) -> bool {
+    let constant = |id: &ValueId| graph.value(*id).constant.clone();
+    let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
+    let shapes: Vec<&[usize]> = inputs.iter().map(Tensor::shape).collect();
+    let of_shapes = op.work.map_or(0, |work| work(&shapes));
+    node.outputs.iter().flatten().all(|output| {
+        let value = graph.value(*output);
+        let sizes: Option<Vec<usize>> =
+            value.shape.iter().flatten().map(|size| usize::try_from(size.known()?).ok()).collect();
+        let (work, memory) =
+            Tensor::cost(value.dtype.unwrap_or(DType::I64), &sizes.unwrap_or_default(), &inputs);
+        graph.budget.may_fold(work.saturating_add(of_shapes), memory)
+    })
 }
 
 /// Bytes that the outputs take together, as far as their sizes are known.
@@ -215,7 +232,7 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
         given = given.saturating_add(tensor.byte_len()?);
     }
     let outputs: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
-    if output_bytes(graph, &outputs)? > given.saturating_add(MAX_FOLD_GROWTH) {
+    if output_bytes(graph, &outputs)? > given.saturating_add(limits::FOLD_GROWTH) {
         return Ok(Visited::Inferred);
     }
     let mut made = Vec::new();

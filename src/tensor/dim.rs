@@ -11,13 +11,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::limits;
 
 pub(crate) use parts::{Operation, Sum};
-
-/// Most terms of one expression; real models need under ten, the bound keeps products from exploding.
-const MAX_TERMS: usize = 64;
-/// Deepest nesting of divisions in one expression: above it recursion could exhaust the stack.
-const MAX_DEPTH: u32 = 200;
 
 /// The size of an axis, or an element of an integer tensor that carries sizes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,7 +159,7 @@ impl Dim {
             return Ok(Dim::Known(constant));
         }
         let depth = terms.keys().flatten().map(Atom::depth).max().unwrap_or(0);
-        if terms.len() > MAX_TERMS || depth > MAX_DEPTH {
+        if terms.len() > limits::DIM_TERMS || depth > limits::DIM_DEPTH {
             return Err(Error::limit("a size is too complex an expression"));
         }
         Ok(Dim::Expr(Arc::new(Expr { constant, terms, depth })))
@@ -439,7 +435,7 @@ impl Dim {
     }
 
     fn bounded(self) -> Result<Dim> {
-        if self.depth() > MAX_DEPTH {
+        if self.depth() > limits::DIM_DEPTH {
             return Err(Error::limit("a size is too complex an expression"));
         }
         Ok(self)

@@ -84,6 +84,9 @@ pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
     if negative { -value } else { value }
 }
 
+/// Elements that could be copied in the time that the search for one takes.
+pub const SEARCHED: u64 = 16;
+
 /// The numbers of a float of eight bits, as arithmetic that rounds to them needs to know them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Steps {
@@ -138,13 +141,16 @@ pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
     let end = l.first_special.min(sign_bit);
     // What is far beyond the largest number would be as far from each of them in single precision.
     let magnitude = value.abs().min(4.0 * decode(end - 1, dtype));
-    let mut best = 0_u8;
-    for candidate in 0..end {
-        let (new, old) = (decode(candidate, dtype) - magnitude, decode(best, dtype) - magnitude);
-        if new.abs() < old.abs() || (new.abs() == old.abs() && candidate % 2 == 0) {
-            best = candidate;
-        }
+    // The numbers ascend with their bits: the first that is not below, and the one before it.
+    let (mut below, mut above) = (0_u8, end - 1);
+    while below < above {
+        let middle = below + (above - below) / 2;
+        if decode(middle, dtype) < magnitude { below = middle + 1 } else { above = middle }
     }
+    let (before, distance) = (above.saturating_sub(1), |byte| (decode(byte, dtype) - magnitude).abs());
+    let is_before_nearer =
+        distance(before) < distance(above) || (distance(before) == distance(above) && before % 2 == 0);
+    let mut best = if is_before_nearer { before } else { above };
     if !narrowing.saturate && has_nan {
         // Where the numbers would go on, the next one would be this far away.
         let (largest, before) = (decode(end - 1, dtype), decode(end - 2, dtype));

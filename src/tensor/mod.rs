@@ -17,6 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, Result, invalid};
+use crate::limits;
 
 pub(crate) use array::map_elements;
 pub use array::{Array, Elements};
@@ -28,6 +29,8 @@ pub use float8::{Narrowing, Power};
 pub(crate) use float8::{Steps, magnitudes, steps};
 pub(crate) use function::erf;
 pub(crate) use movement::{coordinates, row_major};
+#[cfg(unix)]
+pub use source::end_clearly_when_truncated;
 pub(crate) use source::{MappedFile, Passing, RELEASED, SourceFile};
 
 /// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
@@ -35,9 +38,6 @@ const CHUNK_ELEMENTS: usize = 1 << 20;
 
 /// Elements that are handed on at a time: what is made of them stays in the cache of the processor.
 const SLICE_ELEMENTS: usize = 1 << 14;
-
-/// Longest chain of deferred tensors: evaluation recurses along it.
-const MAX_DEFERRED_DEPTH: usize = 64;
 
 /// A constant: type, shape, and where its bytes are.
 #[derive(Clone)]
@@ -73,6 +73,28 @@ struct Deferred {
     inputs: Vec<Tensor>,
     evaluate: Box<Evaluate>,
     depth: usize,
+    /// Elements that are computed on the way, those of the inputs as often as they are read.
+    work: u64,
+    /// Most bytes in memory on the way.
+    memory: u64,
+}
+
+/// What an array takes.
+struct Extent {
+    /// About how many elements could be copied in the time that converting its elements takes.
+    steps: u64,
+    /// Its bytes in memory.
+    bytes: u64,
+}
+
+impl Extent {
+    fn of(dtype: DType, shape: &[usize]) -> Extent {
+        let elements = shape.iter().fold(1_usize, |n, d| n.saturating_mul(*d));
+        let elements = u64::try_from(elements).unwrap_or(u64::MAX);
+        let searched = if dtype.is_float() && dtype.bits() <= 8 { float8::SEARCHED } else { 1 };
+        let width = if dtype == DType::F32 { 4 } else { 8 };
+        Extent { steps: elements.saturating_mul(searched), bytes: elements.saturating_mul(width) }
+    }
 }
 
 impl Tensor {
@@ -142,9 +164,10 @@ impl Tensor {
         evaluate: impl Fn(&[Array]) -> Result<Array> + Send + Sync + 'static,
     ) -> Result<Tensor> {
         let depth = 1 + inputs.iter().map(Tensor::depth).max().unwrap_or(0);
-        let deferred = Deferred { inputs, evaluate: Box::new(evaluate), depth };
+        let (work, memory) = Tensor::cost(dtype, &shape, &inputs);
+        let deferred = Deferred { inputs, evaluate: Box::new(evaluate), depth, work, memory };
         let tensor = Tensor { dtype, shape, data: Data::Deferred(Arc::new(deferred)) };
-        if depth > MAX_DEFERRED_DEPTH { Tensor::from_array(&tensor.load()?) } else { Ok(tensor) }
+        if depth > limits::DEFERRED_DEPTH { Tensor::from_array(&tensor.load()?) } else { Ok(tensor) }
     }
 
     fn depth(&self) -> usize {
@@ -154,7 +177,31 @@ impl Tensor {
         }
     }
 
+    /// What it takes to compute a tensor from `inputs`: elements that are computed on the way, and most bytes in memory.
+    pub(crate) fn cost(dtype: DType, shape: &[usize], inputs: &[Tensor]) -> (u64, u64) {
+        let made = Extent::of(dtype, shape);
+        let (mut work, mut held, mut memory) = (made.steps, 0_u64, 0_u64);
+        for input in inputs {
+            let extent = Extent::of(input.dtype, &input.shape);
+            let (input_work, input_memory) = match &input.data {
+                Data::Deferred(deferred) => (deferred.work, deferred.memory),
+                _ => (extent.steps, extent.bytes),
+            };
+            work = work.saturating_add(input_work);
+            memory = memory.max(held.saturating_add(input_memory));
+            held = held.saturating_add(extent.bytes);
+        }
+        (work, memory.max(held.saturating_add(made.bytes.saturating_mul(2))))
+    }
+
     fn check(self) -> Result<Tensor> {
+        if self.shape.len() > limits::AXES {
+            return Err(Error::limit(format!("a tensor of {} axes", self.shape.len())));
+        }
+        let places = self.shape.iter().try_fold(1_usize, |n, size| n.checked_mul((*size).max(1)));
+        if self.is_empty() && places.is_none_or(|places| places > limits::EMPTY_PLACES) {
+            return Err(Error::limit(format!("a tensor of shape {:?}", self.shape)));
+        }
         let needed = self.byte_len()?;
         let have = match &self.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => u64::try_from(bytes.len())?,

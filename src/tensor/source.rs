@@ -27,7 +27,7 @@ pub struct SourceFile {
 #[derive(Debug)]
 enum Access {
     /// The file is held open: it may have no name any more.
-    Held(File),
+    Held { file: File, modified: Option<SystemTime> },
     /// The file is opened for each reading: a model may have more files than a process may hold open.
     Reopened { place: PathBuf, modified: Option<SystemTime> },
 }
@@ -39,8 +39,9 @@ fn examine(file: &File, path: &Path) -> Result<Metadata> {
 impl SourceFile {
     /// Holds an open file; `path` is for messages.
     pub fn new(file: File, path: &Path) -> Result<SourceFile> {
-        let len = examine(&file, path)?.len();
-        Ok(SourceFile { path: path.to_owned(), len, access: Access::Held(file) })
+        let metadata = examine(&file, path)?;
+        let access = Access::Held { file, modified: metadata.modified().ok() };
+        Ok(SourceFile { path: path.to_owned(), len: metadata.len(), access })
     }
 
     /// A file that is opened at `place` for each reading; `path` is for messages.
@@ -68,16 +69,31 @@ impl SourceFile {
 
     fn open(&self) -> Result<File> {
         let failed = |e| Error::io("the file cannot be opened", e).in_file(&self.path);
-        let (place, before) = match &self.access {
-            Access::Held(file) => return file.try_clone().map_err(failed),
-            Access::Reopened { place, modified } => (place, modified),
-        };
-        let file = File::open(place).map_err(failed)?;
-        let metadata = examine(&file, &self.path)?;
-        if metadata.len() != self.len || metadata.modified().ok() != *before {
-            return Err(failed(io::Error::other("it was changed while it was read")));
+        match &self.access {
+            Access::Held { file, .. } => file.try_clone().map_err(failed),
+            Access::Reopened { place, modified } => {
+                let file = File::open(place).map_err(failed)?;
+                self.compare(&file, *modified)?;
+                Ok(file)
+            }
         }
-        Ok(file)
+    }
+
+    /// Refuses a file that has become another one since it was first opened.
+    pub fn check_unchanged(&self) -> Result<()> {
+        match &self.access {
+            Access::Held { file, modified } => self.compare(file, *modified),
+            Access::Reopened { .. } => self.open().map(drop),
+        }
+    }
+
+    fn compare(&self, file: &File, modified: Option<SystemTime>) -> Result<()> {
+        let metadata = examine(file, &self.path)?;
+        if metadata.len() != self.len || metadata.modified().ok() != modified {
+            return Err(Error::io("the file was changed while it was read", io::ErrorKind::Other.into())
+                .in_file(&self.path));
+        }
+        Ok(())
     }
 
     /// A reader of `len` bytes from `offset`. It may move the one cursor of the file: use one at a time.
@@ -108,8 +124,8 @@ impl MappedFile {
     pub fn new(source: SourceFile) -> Result<Arc<MappedFile>> {
         let file = source.open()?;
         // SAFETY: the mapping is private and read only. Another process that changes the file while it is read can change
-        // what is decoded, which every reader of it checks like any other bytes; one that truncates it can end this process
-        // with SIGBUS, which no reading of a file by mapping can rule out.
+        // what is decoded, which every reader of it checks like any other bytes; one that truncates it ends this process with
+        // SIGBUS, which no reading of a file by mapping can rule out, but see `end_clearly_when_truncated`.
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) };
         let map = map.map_err(|e| Error::io("the file cannot be mapped", e).in_file(&source.path))?;
@@ -186,4 +202,32 @@ impl Buf for Passing {
         }
         passed
     }
+}
+
+/// What is said where a page of a mapped file cannot be read.
+#[cfg(unix)]
+const TRUNCATED: &[u8] = b"i/o error: the model became shorter, or could not be read, while it was converted\nerror: nothing was written\n";
+
+/// The exit code of files that cannot be read.
+#[cfg(unix)]
+const NOT_READ: i32 = 2;
+
+/// Makes this process end with a message and the exit code 2, in place of a signal, where a file that it reads is truncated by
+/// another one. For programs alone: a library has no business with signals.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+pub fn end_clearly_when_truncated() {
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+    extern "C" fn end(_: std::ffi::c_int) {
+        // Only what may be called in a handler: no allocation, no destructors. Files that are not in their places have no names.
+        let _ = nix::unistd::write(std::io::stderr(), TRUNCATED);
+        // SAFETY: ends the process at once.
+        unsafe { nix::libc::_exit(NOT_READ) }
+    }
+
+    let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler calls only what signals may interrupt.
+    // Without it the process ends all the same, less clearly.
+    let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
 }

@@ -36,6 +36,59 @@ fn value(field: u64, name: &str, shape: &[&str]) -> Vec<u8> {
     message(field, &[text(1, name), message(2, &[message(1, &[number(1, 1), message(2, &dims)])])])
 }
 
+/// A node; its attributes are integers.
+pub fn node(op_type: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, u64)]) -> Vec<u8> {
+    let names =
+        |field, names: &[&str]| names.iter().map(|name| text(field, name)).collect::<Vec<_>>().concat();
+    let attribute = |(name, i): &(&str, u64)| message(5, &[text(1, name), number(3, *i), number(20, 2)]);
+    let attributes: Vec<Vec<u8>> = attributes.iter().map(attribute).collect();
+    message(1, &[names(1, inputs), names(2, outputs), text(4, op_type), attributes.concat()])
+}
+
+/// A loop of `trip` rounds over `v`, while `go`; its body reads `v` and gives `w`.
+pub fn repeat(trip: &str, go: &str, input: &str, output: &str, body: &[Vec<u8>]) -> Vec<u8> {
+    let scalar = |field, name, dtype| {
+        message(field, &[text(1, name), message(2, &[message(1, &[number(1, dtype), message(2, &[])])])])
+    };
+    let ends = [scalar(11, "i", 7), scalar(11, "c", 9), value(11, "v", &["4"])];
+    let kept = node("Identity", &["c"], &["d"], &[]);
+    let graph =
+        [text(2, "body"), ends.concat(), body.concat(), kept, scalar(12, "d", 9), value(12, "w", &["4"])];
+    let body = message(5, &[text(1, "body"), message(6, &graph), number(20, 5)]);
+    let names = [text(1, trip), text(1, go), text(1, input), text(2, output), text(4, "Loop")];
+    message(1, &[names.concat(), body])
+}
+
+/// A constant: the code of its type, its sizes, its bytes.
+pub fn constant(name: &str, dtype: u64, shape: &[u64], raw: &[u8]) -> Vec<u8> {
+    let dims: Vec<Vec<u8>> = shape.iter().map(|size| number(1, *size)).collect();
+    message(5, &[dims.concat(), number(2, dtype), text(8, name), message(9, &[raw.to_vec()])])
+}
+
+/// A constant list of integers.
+pub fn ints(name: &str, list: &[i64]) -> Vec<u8> {
+    let raw: Vec<u8> = list.iter().flat_map(|n| n.to_le_bytes()).collect();
+    constant(name, 7, &[list.len() as u64], &raw)
+}
+
+/// A model of these parts of a graph, from `x` of a shape to `y`.
+pub fn model(shape: &[&str], parts: &[Vec<u8>]) -> Vec<u8> {
+    let output = message(12, &[text(1, "y")]);
+    let graph = [text(2, "graph"), value(11, "x", shape), output, parts.concat()];
+    [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
+}
+
+/// The beginning of a model whose only output is a constant of so many half floats; their bytes are all that follows.
+pub fn halves(count: u64) -> Vec<u8> {
+    let head = |field: u64, rest: &[u8], behind: u64| {
+        [varint(field << 3 | 2), varint(rest.len() as u64 + behind), rest.to_vec()].concat()
+    };
+    let raw = head(9, &[], 2 * count);
+    let tensor = head(5, &[number(1, count), number(2, 10), text(8, "y"), raw].concat(), 2 * count);
+    let graph = [text(2, "halves"), message(12, &[text(1, "y")]), tensor].concat();
+    [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), head(7, &graph, 2 * count)].concat()
+}
+
 /// A model whose only output is a constant of floats that lie in a file beside it.
 pub fn external(location: &str, floats: u64) -> Vec<u8> {
     let entry = message(13, &[text(1, "location"), text(2, location)]);

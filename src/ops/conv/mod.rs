@@ -116,6 +116,9 @@ pub(super) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>> {
     {
         invalid!("{have} channels into a weight of shape {} in {} groups", display_shape(weight), conv.group);
     }
+    if weight.at(0)?.known().is_some_and(|made| made % conv.group != 0) {
+        invalid!("{} output channels in {} groups", weight.at(0)?, conv.group);
+    }
     let mut shape = vec![batch.clone(), weight.at(0)?.clone()];
     shape.extend(conv.window.output_sizes(spatial)?);
     Ok(shape)

@@ -2,7 +2,7 @@
 //! of zeros and ones.
 
 use super::{batch_dims, element_places, resolve_index, tuple_places};
-use crate::error::{At, Error, Result};
+use crate::error::{At, Error, Result, unsupported};
 use crate::lower::{Lower, OPEN_END};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
@@ -49,6 +49,9 @@ fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
 
 /// Rows of a constant table, by 32-bit integers. Embed takes a negative index for 0: token ids do not count from the end.
 fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
+    if table.is_empty() {
+        unsupported!("rows of a table of shape {:?}", table.shape());
+    }
     let rank = table.shape().len();
     let first: Vec<usize> = std::iter::once(axis).chain((0..rank).filter(|other| *other != axis)).collect();
     let mut rows_shape = Vec::with_capacity(rank);

@@ -16,10 +16,12 @@ pub(in crate::ops) use gemm::infer_gemm;
 pub(super) const OPS: &[Op] = &[
     Op::new("Gemm", &[1, 6, 7, 9, 11, 13], gemm::infer_gemm)
         .fold(gemm::fold_gemm)
+        .work(product::work_of)
         .lower(gemm::lower_gemm)
         .becomes("InnerProduct for one row and a stored matrix; else Gemm"),
     Op::new("MatMul", &[1, 9, 13], infer_matmul)
         .fold(product::fold_matmul)
+        .work(product::work_of)
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
         .becomes("InnerProduct or Gemm for a stored matrix; else MatMul"),

@@ -12,6 +12,18 @@ pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
     Ok(vec![matmul(given(inputs, 0)?, given(inputs, 1)?)?])
 }
 
+/// Products that are summed up in the time of a copied element.
+const PRODUCTS_A_STEP: usize = 16;
+
+/// No more than each element of one matrix with each row or column of the other.
+pub(super) fn work_of(shapes: &[&[usize]]) -> u64 {
+    let product = |sizes: &[usize]| sizes.iter().fold(1_usize, |n, size| n.saturating_mul(*size));
+    let lines = |sizes: &[usize]| sizes.iter().rev().take(2).copied().max().unwrap_or(1);
+    let [a, b, ..] = shapes else { return 0 };
+    let products = product(a).saturating_mul(lines(b)).max(product(b).saturating_mul(lines(a)));
+    u64::try_from(products / PRODUCTS_A_STEP).unwrap_or(u64::MAX)
+}
+
 /// The product of two stacks of matrices, as numpy's `matmul`.
 pub(super) fn matmul(a: &Array, b: &Array) -> Result<Array> {
     let elements = match (a.elements(), b.elements()) {

@@ -45,7 +45,9 @@ fn read_batch_norm(call: &Call) -> Result<BatchNormAttributes> {
 
 pub(super) fn infer_batch_norm(call: &Call) -> Result<Vec<Fact>> {
     let norm = read_batch_norm(call)?;
-    if let (Some(channels), true) = (call.shape(0)?.get(1), norm.spatial) {
+    if norm.spatial {
+        // One axis is the batch, and there is one channel.
+        let channels = call.shape(0)?.get(1).unwrap_or(&Dim::Known(1));
         for index in 1..5 {
             call.check_shape(index, std::slice::from_ref(channels))?;
         }

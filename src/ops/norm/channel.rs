@@ -95,6 +95,9 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
         _ => form.extend([Dim::Known(1), Dim::product(spatial)?]),
     }
     let x = lower.blob_as(0, &form)?;
+    if epsilon > 0.0 && Dim::product(spatial)?.is(1) {
+        return lower_single(lower, x, batch, channels);
+    }
     let weights = weights(lower, batch, 1)?;
     let composed = weights.is_none();
     let (gamma_data, beta_data) = weights.unzip();
@@ -104,6 +107,14 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
     if composed {
         y = scale_channels(lower, y, batch, channels, 1)?;
     }
+    lower.set(0, y)
+}
+
+/// A normalization of single elements: nothing is left of them but the bias, which the layer's rounding of mean and factor would
+/// outweigh. What is no number stays none.
+fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
+    let zero = lower.binary(binary_op::SUB, x, x)?;
+    let y = scale_channels(lower, zero, batch, channels, 1)?;
     lower.set(0, y)
 }
 
@@ -132,6 +143,9 @@ pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
         _ => vec![Dim::Known(total), Dim::product(spatial)?],
     };
     let x = lower.blob_as(0, &form)?;
+    if norm.epsilon > 0.0 && norm.num_groups == channels && Dim::product(spatial)?.is(1) {
+        return lower_single(lower, x, batch, channels);
+    }
     let weights = weights(lower, batch, inner)?;
     let composed = weights.is_none();
     let (gamma_data, beta_data) = weights.unzip();

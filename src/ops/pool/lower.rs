@@ -6,6 +6,7 @@ use super::lp::{power, root};
 use super::windows::{AVERAGE, FULL, MAX, SAME_LOWER, SAME_UPPER, VALID, Windows, pool_dilated};
 use super::{Kind, Pool, read_pool, split_shape};
 use crate::error::{At, Error, Result, unsupported};
+use crate::limits;
 use crate::lower::Lower;
 use crate::ncnn::layer::{Pooling, Pooling1D, binary_op};
 use crate::ncnn::{BlobId, Layer};
@@ -135,8 +136,11 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
         let count = form.at(i + 1)?.known().ok_or_else(|| Error::invalid("a size is not known"))?;
         let count = i32::try_from(count)?;
         let size = i32::try_from(*size)?;
-        let last = (count - 1) * span.stride + extent - size - span.begin;
-        span.end = span.end.max(last);
+        let reach = (i64::from(count) - 1) * i64::from(span.stride) + i64::from(extent);
+        if reach > limits::EXPANDED_AXIS {
+            return Err(Error::limit(format!("windows over {reach} places with their padding")));
+        }
+        span.end = span.end.max(i32::try_from(reach)? - size - span.begin);
         counts.push((count, size));
     }
     let (pooling_type, count_include_pad) = match pool.kind {

@@ -21,6 +21,7 @@ use self::activation::{Activation, read_activations};
 use self::length::{Lengths, read_lengths};
 use super::{Attributes, Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid};
+use crate::limits;
 use crate::tensor::{Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[
@@ -169,14 +170,11 @@ fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-/// Most elements of a state or a list of lengths that is looked at.
-const MAX_LOOKED_AT: usize = 1 << 16;
-
 /// Whether input `index` is left out or known to be all 0.
 fn is_zero(call: &Call, index: usize) -> Result<bool> {
     match (call.has_input(index), call.constant(index)) {
         (false, _) => Ok(true),
-        (true, Some(tensor)) if tensor.len() <= MAX_LOOKED_AT => {
+        (true, Some(tensor)) if tensor.len() <= limits::LOOKED_AT => {
             Ok(tensor.load()?.float_list()?.iter().all(|x| *x == 0.0))
         }
         _ => Ok(false),

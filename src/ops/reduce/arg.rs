@@ -1,15 +1,15 @@
 //! ArgMax and ArgMin.
 
-use ndarray::{Array1, ArrayD, Axis};
+use ndarray::{ArrayD, Axis};
 use num_traits::AsPrimitive;
 
 use super::lower::emit_reduction;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::Lower;
+use crate::lower::{Lower, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{CumulativeSum, Threshold, binary_op, reduction_op};
 use crate::ops::{Attributes, Call, Fact, given, resolve_axis};
-use crate::tensor::{Array, DType, Dim, Elements, Tensor};
+use crate::tensor::{Array, DType, Dim, Elements};
 
 /// Singles hold every integer up to here.
 const MAX_EXACT: i64 = 1 << 24;
@@ -123,8 +123,7 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
 /// The numbers of the places along an axis.
 fn places_along(lower: &mut Lower, size: &Dim, form: &[Dim]) -> Result<BlobId> {
     if let Some(count) = size.known() {
-        let ramp = Array::f32(Array1::from_iter((0..count).map(|i| i.as_())).into_dyn());
-        return lower.memory_data(&Tensor::from_array(&ramp)?, form);
+        return lower.memory_data(&ramp(&Dim::Known(count))?, form);
     }
     let ones = lower.ones(std::slice::from_ref(size))?;
     let counted = lower.map(CumulativeSum::default(), ones)?;

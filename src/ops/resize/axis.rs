@@ -4,6 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::{AxisResize, Filter, Mode, Nearest, Transform};
 use crate::error::{Error, Result, unsupported};
+use crate::limits;
 
 /// Weights differ by less than this where two rules are the same: coordinates of some thousands have this precision.
 const SAME_WEIGHT: f32 = 1e-3;
@@ -55,6 +56,12 @@ pub(super) fn onnx_map(filter: &Filter, axis: &AxisResize, input: i64) -> Result
     let (Some(output), Some(scale)) = (axis.output.known(), axis.scale) else {
         return Err(Error::unsupported("a size that is not fixed").help("give it with --input-shape"));
     };
+    if output > limits::RESIZED {
+        return Err(Error::limit(format!(
+            "an axis is resized to {output}; {} are the most",
+            limits::RESIZED
+        )));
+    }
     let count = usize::try_from(input)?;
     let mut map = AxisMap { input: count, rows: Vec::new(), outside: Vec::new() };
     for x in 0..output {

@@ -3,13 +3,11 @@
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::{AxisResize, Mode, Resize, free, read_resize};
 use crate::error::{At, Error, Result, unsupported};
+use crate::limits;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Interp, binary_op};
 use crate::tensor::{Array, DType, Dim, Tensor};
-
-/// Most elements of a matrix of weights: 64 MiB that the model does not have.
-const MAX_MATRIX_ELEMENTS: usize = 1 << 24;
 
 pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
     let resize = read_resize(lower)?;
@@ -112,7 +110,7 @@ fn lower_axis(
         return Ok(y);
     }
     let rows = map.rows.len();
-    if rows.saturating_mul(map.input) > MAX_MATRIX_ELEMENTS {
+    if rows.saturating_mul(map.input) > limits::MATRIX_ELEMENTS {
         return Err(Error::unsupported(format!("a matrix of {rows} rows and {} columns", map.input)));
     }
     let (x, place) = lower.alone(x, sizes, axis.axis)?;

@@ -3,14 +3,12 @@
 use super::{Reduction, read_reduction};
 use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::Attribute;
+use crate::limits;
 use crate::lower::few_parts;
 use crate::ops::gather::{element_places, row_numbers, tuple_places};
 use crate::ops::resolve_axis;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
-
-/// Most elements that are compared: 256 MiB while the net runs.
-const MAX_COMPARED: i64 = 1 << 26;
 
 /// Whether the indices are a constant, and data with the elements at them replaced is made of few parts.
 fn is_moved(
@@ -112,7 +110,7 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     };
     let (rows, count, wide): (i64, i64, i64) =
         (indexed.iter().product(), tuples.iter().product(), slice.iter().product());
-    if rows.saturating_mul(count).saturating_mul(wide) > MAX_COMPARED {
+    if rows.saturating_mul(count).saturating_mul(wide) > limits::COMPARED {
         unsupported!("{count} updates, each compared with {rows} rows of {wide}");
     }
     let indices = expand.operand(1)?;
@@ -144,7 +142,7 @@ pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     let outer: i64 = sizes.iter().take(axis).product();
     let inner: i64 = sizes.iter().skip(axis + 1).product();
     let (depth, count) = (*sizes.at(axis)?, *index_sizes.at(axis)?);
-    if outer.saturating_mul(inner).saturating_mul(depth).saturating_mul(count) > MAX_COMPARED {
+    if outer.saturating_mul(inner).saturating_mul(depth).saturating_mul(count) > limits::COMPARED {
         unsupported!("{count} updates, each compared with {depth} places of {} axes", outer * inner);
     }
     let indices = expand.operand(1)?;

@@ -36,6 +36,9 @@ pub(super) const OPS: &[Op] = &[
 /// Most updates of one element that are evaluated: each goes over all data.
 const MAX_ROUNDS: usize = 1 << 10;
 
+/// Most elements that all such rounds go over.
+const MAX_VISITED: usize = 1 << 28;
+
 /// What happens to an element that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reduction {
@@ -102,7 +105,11 @@ fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array
     let Some(kernel) = kernel(reduction) else { return data.replace(places, updates) };
     let mut result = data.reshape(&[data.len()])?;
     let updates = updates.reshape(&[updates.len()])?;
-    for members in rounds(places)? {
+    let rounds = rounds(places)?;
+    if rounds.len().saturating_mul(data.len()) > MAX_VISITED {
+        unsupported!("{} updates of one element of {}", rounds.len(), data.len());
+    }
+    for members in rounds {
         let targets: Vec<usize> = members.iter().filter_map(|number| places.get(*number)).copied().collect();
         let new = fold_arithmetic(&result.take(0, &targets)?, &updates.take(0, &members)?, &kernel)?;
         result = result.replace(&targets, &new)?;

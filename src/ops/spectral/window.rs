@@ -10,7 +10,7 @@ use crate::ops::{Attributes, Call, Fact};
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 /// Most elements of such a constant: its sizes are numbers in the model, and two of them must not become terabytes.
-const MAX_ELEMENTS: i64 = 1 << 26;
+const MAX_ELEMENTS: i64 = 1 << 22;
 
 fn read_dtype(attributes: &Attributes) -> Result<DType> {
     let code = attributes.int_or("output_datatype", 1)?;

@@ -1,0 +1,140 @@
+//! How much a model may ask for. A model is a file that somebody else made: whatever it says, converting it takes memory and time in
+//! proportion to its bytes, beside a fixed allowance that every model has.
+//!
+//! What is above a limit is refused with an error of kind `Limit`, or stays a node that is computed when the net runs. Bounds of
+//! single operators, on how many layers one node may become, stand with their operators.
+
+use crate::error::{Error, Result};
+
+// Reading
+
+/// Largest model file by default, 16 GiB. Protobuf ends at 2 GiB, larger weights lie in external files, which do not count.
+pub(crate) const MODEL_BYTES: u64 = 1 << 34;
+
+/// Most messages of a model: nodes, attributes, constants, types, notes and what they consist of. The largest exports have some
+/// hundred thousand; in memory these would be about two gigabytes.
+pub(crate) const MESSAGES: usize = 1 << 22;
+
+/// Deepest nesting of messages, as in prost, whose answer would list all hundred fields.
+pub(crate) const MESSAGE_DEPTH: usize = 100;
+
+/// Deepest nesting of bodies and functions: reading recurses along it. Protobuf itself ends at some thirty bodies.
+pub(crate) const NESTING: usize = 64;
+
+/// What inlining may cost: about a node, an input, an output or an element of an attribute each, and sixteen bytes of a name. The
+/// largest exports have some ten thousand nodes; functions that call each other twice could make 2^64.
+pub(crate) const INLINING: usize = 1 << 19;
+
+/// Most bytes of a name. Those of functions are joined to those of their calls, and exporters write paths of modules: some hundred.
+pub(crate) const NAME_BYTES: usize = 1 << 12;
+
+/// Most axes of a tensor: runtimes end at eight or so.
+pub(crate) const AXES: usize = 64;
+
+/// Most bytes of all sparse constants of a model once they are dense: a few indices must not become gigabytes.
+pub(crate) const DENSE_BYTES: usize = 1 << 28;
+
+/// Most places along the other axes of a tensor that has no elements: it needs no bytes, and whoever walks along its axes would not
+/// come to an end.
+pub(crate) const EMPTY_PLACES: usize = 1 << 24;
+
+// Sizes
+
+/// Most terms of one expression of sizes; real models need under ten, the bound keeps products from exploding.
+pub(crate) const DIM_TERMS: usize = 64;
+
+/// Deepest nesting of divisions in one expression of sizes: above it recursion could exhaust the stack.
+pub(crate) const DIM_DEPTH: u32 = 200;
+
+/// Most elements of an integer tensor whose elements are followed as sizes.
+pub(crate) const SIZE_ELEMENTS: usize = 1 << 12;
+
+/// Most elements of a blob: ncnn counts them in 32-bit integers.
+pub(crate) const BLOB_ELEMENTS: i64 = (1 << 31) - 1;
+
+// Folding
+
+/// Constants of at most this many bytes are evaluated at once; larger ones when they are written.
+pub(crate) const EAGER_BYTES: u64 = 1 << 16;
+
+/// A constant may be this much larger than all that it is computed from: a kilobyte must not become a gigabyte.
+pub(crate) const FOLD_GROWTH: u64 = 1 << 26;
+
+/// Most bytes in memory while a constant is evaluated, beside sixteen for each byte of the model. Constants that are one element
+/// repeated take none until then: the largest models whose weights are such need a gigabyte.
+pub(crate) const FOLDING_BYTES: u64 = 1 << 32;
+
+/// Most elements that are computed for one constant, beside 256 for each byte of the model: what is read twice by what is read twice is
+/// computed 2^n times.
+pub(crate) const FOLDING_WORK: u64 = 1 << 31;
+
+/// Longest chain of deferred constants: evaluation recurses along it.
+pub(crate) const DEFERRED_DEPTH: usize = 64;
+
+/// Constants of more elements are not looked into by rules that only find something to leave out.
+pub(crate) const LOOKED_AT: usize = 1 << 16;
+
+// Expansion
+
+/// Most nodes that one node may become: loops are unrolled.
+pub(crate) const UNROLLED_NODES: usize = 100_000;
+
+/// Most nodes that all expansions of a model make together, those of bodies among them: loops may stand in loops.
+pub(crate) const EXPANDED_NODES: usize = 1 << 19;
+
+/// Longest axis of what is expanded: something may be listed for each of its places, and single precision, in which ncnn counts
+/// them, ends there.
+pub(crate) const EXPANDED_AXIS: i64 = 1 << 24;
+
+/// Most bytes of constants that all expansions of a model make together, beside eight for each byte of the model.
+pub(crate) const EXPANDED_BYTES: u64 = 1 << 28;
+
+// Lowering
+
+/// Most elements of a matrix that moves or mixes elements: 64 MiB of weights that the model does not have.
+pub(crate) const MATRIX_ELEMENTS: usize = 1 << 24;
+
+/// Most elements of a blob that compares indices with all places: 256 MiB while the net runs.
+pub(crate) const COMPARED: i64 = 1 << 26;
+
+/// Longest axis that is resized: the weights of each of its places are worked out.
+pub(crate) const RESIZED: i64 = 1 << 20;
+
+/// Most elements that a constant is stretched to where broadcasting has more axes than ncnn.
+pub(crate) const STRETCHED: i64 = 1 << 22;
+
+/// What a model has cost so far, against what it may.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget {
+    /// The bytes of the files that it was read from.
+    pub stored: u64,
+    nodes: usize,
+    bytes: u64,
+}
+
+impl Budget {
+    /// Whether a constant may be computed of so many elements, with so many bytes in memory.
+    pub fn may_fold(&self, work: u64, memory: u64) -> bool {
+        work <= FOLDING_WORK.saturating_add(self.stored.saturating_mul(256))
+            && memory <= FOLDING_BYTES.saturating_add(self.stored.saturating_mul(16))
+    }
+
+    /// Takes what a node was expanded to.
+    pub fn take_expansion(&mut self, nodes: usize, bytes: u64) -> Result<()> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.is_spent() {
+            let (nodes, bytes) = (self.nodes, self.bytes);
+            return Err(Error::limit(format!(
+                "the model expands to {nodes} nodes, and {bytes} bytes of constants"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether nothing can be expanded any more.
+    pub fn is_spent(&self) -> bool {
+        self.nodes > EXPANDED_NODES
+            || self.bytes > EXPANDED_BYTES.saturating_add(self.stored.saturating_mul(8))
+    }
+}

@@ -1,0 +1,130 @@
+//! What a small model may cost: no more than any other small model, whatever it asks for.
+
+#![cfg(unix)]
+#![allow(clippy::as_conversions, clippy::unwrap_used)] // A test may fail where it stands.
+
+use std::os::unix::process::CommandExt;
+use std::time::{Duration, Instant};
+
+#[path = "support/words.rs"]
+mod onnx;
+#[path = "support/room.rs"]
+mod room;
+
+use onnx::{constant, ints, model, node, repeat};
+use room::Room;
+
+/// Most bytes of the models here.
+const SMALL: usize = 1024;
+/// Most memory that one of them may ask for.
+const MEMORY: u64 = 1 << 30;
+/// Most time, in a build that is not optimised, on a machine that has other things to do.
+const TIME: Duration = Duration::from_secs(60);
+
+/// Converts a small model with little memory. Gives what is said.
+fn convert(name: &str, model: &[u8]) -> String {
+    assert!(model.len() <= SMALL, "{name} has {} bytes", model.len());
+    let room = Room::new();
+    room.put("m.onnx", model);
+    let mut command = room.command("m.onnx");
+    let limit = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
+    // SAFETY: a call of the system on a value of its own type.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let start = Instant::now();
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {} {text}", output.status);
+    assert!(!text.contains("internal error"), "{name}: {text}");
+    assert!(start.elapsed() < TIME, "{name} takes {:?}", start.elapsed());
+    text
+}
+
+/// `count` nodes, each on what the one before it gives twice, from a constant of `shape`; the largest element of it, plus `x`.
+fn doubled(op_type: &str, shape: &[i64], count: usize) -> Vec<u8> {
+    let mut parts = vec![ints("n", shape), node("ConstantOfShape", &["n"], &["b0"], &[])];
+    for i in 0..count {
+        let (from, to) = (format!("b{i}"), format!("b{}", i + 1));
+        parts.push(node(op_type, &[&from, &from], &[&to], &[]));
+    }
+    parts.push(node("ReduceMax", &[&format!("b{count}")], &["s"], &[("keepdims", 0)]));
+    parts.push(node("Add", &["x", "s"], &["y"], &[]));
+    model(&["4"], &parts)
+}
+
+#[test]
+fn constants_that_are_read_twice_are_not_computed_for_ever() {
+    convert("sums", &doubled("Add", &[20_000], 40));
+}
+
+#[test]
+fn what_is_made_of_nothing_is_refused() {
+    let filled = |shape: &[i64]| {
+        model(
+            &["1"],
+            &[
+                ints("n", shape),
+                node("ConstantOfShape", &["n"], &["c"], &[]),
+                node("Add", &["x", "c"], &["y"], &[]),
+            ],
+        )
+    };
+    let expanded = model(&["1"], &[ints("n", &[1 << 31]), node("Expand", &["x", "n"], &["y"], &[])]);
+    let sizes = ints("sizes", &[1, 1, 1 << 24, 4]);
+    let resized =
+        model(&["1", "1", "4", "4"], &[sizes, node("Resize", &["x", "", "", "sizes"], &["y"], &[])]);
+    let empty = constant("e", 1, &[0, 1 << 30, 3], &[]);
+    let empty = model(
+        &["4"],
+        &[empty, node("ReduceL1", &["e"], &["s"], &[("keepdims", 0)]), node("Add", &["x", "s"], &["y"], &[])],
+    );
+    let axes = ["1"; 65];
+    for (name, model, words) in [
+        ("filled", filled(&[1 << 29]), "elements of one value"),
+        ("expanded", expanded, "the most of a blob"),
+        ("resized", resized, "an axis is resized"),
+        ("empty", empty, "a tensor of shape [0, 1073741824, 3]"),
+        ("axes", model(&axes, &[node("Relu", &["x"], &["y"], &[])]), "a tensor of 65 axes"),
+    ] {
+        let text = convert(name, &model);
+        assert!(text.contains("limit exceeded") && text.contains(words), "{name}: {text}");
+    }
+}
+
+#[test]
+fn loops_in_loops_end() {
+    let relu = node("Relu", &["v"], &["w"], &[]);
+    let inner = repeat("n", "go", "v", "w", &[relu]);
+    let middle = repeat("n", "go", "v", "w", &[inner]);
+    let outer = repeat("n", "go", "x", "y", &[middle]);
+    let parts = [constant("n", 7, &[], &3000_i64.to_le_bytes()), constant("go", 9, &[], &[1]), outer];
+    let text = convert("loops", &model(&["4"], &parts));
+    assert!(text.contains("the model expands to"), "{text}");
+}
+
+#[test]
+fn axes_that_cannot_be_counted_are_not_listed() {
+    let reversed = |i: usize| {
+        let (from, to) = (if i == 0 { "x".to_owned() } else { format!("r{i}") }, format!("r{}", i + 1));
+        node("ReverseSequence", &[&from, "x"], &[if i == 7 { "y" } else { &to }], &[])
+    };
+    let parts: Vec<Vec<u8>> = (0..8).map(reversed).collect();
+    convert("reversed", &model(&["16777217", "1"], &parts));
+}
+
+#[test]
+fn names_have_an_end() {
+    let room = Room::new();
+    let long = "n".repeat(5000);
+    room.put(
+        "m.onnx",
+        &model(&["4"], &[node("Relu", &["x"], &[&long], &[]), node("Relu", &[&long], &["y"], &[])]),
+    );
+    let text = room.expect("m.onnx", 1, "a name of 5000 bytes");
+    assert!(text.len() < 2000, "{text}");
+}
