@@ -66,7 +66,7 @@ pub(crate) const FOLDING_BYTES: u64 = 1 << 32;
 
 /// Most elements that are computed for one constant, beside 256 for each byte of the model: what is read twice by what is read twice is
 /// computed 2^n times.
-pub(crate) const FOLDING_WORK: u64 = 1 << 31;
+pub(crate) const FOLDING_WORK: u64 = 1 << 30;
 
 /// Longest chain of deferred constants: evaluation recurses along it.
 pub(crate) const DEFERRED_DEPTH: usize = 64;

@@ -148,9 +148,8 @@ impl Lower<'_> {
     /// indices are whole numbers; what is no place of the axis has no 1.
     pub fn one_hot(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
         let count = Dim::product(&self.form(indices))?;
-        let most = count
-            .known()
-            .map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= limits::COMPARED);
+        let most =
+            count.known().map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= limits::COMPARED);
         if !most {
             unsupported!("{count} indices into an axis of {size}, compared with each place");
         }

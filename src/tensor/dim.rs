@@ -3,8 +3,11 @@
 //! An expression is kept as a polynomial in canonical form (sums of products of atoms), so that two spellings of one
 //! size compare equal. What is no polynomial (division, remainder, minimum, maximum) is an atom of its own.
 
+mod bounds;
 mod parts;
 mod spell;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -57,20 +60,6 @@ impl Atom {
     }
 }
 
-/// The least and the most of a size, where they are known.
-pub type Bounds = (Option<i64>, Option<i64>);
-
-fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<i64> {
-    a.zip(b).and_then(|(a, b)| f(a, b))
-}
-
-fn either(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option<i64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(f(a, b)),
-        (a, b) => a.or(b),
-    }
-}
-
 impl Expr {
     /// The multiples of `n` in it, divided by `n`, and the rest: the terms that are no multiples, and the remainder of the constant.
     fn split_multiple(&self, n: i64) -> Result<(Dim, Dim)> {
@@ -83,42 +72,6 @@ impl Expr {
         }
         let (quotient, remainder) = (self.constant.div_euclid(n), self.constant.rem_euclid(n));
         Ok((Dim::from_parts(quotient, whole)?, Dim::from_parts(remainder, rest)?))
-    }
-}
-
-impl Atom {
-    fn bounds(&self) -> Bounds {
-        match self {
-            Atom::Symbol(_) => (Some(1), None),
-            Atom::FloorDiv(a, b) => {
-                let ((least, most), (Some(divisor), largest)) = (a.bounds(), b.bounds()) else {
-                    return (None, None);
-                };
-                if divisor < 1 {
-                    return (None, None);
-                }
-                // A larger divisor brings the quotient nearer to zero.
-                let least = least.and_then(|n| match largest {
-                    _ if n < 0 => n.checked_div_euclid(divisor),
-                    Some(largest) => n.checked_div_euclid(largest),
-                    None => Some(0),
-                });
-                let most = most.and_then(|n| if n < 0 { Some(-1) } else { n.checked_div_euclid(divisor) });
-                (least, most)
-            }
-            Atom::Mod(_, b) => match b.bounds() {
-                (Some(1..), most) => (Some(0), most.map(|n| n - 1)),
-                _ => (None, None),
-            },
-            Atom::Min(a, b) => {
-                let ((al, am), (bl, bm)) = (a.bounds(), b.bounds());
-                (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))
-            }
-            Atom::Max(a, b) => {
-                let ((al, am), (bl, bm)) = (a.bounds(), b.bounds());
-                (either(al, bl, i64::max), both(am, bm, |x, y| Some(x.max(y))))
-            }
-        }
     }
 }
 
@@ -323,55 +276,6 @@ impl Dim {
         }
     }
 
-    /// The smaller one.
-    pub fn smaller(&self, other: &Dim) -> Result<Dim> {
-        let is_smaller = |atom: &Atom| matches!(atom, Atom::Min(..));
-        if let Some(smaller) = self.of_extreme(other, |atom| !is_smaller(atom), is_smaller) {
-            return Ok(smaller);
-        }
-        match self.sub(other)?.bounds() {
-            (_, Some(most)) if most <= 0 => Ok(self.clone()),
-            (Some(least), _) if least >= 0 => Ok(other.clone()),
-            _ => Dim::from_atom(Atom::Min(self.clone(), other.clone())).bounded(),
-        }
-    }
-
-    /// The larger one.
-    pub fn larger(&self, other: &Dim) -> Result<Dim> {
-        let is_larger = |atom: &Atom| matches!(atom, Atom::Max(..));
-        if let Some(larger) = self.of_extreme(other, |atom| !is_larger(atom), is_larger) {
-            return Ok(larger);
-        }
-        match self.sub(other)?.bounds() {
-            (Some(least), _) if least >= 0 => Ok(self.clone()),
-            (_, Some(most)) if most <= 0 => Ok(other.clone()),
-            _ => Dim::from_atom(Atom::Max(self.clone(), other.clone())).bounded(),
-        }
-    }
-
-    /// The extreme of a size and an extreme of it and another one: the size where both are on other sides, the other extreme where
-    /// they are of one kind.
-    fn of_extreme(
-        &self,
-        other: &Dim,
-        opposite: impl Fn(&Atom) -> bool,
-        alike: impl Fn(&Atom) -> bool,
-    ) -> Option<Dim> {
-        [(self, other), (other, self)].into_iter().find_map(|(size, extreme)| {
-            let Dim::Expr(e) = extreme else { return None };
-            let (product, 1) = e.terms.first_key_value().filter(|_| e.terms.len() == 1)? else { return None };
-            let [atom @ (Atom::Min(a, b) | Atom::Max(a, b))] = product.as_slice() else { return None };
-            if e.constant != 0 || (a != size && b != size) {
-                return None;
-            }
-            match (opposite(atom), alike(atom)) {
-                (true, _) => Some(size.clone()),
-                (_, true) => Some(extreme.clone()),
-                _ => None,
-            }
-        })
-    }
-
     /// The size of two axes that are broadcast against each other: equal, or one of them 1.
     pub fn broadcast(&self, other: &Dim) -> Result<Dim> {
         match (self, other) {
@@ -386,52 +290,6 @@ impl Dim {
             // One of them is 1, or both are equal: the result is the larger one either way.
             (Dim::Expr(_), Dim::Expr(_)) => self.larger(other),
         }
-    }
-
-    /// The least and the most that it can be, as far as that is known: every symbol is at least 1, the size of an axis that holds
-    /// something.
-    pub fn bounds(&self) -> Bounds {
-        let Dim::Expr(e) = self else { return (self.known(), self.known()) };
-        if let Some((rest, most)) = self.without_remainder() {
-            let (least, above) = rest.bounds();
-            return (least, both(above, Some(most), i64::checked_add));
-        }
-        let mut sum = (Some(e.constant), Some(e.constant));
-        for (product, coefficient) in &e.terms {
-            let (mut least, mut most) = (Some(1_i64), Some(1_i64));
-            for atom in product {
-                let (l, m) = atom.bounds();
-                // The product of bounds is the bound of the product only where no factor is negative.
-                let factor = l.filter(|l| *l >= 0);
-                most = factor.and_then(|_| both(most, m, i64::checked_mul));
-                least = both(least, factor, i64::checked_mul);
-            }
-            let scaled = |bound: Option<i64>| bound.and_then(|b| b.checked_mul(*coefficient));
-            let term =
-                if *coefficient > 0 { (scaled(least), scaled(most)) } else { (scaled(most), scaled(least)) };
-            sum = (both(sum.0, term.0, i64::checked_add), both(sum.1, term.1, i64::checked_add));
-        }
-        sum
-    }
-
-    /// What is left without the remainder of some division by `n`, `x - n * floor_div(x, n)`, and the most that this is; it is never
-    /// below zero. Quotients of quotients are one, so `x` may be a quotient itself.
-    fn without_remainder(&self) -> Option<(Dim, i64)> {
-        let Dim::Expr(e) = self else { return None };
-        e.terms.iter().find_map(|(product, coefficient)| {
-            let [Atom::FloorDiv(dividend, Dim::Known(divisor))] = product.as_slice() else { return None };
-            let n = coefficient.checked_neg().filter(|n| *n > 1 && divisor.checked_rem(*n) == Some(0))?;
-            let whole = dividend.floor_div(&Dim::Known(divisor.checked_div(n)?)).ok()?;
-            let multiple = Dim::from_parts(0, BTreeMap::from([(product.clone(), n)])).ok()?;
-            let rest = self.sub(&whole).ok()?.add(&multiple).ok()?;
-            let terms = |dim: &Dim| if let Dim::Expr(e) = dim { e.terms.len() } else { 0 };
-            (terms(&rest) < e.terms.len()).then_some((rest, n - 1))
-        })
-    }
-
-    /// A number that it is never below. `None` where none is known.
-    pub fn lower_bound(&self) -> Option<i64> {
-        self.bounds().0
     }
 
     fn bounded(self) -> Result<Dim> {
@@ -557,144 +415,4 @@ pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
 pub fn display_shape(shape: &[Dim]) -> String {
     let axes: Vec<String> = shape.iter().map(Dim::to_string).collect();
     format!("[{}]", axes.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn h() -> Dim {
-        Dim::symbol("H")
-    }
-
-    #[test]
-    fn spellings_of_one_size_are_equal() {
-        let two = Dim::Known(2);
-        let a = h().add(&h()).unwrap();
-        let b = h().mul(&two).unwrap();
-        assert_eq!(a, b);
-        assert_eq!(a.floor_div(&two).unwrap(), h());
-        assert_eq!(a.sub(&b).unwrap(), Dim::Known(0));
-        let w = Dim::symbol("W");
-        assert_eq!(h().mul(&w).unwrap().exact_div(&w), Some(h()));
-        assert_eq!(h().modulo(&Dim::Known(1)).unwrap(), Dim::Known(0));
-    }
-
-    fn half_up(dim: &Dim) -> Dim {
-        dim.add(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap()
-    }
-
-    #[test]
-    fn multiples_are_divided_whatever_they_are_made_of() {
-        let odd = h().mul(&Dim::Known(16)).unwrap().sub(&Dim::Known(16)).unwrap();
-        let three = odd.mul(&Dim::Known(3)).unwrap();
-        assert_eq!(three.exact_div(&odd), Some(Dim::Known(3)));
-        assert_eq!(three.add(&Dim::Known(1)).unwrap().exact_div(&odd), None);
-    }
-
-    #[test]
-    fn division_rounds_down() {
-        for (a, b, q) in [(7, 2, 3), (-7, 2, -4), (7, -2, -4), (-8, 2, -4), (0, 5, 0)] {
-            assert_eq!(Dim::Known(a).floor_div(&Dim::Known(b)).unwrap(), Dim::Known(q), "{a} / {b}");
-        }
-        assert_eq!(Dim::Known(7).ceil_div(&Dim::Known(2)).unwrap(), Dim::Known(4));
-        // What is a multiple of the divisor comes out, and divisions in a row are one.
-        let (two, three) = (Dim::Known(2), Dim::Known(3));
-        let dividend = h().mul(&Dim::Known(4)).unwrap().add(&three).unwrap();
-        assert_eq!(dividend.floor_div(&two).unwrap().to_string(), "2*H+1");
-        let quarter = h().floor_div(&two).unwrap().floor_div(&two).unwrap();
-        assert_eq!(quarter.to_string(), "floor_div(H, 4)");
-        let rounded = half_up(&half_up(&h()));
-        assert_eq!(rounded.to_string(), "floor_div(H+3, 4)");
-        assert_eq!(
-            rounded,
-            half_up(&h().floor_div(&Dim::Known(1)).unwrap())
-                .add(&Dim::Known(1))
-                .unwrap()
-                .floor_div(&two)
-                .unwrap()
-        );
-        let odd = h().mul(&three).unwrap().sub(&Dim::Known(1)).unwrap();
-        assert_eq!(odd.floor_div(&two).unwrap().to_string(), "floor_div(3*H+1, 2)-1");
-    }
-
-    #[test]
-    fn shapes_broadcast_from_their_end() {
-        let (h, w) = (h(), Dim::symbol("W"));
-        let [one, two, three] = [1, 2, 3].map(Dim::Known);
-        let shape = |a: &[&Dim], b: &[&Dim]| {
-            let [a, b] = [a, b].map(|s| s.iter().map(|d| (*d).clone()).collect::<Vec<_>>());
-            broadcast_shapes(&a, &b).ok()
-        };
-        assert_eq!(
-            shape(&[&two, &one, &h], &[&three, &one]),
-            Some(vec![two.clone(), three.clone(), h.clone()])
-        );
-        assert_eq!(shape(&[&h], &[&three]), Some(vec![three.clone()]));
-        assert_eq!(shape(&[], &[&h]), Some(vec![h.clone()]));
-        assert_eq!(shape(&[&two], &[&three]), None);
-        assert_eq!(shape(&[&h], &[&w]), Some(vec![h.larger(&w).unwrap()]));
-        // A slice of a table of 9 rows, added to what has as many rows as it should have.
-        assert_eq!(shape(&[&h], &[&h.smaller(&Dim::Known(9)).unwrap()]), Some(vec![h.clone()]));
-    }
-
-    #[test]
-    fn bounds_follow_from_sizes_being_positive() {
-        let (one, three) = (Dim::Known(1), Dim::Known(3));
-        assert_eq!(h().smaller(&one).unwrap(), one);
-        assert_eq!(h().larger(&one).unwrap(), h());
-        assert_eq!(h().smaller(&three).unwrap().to_string(), "min(H, 3)");
-        assert_eq!(h().smaller(&three).unwrap().bounds(), (Some(1), Some(3)));
-        let few = h().smaller(&three).unwrap();
-        assert_eq!((few.larger(&h()).unwrap(), h().smaller(&few).unwrap()), (h(), few.clone()));
-        assert_eq!(h().sub(&one).unwrap().bounds(), (Some(0), None));
-        assert_eq!(Dim::Known(0).sub(&h()).unwrap().bounds(), (None, Some(-1)));
-        assert_eq!(h().modulo(&three).unwrap().bounds(), (Some(0), Some(2)));
-        assert_eq!(h().floor_div(&three).unwrap().bounds(), (Some(0), None));
-        // The remainder of a division, and that of the quotient of another one.
-        let (two, four) = (Dim::Known(2), Dim::Known(4));
-        let left = |whole: Dim, part: Dim| whole.sub(&part.mul(&two).unwrap()).unwrap().bounds();
-        assert_eq!(left(h(), h().floor_div(&two).unwrap()), (Some(0), Some(1)));
-        assert_eq!(left(h().floor_div(&two).unwrap(), h().floor_div(&four).unwrap()), (Some(0), Some(1)));
-        assert_eq!(left(h().floor_div(&three).unwrap(), h().floor_div(&four).unwrap()), (None, None));
-    }
-
-    #[test]
-    fn substitution_evaluates() {
-        let half =
-            h().sub(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap().add(&Dim::Known(1)).unwrap();
-        assert_eq!(half.to_string(), "floor_div(H+1, 2)");
-        let values = BTreeMap::from([("H".to_owned(), Dim::Known(8))]);
-        assert_eq!(half.substitute(&values).unwrap(), Dim::Known(4));
-    }
-
-    #[test]
-    fn what_is_never_negative_is_known() {
-        let minus = |n: i64| h().sub(&Dim::Known(n)).unwrap();
-        for (dim, bound) in [
-            (h(), Some(1)),
-            (minus(-3), Some(4)),
-            (minus(3), Some(-2)),
-            (Dim::Known(1).sub(&h()).unwrap(), None),
-            (h().mul(&h()).unwrap().add(&h()).unwrap(), Some(2)),
-            (minus(-7).floor_div(&Dim::Known(2)).unwrap(), Some(4)),
-            (h().larger(&Dim::Known(5)).unwrap(), Some(5)),
-            (h().smaller(&Dim::Known(5)).unwrap(), Some(1)),
-            (h().modulo(&Dim::Known(4)).unwrap(), Some(0)),
-        ] {
-            assert_eq!(dim.lower_bound(), bound, "{dim}");
-        }
-    }
-
-    #[test]
-    fn hostile_expressions_are_bounded() {
-        let mut dim = h();
-        for _ in 0..10_000 {
-            match dim.floor_div(&Dim::Known(2)).and_then(|d| d.mul(&Dim::Known(3))) {
-                Ok(next) => dim = next,
-                Err(_) => return,
-            }
-        }
-        panic!("the depth of an expression is not bounded");
-    }
 }

@@ -1,0 +1,222 @@
+//! The net while it is made, and the forms in which values are held.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{expression, index, same_elements};
+use crate::error::{Error, Result, unsupported};
+use crate::graph::{Graph, NodeId, ValueId};
+use crate::ncnn::layer::{MemoryData, Reshape};
+use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer};
+use crate::tensor::{DType, Dim, Tensor, display_shape};
+
+/// The net while it is made.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(super) net: Net,
+    /// The forms in which each value is held; the first is the one that its node gave it.
+    pub(super) forms: BTreeMap<ValueId, Vec<BlobId>>,
+    /// Reshapes: the blob and the form that it was given, and the blob that came of it.
+    pub(super) reshapes: BTreeMap<(BlobId, Vec<Dim>), BlobId>,
+    /// What a blob was reshaped from.
+    pub(super) reshaped_from: BTreeMap<BlobId, BlobId>,
+    /// Blobs that have the name of the value that they were made for.
+    pub(super) named: BTreeSet<BlobId>,
+    /// Graph inputs that may be indices.
+    pub(super) integers: index::Integers,
+    /// The node that layers are made for.
+    pub(super) node: Option<NodeId>,
+    /// Nodes that need no layer: what they compute is another form of what is there.
+    pub(super) forms_alone: BTreeSet<NodeId>,
+    /// Blobs that tell sizes that are not fixed.
+    pub(super) axes: expression::Axes,
+    /// Whether sizes that are not fixed may take a newer runtime than the net is for: where none is asked for.
+    pub(super) may_be_newer: bool,
+}
+
+impl State {
+    /// Whether there is something to read a value from.
+    pub(super) fn holds(&self, graph: &Graph, id: ValueId) -> bool {
+        self.forms.contains_key(&id) || graph.value(id).constant.is_some()
+    }
+
+    /// A node for which there is no layer at all is in the one that computes what it gives another form.
+    pub(super) fn place_forms_alone(&mut self, graph: &Graph) {
+        let layers = &mut self.net.layers;
+        let placed: BTreeSet<usize> =
+            layers.iter().flat_map(|layer| layer.made_for.iter().copied()).collect();
+        let producers = layers.iter().enumerate();
+        let producers: BTreeMap<BlobId, usize> =
+            producers.flat_map(|(place, layer)| layer.tops.iter().map(move |top| (*top, place))).collect();
+        for id in self.forms_alone.iter().filter(|id| !placed.contains(&id.number())) {
+            let outputs = graph.node(*id).into_iter().flat_map(|node| node.outputs.iter().flatten());
+            let blobs = outputs.filter_map(|output| self.forms.get(output)).flatten();
+            let place = blobs.filter_map(|blob| producers.get(blob)).next();
+            if let Some(layer) = place.and_then(|place| layers.get_mut(*place)) {
+                layer.made_for.insert(id.number());
+            }
+        }
+    }
+
+    pub(super) fn emit(
+        &mut self,
+        name: &str,
+        layer: Layer,
+        bottoms: &[BlobId],
+        shapes: &[Vec<Dim>],
+    ) -> Result<Vec<BlobId>> {
+        layer.check_since(self.net.release)?;
+        let mut tops = Vec::with_capacity(shapes.len());
+        for shape in shapes {
+            if shape.is_empty() || shape.len() > 4 {
+                unsupported!("a blob of shape {}: ncnn has one to four axes", display_shape(shape));
+            }
+            if shape.iter().any(|d| d.is(0)) {
+                unsupported!("a blob of shape {} has no elements", display_shape(shape));
+            }
+            let blob = Blob { name: name.to_owned(), shape: shape.clone(), element: Element::F32 };
+            let top = self.net.add_blob(blob);
+            self.axes.add(top, shape);
+            tops.push(top);
+        }
+        self.net.layers.push(NetLayer {
+            name: name.to_owned(),
+            layer,
+            bottoms: bottoms.to_vec(),
+            tops: tops.clone(),
+            made_for: self.node.iter().map(|node| node.number()).collect(),
+        });
+        Ok(tops)
+    }
+
+    /// A value in a form, through a Reshape or a MemoryData where it is not held in that form yet.
+    pub(super) fn form(&mut self, graph: &Graph, id: ValueId, form: &[Dim]) -> Result<BlobId> {
+        let held = self.forms.get(&id).cloned().unwrap_or_default();
+        if let Some(blob) = held.iter().find(|blob| self.net.blob(**blob).shape == form) {
+            return Ok(*blob);
+        }
+        let value = graph.value(id);
+        let near = held.iter().find(|blob| self.is_plain(**blob, form)).or(held.first());
+        let blob = match (&value.constant, near) {
+            (Some(tensor), _) => self.memory_data(&value.name, tensor, form)?,
+            (None, Some(near)) => self.reshape(&value.name, *near, form)?,
+            (None, None) if value.elements.is_some() => {
+                return Err(Error::unsupported("sizes that are not fixed are computed with")
+                    .help("fix them with --input-shape"));
+            }
+            (None, None) => return Err(Error::internal(format!("\"{}\" has no blob", value.name))),
+        };
+        // A node that computes nothing but this form has a part in it.
+        let part = value.producer.filter(|node| self.forms_alone.contains(node));
+        if let (Some(node), Some(layer)) = (part, self.net.layers.last_mut())
+            && layer.tops.contains(&blob)
+        {
+            layer.made_for.insert(node.number());
+        }
+        self.forms.entry(id).or_default().push(blob);
+        Ok(blob)
+    }
+
+    pub(super) fn memory_data(&mut self, name: &str, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
+        if matches!(tensor.dtype(), DType::String | DType::C64 | DType::C128) {
+            unsupported!("ncnn has no blobs of {}", tensor.dtype());
+        }
+        let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
+        let sizes = sizes.ok_or_else(|| {
+            Error::unsupported(format!("a constant taken as {}", display_shape(form)))
+                .help("fix the sizes with --input-shape")
+        })?;
+        let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
+        let ints: std::result::Result<Vec<i32>, _> = sizes.iter().map(|n| i32::try_from(*n)).collect();
+        let mut layer = MemoryData { data: Some(tensor.reshaped(&usizes?)?), ..MemoryData::default() };
+        match ints?.as_slice() {
+            [w] => layer.w = *w,
+            [h, w] => (layer.w, layer.h) = (*w, *h),
+            [c, h, w] => (layer.w, layer.h, layer.c) = (*w, *h, *c),
+            [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
+            _ => unsupported!("a constant of {} axes", form.len()),
+        }
+        let tops = self.emit(name, layer.into(), &[], &[form.to_vec()])?;
+        tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
+    }
+
+    pub(super) fn reshape(&mut self, name: &str, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
+        let from = self.net.blob(blob).shape.clone();
+        if from == form {
+            return Ok(blob);
+        }
+        if !same_elements(&from, form)? {
+            return Err(mismatch("a blob", &from, "taken as", form));
+        }
+        // A Reshape of a Reshape is one of the blob before it, if that is not a matter of sizes that are not fixed.
+        let root = self.reshaped_from.get(&blob).copied().filter(|root| {
+            let shape = &self.net.blob(*root).shape;
+            shape == form || reshape_layer(shape, form).is_ok()
+        });
+        let root = root.unwrap_or(blob);
+        if self.net.blob(root).shape == form {
+            return Ok(root);
+        }
+        if let Some(made) = self.reshapes.get(&(root, form.to_vec())) {
+            return Ok(*made);
+        }
+        let plain = reshape_layer(&self.net.blob(root).shape, form);
+        let (layer, bottoms) = match plain {
+            Ok(layer) => (layer, vec![root]),
+            Err(error) => self.reshape_by_expression(root, form).ok_or(error)?,
+        };
+        let layer = Layer::from(layer);
+        self.allow(&layer);
+        let tops = self.emit(name, layer, &bottoms, &[form.to_vec()])?;
+        let made = *tops.first().ok_or_else(|| Error::internal("a layer without a top"))?;
+        self.reshapes.insert((root, form.to_vec()), made);
+        self.reshaped_from.insert(made, root);
+        Ok(made)
+    }
+}
+
+/// Why two shapes do not go together: sizes that are not fixed cannot be compared, and others should have been.
+pub(super) fn mismatch(what: &str, shape: &[Dim], relation: &str, other: &[Dim]) -> Error {
+    let message = format!("{what} of shape {} {relation} {}", display_shape(shape), display_shape(other));
+    if shape.iter().chain(other).any(|size| size.known().is_none()) {
+        Error::unsupported(message).help("fix the sizes with --input-shape")
+    } else {
+        Error::internal(message)
+    }
+}
+
+/// The Reshape from one form to another: at most one size may follow from the others where it is not a number.
+pub(super) fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
+    let mut left_over = 0;
+    let mut sizes = Vec::with_capacity(to.len());
+    for (i, size) in to.iter().enumerate() {
+        let from_end = to.len() - 1 - i;
+        let same_axis = from.len() == to.len() && from.get(i) == Some(size);
+        // The outermost axis of two Mats has one name (w, h or c) only where their number of axes is the same; the innermost always.
+        let innermost = from_end == 0 && from.last() == Some(size);
+        sizes.push(match size.known() {
+            Some(n) => i32::try_from(n)?,
+            None if same_axis || innermost => 0,
+            None => {
+                left_over += 1;
+                -1
+            }
+        });
+    }
+    if left_over > 1 {
+        return Err(Error::unsupported(format!(
+            "sizes that are not fixed, from {} to {}",
+            display_shape(from),
+            display_shape(to)
+        ))
+        .help("fix them with --input-shape"));
+    }
+    let mut layer = Reshape::default();
+    match sizes.as_slice() {
+        [w] => layer.w = *w,
+        [h, w] => (layer.w, layer.h) = (*w, *h),
+        [c, h, w] => (layer.w, layer.h, layer.c) = (*w, *h, *c),
+        [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
+        _ => unsupported!("a blob of {} axes", to.len()),
+    }
+    Ok(layer)
+}

@@ -1,0 +1,153 @@
+//! The least and the most that a size can be, and what is the smaller or the larger one of two.
+
+use std::collections::BTreeMap;
+
+use super::{Atom, Dim};
+use crate::error::Result;
+
+/// The least and the most of a size, where they are known.
+pub(crate) type Bounds = (Option<i64>, Option<i64>);
+
+fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<i64> {
+    a.zip(b).and_then(|(a, b)| f(a, b))
+}
+
+fn either(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option<i64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(f(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+impl Atom {
+    fn bounds(&self) -> Bounds {
+        match self {
+            Atom::Symbol(_) => (Some(1), None),
+            Atom::FloorDiv(a, b) => {
+                let ((least, most), (Some(divisor), largest)) = (a.bounds(), b.bounds()) else {
+                    return (None, None);
+                };
+                if divisor < 1 {
+                    return (None, None);
+                }
+                // A larger divisor brings the quotient nearer to zero.
+                let least = least.and_then(|n| match largest {
+                    _ if n < 0 => n.checked_div_euclid(divisor),
+                    Some(largest) => n.checked_div_euclid(largest),
+                    None => Some(0),
+                });
+                let most = most.and_then(|n| if n < 0 { Some(-1) } else { n.checked_div_euclid(divisor) });
+                (least, most)
+            }
+            Atom::Mod(_, b) => match b.bounds() {
+                (Some(1..), most) => (Some(0), most.map(|n| n - 1)),
+                _ => (None, None),
+            },
+            Atom::Min(a, b) => {
+                let ((al, am), (bl, bm)) = (a.bounds(), b.bounds());
+                (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))
+            }
+            Atom::Max(a, b) => {
+                let ((al, am), (bl, bm)) = (a.bounds(), b.bounds());
+                (either(al, bl, i64::max), both(am, bm, |x, y| Some(x.max(y))))
+            }
+        }
+    }
+}
+
+impl Dim {
+    /// The smaller one.
+    pub fn smaller(&self, other: &Dim) -> Result<Dim> {
+        let is_smaller = |atom: &Atom| matches!(atom, Atom::Min(..));
+        if let Some(smaller) = self.of_extreme(other, |atom| !is_smaller(atom), is_smaller) {
+            return Ok(smaller);
+        }
+        match self.sub(other)?.bounds() {
+            (_, Some(most)) if most <= 0 => Ok(self.clone()),
+            (Some(least), _) if least >= 0 => Ok(other.clone()),
+            _ => Dim::from_atom(Atom::Min(self.clone(), other.clone())).bounded(),
+        }
+    }
+
+    /// The larger one.
+    pub fn larger(&self, other: &Dim) -> Result<Dim> {
+        let is_larger = |atom: &Atom| matches!(atom, Atom::Max(..));
+        if let Some(larger) = self.of_extreme(other, |atom| !is_larger(atom), is_larger) {
+            return Ok(larger);
+        }
+        match self.sub(other)?.bounds() {
+            (Some(least), _) if least >= 0 => Ok(self.clone()),
+            (_, Some(most)) if most <= 0 => Ok(other.clone()),
+            _ => Dim::from_atom(Atom::Max(self.clone(), other.clone())).bounded(),
+        }
+    }
+
+    /// The extreme of a size and an extreme of it and another one: the size where both are on other sides, the other extreme where
+    /// they are of one kind.
+    fn of_extreme(
+        &self,
+        other: &Dim,
+        opposite: impl Fn(&Atom) -> bool,
+        alike: impl Fn(&Atom) -> bool,
+    ) -> Option<Dim> {
+        [(self, other), (other, self)].into_iter().find_map(|(size, extreme)| {
+            let Dim::Expr(e) = extreme else { return None };
+            let (product, 1) = e.terms.first_key_value().filter(|_| e.terms.len() == 1)? else { return None };
+            let [atom @ (Atom::Min(a, b) | Atom::Max(a, b))] = product.as_slice() else { return None };
+            if e.constant != 0 || (a != size && b != size) {
+                return None;
+            }
+            match (opposite(atom), alike(atom)) {
+                (true, _) => Some(size.clone()),
+                (_, true) => Some(extreme.clone()),
+                _ => None,
+            }
+        })
+    }
+
+    /// The least and the most that it can be, as far as that is known: every symbol is at least 1, the size of an axis that holds
+    /// something.
+    pub fn bounds(&self) -> Bounds {
+        let Dim::Expr(e) = self else { return (self.known(), self.known()) };
+        if let Some((rest, most)) = self.without_remainder() {
+            let (least, above) = rest.bounds();
+            return (least, both(above, Some(most), i64::checked_add));
+        }
+        let mut sum = (Some(e.constant), Some(e.constant));
+        for (product, coefficient) in &e.terms {
+            let (mut least, mut most) = (Some(1_i64), Some(1_i64));
+            for atom in product {
+                let (l, m) = atom.bounds();
+                // The product of bounds is the bound of the product only where no factor is negative.
+                let factor = l.filter(|l| *l >= 0);
+                most = factor.and_then(|_| both(most, m, i64::checked_mul));
+                least = both(least, factor, i64::checked_mul);
+            }
+            let scaled = |bound: Option<i64>| bound.and_then(|b| b.checked_mul(*coefficient));
+            let term =
+                if *coefficient > 0 { (scaled(least), scaled(most)) } else { (scaled(most), scaled(least)) };
+            sum = (both(sum.0, term.0, i64::checked_add), both(sum.1, term.1, i64::checked_add));
+        }
+        sum
+    }
+
+    /// What is left without the remainder of some division by `n`, `x - n * floor_div(x, n)`, and the most that this is; it is never
+    /// below zero. Quotients of quotients are one, so `x` may be a quotient itself.
+    fn without_remainder(&self) -> Option<(Dim, i64)> {
+        let Dim::Expr(e) = self else { return None };
+        e.terms.iter().find_map(|(product, coefficient)| {
+            let [Atom::FloorDiv(dividend, Dim::Known(divisor))] = product.as_slice() else { return None };
+            let n = coefficient.checked_neg().filter(|n| *n > 1 && divisor.checked_rem(*n) == Some(0))?;
+            let whole = dividend.floor_div(&Dim::Known(divisor.checked_div(n)?)).ok()?;
+            let multiple = Dim::from_parts(0, BTreeMap::from([(product.clone(), n)])).ok()?;
+            let rest = self.sub(&whole).ok()?.add(&multiple).ok()?;
+            let terms = |dim: &Dim| if let Dim::Expr(e) = dim { e.terms.len() } else { 0 };
+            (terms(&rest) < e.terms.len()).then_some((rest, n - 1))
+        })
+    }
+
+    /// A number that it is never below. `None` where none is known.
+    pub fn lower_bound(&self) -> Option<i64> {
+        self.bounds().0
+    }
+}
