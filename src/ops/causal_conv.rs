@@ -124,7 +124,7 @@ fn expand_causal_conv(x: &mut Expand) -> Result<bool> {
     x.output(0, result)?;
     if x.has_output(1) {
         if conv.taps == 1 {
-            unsupported!("a state without elements");
+            unsupported!("a state without elements: ncnn has no such blobs");
         }
         let state = slice_last(x, padded, 1 - conv.taps, 0)?;
         let state = if dtype == DType::F32 { state } else { x.cast(state, dtype)? };

@@ -39,7 +39,9 @@ fn infer_unpool(call: &Call) -> Result<Vec<Fact>> {
     let shape = unpooled_shape(call)?;
     if call.has_input(2) && call.dims(2)? != shape {
         // The spec and its runtimes do not agree on what the places count in then.
-        unsupported!("an output that is larger than what was pooled");
+        unsupported!(
+            "an output larger than what was pooled: onnxruntime and the specification count its places differently"
+        );
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }

@@ -182,7 +182,7 @@ fn change(from: DType, to: DType) -> Result<Change> {
         return Ok(Change::Few);
     }
     if is_small(to) {
-        unsupported!("a cast from {from} to {to} at run time");
+        unsupported!("a cast from {from} to {to} at run time: ncnn's logarithms are not exact");
     }
     if to.is_float() {
         // Integers of 8 bits have no more digits than bfloat16.
