@@ -103,6 +103,15 @@ impl Lower<'_> {
         self.binary(binary_op::ADD, quotient, correction)
     }
 
+    /// The nearest of `digits` binary digits, ties to the even one (Veltkamp's splitting: T. J. Dekker, Numerische Mathematik 18, 1971),
+    /// of magnitudes up to `2^(103 + digits)`.
+    pub fn round_digits(&mut self, x: BlobId, digits: u8) -> Result<BlobId> {
+        let splitter = 2_f32.powi(24 - i32::from(digits)) + 1.0;
+        let scaled = self.binary_scalar(binary_op::MUL, x, splitter)?;
+        let rest = self.binary(binary_op::SUB, scaled, x)?;
+        self.binary(binary_op::SUB, scaled, rest)
+    }
+
     /// A number as the sum of two with half as many digits.
     fn halves(&mut self, x: Side) -> Result<(Side, Side)> {
         let x = match x {
@@ -113,9 +122,7 @@ impl Lower<'_> {
             }
             Side::Blob(x) => x,
         };
-        let scaled = self.binary_scalar(binary_op::MUL, x, SPLITTER)?;
-        let rest = self.binary(binary_op::SUB, scaled, x)?;
-        let upper = self.binary(binary_op::SUB, scaled, rest)?;
+        let upper = self.round_digits(x, 12)?;
         let lower = self.binary(binary_op::SUB, x, upper)?;
         Ok((Side::Blob(upper), Side::Blob(lower)))
     }

@@ -215,7 +215,7 @@ fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
     let below = lower.binary_scalar(binary_op::MIN, x, BFLOAT16_LARGE)?;
     let bounded = lower.binary_scalar(binary_op::MAX, below, -BFLOAT16_LARGE)?;
     let beyond = lower.binary(binary_op::SUB, x, bounded)?;
-    let rounded = narrow::round_digits(lower, bounded, 8)?;
+    let rounded = lower.round_digits(bounded, 8)?;
     lower.binary(binary_op::ADD, rounded, beyond)
 }
 

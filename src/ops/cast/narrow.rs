@@ -9,21 +9,12 @@ use crate::tensor::Steps;
 /// Digits of a single.
 const DIGITS: i32 = 24;
 
-/// The nearest of `digits` binary digits, ties to the even one (Veltkamp's splitting: T. J. Dekker, Numerische Mathematik 18, 1971), of
-/// magnitudes up to `2^(127 - 24 + digits)`.
-pub(super) fn round_digits(lower: &mut Lower, x: BlobId, digits: u8) -> Result<BlobId> {
-    let splitter = 2_f32.powi(DIGITS - i32::from(digits)) + 1.0;
-    let scaled = lower.binary_scalar(binary_op::MUL, x, splitter)?;
-    let rest = lower.binary(binary_op::SUB, scaled, x)?;
-    lower.binary(binary_op::SUB, scaled, rest)
-}
-
 /// The number of a small float that each element becomes: one of all digits, or below those a multiple of the least one. NaN stays; what
 /// is too large becomes the largest, or, where it does not saturate, an infinity or NaN.
 pub(super) fn round_to(lower: &mut Lower, x: BlobId, steps: Steps, saturate: bool) -> Result<BlobId> {
     let bound = if saturate { steps.largest } else { steps.largest * 4.0 };
     let bounded = clip(lower, x, bound)?;
-    let of_digits = round_digits(lower, bounded, steps.digits)?;
+    let of_digits = lower.round_digits(bounded, steps.digits)?;
     // A number with so large a one that the last digit of the sum is the least step.
     let magic = 1.5 * 2_f32.powi(DIGITS - 1) * steps.least;
     let small = clip(lower, bounded, steps.normal)?;
