@@ -160,7 +160,7 @@ impl Converter {
 
 /// Further files, which [`Conversion::write`] writes with the others.
 impl Converter {
-    /// The simplified graph as ONNX.
+    /// The simplified graph as ONNX; in [`Quantization::Float`] the graph without rounding.
     #[must_use]
     pub fn emit_onnx(mut self, path: impl Into<PathBuf>) -> Converter {
         self.emit_onnx = Some(path.into());

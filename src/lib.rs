@@ -81,14 +81,19 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     let mut refused = Doubts::new();
     let mut doubts = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
     warnings.append(&mut progress.warnings);
-    let keep = |path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
-    let simplified = options.emit_onnx.as_ref().map(keep);
+    let keep =
+        |graph: &Graph, path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
+    let mut simplified = options.emit_onnx.as_ref().map(|path| keep(&graph, path));
     let mut scales = Vec::new();
     if options.quantization != Quantization::Exact {
         warnings.extend(pass::quantized::requantize(&mut graph, options.quantization, &mut scales)?);
         pass::dead::remove_dead_nodes(&mut graph);
         doubts = pass::infer::infer_and_fold(&mut graph)?;
         progress.after("quantization", &graph)?;
+        // What is computed in float is ONNX's words still, and what the net is to be compared with.
+        if options.quantization == Quantization::Float {
+            simplified = options.emit_onnx.as_ref().map(|path| keep(&graph, path));
+        }
     }
     if options.quantization != Quantization::Int8 {
         pass::rounding::check_rounding(&graph)?;
@@ -124,6 +129,8 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     let outputs = ports(&graph.outputs, net.outputs.iter().map(|output| output.blob).collect());
     let embedding = options.embedding.clone();
     let table = options.table.as_ref().map(|path| (net.table(&places), path.clone()));
+    warnings.extend(table.iter().flat_map(|(table, _)| without_scales(&table.left_out)));
+    let table = table.map(|(table, path)| (table.text, path));
     Ok(Conversion {
         embedding,
         table,
@@ -166,6 +173,13 @@ fn changed_names(changes: &Changes) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// What to tell of layers that a table of scales does not name.
+fn without_scales(left_out: &[String]) -> Option<String> {
+    let (first, rest) = left_out.split_first()?;
+    let more = if rest.is_empty() { String::new() } else { format!(", and {} more like it", rest.len()) };
+    Some(format!("the table of scales leaves out \"{first}\"{more}: ncnn2int8 would misread it"))
 }
 
 /// Refuses inputs that are no tensors.

@@ -143,19 +143,22 @@ fn every_fixture_is_right_with_each_option() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Ways to convert a network that is quantised throughout, and how far outputs may be off: not at all in whole numbers, and all
-/// that rounding adds up to in float.
-const QUANTISED: [&[&str]; 2] = [&[TOLERANCE, "--int8"], &["6e-2", "--dequantize"]];
+/// Ways to convert a network that is quantised throughout, how far outputs may be off, and the families of those networks: not at all
+/// in whole numbers, and all that rounding adds up to in float.
+const QUANTISED: [(&[&str], &[&str]); 2] =
+    [(&[TOLERANCE, "--int8"], &["quantize"]), (&["6e-2", "--dequantize"], &["quantize", "recurrent"])];
 
 #[test]
 fn quantised_networks_are_right_in_int8_and_in_float() {
     let python = support::python();
-    let mut cases = find_cases(&Path::new(FIXTURES).join("quantize"));
-    cases.retain(|_, folder| folder.join("expected.err").exists());
-    assert!(!cases.is_empty());
-    for options in QUANTISED {
-        for (name, (verdict, reason)) in judge(&python, &cases, options) {
-            assert_eq!(verdict, "pass", "{options:?} {name}: {reason}");
+    for (options, families) in QUANTISED {
+        for family in families {
+            let mut cases = find_cases(&Path::new(FIXTURES).join(family));
+            cases.retain(|_, folder| folder.join("expected.err").exists());
+            assert!(!cases.is_empty());
+            for (name, (verdict, reason)) in judge(&python, &cases, options) {
+                assert_eq!(verdict, "pass", "{options:?} {family}/{name}: {reason}");
+            }
         }
     }
 }

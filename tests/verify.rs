@@ -63,6 +63,25 @@ fn parts_and_token_ids_are_compared() {
 }
 
 #[test]
+fn quantised_networks_are_compared_as_they_were_converted() {
+    let python = python();
+    for fixture in ["quantize/network", "quantize/operators", "recurrent/lstm_of_ranges"] {
+        let room = room_with(fixture, "--dequantize");
+        let line = format!("verify model.onnx m.param m.bin --data inputs.npz {python}");
+        room.expect(&format!("{line} --dequantize"), 0, "the same in onnxruntime and ncnn");
+        if fixture == "quantize/operators" {
+            // Rounding is what the net has not.
+            room.expect(&line, 4, "DIFFERS");
+        } else {
+            room.expect(&line, 1, "rounded to");
+        }
+    }
+    let room = room_with("quantize/network", "--int8");
+    room.expect(&format!("verify model.onnx m.param m.bin --int8 {python}"), 0, "same");
+    room.expect("verify model.onnx m.param m.bin --int8 --dequantize", 2, "cannot be used with");
+}
+
+#[test]
 fn what_is_missing_for_a_comparison_is_said() {
     let room = room_with("control/dropout", "");
     for (python, said) in [("none", "cannot be started"), ("false", "ended with")] {

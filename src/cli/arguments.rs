@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     /// The .bin file to write [default: beside the .param file, by its name]
     pub bin: Option<PathBuf>,
 
-    /// Also write the simplified model as ONNX
+    /// Also write the simplified model as ONNX, with --dequantize the float network
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub emit_onnx: Option<PathBuf>,
 

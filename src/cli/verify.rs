@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use onnx2ncnn::error::{Error, Errors};
 use onnx2ncnn::tensor::Dim;
-use onnx2ncnn::{Conversion, Input, Port, Storage};
+use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
 
 use super::arguments::{Report, Source, input, parse_rename};
 use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, Size};
@@ -21,7 +21,8 @@ Examples:
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
 
-Give --input-shape, --inputs, --outputs, --double-as-float and --rename as they were given for converting.
+Give --input-shape, --inputs, --outputs, --double-as-float, --int8, --dequantize and --rename as they were given for converting. With
+--dequantize the net is compared with the model without its rounding.
 
 Exit codes:
   0  all outputs are the same
@@ -66,6 +67,14 @@ pub(super) struct Verify {
     pub double_as_float: bool,
 
     /// As given for converting
+    #[arg(long, conflicts_with = "dequantize", help_heading = "Model")]
+    pub int8: bool,
+
+    /// As given for converting: the model is run without its rounding
+    #[arg(long, help_heading = "Model")]
+    pub dequantize: bool,
+
+    /// As given for converting
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, help_heading = "Model")]
     pub rename: Vec<(String, String)>,
 
@@ -107,15 +116,28 @@ fn compare(arguments: &Verify) -> Result<Comparison, Errors> {
         )
         .into());
     }
+    let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
     let mut converter = arguments.source.converter().double_as_float(arguments.double_as_float);
+    let (mut model, mut path) = (model, arguments.model.clone());
+    let mut is_plain = arguments.source.is_plain();
+    if arguments.int8 {
+        converter = converter.quantization(Quantization::Int8);
+    }
+    if arguments.dequantize {
+        path = room.path().join("float.onnx");
+        let float = converter.quantization(Quantization::Float).emit_onnx(&path);
+        float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
+        // The part that was asked for, in its shapes.
+        model = Input::Path(path.clone());
+        converter = Converter::new().double_as_float(arguments.double_as_float);
+        is_plain = true;
+    }
     for (old, new) in &arguments.rename {
         converter = converter.rename(old, new);
     }
     let conversion = converter.convert(&model)?;
     let layers = if arguments.layers { inner_pairs(&conversion, &arguments.rename) } else { Vec::new() };
-    let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
-    let mut path = arguments.model.clone();
-    if !arguments.source.is_plain() || !layers.is_empty() {
+    if !is_plain || !layers.is_empty() {
         path = room.path().join("model.onnx");
         let names: BTreeSet<String> = layers.iter().map(|pair| pair.name.clone()).collect();
         converter.expose(&model, &names)?.write(&path, &Storage::AsNeeded)?;

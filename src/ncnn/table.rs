@@ -34,24 +34,76 @@ impl Net {
         scales.iter().filter_map(|scales| Some((place(scales)?, scales))).collect()
     }
 
-    /// The lines of a table, weights first.
-    pub(crate) fn table(&self, places: &[(usize, &Scales)]) -> String {
-        let mut text = String::new();
-        let named = |(place, scales): &(usize, &Scales)| {
-            Some((self.layers.get(*place)?.name.clone(), (*scales).clone()))
-        };
-        let rows: Vec<(String, Scales)> = places.iter().filter_map(named).collect();
-        // Writing to a string does not fail.
-        for (name, scales) in &rows {
-            let _ = write!(text, "{name}_param_0");
-            for scale in &scales.weight {
-                let _ = write!(text, " {scale:e}");
+    /// The table of the layers at `places`.
+    pub(crate) fn table(&self, places: &[(usize, &Scales)]) -> Table {
+        let (mut weights, mut bottoms) = (String::new(), String::new());
+        let mut left_out = Vec::new();
+        for (place, scales) in places {
+            let Some(name) = self.layers.get(*place).map(|layer| &layer.name) else { continue };
+            let row = weight_row(name, scales);
+            if name.contains(WEIGHT) || name.len() + SUFFIX.len() > MAX_KEY || row.len() > MAX_ROW {
+                left_out.push(name.clone());
+                continue;
             }
-            text.push('\n');
+            weights.push_str(&row);
+            // Writing to a string does not fail.
+            let _ = writeln!(bottoms, "{name} {:e}", scales.bottom);
         }
-        for (name, scales) in &rows {
-            let _ = writeln!(text, "{name} {:e}", scales.bottom);
+        Table { text: weights + &bottoms, left_out }
+    }
+}
+
+/// The lines for `ncnn2int8`, weights first, and the names of the layers that it would misread.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub text: String,
+    pub left_out: Vec<String>,
+}
+
+/// What stands behind the name of a layer in the row of its weights.
+const SUFFIX: &str = "_param_0";
+
+/// What makes a row one of weights, wherever it stands (`ncnn2int8.cpp`, `read_int8scale_table`).
+const WEIGHT: &str = "_param_";
+
+/// Most bytes of the first word of a row there.
+const MAX_KEY: usize = 255;
+
+/// Most bytes of a row there, with its end.
+const MAX_ROW: usize = 10_239_999;
+
+fn weight_row(name: &str, scales: &Scales) -> String {
+    let mut row = format!("{name}{SUFFIX}");
+    for scale in &scales.weight {
+        let _ = write!(row, " {scale:e}");
+    }
+    row.push('\n');
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ncnn::layer::Softmax;
+
+    #[test]
+    fn what_ncnn2int8_misreads_is_left_out() {
+        let mut net = Net::default();
+        let mut blob = net.push_input("x", &[4]);
+        let (longest, longer) = ("l".repeat(247), "l".repeat(248));
+        let names = ["a", "a_param_b", &longest, &longer, "a_param"];
+        for name in names {
+            blob = net.push(name, Softmax { axis: 0, fixbug0: 1 }, &[blob], &[4]);
         }
-        text
+        let scales = Scales { layer: String::new(), weight: vec![2.0, 0.5], bottom: 3.0 };
+        // The input is a layer, too.
+        let places: Vec<(usize, &Scales)> = (1..=names.len()).map(|place| (place, &scales)).collect();
+        let Table { text, left_out } = net.table(&places);
+        assert_eq!(left_out, ["a_param_b", &longer]);
+        let weights = ["a", &longest, "a_param"].map(|name| format!("{name}_param_0 2e0 5e-1\n"));
+        let bottoms = ["a", &longest, "a_param"].map(|name| format!("{name} 3e0\n"));
+        assert_eq!(text, weights.concat() + &bottoms.concat());
+        let wide = Scales { weight: vec![1.0; MAX_ROW / 4 + 1], ..scales };
+        assert_eq!(net.table(&[(1, &wide)]).left_out, ["a"]);
     }
 }

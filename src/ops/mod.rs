@@ -74,12 +74,16 @@ pub(crate) use call::{Call, Fact, given, resolve_axis};
 pub(crate) use norm::inference_epsilon;
 pub(crate) use pad::constant_padding;
 use quantize::multiply_integers;
+pub(crate) use quantize::whole_windows;
 
 /// The newest version of ONNX's own operator set that the rows were read against. Newer models are refused.
 pub(crate) const NEWEST_OPSET: i64 = 28;
 
 /// The domain of operators that ncnn has a layer for and ONNX no word. Fusions alone make them.
 pub(crate) const OWN_DOMAIN: &str = "ncnn";
+
+/// The domain of operators that onnxruntime has beside ONNX's own.
+pub(crate) const CONTRIB_DOMAIN: &str = "com.microsoft";
 
 /// Infers type and shape of each output. `Unsupported` means that they cannot be known, and is reported only if the node is
 /// still needed when the graph is lowered.
@@ -365,6 +369,7 @@ const FAMILIES: &[&[Op]] = &[
     pool::OPS,
     quantize::OPS,
     quantize::CONTRIB,
+    quantize::MIXED,
     random::OPS,
     rearrange::OPS,
     recurrent::OPS,

@@ -150,6 +150,21 @@ impl Expand<'_> {
         Ok(made)
     }
 
+    /// A node of onnxruntime's domain with one output and inputs that may be left out.
+    pub fn contrib_op(
+        &mut self,
+        op_type: &'static str,
+        inputs: &[Option<Operand>],
+        attributes: &[(&str, Attribute)],
+    ) -> Result<Operand> {
+        let made = self.op_n(op_type, inputs, attributes, 1)?;
+        if let Some(pending) = self.nodes.last_mut() {
+            pending.node.domain = ops::CONTRIB_DOMAIN.to_owned();
+            pending.node.version = 1;
+        }
+        made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
+    }
+
     /// `operand` in another shape, as Reshape takes it: 0 keeps a size, -1 is what is left.
     pub fn reshape(&mut self, operand: Operand, shape: &[i64]) -> Result<Operand> {
         let shape = self.ints(shape)?;

@@ -4,6 +4,9 @@ A model that is written badly can take the process down with it, so these functi
 """
 
 import re
+import shutil
+import tempfile
+from pathlib import Path
 
 import ncnn
 import numpy as np
@@ -166,13 +169,29 @@ def judge_net(case, param, weights, ports, tolerance):
     return "pass", ""
 
 
-def run_onnx(model, inputs):
+def run_onnx(model, inputs, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.graph_optimization_level = level
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     wanted = {value.name for value in session.get_inputs()}
     outputs = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
     return dict(zip([value.name for value in session.get_outputs()], outputs))
+
+
+# How far sums in another order are off.
+FLOAT_TOLERANCE = 1e-3
+
+
+def judge_float(case, model, param, weights, ports):
+    """-> (verdict, reason) for a net beside the model without rounding that it was made of."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("model.onnx", "inputs.npz"):
+            shutil.copy(case / name, folder)
+        # Beyond this, what is multiplied with quantised weights is rounded, too.
+        level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        np.savez(Path(folder) / "outputs.npz", **run_onnx(model, load_arrays(case / "inputs.npz"), level))
+        return judge_net(Path(folder), param, weights, ports, FLOAT_TOLERANCE)
 
 
 def judge_simplified(case, simplified):

@@ -6,7 +6,8 @@ CASES has a line a case: its name, a tab, its folder. VERDICTS gets a line a cas
 between them. TOLERANCE is how far outputs may be off, as a part of their largest magnitude; the options go to the converter,
 FOLDER in them stands for the folder of the results.
 
-pass      ncnn computes every output as expected, and onnxruntime does from the simplified graph
+pass      ncnn computes every output as expected, and onnxruntime does from the simplified graph; with --dequantize, ncnn computes
+          what onnxruntime does from that graph
 refused   the converter said why it does not convert the model, and left no file
 crashed   the converter ended in another way than by converting or refusing
 broken    it converted, but the result cannot be loaded, fed or run, or takes the runtime down
@@ -110,7 +111,9 @@ def judge_case(converter, case, folder, judge, tolerance, options):
     if verdict != "converted":
         return verdict, told
     verdict, reason = judge.ask("judge_net", case, folder / PARAM, folder / BIN, told_ports(told), tolerance)
-    if verdict == "pass" and simplified.exists():
+    if verdict == "pass" and "--dequantize" in options:
+        verdict, reason = judge.ask("judge_float", case, simplified, folder / PARAM, folder / BIN, told_ports(told))
+    elif verdict == "pass" and simplified.exists():
         verdict, reason = judge.ask("judge_simplified", case, simplified)
     return verdict, reason
 

@@ -5,13 +5,11 @@
 mod attention;
 mod gemm;
 
-use super::{Call, Fact, Op};
+use super::{CONTRIB_DOMAIN as DOMAIN, Call, Fact, Op};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim};
-
-const DOMAIN: &str = "com.microsoft";
 
 pub(super) const OPS: &[Op] = &[
     // `past_present_share_buffer` is about memory; `qkv_hidden_sizes` is checked against the weight.

@@ -1,6 +1,8 @@
 //! onnxruntime's operators on quantised values, of the domain `com.microsoft`, computed as its kernels do: the last bit decides where a
 //! value in the middle between two steps goes.
 
+use std::collections::BTreeMap;
+
 use num_traits::AsPrimitive;
 
 use super::level::{
@@ -9,14 +11,14 @@ use super::level::{
 use super::nearest::{Exception, First, Line, Plane};
 use super::product::{Places, multiply};
 use super::{cast, difference, matrix_parameter, quotient, rescaled};
-use crate::error::{Error, Result, unsupported};
+use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::ops::matmul::matmul_shape;
 use crate::ops::{Call, Fact, OWN_DOMAIN, Op};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim, broadcast_shapes};
 
-const DOMAIN: &str = "com.microsoft";
+use super::MICROSOFT as DOMAIN;
 
 /// A row twice: as models have it, and as this program makes it of other nodes, with the bounds of an activation.
 const fn row(name: &'static str, infer: super::super::Infer, expand: super::super::ExpandNode) -> Op {
@@ -29,6 +31,8 @@ const MUL: Op = row("QLinearMul", infer_binary, expand_mul)
     .becomes("BinaryOp on the differences to the zero points, QuantizeLinear");
 const CONCAT: Op =
     row("QLinearConcat", infer_concat, expand_concat).becomes("QuantizeLinear of each part, Concat");
+const WHERE: Op =
+    row("QLinearWhere", infer_where, expand_where).becomes("QuantizeLinear of both operands, Where");
 const POOL: Op = row("QLinearGlobalAveragePool", infer_global_pool, expand_global_pool)
     .becomes("Reduction, QuantizeLinear")
     .limits("channels_last");
@@ -65,6 +69,7 @@ pub(in crate::ops) const OPS: &[Op] = &[
     MUL.domain(OWN_DOMAIN),
     CONCAT.domain(DOMAIN),
     CONCAT.domain(OWN_DOMAIN),
+    WHERE.domain(DOMAIN),
     POOL.domain(DOMAIN),
     POOL.domain(OWN_DOMAIN),
     GEMM.domain(DOMAIN),
@@ -234,31 +239,53 @@ fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
 /// Each part in steps of the result (`qlinear_concat.cc`: a table of all values), then all of them.
 fn expand_concat(x: &mut Expand) -> Result<bool> {
     let axis = ("axis", Attribute::Int(super::super::required(x.int("axis")?, "axis")?));
-    let target = Target::of_output(x, 1)?;
     let mut parts = Vec::new();
     for part in (FIRST_PART..x.input_count()).step_by(3) {
-        let moved = match target {
-            Some(target) => part_levels(x, part, target)?,
-            None => None,
-        };
-        parts.push(match moved {
-            Some(moved) => moved,
-            None => {
-                let number = dequantised(x, part)?;
-                let (scale, zero) = (x.operand(0)?, x.operand(1)?);
-                x.op("QuantizeLinear", &[number, scale, zero], &[])?
-            }
-        });
+        parts.push(stepped_part(x, part, 0)?);
     }
     let result = x.op("Concat", &parts, &[axis])?;
     x.output(0, result)?;
     Ok(true)
 }
 
-/// A part of QLinearConcat as values of the result, where one product gives all of them.
-fn part_levels(x: &mut Expand, part: usize, target: Target) -> Result<Option<Operand>> {
+/// Places of the inputs of QLinearWhere.
+mod choice {
+    pub const X: usize = 1;
+    pub const Y: usize = 4;
+    pub const SCALE: usize = 7;
+}
+
+fn infer_where(call: &Call) -> Result<Vec<Fact>> {
+    let shape = broadcast_shapes(call.shape(choice::X)?, call.shape(choice::Y)?)?;
+    Ok(vec![Fact::new(call.dtype(choice::X)?, broadcast_shapes(call.shape(0)?, &shape)?)])
+}
+
+/// Both operands in steps of the result (`qlinear_where.cc`: a table of all values), then one of them.
+fn expand_where(x: &mut Expand) -> Result<bool> {
+    let condition = x.operand(0)?;
+    let a = stepped_part(x, choice::X, choice::SCALE)?;
+    let b = stepped_part(x, choice::Y, choice::SCALE)?;
+    let result = x.op("Where", &[condition, a, b], &[])?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// Quantised values at input `part` in steps of the result, which stand at input `scale`.
+fn stepped_part(x: &mut Expand, part: usize, scale: usize) -> Result<Operand> {
+    if let Some(target) = Target::of_output(x, scale + 1)?
+        && let Some(moved) = part_levels(x, part, scale, target)?
+    {
+        return Ok(moved);
+    }
+    let number = dequantised(x, part)?;
+    let (step, zero) = (x.operand(scale)?, x.operand(scale + 1)?);
+    x.op("QuantizeLinear", &[number, step, zero], &[])
+}
+
+/// The same where one product gives all values.
+fn part_levels(x: &mut Expand, part: usize, scale: usize, target: Target) -> Result<Option<Operand>> {
     let (Some(scale), Some(part_scale), Some(zero)) =
-        (constant_scale(x, 0)?, constant_scale(x, part + 1)?, constant_int(x, part + 2)?)
+        (constant_scale(x, scale)?, constant_scale(x, part + 1)?, constant_int(x, part + 2)?)
     else {
         return Ok(None);
     };
@@ -401,11 +428,51 @@ fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
     crate::ops::pool::infer_pool(call)
 }
 
+/// What QLinearAveragePool has in common with AveragePool.
+const POOLING: [&str; 6] = ["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"];
+
+/// The attributes of AveragePool that computes what QLinearAveragePool does: where padding counts, all places of a window count, those
+/// that rounding up adds behind the padding among them (`qlinear_pool.cc`). AveragePool leaves these out, unless they are padding.
+pub(crate) fn whole_windows(
+    mut attributes: BTreeMap<String, Attribute>,
+    given: &[Dim],
+    pooled: &[Dim],
+) -> Result<BTreeMap<String, Attribute>> {
+    let flag = |name: &str| matches!(attributes.get(name), Some(Attribute::Int(flag)) if *flag != 0);
+    if !flag("ceil_mode") || !flag("count_include_pad") {
+        return Ok(attributes);
+    }
+    let Some(Attribute::Ints(kernel)) = attributes.get("kernel_shape").cloned() else {
+        return Ok(attributes);
+    };
+    let list = |name: &str, default: Vec<i64>| match attributes.get(name) {
+        Some(Attribute::Ints(list)) => list.clone(),
+        _ => default,
+    };
+    let strides = list("strides", vec![1; kernel.len()]);
+    let mut pads = list("pads", vec![0; 2 * kernel.len()]);
+    for (axis, size) in kernel.iter().enumerate() {
+        let (Some(given), Some(pooled)) = (given.at(axis + 2)?.known(), pooled.at(axis + 2)?.known()) else {
+            unsupported!("ceil_mode where padding counts, of a size that is not fixed");
+        };
+        let covered = pooled.saturating_sub(1).saturating_mul(*strides.at(axis)?).saturating_add(*size);
+        let begin = *pads.at(axis)?;
+        if let Some(end) = pads.get_mut(axis + kernel.len()) {
+            *end = (*end).max(covered.saturating_sub(given).saturating_sub(begin));
+        }
+    }
+    attributes.insert("pads".to_owned(), Attribute::Ints(pads));
+    attributes.insert("ceil_mode".to_owned(), Attribute::Int(0));
+    Ok(attributes)
+}
+
 /// The mean of numbers over the step, and the zero point, which are rounded together (`qlinear_pool.cc`).
 fn expand_pool(x: &mut Expand) -> Result<bool> {
-    let names = ["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"];
-    let given = |name: &&'static str| Some((*name, x.node().attributes.get(*name)?.clone()));
-    let attributes: Vec<(&'static str, Attribute)> = names.iter().filter_map(given).collect();
+    let mut given = x.node().attributes.clone();
+    given.retain(|name, _| POOLING.contains(&name.as_str()));
+    let given = whole_windows(given, x.shape(0)?, x.output_shape(0)?)?;
+    let attributes: Vec<(&str, Attribute)> =
+        given.iter().map(|(name, attribute)| (name.as_str(), attribute.clone())).collect();
     let number = dequantised(x, 0)?;
     let mean = x.op("AveragePool", &[number], &attributes)?;
     let Some(target) = Target::of_output(x, 4)? else {

@@ -4,10 +4,11 @@
 
 mod contrib;
 mod level;
+mod mixed;
 mod nearest;
 mod product;
 
-use super::{Call, Fact, OWN_DOMAIN, Op, resolve_axis};
+use super::{CONTRIB_DOMAIN as MICROSOFT, Call, Fact, OWN_DOMAIN, Op, resolve_axis};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
@@ -17,21 +18,29 @@ use level::{Target, constant_int, levels, read_bounds, settle};
 use product::{Places, convolve, multiply};
 
 pub(super) use contrib::OPS as CONTRIB;
+pub(crate) use contrib::whole_windows;
+pub(super) use mixed::OPS as MIXED;
+
+// `precision` is about the rounding of a division that is done in float32 here.
+const QUANTIZE: Op = Op::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
+    .expand(expand_quantize)
+    .rounds()
+    .exact()
+    .waive(&["precision"])
+    .becomes("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
+    .limits("a rounding that follows another one, of what is not computed in whole numbers");
+const DEQUANTIZE: Op = Op::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
+    .expand(expand_dequantize)
+    .exact()
+    .becomes("(x - zero point) * scale")
+    .limits("blocks of a size that is not fixed");
 
 pub(super) const OPS: &[Op] = &[
     // `precision` is about the rounding of a division that is done in float32 here.
-    Op::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
-        .expand(expand_quantize)
-        .rounds()
-        .exact()
-        .waive(&["precision"])
-        .becomes("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
-        .limits("a rounding that follows another one, of what is not computed in whole numbers"),
-    Op::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
-        .expand(expand_dequantize)
-        .exact()
-        .becomes("(x - zero point) * scale")
-        .limits("blocks of a size that is not fixed"),
+    QUANTIZE,
+    DEQUANTIZE,
+    Op { since: &[1], ..QUANTIZE }.domain(MICROSOFT),
+    Op { since: &[1], ..DEQUANTIZE }.domain(MICROSOFT),
     Op::new("DynamicQuantizeLinear", &[11], infer_dynamic)
         .variadic()
         .expand(expand_dynamic)
@@ -81,13 +90,16 @@ struct Granularity {
 }
 
 fn read_granularity(call: &Call) -> Result<Granularity> {
-    let axis = if call.since() >= 13 { call.int_or("axis", 1)? } else { 1 };
-    let block_size = if call.since() >= 21 { call.int_or("block_size", 0)? } else { 0 };
+    let from = |version: i64| call.since() >= version && call.node().domain.is_empty();
+    // That of onnxruntime has had an axis from the beginning, and no blocks.
+    let has_axis = from(13) || call.node().domain == MICROSOFT;
+    let axis = if has_axis { call.int_or("axis", 1)? } else { 1 };
+    let block_size = if from(21) { call.int_or("block_size", 0)? } else { 0 };
     Ok(Granularity { axis, block_size })
 }
 
 fn read_output_dtype(call: &Call) -> Result<Option<DType>> {
-    if call.since() < 21 {
+    if call.since() < 21 || call.node().domain == MICROSOFT {
         return Ok(None);
     }
     match call.int_or("output_dtype", 0)? {

@@ -14,7 +14,7 @@ use super::pattern::{producer, scalar};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, Value, ValueId};
 use crate::ncnn::Scales;
-use crate::ops::OWN_DOMAIN;
+use crate::ops::{CONTRIB_DOMAIN, OWN_DOMAIN};
 use crate::tensor::{Array, DType, Tensor};
 
 /// What becomes of a network that is quantised throughout.
@@ -32,6 +32,9 @@ pub enum Quantization {
 
 /// The versions of Clip from which bounds are inputs.
 const CLIP: i64 = 11;
+
+/// The versions of QuantizeLinear and DequantizeLinear from which quantised values may have 16 or 4 bits.
+const NARROW_AND_WIDE: i64 = 21;
 
 /// Operators that move elements or choose among them: what they do to numbers they do to quantised values.
 const MOVING: &[&str] = &[
@@ -108,6 +111,7 @@ pub(crate) fn requantize(
     Ok(match quantization {
         Quantization::Exact => None,
         Quantization::Float => {
+            name_operators(graph)?;
             float::to_plain(graph)?;
             let found = find_steps(graph);
             *scales = table::scales_of(graph, &found)?;
@@ -115,9 +119,27 @@ pub(crate) fn requantize(
             Some(format!("{steps} values are not rounded to quantised steps: the net computes in float"))
         }
         Quantization::Int8 => {
+            name_operators(graph)?;
             integer::to_integers(graph)?;
             None
         }
+    })
+}
+
+/// QuantizeLinear and DequantizeLinear of onnxruntime's domain, which have types of 16 and 4 bits in any operator set, are ONNX's own.
+fn name_operators(graph: &mut Graph) -> Result<()> {
+    let opset = float::opset(graph);
+    graph.rewrite_nodes(|graph, id| {
+        let is_known = |node: &&Node| {
+            node.domain == CONTRIB_DOMAIN && ["QuantizeLinear", "DequantizeLinear"].contains(&&*node.op_type)
+        };
+        let Some(node) = graph.node(id).filter(is_known) else { return Ok(None) };
+        let mut values = node.inputs.iter().chain(&node.outputs).flatten();
+        let old = values.all(|value| {
+            matches!(graph.value(*value).dtype, Some(DType::F32 | DType::I8 | DType::U8 | DType::I32))
+        });
+        let version = if old { opset } else { opset.max(NARROW_AND_WIDE) };
+        Ok(Some(vec![Node { domain: String::new(), version, ..node.clone() }]))
     })
 }
 

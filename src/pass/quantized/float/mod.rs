@@ -1,38 +1,59 @@
 //! Operators on quantised values become those on numbers, between DequantizeLinear and QuantizeLinear, and values that are quantised
 //! by their own range stay as they are.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod range;
+mod recurrent;
+
+use std::collections::BTreeMap;
 
 use super::{MOVING, input};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
-use crate::ops::NEWEST_OPSET;
-use crate::pass::pattern::{Readers, scalar};
-use crate::tensor::{Array, DType, Tensor};
+use crate::graph::{Attribute, Graph, Node, Value, ValueId};
+use crate::ops::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
+use crate::pass::pattern::scalar;
+use crate::tensor::DType;
 
 /// An operator on quantised values and the one that it is on numbers.
 struct Form {
     domain: &'static str,
     quantised: &'static str,
     plain: &'static str,
-    /// Where operands stand, each with its step and zero point behind it.
-    operands: &'static [usize],
+    plain_domain: &'static str,
+    /// Inputs that are numbers already, before the operands.
+    before: &'static [usize],
+    /// Where operands stand, with their steps and zero points.
+    operands: &'static [[usize; 3]],
     /// The axes along which the operands have steps.
     axes: &'static [i64],
     /// Where whole numbers stand that are added to the sums.
     bias: Option<usize>,
+    /// Inputs that are numbers already, behind the operands.
+    behind: &'static [usize],
+    /// A number that is added to the result.
+    added: Option<usize>,
     /// Where the step of the result stands, with its zero point behind it.
-    result: usize,
+    result: Option<usize>,
 }
 
-const MICROSOFT: &str = "com.microsoft";
-
 const fn binary(domain: &'static str, quantised: &'static str, plain: &'static str) -> Form {
-    Form { domain, quantised, plain, operands: &[0, 3], axes: &[-2, -1], bias: None, result: 6 }
+    Form {
+        domain,
+        quantised,
+        plain,
+        plain_domain: "",
+        before: &[],
+        operands: &[[0, 1, 2], [3, 4, 5]],
+        axes: &[-2, -1],
+        bias: None,
+        behind: &[],
+        added: None,
+        result: Some(6),
+    }
 }
 
 const fn unary(quantised: &'static str, plain: &'static str) -> Form {
-    Form { domain: MICROSOFT, quantised, plain, operands: &[0], axes: &[1], bias: None, result: 3 }
+    let form = binary(MICROSOFT, quantised, plain);
+    Form { operands: &[[0, 1, 2]], axes: &[1], result: Some(3), ..form }
 }
 
 const FORMS: &[Form] = &[
@@ -40,17 +61,47 @@ const FORMS: &[Form] = &[
     binary("", "QLinearMatMul", "MatMul"),
     binary(MICROSOFT, "QLinearAdd", "Add"),
     binary(MICROSOFT, "QLinearMul", "Mul"),
-    Form { bias: Some(6), result: 7, ..binary(MICROSOFT, "QGemm", "Gemm") },
-    Form { operands: &[], result: 0, ..unary("QLinearConcat", "Concat") },
+    Form { bias: Some(6), result: Some(7), ..binary(MICROSOFT, "QGemm", "Gemm") },
+    Form { operands: &[], result: Some(0), ..unary("QLinearConcat", "Concat") },
+    Form {
+        before: &[0],
+        operands: &[[1, 2, 3], [4, 5, 6]],
+        result: Some(7),
+        ..binary(MICROSOFT, "QLinearWhere", "Where")
+    },
     unary("QLinearGlobalAveragePool", "GlobalAveragePool"),
     unary("QLinearAveragePool", "AveragePool"),
     unary("QLinearLeakyRelu", "LeakyRelu"),
     unary("QLinearSigmoid", "Sigmoid"),
     unary("QLinearSoftmax", "Softmax"),
+    Form {
+        operands: &[[0, 2, 4], [1, 3, 5]],
+        added: Some(6),
+        result: None,
+        ..binary(MICROSOFT, "MatMulIntegerToFloat", "MatMul")
+    },
+    Form {
+        before: &[0],
+        operands: &[[1, 2, 3]],
+        axes: &[-1],
+        added: Some(4),
+        result: None,
+        ..binary(MICROSOFT, "DynamicQuantizeMatMul", "MatMul")
+    },
+    Form {
+        plain_domain: MICROSOFT,
+        operands: &[[0, 3, 6], [1, 4, 7]],
+        behind: &[2, 5, 8],
+        result: None,
+        ..binary(MICROSOFT, "QAttention", "Attention")
+    },
 ];
 
 /// Most operators in a row that numbers are moved by in place of quantised values.
 const MAX_MOVES: usize = 16;
+
+/// The operator set from which DequantizeLinear takes steps along an axis, and Softmax is along one axis.
+const AXES: i64 = 13;
 
 /// Attributes that the plain operators do not have: the order of axes, where it is not as usual, is refused by the row.
 const OF_QUANTISED: [&str; 2] = ["channels_last", "opset"];
@@ -60,13 +111,17 @@ pub(super) fn to_plain(graph: &mut Graph) -> Result<()> {
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         let is_of = |form: &&Form| form.domain == node.domain && form.quantised == node.op_type;
+        let plain = Plain { graph, node: &node, nodes: Vec::new() };
         match FORMS.iter().find(is_of) {
-            Some(form) => Plain { graph, node: &node, nodes: Vec::new() }.write(form),
+            Some(form) => plain.write(form),
+            None if node.domain == MICROSOFT && node.op_type == "DynamicQuantizeLSTM" => {
+                plain.recurrent().map(Some)
+            }
             None => Ok(None),
         }
     })?;
     move_numbers(graph)?;
-    keep_ranges(graph)
+    range::keep_ranges(graph)
 }
 
 /// Puts DequantizeLinear before operators that only move elements: numbers are moved in place of quantised values.
@@ -115,25 +170,34 @@ struct Plain<'a> {
 
 impl Plain<'_> {
     fn write(mut self, form: &Form) -> Result<Option<Vec<Node>>> {
-        let mut attributes = self.node.attributes.clone();
-        if matches!(attributes.get("channels_last"), Some(Attribute::Int(flag)) if *flag != 0) {
-            return Ok(None);
-        }
-        attributes.retain(|name, _| !OF_QUANTISED.contains(&name.as_str()));
+        let Some(mut attributes) = plain_attributes(self.graph, self.node) else { return Ok(None) };
         let Some(inputs) = self.operands(form)? else { return Ok(None) };
         if form.plain == "Gemm"
             && let Some(alpha) = attributes.get("alpha").cloned()
         {
             attributes.insert("beta".to_owned(), alpha);
         }
-        if self.input(form.result).is_none() {
-            self.push(form.plain, inputs, attributes, self.node.outputs.clone());
-            return Ok(Some(self.nodes));
+        let added = form.added.and_then(|index| self.input(index));
+        let result = form.result.filter(|index| self.input(*index).is_some());
+        let last = added.is_none() && result.is_none();
+        let mut outputs = self.node.outputs.clone();
+        if !last {
+            outputs = vec![Some(self.number())];
         }
-        let number = self.number();
-        self.push(form.plain, inputs, attributes, vec![Some(number)]);
-        let inputs = vec![Some(number), self.input(form.result), self.input(form.result + 1)];
-        self.push("QuantizeLinear", inputs, BTreeMap::new(), self.node.outputs.clone());
+        let number = outputs.first().copied().flatten();
+        self.push(form.plain, inputs, attributes, outputs);
+        if let Some(product) = self.nodes.last_mut()
+            && !form.plain_domain.is_empty()
+        {
+            form.plain_domain.clone_into(&mut product.domain);
+            product.version = 1;
+        }
+        if let Some(result) = result {
+            let inputs = vec![number, self.input(result), self.input(result + 1)];
+            self.push("QuantizeLinear", inputs, BTreeMap::new(), self.node.outputs.clone());
+        } else if added.is_some() {
+            self.push("Add", vec![number, added], BTreeMap::new(), self.node.outputs.clone());
+        }
         Ok(Some(self.nodes))
     }
 
@@ -146,6 +210,7 @@ impl Plain<'_> {
         self.graph.add_value(Value { dtype: Some(DType::F32), ..Value::default() })
     }
 
+    /// A node of the model's own operator set, so that it can be written beside those of the model.
     fn push(
         &mut self,
         op_type: &str,
@@ -157,7 +222,7 @@ impl Plain<'_> {
             name: self.node.name.clone(),
             index: self.node.index,
             op_type: op_type.to_owned(),
-            version: NEWEST_OPSET,
+            version: opset(self.graph),
             inputs,
             outputs,
             attributes,
@@ -165,10 +230,11 @@ impl Plain<'_> {
         });
     }
 
-    /// The operands as numbers.
+    /// The operands as numbers, and what stands around them.
     fn operands(&mut self, form: &Form) -> Result<Option<Vec<Option<ValueId>>>> {
         // The parts of QLinearConcat follow the step of the result.
-        let parts: Vec<usize> = (2..self.node.inputs.len()).step_by(3).collect();
+        let parts: Vec<[usize; 3]> =
+            (2..self.node.inputs.len()).step_by(3).map(|part| [part, part + 1, part + 2]).collect();
         let (places, axes) = if form.operands.is_empty() {
             (parts.as_slice(), [].as_slice())
         } else {
@@ -176,9 +242,9 @@ impl Plain<'_> {
         };
         let transposed =
             matches!(self.node.attributes.get("transB"), Some(Attribute::Int(flag)) if *flag != 0);
-        let mut numbers = Vec::new();
-        for (index, place) in places.iter().enumerate() {
-            let inputs = [*place, place + 1, place + 2].map(|index| self.input(index));
+        let mut numbers: Vec<Option<ValueId>> = form.before.iter().map(|index| self.input(*index)).collect();
+        for (index, places) in places.iter().enumerate() {
+            let inputs = places.map(|index| self.input(index));
             let axis = match axes.get(index) {
                 Some(-1) if transposed => 0,
                 Some(axis) => *axis,
@@ -199,89 +265,43 @@ impl Plain<'_> {
             self.push("DequantizeLinear", vec![Some(bias), Some(scale)], attributes, vec![Some(number)]);
             numbers.push(Some(number));
         }
+        numbers.extend(form.behind.iter().map(|index| self.input(*index)));
+        while numbers.last().is_some_and(Option::is_none) {
+            numbers.pop();
+        }
         Ok(Some(numbers))
     }
 }
 
-/// Products of what DynamicQuantizeLinear gives become products of what it reads, with a step of 1.
-fn keep_ranges(graph: &mut Graph) -> Result<()> {
-    let readers = Readers::of(graph);
-    let mut numbers: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-    let mut zeros: BTreeSet<ValueId> = BTreeSet::new();
-    let mut steps: Vec<ValueId> = Vec::new();
-    for (_, node) in graph.nodes().filter(|(_, node)| node.is("DynamicQuantizeLinear")) {
-        let output = |index: usize| node.outputs.get(index).copied().flatten();
-        let (Some(x), Some(quantised)) = (input(node, 0), output(0)) else { continue };
-        let known =
-            |id: &NodeId| graph.node(*id).is_some_and(|node| is_product(node) || node.is("DequantizeLinear"));
-        let is_used_so = |value: ValueId| !readers.is_output(value) && readers.all(value).iter().all(known);
-        if [Some(quantised), output(2)].into_iter().flatten().all(is_used_so) {
-            numbers.insert(quantised, x);
-            zeros.extend(output(2));
-            steps.extend(output(1).filter(|step| !readers.is_output(*step)));
-        }
-    }
-    if numbers.is_empty() {
-        return Ok(());
-    }
-    let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 1.0));
-    let one = graph.add_constant("", Tensor::from_array(&one)?)?;
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id).cloned() else { return Ok(None) };
-        let number = input(&node, 0).and_then(|value| numbers.get(&value).copied());
-        let mut plain = Plain { graph, node: &node, nodes: Vec::new() };
-        match number {
-            Some(x) if node.is("DequantizeLinear") => {
-                plain.push("Identity", vec![Some(x)], BTreeMap::new(), node.outputs.clone());
-            }
-            _ if is_product(&node)
-                && node.inputs.iter().flatten().any(|value| numbers.contains_key(value)) =>
-            {
-                plain.product(&numbers, &zeros)?;
-            }
-            _ => return Ok(None),
-        }
-        Ok(Some(plain.nodes))
-    })?;
-    graph.redirect(&steps.into_iter().map(|step| (step, one)).collect());
-    Ok(())
+/// The operator set of nodes that are made.
+pub(super) fn opset(graph: &Graph) -> i64 {
+    graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET).clamp(AXES, NEWEST_OPSET)
 }
 
-fn is_product(node: &Node) -> bool {
-    node.is("MatMulInteger") || node.is("ConvInteger")
-}
-
-impl Plain<'_> {
-    /// MatMulInteger or ConvInteger on numbers. What it gives is a number, too: it is cast to one anyway.
-    fn product(&mut self, numbers: &BTreeMap<ValueId, ValueId>, zeros: &BTreeSet<ValueId>) -> Result<()> {
-        let mut operands = Vec::new();
-        for index in [0, 1] {
-            let Some(value) = self.input(index) else { continue };
-            operands.push(match numbers.get(&value) {
-                Some(number) => Some(*number),
-                None => {
-                    Some(self.difference(value, self.input(index + 2).filter(|zero| !zeros.contains(zero)))?)
-                }
-            });
-        }
-        let plain = if self.node.is("ConvInteger") { "Conv" } else { "MatMul" };
-        self.push(plain, operands, self.node.attributes.clone(), self.node.outputs.clone());
-        for output in self.node.outputs.iter().flatten() {
-            self.graph.value_mut(*output)?.dtype = Some(DType::F32);
-        }
-        Ok(())
+/// The attributes of the operator on numbers; none where that computes something else.
+fn plain_attributes(graph: &Graph, node: &Node) -> Option<BTreeMap<String, Attribute>> {
+    let mut attributes = node.attributes.clone();
+    let int = |name: &str| match node.attributes.get(name) {
+        Some(Attribute::Int(value)) => Some(*value),
+        _ => None,
+    };
+    if int("channels_last").is_some_and(|flag| flag != 0) {
+        return None;
     }
-
-    /// Whole numbers less their zero point, as floats. The zero points of a weight of a convolution are one for each output.
-    fn difference(&mut self, value: ValueId, zero: Option<ValueId>) -> Result<ValueId> {
-        let axis = if self.node.is("ConvInteger") { 0 } else { -1 };
-        let constant = zero.and_then(|zero| self.graph.value(zero).constant.as_ref());
-        let shape = constant.map_or(Vec::new(), |constant| constant.shape().to_vec());
-        let ones = vec![1.0; shape.iter().product()];
-        let scale = self.graph.add_constant("", Tensor::from_f32(&shape, ones)?)?;
-        let number = self.number();
-        let attributes = [("axis".to_owned(), Attribute::Int(axis))].into();
-        self.push("DequantizeLinear", vec![Some(value), Some(scale), zero], attributes, vec![Some(number)]);
-        Ok(number)
+    if node.op_type == "QLinearSoftmax" && int("opset").is_some_and(|opset| opset < AXES) {
+        // The axes from the given one on are one then: only the last is that in the newer sets as well.
+        let rank = input(node, 0).and_then(|x| graph.value(x).shape.as_ref()).map(Vec::len)?;
+        let axis = resolve_axis(int("axis").unwrap_or(1), rank).ok()?;
+        if axis + 1 != rank {
+            return None;
+        }
+        attributes.insert("axis".to_owned(), Attribute::Int(-1));
     }
+    if node.op_type == "QLinearAveragePool" {
+        let shape = |value: Option<ValueId>| graph.value(value?).shape.as_deref();
+        let shapes = (shape(input(node, 0))?, shape(node.outputs.first().copied().flatten())?);
+        attributes = whole_windows(attributes, shapes.0, shapes.1).ok()?;
+    }
+    attributes.retain(|name, _| !OF_QUANTISED.contains(&name.as_str()));
+    Some(attributes)
 }

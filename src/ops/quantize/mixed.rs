@@ -1,0 +1,145 @@
+//! onnxruntime's operators that multiply quantised values and give numbers: what its quantiser writes for attention and recurrent
+//! networks, and its optimiser for products of matrices.
+
+use super::{MICROSOFT, cast};
+use crate::error::{At, Error, Result, unsupported};
+use crate::graph::Attribute;
+use crate::ops::matmul::matmul_shape;
+use crate::ops::{Call, Fact, Op, required};
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{DType, Dim};
+
+pub(in crate::ops) const OPS: &[Op] = &[
+    Op::new("MatMulIntegerToFloat", &[1], infer_matmul)
+        .domain(MICROSOFT)
+        .expand(expand_to_float)
+        .becomes("MatMulInteger, Mul, Add"),
+    Op::new("DynamicQuantizeMatMul", &[1], infer_matmul)
+        .domain(MICROSOFT)
+        .expand(expand_dynamic_matmul)
+        .rounds()
+        .becomes("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
+        .limits("a rounding that follows another one"),
+    // `past_present_share_buffer` is about memory.
+    Op::new("QAttention", &[1], infer_attention)
+        .domain(MICROSOFT)
+        .expand(expand_attention)
+        .waive(&["past_present_share_buffer"])
+        .becomes("DequantizeLinear, Attention")
+        .limits("past and present states; rotary positions inside; masks that give lengths"),
+    Op::new("DynamicQuantizeLSTM", &[1], infer_lstm)
+        .domain(MICROSOFT)
+        .expand(expand_lstm)
+        .waive(&["activation_alpha", "activation_beta", "activations", "clip", "input_forget"])
+        .rounds()
+        .becomes("LSTM, with --dequantize")
+        .limits("its rounding, which follows another one at each step of the sequence"),
+];
+
+fn infer_matmul(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::new(DType::F32, matmul_shape(call.shape(0)?, call.shape(1)?)?)])
+}
+
+/// Input `index`, which may be left out.
+fn given(x: &Expand, index: usize) -> Result<Option<Operand>> {
+    if x.has_input(index) { x.operand(index).map(Some) } else { Ok(None) }
+}
+
+/// A product of integers `a`, `b` with their zero points, times both steps, plus a number.
+fn product(
+    x: &mut Expand,
+    [a, b]: [Operand; 2],
+    [a_scale, b_scale]: [Operand; 2],
+    zeros: [Option<Operand>; 2],
+    bias: Option<Operand>,
+) -> Result<Operand> {
+    let sums = x.op_n("MatMulInteger", &[Some(a), Some(b), zeros[0], zeros[1]], &[], 1)?;
+    let sums = cast(x, *sums.at(0)?, DType::F32)?;
+    let scale = x.op("Mul", &[a_scale, b_scale], &[])?;
+    let result = x.op("Mul", &[sums, scale], &[])?;
+    match bias {
+        Some(bias) => x.op("Add", &[result, bias], &[]),
+        None => Ok(result),
+    }
+}
+
+fn expand_to_float(x: &mut Expand) -> Result<bool> {
+    let operands = [x.operand(0)?, x.operand(1)?];
+    let scales = [x.operand(2)?, x.operand(3)?];
+    let zeros = [given(x, 4)?, given(x, 5)?];
+    let bias = given(x, 6)?;
+    let result = product(x, operands, scales, zeros, bias)?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+fn expand_dynamic_matmul(x: &mut Expand) -> Result<bool> {
+    let a = x.operand(0)?;
+    let quantised = x.op_n("DynamicQuantizeLinear", &[Some(a)], &[], 3)?;
+    let [a, a_scale, a_zero] = [*quantised.at(0)?, *quantised.at(1)?, *quantised.at(2)?];
+    let (b, b_scale) = (x.operand(1)?, x.operand(2)?);
+    let (b_zero, bias) = (given(x, 3)?, given(x, 4)?);
+    let result = product(x, [a, b], [a_scale, b_scale], [Some(a_zero), b_zero], bias)?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// Places of the inputs of QAttention.
+mod attention {
+    pub const BIAS: usize = 2;
+    pub const X_SCALE: usize = 3;
+    pub const WEIGHT_SCALE: usize = 4;
+    pub const MASK: usize = 5;
+    pub const X_ZERO: usize = 6;
+    pub const WEIGHT_ZERO: usize = 7;
+    pub const PAST: usize = 8;
+}
+
+fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
+    if call.has_input(attention::PAST) || call.has_output(1) {
+        unsupported!("past and present states");
+    }
+    for name in ["num_heads", "unidirectional", "do_rotary"] {
+        call.int(name)?;
+    }
+    for name in ["mask_filter_value", "scale"] {
+        call.float(name)?;
+    }
+    Ok(vec![Fact::new(DType::F32, call.shape(0)?.to_vec())])
+}
+
+/// What is quantised as numbers, then Attention: nothing is rounded on the way.
+fn expand_attention(x: &mut Expand) -> Result<bool> {
+    let mut numbers = Vec::new();
+    for (operand, scale, zero, axis) in [
+        (0, attention::X_SCALE, attention::X_ZERO, 1),
+        (1, attention::WEIGHT_SCALE, attention::WEIGHT_ZERO, 1),
+    ] {
+        let inputs = [Some(x.operand(operand)?), Some(x.operand(scale)?), given(x, zero)?];
+        let axis = ("axis", Attribute::Int(axis));
+        numbers.extend(x.op_n("DequantizeLinear", &inputs, &[axis], 1)?.into_iter().map(Some));
+    }
+    numbers.extend([given(x, attention::BIAS)?, given(x, attention::MASK)?]);
+    let attributes = x.node().attributes.clone();
+    let attributes: Vec<(&str, Attribute)> =
+        attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone())).collect();
+    let result = x.contrib_op("Attention", &numbers, &attributes)?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {
+    let hidden = Dim::Known(required(call.int("hidden_size")?, "hidden_size")?);
+    call.string("direction")?;
+    let ([length, batch, _], [directions, _, _]) = (call.shape(0)?, call.shape(1)?) else {
+        return Err(Error::invalid("a sequence or a weight that has not three axes"));
+    };
+    let last = Fact::new(DType::F32, vec![directions.clone(), batch.clone(), hidden.clone()]);
+    let all = Fact::new(DType::F32, vec![length.clone(), directions.clone(), batch.clone(), hidden]);
+    Ok(vec![all, last.clone(), last])
+}
+
+fn expand_lstm(_: &mut Expand) -> Result<bool> {
+    Err(Error::unsupported("its states are rounded to steps of their own range at each step of the sequence")
+        .help("convert the model from before its quantisation, or this one with --dequantize"))
+}

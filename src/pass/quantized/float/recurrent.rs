@@ -1,0 +1,56 @@
+//! DynamicQuantizeLSTM, whose weights are quantised, and everything else at each step by its own range.
+
+use std::collections::BTreeMap;
+
+use super::Plain;
+use crate::error::Result;
+use crate::graph::{Attribute, Node, ValueId};
+use crate::tensor::{Array, DType, Tensor};
+
+/// The names of the weights of DynamicQuantizeLSTM by their places: the weight, its step, its zero point.
+const RECURRENT: [[usize; 3]; 2] = [[1, 8, 9], [2, 10, 11]];
+
+impl Plain<'_> {
+    /// DynamicQuantizeLSTM as LSTM. Its weights have the gates along the last axis, and a step for each direction or each gate.
+    pub(super) fn recurrent(mut self) -> Result<Vec<Node>> {
+        let mut inputs: Vec<Option<ValueId>> = (0..8).map(|index| self.input(index)).collect();
+        for [weight, scale, zero] in RECURRENT {
+            let levels = self.single(weight);
+            let mut operand = levels;
+            for (op_type, place) in [("Sub", zero), ("Mul", scale)] {
+                let parameter = self.single(place);
+                let shape = self.graph.add_constant("", Tensor::from_array(&along_gates()?)?)?;
+                let apart = self.number();
+                self.push("Reshape", vec![parameter, Some(shape)], BTreeMap::new(), vec![Some(apart)]);
+                let result = self.number();
+                self.push(op_type, vec![operand, Some(apart)], BTreeMap::new(), vec![Some(result)]);
+                operand = Some(result);
+            }
+            let turned = self.number();
+            let perm = [("perm".to_owned(), Attribute::Ints(vec![0, 2, 1]))].into();
+            self.push("Transpose", vec![operand], perm, vec![Some(turned)]);
+            if let Some(slot) = inputs.get_mut(weight) {
+                *slot = Some(turned);
+            }
+        }
+        while inputs.last().is_some_and(Option::is_none) {
+            inputs.pop();
+        }
+        self.push("LSTM", inputs, self.node.attributes.clone(), self.node.outputs.clone());
+        Ok(self.nodes)
+    }
+
+    /// Input `index` in single precision.
+    fn single(&mut self, index: usize) -> Option<ValueId> {
+        let value = self.input(index)?;
+        let number = self.number();
+        let to = [("to".to_owned(), Attribute::Int(i64::from(DType::F32.to_onnx())))].into();
+        self.push("Cast", vec![Some(value)], to, vec![Some(number)]);
+        Some(number)
+    }
+}
+
+/// The shape of steps of weights: directions, then gates or one for all.
+fn along_gates() -> Result<Array> {
+    Ok(Array::i64(ndarray::ArrayD::from_shape_vec(vec![3], vec![0, 1, -1])?))
+}
