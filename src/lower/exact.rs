@@ -20,6 +20,9 @@ const INTEGERS: f32 = 16_777_216.0;
 /// Splitting with this leaves 12 of 24 digits: `x * s - (x * s - x)`.
 const SPLITTER: f32 = 4097.0;
 
+/// 2^114: the largest number that is split; beyond, the product overflows.
+const SPLIT: f32 = 2.076_918_7e34;
+
 impl Lower<'_> {
     /// The blob with at most three axes: until 2024-08 Erf, Exp, Log, Power, Softplus and Threshold overlook the axis d.
     pub fn planar(&mut self, x: BlobId) -> Result<BlobId> {
@@ -68,6 +71,31 @@ impl Lower<'_> {
         self.binary_scalar(binary_op::RSUB, x, 1.0)
     }
 
+    /// `yes` where `truth` is 1, `no` where it is 0; both are finite.
+    pub fn choose(&mut self, truth: BlobId, yes: BlobId, no: BlobId) -> Result<BlobId> {
+        let yes = self.binary(binary_op::MUL, yes, truth)?;
+        let untruth = self.complement(truth)?;
+        let no = self.binary(binary_op::MUL, no, untruth)?;
+        self.binary(binary_op::ADD, yes, no)
+    }
+
+    /// `y`, and NaN where `x` is it: minima and maxima may lose it.
+    pub fn keep_nan(&mut self, x: BlobId, y: BlobId) -> Result<BlobId> {
+        let magnitude = self.unary(unary_op::ABS, x)?;
+        let is_number = self.above(magnitude, -1.0)?;
+        let is_nan = self.complement(is_number)?;
+        self.spoil(is_nan, y)
+    }
+
+    /// `y`, and NaN where `truth` is 1.
+    pub fn spoil(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
+        let large = self.binary_scalar(binary_op::MUL, truth, f32::MAX)?;
+        let infinite = self.binary_scalar(binary_op::MUL, large, f32::MAX)?;
+        // Zero times infinity is NaN.
+        let nothing = self.binary_scalar(binary_op::MUL, infinite, 0.0)?;
+        self.binary(binary_op::ADD, y, nothing)
+    }
+
     /// The result of integer arithmetic as a type of 8 or 16 bits holds it. Wider types are taken not to overflow: integers are exact
     /// up to 2^24 in single precision.
     pub fn wrap(&mut self, x: BlobId, dtype: DType) -> Result<BlobId> {
@@ -89,18 +117,24 @@ impl Lower<'_> {
         let quotient = self.combine(binary_op::DIV, a, b)?;
         // Above this every quotient is an integer, and infinities have no halves.
         let bounded = self.map(Clip { min: -INTEGERS, max: INTEGERS }, quotient)?;
-        let (upper, lower) = self.halves(Side::Blob(bounded))?;
-        let (b_upper, b_lower) = self.halves(b)?;
+        let rest = self.minus_product(a, bounded, b)?;
+        let correction = self.combine(binary_op::DIV, rest, b)?;
+        let correction = self.map(Clip { min: -2.0, max: 2.0 }, correction)?;
+        self.binary(binary_op::ADD, quotient, correction)
+    }
+
+    /// What the product of `x` and `y` leaves of `a`, exact where that is small.
+    pub fn minus_product(&mut self, a: Side, x: BlobId, y: Side) -> Result<Side> {
+        let (upper, lower) = self.halves(Side::Blob(x))?;
+        let (y_upper, y_lower) = self.halves(y)?;
         let mut rest = a;
-        for (x, y) in [(upper, b_upper), (lower, b_upper), (upper, b_lower), (lower, b_lower)] {
+        for (x, y) in [(upper, y_upper), (lower, y_upper), (upper, y_lower), (lower, y_lower)] {
             if y != Side::Number(0.0) {
                 let product = Side::Blob(self.combine(binary_op::MUL, x, y)?);
                 rest = Side::Blob(self.combine(binary_op::SUB, rest, product)?);
             }
         }
-        let correction = self.combine(binary_op::DIV, rest, b)?;
-        let correction = self.map(Clip { min: -2.0, max: 2.0 }, correction)?;
-        self.binary(binary_op::ADD, quotient, correction)
+        Ok(rest)
     }
 
     /// The nearest of `digits` binary digits, ties to the even one (Veltkamp's splitting: T. J. Dekker, Numerische Mathematik 18, 1971),
@@ -112,17 +146,19 @@ impl Lower<'_> {
         self.binary(binary_op::SUB, scaled, rest)
     }
 
-    /// A number as the sum of two with half as many digits.
+    /// A number as the sum of two with half as many digits; of what is above [`SPLIT`] the first one has them alone.
     fn halves(&mut self, x: Side) -> Result<(Side, Side)> {
         let x = match x {
             Side::Number(x) => {
-                let scaled = x * SPLITTER;
-                let upper = scaled - (scaled - x);
+                let bounded = x.clamp(-SPLIT, SPLIT);
+                let scaled = bounded * SPLITTER;
+                let upper = scaled - (scaled - bounded);
                 return Ok((Side::Number(upper), Side::Number(x - upper)));
             }
             Side::Blob(x) => x,
         };
-        let upper = self.round_digits(x, 12)?;
+        let bounded = self.map(Clip { min: -SPLIT, max: SPLIT }, x)?;
+        let upper = self.round_digits(bounded, 12)?;
         let lower = self.binary(binary_op::SUB, x, upper)?;
         Ok((Side::Blob(upper), Side::Blob(lower)))
     }

@@ -2,11 +2,12 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Col2Im.html>.
 
+use super::window::unit_kernels;
 use super::{Attributes, Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
+use crate::tensor::{Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[Op::new("Col2Im", &[18], infer_col2im)
     .expand(expand_col2im)
@@ -84,18 +85,7 @@ fn expand_col2im(expand: &mut Expand) -> Result<bool> {
     form.extend(&counts);
     let form = expand.ints(&form)?;
     let columns = expand.op("Reshape", &[columns, form], &[])?;
-    let mut shape = vec![usize::try_from(depth)?, 1];
-    for size in &block {
-        shape.push(usize::try_from(*size)?);
-    }
-    let (side, repeats) = (usize::try_from(elements)?, usize::try_from(channels)?);
-    let kernels = shape.clone();
-    let kernels = Tensor::deferred(DType::F32, shape, Vec::new(), move |_| {
-        let unit = |(row, column): (usize, usize)| if row % side == column { 1.0 } else { 0.0 };
-        let kernels_flat = ndarray::Array2::from_shape_fn((side * repeats, side), unit);
-        Array::f32(kernels_flat.into_dyn()).reshape(&kernels)
-    })?;
-    let kernels = expand.tensor(kernels)?;
+    let kernels = expand.tensor(unit_kernels(channels, &block)?)?;
     let spread = expand.op(
         "ConvTranspose",
         &[columns, kernels],

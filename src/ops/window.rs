@@ -2,7 +2,7 @@
 
 use super::Attributes;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::tensor::Dim;
+use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// Where the padding comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,6 +219,23 @@ impl Window {
         }
         Ok(spans)
     }
+}
+
+/// Kernels of zeros and a one, a group of them for each of `channels`: a convolution lays the elements of each window in channels of
+/// their own, its transpose brings them back to their places.
+pub(crate) fn unit_kernels(channels: i64, kernel: &[i64]) -> Result<Tensor> {
+    let mut sizes = Vec::with_capacity(kernel.len());
+    for size in kernel {
+        sizes.push(usize::try_from(*size)?);
+    }
+    let side = sizes.iter().fold(1_usize, |area, n| area.saturating_mul(*n));
+    let rows = usize::try_from(channels)?.saturating_mul(side);
+    let shape: Vec<usize> = [rows, 1].into_iter().chain(sizes).collect();
+    let kernels = shape.clone();
+    Tensor::deferred(DType::F32, shape, Vec::new(), move |_| {
+        let unit = |(row, column): (usize, usize)| if row % side == column { 1.0 } else { 0.0 };
+        Array::f32(ndarray::Array2::from_shape_fn((rows, side), unit).into_dyn()).reshape(&kernels)
+    })
 }
 
 /// What the last window, which begins at a multiple of the stride, reaches beyond the end.

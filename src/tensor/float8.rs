@@ -87,7 +87,7 @@ pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
 /// Elements that could be copied in the time that the search for one takes.
 pub const SEARCHED: u64 = 16;
 
-/// The numbers of a float of eight bits, as arithmetic that rounds to them needs to know them.
+/// The numbers of a float of eight or six bits, as arithmetic that rounds to them needs to know them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Steps {
     /// Binary digits, the leading one among them.
@@ -102,9 +102,9 @@ pub(crate) struct Steps {
     pub has_infinity: bool,
 }
 
-/// The steps of a type of eight bits; none for powers of two, which have neither sign nor zero.
+/// The steps of a type of eight or six bits; none for powers of two, which have neither sign nor zero.
 pub(crate) fn steps(dtype: DType) -> Option<Steps> {
-    if !dtype.is_float() || dtype.bits() != 8 || dtype == DType::F8E8M0 {
+    if !dtype.is_float() || !matches!(dtype.bits(), 6 | 8) || dtype == DType::F8E8M0 {
         return None;
     }
     let l = layout(dtype);

@@ -47,7 +47,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
     Op::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
     Op::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
-    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).becomes("BinaryOp, UnaryOp TRUNC or FLOOR").limits("floats with `fmod` 0 whose divisor is computed at run time, or infinite"),
+    Op::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).becomes("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold"),
     Op::new("Mul", BINARY, infer_first)
         .fold(fold_mul)
         .lower(lower_mul)

@@ -1,27 +1,36 @@
-//! Remainders in ncnn, which has none of its own before 2026-05.
+//! Remainders in ncnn, which has none of its own before 2026-05. Those of floats are exact where quotients are below 2^24.
 
 use super::super::broadcast::lower_pair;
 use super::{Quotient, read_mod};
-use crate::error::{Result, unsupported};
+use crate::error::Result;
 use crate::lower::{Lower, Side};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 
+/// What the divisors may be beside numbers.
+#[derive(Clone, Copy)]
+struct Special {
+    infinite: bool,
+    nan: bool,
+}
+
+fn special_divisors(lower: &Lower) -> Result<Special> {
+    let Some(divisor) = lower.constant(1) else { return Ok(Special { infinite: true, nan: true }) };
+    let divisors = divisor.load()?.float_list()?;
+    Ok(Special {
+        infinite: divisors.iter().any(|x| x.is_infinite()),
+        nan: divisors.iter().any(|x| x.is_nan()),
+    })
+}
+
 pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
     let quotient = read_mod(lower)?;
-    if quotient == Quotient::Floor && !lower.dtype(0)?.is_int() {
-        let divisor = lower.required_constant(1)?.load()?;
-        if !divisor.float_list()?.iter().all(|x| x.is_finite()) {
-            unsupported!(
-                "an infinite divisor where quotients are rounded down: infinity times zero is NaN in ncnn"
-            );
-        }
-    }
     let (a, b) = lower_pair(lower)?;
     let remainder = if lower.dtype(0)?.is_int() {
         int_remainder(lower, a, b, quotient)?
     } else {
-        float_remainder(lower, a, b, quotient)?
+        let special = special_divisors(lower)?;
+        float_remainder(lower, a, b, quotient, special)?
     };
     lower.set(0, remainder)
 }
@@ -49,17 +58,49 @@ fn int_remainder(lower: &mut Lower, a: Side, b: Side, quotient: Quotient) -> Res
 }
 
 /// The remainder of magnitudes, put right where the rounded quotient was one off, then the sign.
-fn float_remainder(lower: &mut Lower, a: Side, b: Side, quotient: Quotient) -> Result<BlobId> {
+fn float_remainder(
+    lower: &mut Lower,
+    a: Side,
+    b: Side,
+    quotient: Quotient,
+    special: Special,
+) -> Result<BlobId> {
     let a = lower.side_blob(a)?;
     let size = lower.unary(unary_op::ABS, a)?;
-    let step = match b {
-        Side::Number(b) => Side::Number(b.abs()),
-        Side::Blob(b) => Side::Blob(lower.unary(unary_op::ABS, b)?),
+    let (step, infinite) = match b {
+        Side::Number(b) => (Side::Number(b.abs()), None),
+        Side::Blob(b) => {
+            let step = lower.unary(unary_op::ABS, b)?;
+            if special.infinite {
+                let infinite = lower.above(step, f32::MAX)?;
+                (Side::Blob(lower.binary_scalar(binary_op::MIN, step, f32::MAX)?), Some(infinite))
+            } else {
+                (Side::Blob(step), None)
+            }
+        }
     };
+    let rest = remainder_of_magnitudes(lower, size, step)?;
+    let below = lower.below(a, 0.0)?;
+    let minus_two = lower.binary_scalar(binary_op::MUL, below, -2.0)?;
+    let sign = lower.binary_scalar(binary_op::ADD, minus_two, 1.0)?;
+    let mut remainder = lower.binary(binary_op::MUL, rest, sign)?;
+    if let Some(infinite) = infinite {
+        remainder = lower.choose(infinite, a, remainder)?;
+    }
+    if quotient == Quotient::Floor {
+        remainder = round_down(lower, remainder, b, infinite)?;
+    }
+    match b {
+        Side::Blob(b) if special.nan => lower.keep_nan(b, remainder),
+        _ => Ok(remainder),
+    }
+}
+
+fn remainder_of_magnitudes(lower: &mut Lower, size: BlobId, step: Side) -> Result<BlobId> {
     let ratio = lower.combine(binary_op::DIV, Side::Blob(size), step)?;
     let whole = lower.unary(unary_op::TRUNC, ratio)?;
-    let multiple = lower.combine(binary_op::MUL, Side::Blob(whole), step)?;
-    let rest = lower.combine(binary_op::SUB, Side::Blob(size), Side::Blob(multiple))?;
+    let rest = lower.minus_product(Side::Blob(size), whole, step)?;
+    let rest = lower.side_blob(rest)?;
     // Below 0: one step up.
     let negative = lower.below(rest, 0.0)?;
     let up = lower.combine(binary_op::MUL, Side::Blob(negative), step)?;
@@ -69,17 +110,35 @@ fn float_remainder(lower: &mut Lower, a: Side, b: Side, quotient: Quotient) -> R
     let fits = lower.above(room, 0.0)?;
     let too_large = lower.complement(fits)?;
     let down = lower.combine(binary_op::MUL, Side::Blob(too_large), step)?;
-    let rest = lower.binary(binary_op::SUB, rest, down)?;
-    let below = lower.below(a, 0.0)?;
-    let minus_two = lower.binary_scalar(binary_op::MUL, below, -2.0)?;
-    let sign = lower.binary_scalar(binary_op::ADD, minus_two, 1.0)?;
-    let remainder = lower.binary(binary_op::MUL, rest, sign)?;
-    if quotient == Quotient::Trunc {
-        return Ok(remainder);
-    }
-    // Where the signs of remainder and divisor differ, one more divisor.
-    let opposite = lower.combine(binary_op::MUL, Side::Blob(remainder), b)?;
-    let opposite = lower.below(opposite, 0.0)?;
-    let more = lower.combine(binary_op::MUL, Side::Blob(opposite), b)?;
-    lower.binary(binary_op::ADD, remainder, more)
+    lower.binary(binary_op::SUB, rest, down)
+}
+
+/// One more divisor where the signs of remainder and divisor differ; `infinite` tells where divisors are that.
+fn round_down(lower: &mut Lower, remainder: BlobId, b: Side, infinite: Option<BlobId>) -> Result<BlobId> {
+    let b = match b {
+        Side::Number(b) => {
+            let opposite =
+                if b < 0.0 { lower.above(remainder, 0.0)? } else { lower.below(remainder, 0.0)? };
+            let more = lower.binary_scalar(binary_op::MUL, opposite, b)?;
+            return lower.binary(binary_op::ADD, remainder, more);
+        }
+        Side::Blob(b) => b,
+    };
+    let (below, above) = (lower.below(remainder, 0.0)?, lower.above(remainder, 0.0)?);
+    let (positive, negative) = (lower.above(b, 0.0)?, lower.below(b, 0.0)?);
+    let below = lower.binary(binary_op::MUL, below, positive)?;
+    let above = lower.binary(binary_op::MUL, above, negative)?;
+    let opposite = lower.binary(binary_op::ADD, below, above)?;
+    let Some(infinite) = infinite else {
+        let more = lower.binary(binary_op::MUL, opposite, b)?;
+        return lower.binary(binary_op::ADD, remainder, more);
+    };
+    // Zero times infinity would be NaN: twice the largest number is infinite only where it is one.
+    let bounded = lower.binary_scalar(binary_op::MIN, b, f32::MAX)?;
+    let bounded = lower.binary_scalar(binary_op::MAX, bounded, f32::MIN)?;
+    let more = lower.binary(binary_op::MUL, opposite, bounded)?;
+    let rounded = lower.binary(binary_op::ADD, remainder, more)?;
+    let largest = lower.binary(binary_op::MUL, more, infinite)?;
+    let beyond = lower.binary_scalar(binary_op::MUL, largest, 2.0)?;
+    lower.binary(binary_op::ADD, rounded, beyond)
 }

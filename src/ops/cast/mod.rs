@@ -2,13 +2,12 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | Cast, CastLike to a float | nothing: ncnn computes in single precision; bfloat16, and floats of 8 and 4 bits, are rounded to by BinaryOp |
+//! | Cast, CastLike to a float | nothing: ncnn computes in single precision; bfloat16, and floats of 8, 6 and 4 bits, are rounded to by BinaryOp |
 //! | to an integer | UnaryOp TRUNC from a float; from wider integers 16 bits and fewer wrap around |
 //! | to bool | Threshold on the magnitude |
 //!
 //! Half precision is taken to be what single precision is: they differ by less than 2^-11. Signed numbers are cast to unsigned ones of
-//! 32 and 64 bits as constants only: single precision cannot wrap around. So are powers of
-//! two (`float8e8m0`) and floats of 6 bits.
+//! 32 and 64 bits as constants only: single precision cannot wrap around.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
 
 mod narrow;
@@ -29,7 +28,7 @@ pub(super) const OPS: &[Op] = &[
         .lower(lower_cast)
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
-        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).becomes("nothing to float; BinaryOp to bfloat16 and to floats of 8 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("`float8e8m0`, floats of 6 bits, and negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
+        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).becomes("nothing to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Op::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like)
@@ -115,6 +114,8 @@ fn expand_cast_like(expand: &mut Expand) -> Result<bool> {
     let mut attributes = vec![("to", Attribute::Int(i64::from(to.to_onnx())))];
     if is_small(to) {
         attributes.push(("saturate", Attribute::Int(i64::from(expand.flag("saturate", true)?))));
+        attributes
+            .extend(expand.node().attributes.get("round_mode").map(|mode| ("round_mode", mode.clone())));
     }
     let cast = expand.op("Cast", &[x], &attributes)?;
     expand.output(0, cast)?;
@@ -146,7 +147,13 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
         Change::Bfloat16 => round_to_bfloat16(lower)?,
         Change::Small(steps) => {
             let x = lower.blob(0)?;
-            narrow::round_to(lower, x, steps, read_narrowing(lower)?.saturate)?
+            // Floats of 6 bits have no number for what is too large.
+            let saturate = to.bits() < 8 || read_narrowing(lower)?.saturate;
+            narrow::round_to(lower, x, steps, saturate)?
+        }
+        Change::Power => {
+            let x = lower.blob(0)?;
+            narrow::round_to_power(lower, x, read_narrowing(lower)?)?
         }
         Change::Few => {
             let x = lower.blob(0)?;
@@ -166,6 +173,7 @@ enum Change {
     Bfloat16,
     Small(Steps),
     Few,
+    Power,
 }
 
 fn change(from: DType, to: DType) -> Result<Change> {
@@ -181,8 +189,8 @@ fn change(from: DType, to: DType) -> Result<Change> {
     if to == DType::F4E2M1 {
         return Ok(Change::Few);
     }
-    if is_small(to) {
-        unsupported!("a cast from {from} to {to} at run time: ncnn's logarithms are not exact");
+    if to == DType::F8E8M0 {
+        return Ok(Change::Power);
     }
     if to.is_float() {
         // Integers of 8 bits have no more digits than bfloat16.
@@ -233,6 +241,8 @@ mod tests {
             (DType::U8, DType::BF16, Change::None),
             (DType::F32, DType::F8E5M2, Change::Small(steps(DType::F8E5M2).unwrap())),
             (DType::F32, DType::F4E2M1, Change::Few),
+            (DType::F32, DType::F6E3M2, Change::Small(steps(DType::F6E3M2).unwrap())),
+            (DType::F32, DType::F8E8M0, Change::Power),
             (DType::F8E5M2, DType::F32, Change::None),
             (DType::F32, DType::I64, Change::CutOff),
             (DType::F32, DType::I4, Change::Wrap),
@@ -248,6 +258,5 @@ mod tests {
             assert_eq!(change(from, to).unwrap(), expected, "{from} to {to}");
         }
         assert!(change(DType::I64, DType::U32).is_err());
-        assert!(change(DType::F32, DType::F8E8M0).is_err());
     }
 }

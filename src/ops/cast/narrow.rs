@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
-use crate::tensor::Steps;
+use crate::tensor::{Narrowing, Power, Steps};
 
 /// Digits of a single.
 const DIGITS: i32 = 24;
@@ -22,9 +22,9 @@ pub(super) fn round_to(lower: &mut Lower, x: BlobId, steps: Steps, saturate: boo
     let small = lower.binary_scalar(binary_op::SUB, raised, magic)?;
     let magnitude = lower.unary(unary_op::ABS, bounded)?;
     let is_normal = lower.above(magnitude, steps.normal)?;
-    let rounded = choose(lower, is_normal, of_digits, small)?;
+    let rounded = lower.choose(is_normal, of_digits, small)?;
     let rounded = if saturate { rounded } else { overflow(lower, rounded, steps)? };
-    keep_nan(lower, x, rounded)
+    lower.keep_nan(x, rounded)
 }
 
 /// The nearest of few numbers and their negatives, ties to the one at an even place: the steps that are taken add up. NaN becomes 0.
@@ -53,12 +53,52 @@ fn clip(lower: &mut Lower, x: BlobId, bound: f32) -> Result<BlobId> {
     lower.binary_scalar(binary_op::MAX, below, -bound)
 }
 
-/// `yes` where `truth` is 1, `no` where it is 0; both are finite.
-fn choose(lower: &mut Lower, truth: BlobId, yes: BlobId, no: BlobId) -> Result<BlobId> {
-    let yes = lower.binary(binary_op::MUL, yes, truth)?;
-    let untruth = lower.complement(truth)?;
-    let no = lower.binary(binary_op::MUL, no, untruth)?;
-    lower.binary(binary_op::ADD, yes, no)
+/// The power of two that each element becomes, or NaN. 2^-127, the least one, is below the numbers that ncnn computes with: in its place
+/// stands 2^-126, which can be divided by as it could.
+pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing) -> Result<BlobId> {
+    let bounded = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
+    let bounded = lower.binary_scalar(binary_op::MAX, bounded, 0.0)?;
+    // Neither may splitting overflow, nor a difference of two numbers be too small for an exponent.
+    let is_large = lower.above(bounded, 2_f32.powi(50))?;
+    let is_small = lower.complement(is_large)?;
+    let factor = one_or_other(lower, is_large, 2_f32.powi(-27), is_small, 2_f32.powi(50))?;
+    let scaled = lower.binary(binary_op::MUL, bounded, factor)?;
+    // The nearest; in the middle the one above, whose only digit stands at an even place.
+    let mut power = lower.round_digits(scaled, 1)?;
+    let rest = lower.binary(binary_op::SUB, scaled, power)?;
+    let (is_off, step) = match narrowing.power {
+        Power::Nearest => (None, 0.0),
+        Power::Up => (Some(lower.above(rest, 0.0)?), 1.0),
+        Power::Down => (Some(lower.below(rest, 0.0)?), -0.5),
+    };
+    if let Some(is_off) = is_off {
+        let taken = lower.binary_scalar(binary_op::MUL, is_off, step)?;
+        let taken = lower.binary(binary_op::MUL, power, taken)?;
+        power = lower.binary(binary_op::ADD, power, taken)?;
+    }
+    let back = one_or_other(lower, is_large, 2_f32.powi(27), is_small, 2_f32.powi(-50))?;
+    let power = lower.binary(binary_op::MUL, power, back)?;
+    let largest = 2_f32.powi(127);
+    let result = lower.binary_scalar(binary_op::MIN, power, largest)?;
+    let result = lower.binary_scalar(binary_op::MAX, result, f32::MIN_POSITIVE)?;
+    if narrowing.saturate {
+        return lower.keep_nan(x, result);
+    }
+    // What is not above zero, or beyond the largest.
+    let is_positive = lower.above(x, 0.0)?;
+    let is_infinite = lower.above(x, f32::MAX)?;
+    let is_over = lower.above(power, largest)?;
+    let is_nan = lower.complement(is_positive)?;
+    let is_nan = lower.binary(binary_op::ADD, is_nan, is_infinite)?;
+    let is_nan = lower.binary(binary_op::ADD, is_nan, is_over)?;
+    lower.spoil(is_nan, result)
+}
+
+/// One number where its truth is 1, the other where the other's is.
+fn one_or_other(lower: &mut Lower, one: BlobId, x: f32, other: BlobId, y: f32) -> Result<BlobId> {
+    let one = lower.binary_scalar(binary_op::MUL, one, x)?;
+    let other = lower.binary_scalar(binary_op::MUL, other, y)?;
+    lower.binary(binary_op::ADD, one, other)
 }
 
 /// An infinity, or NaN where the type has none, in place of what is larger than the largest number.
@@ -74,15 +114,4 @@ fn overflow(lower: &mut Lower, x: BlobId, steps: Steps) -> Result<BlobId> {
     // Zero times infinity is NaN.
     let nothing = lower.binary_scalar(binary_op::MUL, infinite, 0.0)?;
     lower.binary(binary_op::ADD, x, nothing)
-}
-
-/// `y`, and NaN where `x` is it: minima and maxima may lose it.
-fn keep_nan(lower: &mut Lower, x: BlobId, y: BlobId) -> Result<BlobId> {
-    let magnitude = lower.unary(unary_op::ABS, x)?;
-    let is_number = lower.above(magnitude, -1.0)?;
-    let is_nan = lower.complement(is_number)?;
-    let large = lower.binary_scalar(binary_op::MUL, is_nan, f32::MAX)?;
-    let infinite = lower.binary_scalar(binary_op::MUL, large, f32::MAX)?;
-    let nothing = lower.binary_scalar(binary_op::MUL, infinite, 0.0)?;
-    lower.binary(binary_op::ADD, y, nothing)
 }

@@ -8,6 +8,7 @@ mod deform;
 mod int8;
 mod kernel;
 mod transpose;
+mod unfold;
 
 use super::window::{Pads, Span, Window, read_window};
 use super::{Call, Fact, OWN_DOMAIN, Op};
@@ -22,15 +23,15 @@ use kernel::Kernel;
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Conv", &[1, 11, 22], infer_conv)
+        .expand(unfold::expand_conv)
         .lower(lower_conv)
-        .becomes("Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups")
-        .limits("weights computed at run time over three axes; over four axes or more"),
+        .becomes("Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with the windows for weights computed at run time over three axes, or over two with a batch")
+        .limits("over four axes or more"),
     Op::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
+        .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
-        .becomes("Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups")
-        .limits(
-            "over four axes or more; weights computed at run time over three axes, or over two with a batch",
-        ),
+        .becomes("Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups; MatMul, and a sum of the windows, for weights computed at run time over three axes, or over two with a batch")
+        .limits("over four axes or more"),
     Op::new("Int8Conv", &[1], int8::infer_conv)
         .domain(OWN_DOMAIN)
         .lower(int8::lower_conv)

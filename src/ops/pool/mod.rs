@@ -4,6 +4,7 @@
 //! is seen as two, and the window goes along the outer one.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxPool.html>, `onnx__AveragePool.html`, `onnx__LpPool.html` and so on.
 
+mod indices;
 mod lower;
 mod lp;
 mod windows;
@@ -39,11 +40,12 @@ pub(super) const OPS: &[Op] = &[
         .becomes("Pooling of powers, UnaryOp")
         .limits("over four axes or more"),
     Op::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool)
+        .expand(indices::expand_max_pool)
         .lower(lower::lower_pool)
         .identity(takes_each)
         .exact()
-        .becomes("Pooling, Pooling1D, Pooling3D")
-        .limits("the output Indices; over four axes or more"),
+        .becomes("Pooling, Pooling1D, Pooling3D; for Indices each element of a window compared with the maxima")
+        .limits("over four axes or more; Indices of large windows, of 2^24 elements and more, and of sizes that are not fixed"),
 ];
 
 /// What is computed of the elements of a window.

@@ -2,6 +2,8 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__RoiAlign.html>, `onnx__MaxRoiPool.html`.
 
+mod max;
+
 use num_traits::AsPrimitive;
 
 use super::{Call, Fact, Op, required};
@@ -19,9 +21,12 @@ pub(super) const OPS: &[Op] = &[
         .becomes("Slice and ReduceMax, for each cell of each region")
         .limits("regions computed at run time; many cells"),
     Op::new("RoiAlign", &[10, 16, 22], infer_roi_align)
+        .expand(max::expand_roi_align)
         .lower(lower_roi_align)
-        .becomes("ROIAlign, one for each region")
-        .limits("mode max; images of a batch chosen at run time; many regions"),
+        .becomes("ROIAlign, one for each region; in mode max Slice, MatMul and ReduceMax for each")
+        .limits(
+            "mode max of regions computed at run time; images of a batch chosen at run time; many regions",
+        ),
 ];
 
 /// Most regions: each is a layer.
