@@ -114,6 +114,9 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     net.half = options.fp16;
     let mut net_passes = vec![("lower", net.layers.len())];
     net_passes.extend(net.optimise(&options.skip)?);
+    if net.half {
+        net.tag_constants();
+    }
     net.split();
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);

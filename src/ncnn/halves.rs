@@ -6,8 +6,8 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::Layer;
 use super::layer::{Storage, Weight};
+use super::{Layer, Net};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
@@ -65,6 +65,33 @@ impl Loss {
     }
 }
 
+/// Fewest elements of a constant blob that is written behind a tag, which takes as much room as two halves save.
+const FEWEST_TAGGED: usize = 16;
+
+impl Net {
+    /// Lets constant blobs have a tag, so that those which lose nothing are written as halves.
+    pub(crate) fn tag_constants(&mut self) {
+        for layer in &mut self.layers {
+            if let Layer::MemoryData(layer) = &mut layer.layer
+                && layer.data.as_ref().is_some_and(|data| data.len() >= FEWEST_TAGGED)
+            {
+                layer.load_type = 0;
+            }
+        }
+    }
+}
+
+/// Whether a weight is written behind a tag that tells its type.
+pub(super) fn is_tagged(layer: &Layer, weight: &Weight<'_>) -> bool {
+    weight.storage == Storage::Tagged || is_tagged_constant(layer)
+}
+
+/// Whether it is a constant blob behind a tag. It is written as halves where it loses nothing: other blobs may be compared with it, or
+/// little be left of a difference to it.
+pub(super) fn is_tagged_constant(layer: &Layer) -> bool {
+    matches!(layer, Layer::MemoryData(layer) if layer.load_type == 0)
+}
+
 /// Whether a weight may be written as halves: what is multiplied with, where the runtime looks at a tag. Biases stay as they are, and
 /// so do the small kernels of depth-wise convolutions: they are a few hundredths of the weights of a network, and most of its error, for
 /// sums of few products do not average it out.
@@ -80,14 +107,18 @@ pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
     };
     let products =
         depth_wise.and_then(|outputs| weight.tensor.len().checked_div(usize::try_from(outputs).ok()?));
-    weight.storage == Storage::Tagged
+    is_tagged(layer, weight)
         && !matches!(weight.name, "bias_c_data" | "C_data")
         && products.is_none_or(|products| products > FEW_PRODUCTS)
 }
 
-/// Writes tag and elements as halves, rounded to the nearest, to even between two. Where they do not fit, nothing is written, and the
-/// answer is why.
-pub(super) fn write_half(tensor: &Tensor, out: &mut BufWriter<File>) -> Result<Option<&'static str>> {
+/// Writes tag and elements as halves, rounded to the nearest, to even between two. Where they do not fit, or change and `exact` is asked
+/// for, nothing is written, and the answer is why.
+pub(super) fn write_half(
+    tensor: &Tensor,
+    exact: bool,
+    out: &mut BufWriter<File>,
+) -> Result<Option<&'static str>> {
     let failed = |error| Error::io("writing failed", error);
     let start = out.stream_position().map_err(failed)?;
     out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
@@ -105,7 +136,8 @@ pub(super) fn write_half(tensor: &Tensor, out: &mut BufWriter<File>) -> Result<O
         out.write_all(&[0; 2]).map_err(failed)?;
     }
     // Halves that are read as singles and written as halves are what they were.
-    let reason = loss.reason().filter(|_| tensor.dtype() != DType::F16);
+    let changes = (exact && loss.lossy).then_some("its elements change");
+    let reason = loss.reason().or(changes).filter(|_| tensor.dtype() != DType::F16);
     if reason.is_some() {
         // The singles take more room: they leave nothing of what was written.
         out.seek(SeekFrom::Start(start)).map_err(failed)?;
@@ -118,14 +150,13 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::ncnn::Net;
-    use crate::ncnn::layer::{ConvolutionDepthWise, Gemm, InnerProduct, LSTM};
+    use crate::ncnn::layer::{ConvolutionDepthWise, Gemm, InnerProduct, LSTM, MemoryData};
 
     /// The bytes of singles as halves, or why they stay.
     fn written(tensor: &Tensor) -> (Vec<u8>, Option<&'static str>) {
         let mut file = BufWriter::new(tempfile::tempfile().unwrap());
         file.write_all(b"head").unwrap();
-        let reason = write_half(tensor, &mut file).unwrap();
+        let reason = write_half(tensor, false, &mut file).unwrap();
         assert_eq!(file.stream_position().unwrap() == 4, reason.is_some());
         let mut file = file.into_inner().unwrap();
         let mut bytes = Vec::new();
@@ -177,6 +208,29 @@ mod tests {
         assert_eq!((bytes.len(), reason), (4 + 2 * 100_002, None));
         let last = f16::from_le_bytes([bytes[4 + 200_000], bytes[4 + 200_001]]);
         assert_eq!(last, f16::from_f32(elements[100_000]));
+    }
+
+    #[test]
+    fn constants_are_halves_where_nothing_is_lost() {
+        let constant = |element: f32, len: usize| MemoryData {
+            w: i32::try_from(len).unwrap(),
+            data: Some(singles(&vec![element; len])),
+            ..MemoryData::default()
+        };
+        for (element, len, bytes) in [(-100.0, 31, 4 + 64), (0.1, 31, 4 + 124), (-100.0, 4, 16)] {
+            let mut net = Net { half: true, ..Net::default() };
+            let y = net.push("constant", constant(element, len), &[], &[i64::try_from(len).unwrap()]);
+            net.push_output("y", y);
+            net.tag_constants();
+            net.split();
+            net.name(&[]).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let (param, bin) = (folder.path().join("p"), folder.path().join("b"));
+            let written = net.write(&param, &bin).unwrap();
+            assert_eq!((written.bin_bytes, written.warnings.len()), (bytes, 0), "{element} {len}");
+            assert_eq!(fs::read_to_string(param).unwrap().contains(" 21=0"), len > 4);
+            assert_eq!(written.weights.iter().map(|weight| weight.bytes).sum::<u64>(), bytes);
+        }
     }
 
     #[test]

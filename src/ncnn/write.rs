@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::layer::{Storage, Weight};
+use super::layer::Weight;
 use super::{Embedding, Layer, Net, halves};
 use crate::error::{Error, ErrorKind, Result};
 use crate::output::{self, Staged, Target};
@@ -97,7 +97,7 @@ impl Net {
                 let place = || format!("{} of layer \"{}\"", weight.name, layer.name);
                 let (dtype, kept) =
                     self.write_weight(&layer.layer, &weight, out).map_err(|error| error.at_part(place()))?;
-                stored.push(Stored::of(dtype, &weight)?);
+                stored.push(Stored::of(dtype, &weight, halves::is_tagged(&layer.layer, &weight))?);
                 warnings
                     .extend(kept.map(|reason| format!("{} stays in single precision: {reason}", place())));
             }
@@ -119,12 +119,15 @@ impl Net {
             return Ok((DType::I8, None));
         }
         if self.half && halves::may_be_half(layer, weight) {
-            kept = halves::write_half(weight.tensor, out)?;
+            let constant = halves::is_tagged_constant(layer);
+            kept = halves::write_half(weight.tensor, constant, out)?;
             if kept.is_none() {
                 return Ok((DType::F16, None));
             }
+            // That halves lose something is told of weights alone.
+            kept = kept.filter(|_| !constant);
         }
-        if weight.storage == Storage::Tagged {
+        if halves::is_tagged(layer, weight) {
             out.write_all(&TAG_F32).map_err(|error| Error::io("writing failed", error))?;
         }
         weight.tensor.write_f32(out)?;
@@ -134,9 +137,9 @@ impl Net {
 
 impl Stored {
     /// What a weight takes: a tag of four bytes where it has one, and what is not in singles fills up to four bytes.
-    fn of(dtype: DType, weight: &Weight<'_>) -> Result<Stored> {
+    fn of(dtype: DType, weight: &Weight<'_>, tagged: bool) -> Result<Stored> {
         let elements = weight.tensor.len();
-        let tag = if weight.storage == Storage::Tagged { 4 } else { 0 };
+        let tag = if tagged { 4 } else { 0 };
         let bytes = u64::try_from(elements)?.saturating_mul(u64::try_from(dtype.bits() / 8)?);
         Ok(Stored { dtype, elements, bytes: bytes.next_multiple_of(4).saturating_add(tag) })
     }

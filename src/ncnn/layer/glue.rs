@@ -22,8 +22,10 @@ layer! {
             1 h: i32 = 0,
             2 c: i32 = 0,
             11 d: i32 = 0,
+            21 load_type: i32 = 1,
         }
         weights {
+            // Behind a tag where `load_type` is 0.
             Raw data,
         }
     }
