@@ -150,7 +150,8 @@ impl Converter {
         self
     }
 
-    /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost.
+    /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost. Constants
+    /// are halves where nothing is.
     #[must_use]
     pub fn fp16(mut self, fp16: bool) -> Converter {
         self.fp16 = fp16;

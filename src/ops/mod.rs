@@ -370,6 +370,7 @@ const FAMILIES: &[&[Op]] = &[
     quantize::OPS,
     quantize::CONTRIB,
     quantize::MIXED,
+    quantize::PACKED,
     random::OPS,
     rearrange::OPS,
     recurrent::OPS,

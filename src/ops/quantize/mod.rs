@@ -6,6 +6,7 @@ mod contrib;
 mod level;
 mod mixed;
 mod nearest;
+mod packed;
 mod product;
 
 use super::{CONTRIB_DOMAIN as MICROSOFT, Call, Fact, OWN_DOMAIN, Op, resolve_axis};
@@ -20,6 +21,7 @@ use product::{Places, convolve, multiply};
 pub(super) use contrib::OPS as CONTRIB;
 pub(crate) use contrib::whole_windows;
 pub(super) use mixed::OPS as MIXED;
+pub(super) use packed::OPS as PACKED;
 
 // `precision` is about the rounding of a division that is done in float32 here.
 const QUANTIZE: Op = Op::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
