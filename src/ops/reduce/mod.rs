@@ -4,6 +4,7 @@
 //! Specification: <https://onnx.ai/onnx/operators/onnx__ReduceSum.html>, <https://onnx.ai/onnx/operators/onnx__ArgMax.html>.
 
 mod arg;
+mod choose;
 mod fold;
 mod lower;
 
@@ -58,6 +59,23 @@ enum Kind {
     Prod,
     Sum,
     SumSquare,
+}
+
+impl Kind {
+    fn op_type(self) -> &'static str {
+        match self {
+            Kind::L1 => "ReduceL1",
+            Kind::L2 => "ReduceL2",
+            Kind::LogSum => "ReduceLogSum",
+            Kind::LogSumExp => "ReduceLogSumExp",
+            Kind::Max => "ReduceMax",
+            Kind::Mean => "ReduceMean",
+            Kind::Min => "ReduceMin",
+            Kind::Prod => "ReduceProd",
+            Kind::Sum => "ReduceSum",
+            Kind::SumSquare => "ReduceSumSquare",
+        }
+    }
 }
 
 struct ReduceAttributes {
@@ -127,34 +145,35 @@ fn reduced_axes(call: &Call, reduce: &ReduceAttributes) -> Result<Vec<bool>> {
 
 /// Axes that are computed at run time, where the shape that the model gives to the output leaves one choice.
 fn deduced_axes(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> Option<Vec<bool>> {
+    let mut choices = choices(call, reduce, shape)?;
+    choices.pop().filter(|_| choices.is_empty())
+}
+
+/// The axes that may be reduced, by the shape that the model gives to the output. Those that differ in unit axes alone compute the same.
+fn choices(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> Option<Vec<Vec<bool>>> {
     let count = call.shape(1).ok()?.first()?.known()?;
     if count == 0 {
-        return reduce.reduced(Some(Vec::new()), shape.len()).ok();
+        return Some(vec![reduce.reduced(Some(Vec::new()), shape.len()).ok()?]);
     }
     let output = call.output_shape(0).ok()?;
     if shape.len() > MAX_DEDUCED_RANK || !shape.iter().chain(output).all(|d| d.known().is_some()) {
         return None;
     }
     let count = usize::try_from(count).ok()?;
-    // Choices that differ in unit axes alone compute the same.
     let matters = |reduced: &[bool]| -> Vec<bool> {
         reduced.iter().zip(shape).map(|(reduced, size)| *reduced && !size.is(1)).collect()
     };
-    let mut found: Option<Vec<bool>> = None;
+    let mut found: Vec<Vec<bool>> = Vec::new();
     for choice in 0..1_usize << shape.len() {
         let reduced: Vec<bool> = (0..shape.len()).map(|axis| choice & (1 << axis) != 0).collect();
-        if reduced.iter().filter(|reduced| **reduced).count() != count
-            || reduced_shape(shape, &reduced, reduce.keepdims) != output
+        if reduced.iter().filter(|reduced| **reduced).count() == count
+            && reduced_shape(shape, &reduced, reduce.keepdims) == output
+            && !found.iter().any(|other| matters(other) == matters(&reduced))
         {
-            continue;
-        }
-        match &found {
-            None => found = Some(reduced),
-            Some(other) if matters(other) == matters(&reduced) => {}
-            Some(_) => return None,
+            found.push(reduced);
         }
     }
-    found
+    Some(found)
 }
 
 /// Most axes of a value whose reduced axes are searched for.
@@ -175,6 +194,12 @@ fn reduced_shape(shape: &[Dim], reduced: &[bool], keepdims: bool) -> Vec<Dim> {
 fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
     let reduce = read_reduce(call)?;
     let dtype = call.dtype(0)?;
+    if call.has_input(1)
+        && call.constant(1).is_none()
+        && choices(call, &reduce, call.shape(0)?).is_some_and(|choices| choices.len() > 1)
+    {
+        return Ok(vec![Fact::new(dtype, call.output_shape(0)?.to_vec())]);
+    }
     let reduced = reduced_axes(call, &reduce)?;
     Ok(vec![Fact::new(dtype, reduced_shape(call.shape(0)?, &reduced, reduce.keepdims))])
 }
@@ -182,6 +207,9 @@ fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
 /// Integers whose reduction is none of sums and products: divided as integers, or computed as floating point and cut.
 fn expand_reduce(expand: &mut Expand) -> Result<bool> {
     let reduce = read_reduce(expand)?;
+    if choose::expand_choices(expand, &reduce)? {
+        return Ok(true);
+    }
     let dtype = expand.dtype(0)?;
     if !dtype.is_int() || !matches!(reduce.kind, Kind::Mean | Kind::L2 | Kind::LogSum | Kind::LogSumExp) {
         return Ok(false);
@@ -209,14 +237,9 @@ fn expand_reduce(expand: &mut Expand) -> Result<bool> {
         let count = expand.literal(&count)?;
         expand.op("Div", &[sum, count], &[])?
     } else {
-        let name = match reduce.kind {
-            Kind::L2 => "ReduceL2",
-            Kind::LogSum => "ReduceLogSum",
-            _ => "ReduceLogSumExp",
-        };
         let to = |dtype: DType| [("to", Attribute::Int(i64::from(dtype.to_onnx())))];
         let float = expand.op("Cast", &[data], &to(DType::F32))?;
-        let float = expand.op(name, &[float, axes], &flags)?;
+        let float = expand.op(reduce.kind.op_type(), &[float, axes], &flags)?;
         expand.op("Cast", &[float], &to(dtype))?
     };
     expand.output(0, made)?;

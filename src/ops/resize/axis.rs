@@ -143,7 +143,9 @@ fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
             let at = |place| nearest_place(nearest, place, scale).clamp(0, input - 1);
             // The other coordinates take few operations, whose rounding is the same everywhere.
             let long = matches!(filter.transform, Transform::TfCropAndResize | Transform::HalfPixelSymmetric);
-            if long && at(place - ROUNDING) != at(place + ROUNDING) {
+            // What is hardly below the middle, onnxruntime takes as the middle where it rounds that up.
+            let near = nearest == Nearest::RoundPreferCeil && ratio != 0.5;
+            if (long || near) && at(place - ROUNDING) != at(place + ROUNDING) {
                 unsupported!("a nearest neighbour that depends on how a coordinate is rounded");
             }
             return Ok(vec![(usize::try_from(at(place))?, 1.0)]);

@@ -7,14 +7,15 @@
 mod axis;
 mod free;
 mod lower;
+mod run_time;
 
 use super::{Call, Fact, Op, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::tensor::Dim;
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Resize", &[10, 11, 13, 18, 19], infer_resize).lower(lower::lower_resize).becomes("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; sizes computed at run time"),
-    Op::new("Upsample", &[7, 9], infer_resize).lower(lower::lower_resize).becomes("what Resize becomes").limits("sizes computed at run time"),
+    Op::new("Resize", &[10, 11, 13, 18, 19], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; regions computed at run time, and scales where the shape of the result is not stated or a neighbour depends on how coordinates are rounded"),
+    Op::new("Upsample", &[7, 9], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("what Resize becomes").limits("those of Resize"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +275,12 @@ fn keep_aspect_ratio(shape: &[Dim], policy: Policy, axes: &mut [AxisResize]) -> 
 }
 
 fn infer_resize(call: &Call) -> Result<Vec<Fact>> {
+    if let Some(stated) = run_time::stated_shape(call)? {
+        call.ints("axes")?;
+        call.float("extrapolation_value")?;
+        call.string("keep_aspect_ratio_policy")?;
+        return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
+    }
     let resize = read_resize(call)?;
     let mut shape = call.shape(0)?.to_vec();
     for axis in &resize.axes {

@@ -2,9 +2,11 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Slice.html>.
 
+mod run_time;
+
 use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, OPEN_END};
 use crate::ops;
@@ -12,11 +14,12 @@ use crate::tensor::{Array, Dim};
 
 pub(super) const OPS: &[Op] = &[Op::new("Slice", &[1, 10, 11, 13], infer_slice)
     .fold(fold_slice)
+    .expand(run_time::expand_slice)
     .lower(lower_slice)
     .identity(keeps_all)
     .transparent(|_, _| true)
-    .becomes("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order")
-    .limits("bounds computed at run time")];
+    .becomes("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for bounds computed at run time")
+    .limits("bounds computed at run time where the shape of the output is not stated")];
 
 /// Bounds beyond this are "to the end" in models: no axis is that large.
 const BEYOND: i64 = 1 << 31;
@@ -115,7 +118,14 @@ fn keeps_all(graph: &Graph, node: &Node) -> Option<ValueId> {
 
 fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
-    for cut in call_cuts(call)? {
+    let cuts = match call_cuts(call) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let stated = run_time::stated_shape(call).ok_or(error)?;
+            return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
+        }
+        cuts => cuts?,
+    };
+    for cut in cuts {
         if let Some(slot) = shape.get_mut(cut.axis) {
             *slot = cut.count;
         }
