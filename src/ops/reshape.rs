@@ -8,7 +8,9 @@ use ndarray::{ArrayD, IxDyn};
 use super::identity::{first, same_shape};
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Result, invalid, unsupported};
+use crate::graph::Attribute;
 use crate::lower::{Lower, same_elements};
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
 pub(super) const OPS: &[Op] = &[
@@ -42,6 +44,7 @@ pub(super) const OPS: &[Op] = &[
         .limits("a shape computed at run time"),
     Op::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], infer_squeeze)
         .fold(fold_squeeze)
+        .expand(expand_squeeze)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
@@ -279,6 +282,28 @@ fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
         }
     }
     Ok(from.iter().zip(left_out).filter(|(_, out)| !out).map(|(d, _)| d.clone()).collect())
+}
+
+/// An axis that is to be left out has one element: other sizes break ONNX. Where that does not show, its first element is taken.
+fn expand_squeeze(x: &mut Expand) -> Result<bool> {
+    // Axes that are not known leave what the model declares.
+    let Ok(Some(axes)) = read_axes(x, || axes_input(x)) else { return Ok(false) };
+    let from = x.shape(0)?;
+    let mut data = x.operand(0)?;
+    let mut open = false;
+    for axis in &axes {
+        if from.at(resolve_axis(*axis, from.len())?)?.known().is_none() {
+            let first = x.ints(&[0])?;
+            data = x.op("Gather", &[data, first], &[("axis", Attribute::Int(*axis))])?;
+            open = true;
+        }
+    }
+    if open {
+        let axes = x.ints(&axes)?;
+        let squeezed = x.op("Squeeze", &[data, axes], &[])?;
+        x.output(0, squeezed)?;
+    }
+    Ok(open)
 }
 
 fn infer_unsqueeze(call: &Call) -> Result<Vec<Fact>> {

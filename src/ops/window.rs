@@ -165,9 +165,9 @@ impl Window {
             Pads::Same { upper } => *upper,
         };
         let (stride, extent) = (*self.strides.at(axis)?, self.extent(axis)?);
-        // With a stride of 1 the padding does not depend on the size.
+        // With a stride of 1 the padding does not depend on the size; windows of one element need none.
         let total = match input.known() {
-            _ if stride == 1 => extent - 1,
+            _ if stride == 1 || extent == 1 => extent - 1,
             Some(input) => overhang(input, extent, stride),
             None => {
                 return Err(Error::unsupported("auto_pad with a stride over a size that is not fixed")
@@ -176,6 +176,15 @@ impl Window {
         };
         let (less, more) = (total.max(0) / 2, (total.max(0) + 1) / 2);
         Ok(if upper { (less, more) } else { (more, less) })
+    }
+
+    /// The same windows without automatic padding, where that is at most one element behind each axis: the last window then merely
+    /// reaches over the end.
+    pub fn in_ceil_mode(&self) -> Option<Window> {
+        let upper = self.pads == Pads::Same { upper: true };
+        let halves = upper && [&self.kernel, &self.strides].into_iter().flatten().all(|n| *n == 2);
+        let bare = halves && self.dilations.iter().all(|n| *n == 1);
+        bare.then(|| Window { pads: Pads::Explicit(vec![(0, 0); self.rank()]), ceil: true, ..self.clone() })
     }
 
     /// Whether automatic padding leaves out elements at the ends: strides are larger than the window.
@@ -284,6 +293,8 @@ mod tests {
             let window = window(kernel, stride, 1, Pads::Same { upper }, false);
             assert_eq!(window.padding(0, &Dim::Known(input)).unwrap(), pads, "{window:?}");
         }
+        let single = window(1, 2, 1, Pads::Same { upper: true }, false);
+        assert_eq!(single.padding(0, &Dim::symbol("H")).unwrap(), (0, 0));
         let narrow = window(1, 3, 1, Pads::Same { upper: true }, false);
         assert_eq!(narrow.padding(0, &Dim::Known(7)).unwrap(), (0, 0));
     }

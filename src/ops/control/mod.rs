@@ -2,13 +2,16 @@
 //!
 //! <https://onnx.ai/onnx/operators/onnx__Loop.html>
 
+mod counter;
 mod scan;
 
 use super::{Call, Fact, Op, required};
-use crate::error::{Result, unsupported};
+use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, ValueId};
+use crate::limits;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
+use counter::Counter;
 use scan::{infer_scan, inline_scan};
 
 pub(super) const OPS: &[Op] = &[
@@ -105,10 +108,13 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
         (true, Some(condition)) => condition.load()?.scalar_i64()? != 0,
         (true, None) => return Ok(false),
     };
-    let rounds = if starts { rounds } else { 0 };
-    if rounds > 0 && (rounds == i64::MAX || !goes_on(body)?) {
-        unsupported!("the loop ends on a condition that is computed at run time");
-    }
+    let rounds = match (starts, goes_on(body)?) {
+        (false, _) => 0,
+        (true, true) if rounds == i64::MAX => unsupported!("the loop has no end"),
+        (true, true) => rounds,
+        (true, false) => Counter::new(x, body)?.ok_or_else(undecided)?.rounds(rounds)?,
+    };
+    check_rounds(rounds, body)?;
     let carried_count = x.input_count().saturating_sub(2);
     let mut carried = (2..x.input_count()).map(|index| x.operand(index)).collect::<Result<Vec<_>>>()?;
     let mut scanned: Vec<Vec<Operand>> =
@@ -134,6 +140,19 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Refuses to unroll a body so often that it makes too many nodes.
+fn check_rounds(rounds: i64, body: &Graph) -> Result<()> {
+    let most = limits::UNROLLED_NODES / body.nodes().count().max(1);
+    if usize::try_from(rounds).is_ok_and(|rounds| rounds <= most) || rounds < 0 {
+        return Ok(());
+    }
+    Err(Error::limit(format!("{rounds} rounds unroll to more than {} nodes", limits::UNROLLED_NODES)))
+}
+
+fn undecided() -> Error {
+    Error::unsupported("the loop ends on a condition that is computed at run time")
 }
 
 /// Puts the elements of a sequence together, along a new axis.

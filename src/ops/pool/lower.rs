@@ -78,14 +78,17 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
         Kind::Average { count_include_pad } => (AVERAGE, count_include_pad),
     };
     let averages = matches!(pool.kind, Kind::Average { .. });
+    let leaves_out = averages && !count_include_pad;
+    let without_padding = window.in_ceil_mode().filter(|_| leaves_out);
+    let window = without_padding.as_ref().unwrap_or(window);
     let mut spans = Vec::with_capacity(window.rank());
     let pad_mode = match window.pads {
-        Pads::Same { .. } if window.spans(spatial).is_ok() => VALID,
         // Where the stride is larger than the window, SAME needs no padding on some axis, and ncnn computes a negative one.
         Pads::Same { .. } if window.kernel.iter().zip(&window.strides).any(|(k, s)| s > k) => {
             return free("auto_pad with strides larger than the window");
         }
-        Pads::Same { .. } if averages && !count_include_pad => {
+        Pads::Same { .. } if window.spans(spatial).is_ok() => VALID,
+        Pads::Same { .. } if leaves_out => {
             return free("an average that leaves out automatic padding");
         }
         Pads::Same { upper } => {

@@ -4,6 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::axis::{INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::lower::is_plane;
+use super::shrink::shrink;
 use super::{AxisResize, Resize, Transform};
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
@@ -66,6 +67,9 @@ pub(super) fn lower_free(
         let to = lower.output_shape(0)?.to_vec();
         let spread = lower.spread(blob, shape, &to)?;
         return lower.set(0, spread);
+    }
+    if let Some(shrunk) = shrink(lower, resize, shape, changed)? {
+        return lower.set(0, shrunk);
     }
     let (height, width) = match changed {
         [width] if is_plane(shape, width.axis, width.axis) => (None, width),

@@ -8,6 +8,7 @@ mod axis;
 mod free;
 mod lower;
 mod run_time;
+mod shrink;
 
 use super::{Call, Fact, Op, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
@@ -239,7 +240,10 @@ fn scaled(input: &Dim, scale: f32) -> Result<Dim> {
         unsupported!("the scale {scale} of a size that is not fixed");
     }
     let numerator: i64 = num_traits::AsPrimitive::as_(numerator);
-    input.mul(&Dim::Known(numerator))?.floor_div(&Dim::Known(num_traits::AsPrimitive::as_(DENOMINATOR)))
+    let denominator: i64 = num_traits::AsPrimitive::as_(DENOMINATOR);
+    // In lowest terms, a half of a size is the same expression wherever it is computed.
+    let twos = numerator.trailing_zeros().min(denominator.trailing_zeros());
+    input.mul(&Dim::Known(numerator >> twos))?.floor_div(&Dim::Known(denominator >> twos))
 }
 
 fn quotient(output: &Dim, input: &Dim) -> Result<Option<f32>> {
@@ -304,6 +308,6 @@ mod tests {
             assert_eq!(scaled(&Dim::Known(input), scale).unwrap(), Dim::Known(output), "{input} * {scale}");
         }
         assert_eq!(scaled(&Dim::symbol("H"), 2.0).unwrap().to_string(), "2*H");
-        assert_eq!(scaled(&Dim::symbol("H"), 0.5).unwrap().to_string(), "floor_div(512*H, 1024)");
+        assert_eq!(scaled(&Dim::symbol("H"), 0.5).unwrap().to_string(), "floor_div(H, 2)");
     }
 }

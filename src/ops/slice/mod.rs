@@ -21,8 +21,8 @@ pub(super) const OPS: &[Op] = &[Op::new("Slice", &[1, 10, 11, 13], infer_slice)
     .becomes("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for bounds computed at run time")
     .limits("bounds computed at run time where the shape of the output is not stated")];
 
-/// Bounds beyond this are "to the end" in models: no axis is that large.
-const BEYOND: i64 = 1 << 31;
+/// Bounds from this on are "to the end" in models: no axis of a blob is larger.
+const BEYOND: i64 = (1 << 31) - 1;
 
 /// What is kept of an axis: the elements at `start`, `start + step`, and so on.
 #[derive(Clone, Debug, PartialEq)]

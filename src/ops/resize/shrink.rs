@@ -1,0 +1,139 @@
+//! Resize of sizes that are not fixed to a half, a quarter and so on.
+//!
+//! The scale holds for odd sizes too, where Interp would stretch what is left. Each element of the result is made of the same elements
+//! of a block, whatever the size.
+
+use num_traits::AsPrimitive;
+
+use super::axis::onnx_map;
+use super::lower::is_plane;
+use super::{AxisResize, Resize};
+use crate::error::{At, Result};
+use crate::lower::{Lower, OPEN_END};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Pooling, binary_op};
+use crate::tensor::Dim;
+
+/// Elements that one of the result stands for. Powers of two are exact, and so are their coordinates.
+const BLOCKS: [i64; 4] = [2, 4, 8, 16];
+/// Sizes in blocks, and elements that are left over, for which the weights are compared.
+const TRIED: [(i64, i64); 5] = [(1, 0), (2, 1), (5, 0), (9, 1), (40, 1)];
+/// `Pooling::pooling_type`.
+const AVERAGE: i32 = 1;
+/// `Pooling::pad_mode`: windows that lie within the blob.
+const VALID: i32 = 1;
+
+/// The elements of a block that count, and their weights.
+#[derive(Clone, Debug, PartialEq)]
+struct Block {
+    size: i64,
+    weights: Vec<(i64, f32)>,
+}
+
+/// The result, where every axis that changes has blocks.
+pub(super) fn shrink(
+    lower: &mut Lower,
+    resize: &Resize,
+    shape: &[Dim],
+    changed: &[AxisResize],
+) -> Result<Option<BlobId>> {
+    let mut blocks = Vec::with_capacity(changed.len());
+    for axis in changed {
+        match block(resize, axis, shape.at(axis.axis)?)? {
+            Some(block) => blocks.push(block),
+            None => return Ok(None),
+        }
+    }
+    if let ([height, width], [a, b]) = (changed, blocks.as_slice())
+        && is_plane(shape, height.axis, width.axis)
+        && [a, b].into_iter().all(|block| block.weights == [(0, 0.5), (1, 0.5)])
+    {
+        return average(lower, shape, height, width).map(Some);
+    }
+    let mut shape = shape.to_vec();
+    let mut blob = lower.blob(0)?;
+    for (axis, block) in changed.iter().zip(&blocks) {
+        blob = shrink_axis(lower, blob, &shape, axis, block)?;
+        if let Some(size) = shape.get_mut(axis.axis) {
+            *size = axis.output.clone();
+        }
+    }
+    Ok(Some(blob))
+}
+
+/// What each element of the result is made of, where that is the same everywhere.
+fn block(resize: &Resize, axis: &AxisResize, input: &Dim) -> Result<Option<Block>> {
+    let is_scale = |size: &i64| {
+        let size: f32 = size.as_();
+        axis.scale == Some(1.0 / size)
+    };
+    let Some(size) = BLOCKS.into_iter().find(is_scale) else { return Ok(None) };
+    if axis.output != input.floor_div(&Dim::Known(size))? {
+        return Ok(None);
+    }
+    let mut common: Option<Vec<(i64, f32)>> = None;
+    for (count, rest) in TRIED {
+        let tried = AxisResize { output: Dim::Known(count), ..axis.clone() };
+        let map = onnx_map(&resize.filter, &tried, count * size + rest)?;
+        if map.outside.contains(&true) {
+            return Ok(None);
+        }
+        for (row, start) in map.rows.iter().zip((0..).step_by(usize::try_from(size)?)) {
+            let mut weights = Vec::with_capacity(row.len());
+            for (place, weight) in row.iter().filter(|(_, weight)| *weight != 0.0) {
+                weights.push((i64::try_from(*place)? - start, *weight));
+            }
+            let within = weights.iter().all(|(place, _)| (0..size).contains(place));
+            if !within || *common.get_or_insert_with(|| weights.clone()) != weights {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(common.map(|weights| Block { size, weights }))
+}
+
+/// The mean of every two by two elements.
+fn average(lower: &mut Lower, shape: &[Dim], height: &AxisResize, width: &AxisResize) -> Result<BlobId> {
+    let outer = Dim::product(shape.iter().take(height.axis))?;
+    let form = [outer.clone(), shape.at(height.axis)?.clone(), shape.at(width.axis)?.clone()];
+    let x = lower.blob_as(0, &form)?;
+    let layer = Pooling {
+        pooling_type: AVERAGE,
+        kernel_w: 2,
+        kernel_h: 2,
+        stride_w: 2,
+        stride_h: 2,
+        pad_mode: VALID,
+        ..Pooling::default()
+    };
+    lower.emit(layer, &[x], &[outer, height.output.clone(), width.output.clone()])
+}
+
+/// The sum of elements of each block along one axis, one place of the block after the other.
+fn shrink_axis(
+    lower: &mut Lower,
+    x: BlobId,
+    shape: &[Dim],
+    axis: &AxisResize,
+    block: &Block,
+) -> Result<BlobId> {
+    let (x, at) = lower.alone(x, shape, axis.axis)?;
+    let size = shape.at(axis.axis)?;
+    let mut sum = None;
+    for (place, weight) in &block.weights {
+        // As many elements behind the last place as before the first: what is left over begins no block.
+        let behind = i32::try_from(block.size - 1 - place)?;
+        let end = if behind == 0 { OPEN_END } else { -behind };
+        let rest = size.sub(&Dim::Known(block.size - 1))?;
+        let own = lower.crop(x, at, i32::try_from(*place)?, end, &rest)?;
+        let mut own = lower.stride(own, at, &Dim::Known(0), block.size, &axis.output)?;
+        if *weight != 1.0 {
+            own = lower.binary_scalar(binary_op::MUL, own, *weight)?;
+        }
+        sum = Some(match sum {
+            Some(sum) => lower.binary(binary_op::ADD, sum, own)?,
+            None => own,
+        });
+    }
+    sum.ok_or_else(|| crate::error::Error::internal("a block without elements"))
+}
