@@ -87,8 +87,8 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub dequantize: bool,
 
-    /// The release of ncnn that must load the result, by its date: a newer one has more layers [default: 20240410, or 20250428 where
-    /// sizes that stay free take it]
+    /// The release of ncnn that must load the result, by its date: a newer one has more layers [default: 20240410, or 20250428 or
+    /// 20250916 where sizes that stay free take it]
     #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
     pub ncnn_version: Option<u32>,
 

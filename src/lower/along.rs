@@ -332,6 +332,9 @@ impl Lower<'_> {
     /// An axis in reverse order; its size must be a number where the runtime may be one without Flip.
     pub fn reverse(&mut self, blob: BlobId, place: usize) -> Result<BlobId> {
         let flip = Flip { axes: vec![i32::try_from(place)?] };
+        if self.form(blob).at(place)?.known().is_none() {
+            self.state.allow(&flip.clone().into());
+        }
         if flip.since() <= self.release() {
             let form = self.form(blob);
             return self.emit(flip, &[blob], &form);

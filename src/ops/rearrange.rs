@@ -87,10 +87,12 @@ fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
     }
     let side = Dim::Known(block);
     let divided = |size: &Dim, by: &Dim| {
-        size.exact_div(by).ok_or_else(|| {
-            let what = format!("an axis of {size} in parts of {by}");
-            if size.known().is_some() { Error::invalid(what) } else { Error::unsupported(what) }
-        })
+        // A size that is not fixed is a multiple: others break ONNX.
+        match size.exact_div(by) {
+            Some(parts) => Ok(parts),
+            None if size.known().is_none() => size.floor_div(by),
+            None => Err(Error::invalid(format!("an axis of {size} in parts of {by}"))),
+        }
     };
     let area = side.mul(&side)?;
     let (blocks, perm, shape) = if to_space {

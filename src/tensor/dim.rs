@@ -45,6 +45,14 @@ enum Atom {
     Max(Dim, Dim),
 }
 
+/// The greatest number that divides both.
+fn greatest_divisor(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a.wrapping_rem(b));
+    }
+    a.saturating_abs()
+}
+
 fn overflow() -> Error {
     Error::limit("the arithmetic of sizes overflows 64 bits")
 }
@@ -224,6 +232,9 @@ impl Dim {
         if let Some(exact) = self.exact_div(other) {
             return Ok(exact);
         }
+        if let Some((dividend, divisor)) = self.without_common_atoms(other) {
+            return dividend.floor_div(&divisor);
+        }
         match (self, other) {
             (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
             (Dim::Known(a), Dim::Known(b)) => {
@@ -243,8 +254,43 @@ impl Dim {
         }
     }
 
-    /// The quotient by a positive number, rounded down; of a quotient and a number it is one by the product of both divisors.
+    /// Dividend and divisor without the symbols that both are products of.
+    fn without_common_atoms(&self, other: &Dim) -> Option<(Dim, Dim)> {
+        let (Dim::Expr(dividend), Dim::Expr(divisor)) = (self, other) else { return None };
+        let one_product = |e: &Expr| e.constant == 0 && e.terms.len() == 1;
+        if !one_product(dividend) || !one_product(divisor) {
+            return None;
+        }
+        let ((from, a), (by, b)) = (dividend.terms.first_key_value()?, divisor.terms.first_key_value()?);
+        let (mut kept, mut left) = (from.clone(), Vec::new());
+        for atom in by {
+            match kept.iter().position(|other| other == atom) {
+                Some(place) => {
+                    kept.remove(place);
+                }
+                None => left.push(atom.clone()),
+            }
+        }
+        let product = |atoms: Vec<Atom>, times: i64| {
+            if atoms.is_empty() {
+                return Some(Dim::Known(times));
+            }
+            Dim::from_parts(0, BTreeMap::from([(atoms, times)])).ok()
+        };
+        (kept.len() < from.len()).then_some(())?;
+        Some((product(kept, *a)?, product(left, *b)?))
+    }
+
+    /// The quotient by a positive number, rounded down, in lowest terms; of a quotient and a number it is one by the product of both
+    /// divisors.
     fn quotient(&self, divisor: i64) -> Result<Dim> {
+        let (constant, mut terms) = self.parts();
+        let common = terms.values().fold(divisor, |common, times| greatest_divisor(common, *times));
+        if common > 1 {
+            terms.values_mut().for_each(|times| *times = times.div_euclid(common));
+            let lowest = Dim::from_parts(constant.div_euclid(common), terms)?;
+            return lowest.floor_div(&Dim::Known(divisor.div_euclid(common)));
+        }
         if let Dim::Expr(e) = self
             && let Some((product, 1)) = e.terms.first_key_value()
             && e.terms.len() == 1

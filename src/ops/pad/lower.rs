@@ -40,7 +40,14 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
     let mut blob = lower.blob(0)?;
     let mut added = Vec::new();
     let mut surplus = Vec::new();
+    let mut mirrored = Vec::new();
     for (axis, (before, behind)) in amounts.iter().enumerate() {
+        let counted = |amount: &Dim| amount.lower_bound().is_some_and(|least| least >= 0);
+        let free = before.known().is_none() || behind.known().is_none();
+        if mode == Mode::Reflect && free && counted(before) && counted(behind) {
+            mirrored.push((axis, before, behind));
+            continue;
+        }
         let most = |amount: &Dim| match amount.bounds() {
             (Some(0..), most) if mode == Mode::Constant => most,
             _ => amount.known(),
@@ -79,7 +86,11 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             for one in &near {
                 grow(&mut shape, one)?;
             }
-            take_places(lower, blob, shape.clone(), &far, mode)?
+            let blob = take_places(lower, blob, shape.clone(), &far, mode)?;
+            for one in &far {
+                grow(&mut shape, one)?;
+            }
+            blob
         }
     };
     // Where sizes tell how much is added, it is the most, and what is too much is left out again.
@@ -93,7 +104,41 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             *slot = size;
         }
     }
+    for (axis, before, behind) in mirrored {
+        top = mirror(lower, top, &mut shape, axis, (before, behind))?;
+    }
     lower.set(0, top)
+}
+
+/// An axis with what mirrors its ends: of the elements in reverse order, those up to the last one, which takes the place of itself.
+fn mirror(
+    lower: &mut Lower,
+    blob: BlobId,
+    shape: &mut [Dim],
+    axis: usize,
+    (before, behind): (&Dim, &Dim),
+) -> Result<BlobId> {
+    let one = Dim::Known(1);
+    let (mut blob, place) = lower.alone(blob, shape, axis)?;
+    let mut size = shape.at(axis)?.clone();
+    if !behind.is(0) {
+        let rest = lower.crop(blob, place, 0, -1, &size.sub(&one)?)?;
+        let reversed = lower.reverse(blob, place)?;
+        let image = lower.crop_by_expression(reversed, place, &Dim::Known(0), &behind.add(&one)?)?;
+        blob = lower.concat(&[rest, image], place)?;
+        size = size.add(behind)?;
+    }
+    if !before.is(0) {
+        let rest = lower.crop(blob, place, 1, OPEN_END, &size.sub(&one)?)?;
+        let image = lower.crop_by_expression(blob, place, &Dim::Known(0), &before.add(&one)?)?;
+        let image = lower.reverse(image, place)?;
+        blob = lower.concat(&[image, rest], place)?;
+        size = size.add(before)?;
+    }
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = size;
+    }
+    Ok(blob)
 }
 
 fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {

@@ -240,10 +240,7 @@ fn scaled(input: &Dim, scale: f32) -> Result<Dim> {
         unsupported!("the scale {scale} of a size that is not fixed");
     }
     let numerator: i64 = num_traits::AsPrimitive::as_(numerator);
-    let denominator: i64 = num_traits::AsPrimitive::as_(DENOMINATOR);
-    // In lowest terms, a half of a size is the same expression wherever it is computed.
-    let twos = numerator.trailing_zeros().min(denominator.trailing_zeros());
-    input.mul(&Dim::Known(numerator >> twos))?.floor_div(&Dim::Known(denominator >> twos))
+    input.mul(&Dim::Known(numerator))?.floor_div(&Dim::Known(num_traits::AsPrimitive::as_(DENOMINATOR)))
 }
 
 fn quotient(output: &Dim, input: &Dim) -> Result<Option<f32>> {

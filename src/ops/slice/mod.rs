@@ -164,6 +164,12 @@ impl Cut {
             .ok_or_else(|| Error::limit("a step is too large"))
     }
 
+    /// Whether the elements of an axis of `size`, which is not fixed, are taken in reverse order.
+    fn reverses(&self, size: &Dim) -> Result<bool> {
+        let last = size.sub(&Dim::Known(1))?;
+        Ok(self.step == -1 && self.start == last && self.count == *size && size.known().is_none())
+    }
+
     /// Start and end as Crop takes them for an axis of `size`: from the front, or negative from the end.
     fn crop(&self, size: &Dim) -> Result<Option<(i32, i32)>> {
         if self.step != 1 {
@@ -196,6 +202,7 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
         let (alone, place) = lower.alone(blob, &shape, cut.axis)?;
         blob = match cut.crop(&size)? {
             Some((start, end)) => lower.crop(alone, place, start, end, &cut.count)?,
+            None if cut.reverses(&size)? => lower.reverse(alone, place)?,
             None if cut.step == 1 && cut.places().is_err() => {
                 lower.crop_by_expression(alone, place, &cut.start, &cut.count)?
             }

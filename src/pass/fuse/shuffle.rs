@@ -6,6 +6,10 @@ use super::view::{View, trace};
 use super::{Build, Found, Look, first, fuse};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::tensor::Dim;
+
+/// Most nodes in a row that give an image other axes.
+const MAX_STEPS: usize = 4;
 
 /// A rearrangement of blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +44,10 @@ pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
+    of_groups_or_blocks(look, node).or_else(|| blocks_to_depth(look, node))
+}
+
+fn of_groups_or_blocks(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
     let result = node.outputs.first().copied().flatten()?;
     let turned = first(node).filter(|_| node.is("Reshape"))?;
     let transpose = look.made_by(turned, "Transpose")?;
@@ -76,6 +84,56 @@ fn free_groups(look: &Look, [x, blocks, result]: [ValueId; 3], transpose: &Node)
         && counts.2 > 1
         && counts.1.checked_mul(counts.2) == Some(counts.0);
     fits.then_some(counts.1)
+}
+
+/// Blocks of places of an image of free sizes, which become channels: exporters write rows and columns in steps of their own.
+fn blocks_to_depth(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
+    let result = node.outputs.first().copied().flatten().filter(|_| reshapes(node))?;
+    let [_, deep, rows, columns] = look.shape(result)? else { return None };
+    if rows.known().is_some() || columns.known().is_some() {
+        return None;
+    }
+    let mut inner = BTreeSet::new();
+    let mut value = first(node)?;
+    let mut made_by = |value: ValueId| {
+        inner.insert(value);
+        look.graph.value(value).producer.and_then(|id| look.graph.node(id))
+    };
+    let mut maker = made_by(value)?;
+    for _ in 0..MAX_STEPS {
+        if maker.is("Transpose") {
+            break;
+        }
+        value = first(maker).filter(|_| reshapes(maker))?;
+        maker = made_by(value)?;
+    }
+    let Some(Attribute::Ints(perm)) = maker.attributes.get("perm") else { return None };
+    let blocks = first(maker).filter(|_| maker.is("Transpose") && perm.as_slice() == [0, 1, 3, 5, 2, 4])?;
+    let [_, channels, height, block, width, other] = look.shape(blocks)? else { return None };
+    let side = block.known().filter(|side| *side > 1 && other.is(*side))?;
+    let fits = |x: ValueId| {
+        let Some([batch, own, h, w]) = look.shape(x) else { return false };
+        let parts = |size: &Dim| size.floor_div(block).ok();
+        batch.is(1)
+            && own == channels
+            && [parts(h).as_ref(), parts(w).as_ref()] == [Some(height), Some(width)]
+            && channels.mul(&Dim::Known(side * side)).is_ok_and(|product| product == *deep)
+            && (rows, columns) == (height, width)
+    };
+    value = blocks;
+    for _ in 0..MAX_STEPS {
+        maker = made_by(value)?;
+        value = first(maker).filter(|_| reshapes(maker))?;
+        if fits(value) {
+            let parts = (value, Shuffle::ToDepth { block: side, mode: "CRD" });
+            return Some(Found { inner, parts }).filter(|_| look.is_float(result));
+        }
+    }
+    None
+}
+
+fn reshapes(node: &Node) -> bool {
+    ["Reshape", "Squeeze", "Unsqueeze", "Flatten"].into_iter().any(|op_type| node.is(op_type))
 }
 
 fn recognise(from: &[i64], to: &[i64], view: &View) -> Option<Shuffle> {

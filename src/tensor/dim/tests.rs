@@ -54,6 +54,11 @@ fn division_rounds_down() {
             .unwrap()
     );
     let odd = h().mul(&three).unwrap().sub(&Dim::Known(1)).unwrap();
+    let row = h().mul(&Dim::symbol("W")).unwrap();
+    let blocks = Dim::symbol("W").mul(&Dim::Known(6)).unwrap();
+    assert_eq!(row.mul(&Dim::Known(3)).unwrap().floor_div(&blocks).unwrap().to_string(), "floor_div(H, 2)");
+    let halves = h().mul(&Dim::Known(512)).unwrap().add(&Dim::Known(700)).unwrap();
+    assert_eq!(halves.floor_div(&Dim::Known(1024)).unwrap().to_string(), "floor_div(H+1, 2)");
     assert_eq!(odd.floor_div(&two).unwrap().to_string(), "floor_div(3*H+1, 2)-1");
 }
 
