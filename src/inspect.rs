@@ -104,7 +104,7 @@ fn count_operators(graph: &Graph, counts: &mut BTreeMap<String, usize>) {
 
 /// Elements and bytes of the constants that nodes read.
 fn count_parameters(graph: &Graph) -> Result<(u64, u64)> {
-    let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| graph.reads(node)).collect();
+    let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
     let (mut elements, mut bytes) = (0_u64, 0_u64);
     for tensor in read.iter().filter_map(|id| graph.value(*id).constant.as_ref()) {
         elements = elements.saturating_add(u64::try_from(tensor.len())?);

@@ -29,6 +29,7 @@ mod inspect;
 pub(crate) mod limits;
 mod lower;
 pub mod ncnn;
+mod numbered;
 mod onnx;
 mod ops;
 mod output;

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn at(error: Error, index: usize, name: &str, op_type: &str) -> Error {
-        error.at_node(|| NodeAt { name: name.to_owned(), index, op_type: op_type.to_owned(), version: 13 })
+        error.at_node(|| NodeAt { name: name.to_owned(), index, op_type: op_type.into(), version: 13 })
     }
 
     fn plain(errors: &[Error], verbose: bool) -> String {

@@ -1,20 +1,19 @@
 //! What always holds of a graph; run after every pass in tests and under `--check`.
 
-use std::collections::BTreeSet;
-
 use super::{Graph, ValueId};
 use crate::error::{Error, Result, invalid};
+use crate::numbered::Set;
 use crate::tensor::Dim;
 
 impl Graph {
     /// Refuses a graph that breaks an invariant: order, producers, constants that fit their value's type and shape.
     pub fn check(&self) -> Result<()> {
-        let mut made: BTreeSet<ValueId> = self.inputs.iter().copied().collect();
+        let mut made: Set<ValueId> = self.inputs.iter().copied().collect();
         for (id, node) in self.nodes() {
             let here = |error: Error| error.at_node(|| node.at());
-            for input in self.reads(node) {
+            for input in node.reads() {
                 let value = self.value(input);
-                let computed_later = value.producer.is_some() && !made.contains(&input);
+                let computed_later = value.producer.is_some() && !made.contains(input);
                 if computed_later || (value.producer.is_none() && !self.is_given(input)) {
                     return Err(here(Error::invalid(format!(
                         "\"{}\" is read before it is computed",
@@ -35,7 +34,7 @@ impl Graph {
             }
         }
         for output in &self.outputs {
-            if !made.contains(output) && !self.is_given(*output) {
+            if !made.contains(*output) && !self.is_given(*output) {
                 invalid!("the graph output \"{}\" is not computed", self.value(*output).name);
             }
         }

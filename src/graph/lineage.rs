@@ -21,7 +21,7 @@ impl Lineage {
     }
 
     /// A node that read these values is gone.
-    pub fn leave(&mut self, gone: NodeId, reads: Vec<ValueId>) {
+    pub fn leave(&mut self, gone: NodeId, reads: impl Iterator<Item = ValueId>) {
         for value in reads {
             self.readers.entry(value).or_default().push(gone);
         }

@@ -4,6 +4,7 @@ mod attribute;
 mod check;
 mod dump;
 mod lineage;
+mod word;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +12,13 @@ use bytes::Bytes;
 
 use crate::error::{Error, NodeAt, Result};
 use crate::limits::Budget;
+use crate::numbered::{Map, Numbered, Set};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 pub use attribute::Attribute;
 use lineage::Lineage;
+pub use word::Word;
+pub(crate) use word::Words;
 
 /// A value of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,9 +28,14 @@ pub struct ValueId(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(usize);
 
-impl NodeId {
-    /// Its number in the order of their making.
-    pub(crate) fn number(self) -> usize {
+impl Numbered for ValueId {
+    fn number(self) -> usize {
+        self.0
+    }
+}
+
+impl Numbered for NodeId {
+    fn number(self) -> usize {
         self.0
     }
 }
@@ -69,9 +78,9 @@ pub struct Node {
     /// The place in the model's list of nodes, for messages.
     pub index: usize,
     /// The domain; empty for ONNX's own, however the model spells it.
-    pub domain: String,
+    pub domain: Word,
     /// The operator.
-    pub op_type: String,
+    pub op_type: Word,
     /// The version of the domain's operator set that the node follows.
     pub version: i64,
     /// Inputs in order; `None` where an optional one is left out.
@@ -96,10 +105,17 @@ impl Node {
     /// The operator with its domain, where that is not ONNX's own.
     pub fn qualified_op_type(&self) -> String {
         if self.domain.is_empty() {
-            self.op_type.clone()
+            self.op_type.to_string()
         } else {
             format!("{}.{}", self.domain, self.op_type)
         }
+    }
+
+    /// Every value that the node reads, those of its bodies among them.
+    pub fn reads(&self) -> impl Iterator<Item = ValueId> + Clone + '_ {
+        let bodies = self.attributes.values().flat_map(Attribute::graphs);
+        let captured = bodies.flat_map(|body| body.captures.iter().map(|capture| capture.outer));
+        self.inputs.iter().flatten().copied().chain(captured)
     }
 
     /// Whether the node is this operator of ONNX's own domain.
@@ -201,13 +217,25 @@ impl Graph {
         self.nodes.get_mut(id.0).and_then(Option::as_mut)
     }
 
+    /// Takes a node out for a while; nobody finds it until it is put back.
+    pub(crate) fn take_out(&mut self, id: NodeId) -> Option<Node> {
+        self.nodes.get_mut(id.0).and_then(Option::take)
+    }
+
+    /// Puts a node back in its place.
+    pub(crate) fn put_back(&mut self, id: NodeId, node: Node) {
+        if let Some(slot) = self.nodes.get_mut(id.0) {
+            *slot = Some(node);
+        }
+    }
+
     /// The nodes in topological order.
     pub fn node_ids(&self) -> Vec<NodeId> {
         self.order.clone()
     }
 
     /// The nodes with their ids, in topological order.
-    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> + Clone {
         self.order.iter().filter_map(|id| Some((*id, self.node(*id)?)))
     }
 
@@ -232,7 +260,7 @@ impl Graph {
     /// Removes a node whose work others do.
     fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
         let Some(node) = self.nodes.get_mut(old.0).and_then(Option::take) else { return };
-        self.lineage.leave(old, self.reads(&node));
+        self.lineage.leave(old, node.reads());
         // What it computed may be computed elsewhere, by one node for several.
         let elsewhere = node.outputs.iter().flatten().filter_map(|output| self.value(*output).producer);
         let by: BTreeSet<NodeId> = new.iter().copied().chain(elsewhere).filter(|id| *id != old).collect();
@@ -269,8 +297,8 @@ impl Graph {
     /// Removes nodes; what they computed has no producer any more.
     pub fn remove_nodes(&mut self, remove: &BTreeSet<NodeId>) {
         for id in remove {
-            if let Some(reads) = self.node(*id).map(|node| self.reads(node)) {
-                self.lineage.leave(*id, reads);
+            if let Some(node) = self.nodes.get(id.0).and_then(Option::as_ref) {
+                self.lineage.leave(*id, node.reads());
             }
         }
         for id in remove {
@@ -284,7 +312,7 @@ impl Graph {
                 }
             }
         }
-        self.order.retain(|id| !remove.contains(id));
+        self.order.retain(|id| self.nodes.get(id.0).is_some_and(Option::is_some));
     }
 
     /// Sorts the nodes so that each stands after those that it reads from, and else in the order they have.
@@ -293,8 +321,7 @@ impl Graph {
         let mut readers: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         let place: BTreeMap<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
         for (id, node) in self.nodes() {
-            let producers: BTreeSet<NodeId> =
-                self.reads(node).into_iter().filter_map(|v| self.value(v).producer).collect();
+            let producers: BTreeSet<NodeId> = node.reads().filter_map(|v| self.value(v).producer).collect();
             waiting.insert(id, producers.len());
             for producer in producers {
                 readers.entry(producer).or_default().push(id);
@@ -330,51 +357,31 @@ impl Graph {
         Ok(())
     }
 
-    /// Every value that a node reads, those of its bodies among them.
-    pub fn reads(&self, node: &Node) -> Vec<ValueId> {
-        let mut reads: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
-        for attribute in node.attributes.values() {
-            for body in attribute.graphs() {
-                reads.extend(body.captures.iter().map(|capture| capture.outer));
-            }
-        }
-        reads
-    }
-
-    /// How often each value is read, by nodes and as a graph output.
-    pub fn use_counts(&self) -> BTreeMap<ValueId, usize> {
-        let mut counts = BTreeMap::new();
-        for (_, node) in self.nodes() {
-            for value in self.reads(node) {
-                *counts.entry(value).or_insert(0) += 1;
-            }
-        }
-        for output in &self.outputs {
-            *counts.entry(*output).or_insert(0) += 1;
-        }
-        counts
+    /// Every value that a node reads, or that is an output.
+    pub(crate) fn read_values(&self) -> Set<ValueId> {
+        self.nodes().flat_map(|(_, node)| node.reads()).chain(self.outputs.iter().copied()).collect()
     }
 
     /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
     pub fn redirect(&mut self, map: &BTreeMap<ValueId, ValueId>) {
         // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
-        let mut ends: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+        let mut ends: Map<ValueId, ValueId> = Map::default();
         for from in map.keys() {
             let (mut id, mut walked) = (*from, Vec::new());
             // The bound guards against a cycle.
             while let (Some(next), true) = (map.get(&id), walked.len() < map.len()) {
                 walked.push(id);
                 id = *next;
-                if let Some(end) = ends.get(&id) {
+                if let Some(end) = ends.get(id) {
                     id = *end;
                     break;
                 }
             }
             ends.extend(walked.into_iter().map(|passed| (passed, id)));
         }
-        let follow = |id: ValueId| ends.get(&id).copied().unwrap_or(id);
-        for (from, to) in &ends {
-            if let (Some(of), Some(by)) = (self.value(*from).producer, self.value(*to).producer) {
+        let follow = |id: ValueId| ends.get(id).copied().unwrap_or(id);
+        for from in map.keys() {
+            if let (Some(of), Some(by)) = (self.value(*from).producer, self.value(follow(*from)).producer) {
                 self.lineage.take(by, of);
             }
         }

@@ -89,7 +89,7 @@ pub(crate) fn lower_graph(
         {
             continue;
         }
-        let reads_missing = graph.reads(node).iter().any(|value| missing.contains(value));
+        let reads_missing = node.reads().any(|value| missing.contains(&value));
         let lowered = match doubts.remove(&id) {
             Some(error) if !reads_missing => Err(error),
             // Even where its inputs are missing: an operator that nobody knows.

@@ -7,6 +7,7 @@ use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer};
+use crate::numbered::Numbered;
 use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 /// The net while it is made.

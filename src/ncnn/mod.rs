@@ -22,6 +22,7 @@ mod write;
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
+use crate::numbered::Numbered;
 use crate::tensor::Dim;
 
 pub(crate) use embed::Embedding;
@@ -34,6 +35,12 @@ pub use write::{Stored, Written};
 /// A blob of a [`Net`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId(usize);
+
+impl Numbered for BlobId {
+    fn number(self) -> usize {
+        self.0
+    }
+}
 
 /// How the runtime reads the elements of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

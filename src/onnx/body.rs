@@ -11,7 +11,7 @@ use super::scope::{Frame, Scope, Slot, check_name};
 use super::tensor::Tensors;
 use super::types::{Declared, Types, name_of};
 use crate::error::{Error, NodeAt, Result, invalid};
-use crate::graph::{Capture, Graph, Node, Value, ValueId};
+use crate::graph::{Capture, Graph, Node, Value, ValueId, Words};
 use crate::limits;
 use crate::tensor::{Dim, MappedFile};
 
@@ -26,6 +26,7 @@ pub(super) struct Reader<'m> {
     types: Types,
     functions: Functions<'m>,
     opsets: &'m BTreeMap<String, i64>,
+    words: Words,
     depth: usize,
 }
 
@@ -87,6 +88,7 @@ impl<'m> Reader<'m> {
             types: Types::default(),
             functions: Functions::new(&model.functions)?,
             opsets,
+            words: Words::default(),
             depth: 0,
         })
     }
@@ -257,8 +259,8 @@ impl<'m> Reader<'m> {
         let mut node = Node {
             name: self.full_name(proto.name.as_deref().unwrap_or_default(), scope)?,
             index,
-            domain: domain_of(&proto.domain).to_owned(),
-            op_type: proto.op_type.clone().unwrap_or_default(),
+            domain: self.words.get(domain_of(&proto.domain)),
+            op_type: self.words.get(proto.op_type.as_deref().unwrap_or_default()),
             version: 1,
             inputs: inputs?,
             outputs: proto.output.iter().map(defined).collect(),
@@ -267,7 +269,7 @@ impl<'m> Reader<'m> {
         if let Some(function) = self.functions.find(proto) {
             return self.nested(|reader| reader.inline(function, node, body));
         }
-        match scope.frame.versions.get(&node.domain) {
+        match scope.frame.versions.get(node.domain.as_str()) {
             Some(version) => node.version = *version,
             None => invalid!("no operator set of the domain \"{}\" is imported", node.domain),
         }

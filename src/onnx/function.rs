@@ -118,7 +118,7 @@ impl<'m> Reader<'m> {
             body.graph.add_node(Node {
                 name: frame.full_name(name),
                 index: call.index,
-                op_type: "Identity".to_owned(),
+                op_type: "Identity".into(),
                 version: frame.versions.get("").copied().unwrap_or(1),
                 inputs: vec![Some(input)],
                 outputs: vec![Some(output)],

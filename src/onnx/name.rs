@@ -36,7 +36,7 @@ impl Names {
         // The interface comes first, so that it keeps its names.
         let mut used: Vec<ValueId> = graph.inputs.iter().chain(&graph.outputs).copied().collect();
         for (_, node) in graph.nodes() {
-            used.extend(graph.reads(node));
+            used.extend(node.reads());
             used.extend(node.outputs.iter().flatten());
         }
         used.extend(&graph.kept);

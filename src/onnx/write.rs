@@ -167,8 +167,8 @@ fn node_message(node: &Node, graph: &NamedGraph, names: &mut Names, store: &mut 
         input: list(&node.inputs),
         output: list(&node.outputs),
         name: Some(names.unique_node(&node.name)),
-        op_type: Some(node.op_type.clone()),
-        domain: Some(node.domain.clone()),
+        op_type: Some(node.op_type.to_string()),
+        domain: Some(node.domain.to_string()),
         ..proto::NodeProto::default()
     });
     for (name, attribute) in &node.attributes {

@@ -55,8 +55,10 @@ fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
     read_grid_sample(call)?;
     let (x, grid) = (call.shape(0)?, call.shape(1)?);
     let coordinates = i64::try_from(x.len())? - 2;
+    let images = x.first().and_then(Dim::known).zip(grid.first().and_then(Dim::known));
     if x.len() < 3
         || grid.len() != x.len()
+        || images.is_some_and(|(x, grid)| x != grid)
         || grid.last().is_some_and(|n| n.known().is_some_and(|n| n != coordinates))
     {
         invalid!("{} read at the places {}", display_shape(x), display_shape(grid));

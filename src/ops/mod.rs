@@ -60,7 +60,7 @@ mod unary;
 mod unpool;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::error::{Error, Result};
@@ -293,13 +293,13 @@ impl Op {
 }
 
 /// Every row, by domain and name.
-static REGISTRY: LazyLock<BTreeMap<(&'static str, &'static str), &'static Op>> =
+static REGISTRY: LazyLock<HashMap<(&'static str, &'static str), &'static Op>> =
     LazyLock::new(|| all().map(|op| ((op.domain, op.name), op)).collect());
 
 /// The row of a node.
 pub(crate) fn find(node: &Node) -> Option<&'static Op> {
-    // The key's lifetime is that of the look-up, not 'static: BTreeMap finds it through the shorter borrow.
-    let registry: &BTreeMap<(&str, &str), &'static Op> = &REGISTRY;
+    // The key's lifetime is that of the look-up, not 'static: the map finds it through the shorter borrow.
+    let registry: &HashMap<(&str, &str), &'static Op> = &REGISTRY;
     registry.get(&(node.domain.as_str(), node.op_type.as_str())).copied()
 }
 
@@ -308,9 +308,9 @@ pub(crate) const CUT: &str = "cut the graph before it with --outputs";
 
 /// The row of a node, in a version that is handled.
 pub(crate) fn find_handled(node: &Node) -> Result<&'static Op> {
-    let name = node.qualified_op_type();
+    let name = || node.qualified_op_type();
     let Some(op) = find(node) else {
-        return Err(Error::unsupported(format!("the operator {name} is not known")).help(CUT));
+        return Err(Error::unsupported(format!("the operator {} is not known", name())).help(CUT));
     };
     if node.domain.is_empty() && node.version > NEWEST_OPSET {
         return Err(Error::unsupported(format!(
@@ -319,7 +319,8 @@ pub(crate) fn find_handled(node: &Node) -> Result<&'static Op> {
         )));
     }
     if op.since_version(node.version).is_none() {
-        return Err(Error::unsupported(format!("{name} of operator set {} is not handled", node.version)));
+        let message = format!("{} of operator set {} is not handled", name(), node.version);
+        return Err(Error::unsupported(message));
     }
     Ok(op)
 }

@@ -181,7 +181,7 @@ mod tests {
             ("blocksize".to_owned(), Attribute::Int(2)),
             ("mode".to_owned(), Attribute::String(bytes::Bytes::copy_from_slice(mode.as_bytes()))),
         ]);
-        let node = Node { op_type: op_type.to_owned(), version: 28, attributes, ..Node::default() };
+        let node = Node { op_type: op_type.into(), version: 28, attributes, ..Node::default() };
         let count: usize = shape.iter().product();
         let elements = (0..count).map(|i| i64::try_from(i).unwrap()).collect();
         let data = Array::i64(ArrayD::from_shape_vec(shape, elements).unwrap());

@@ -1,7 +1,5 @@
 //! Cuts a part out of the graph: other inputs, other outputs.
 
-use std::collections::BTreeSet;
-
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 
@@ -28,8 +26,8 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
         let dropped: Vec<ValueId> = graph.inputs.iter().copied().filter(|id| !new.contains(id)).collect();
         graph.inputs = new;
         super::dead::remove_dead_nodes(graph);
-        let needed: BTreeSet<ValueId> = graph.use_counts().into_keys().collect();
-        if let Some(id) = dropped.iter().find(|id| needed.contains(id)) {
+        let needed = graph.read_values();
+        if let Some(id) = dropped.iter().find(|id| needed.contains(**id)) {
             return Err(Error::usage(format!(
                 "the outputs still need the graph input \"{}\", which is not among --inputs",
                 graph.value(*id).name

@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::graph::{Graph, ValueId};
+use crate::numbered::Set;
 use crate::ops;
 
 /// Keeps what the graph's outputs need, and what is to be kept; also takes away optional outputs that nobody reads.
 pub fn remove_dead_nodes(graph: &mut Graph) {
-    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
+    let mut needed: Set<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
     let mut dead = BTreeSet::new();
     let ids = graph.node_ids();
     for id in ids.iter().rev() {
         let Some(node) = graph.node(*id) else { continue };
-        if node.outputs.iter().flatten().any(|output| needed.contains(output)) {
-            needed.extend(graph.reads(node));
+        if node.outputs.iter().flatten().any(|output| needed.contains(*output)) {
+            needed.extend(node.reads());
         } else {
             dead.insert(*id);
         }
@@ -21,14 +22,13 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
     graph.remove_nodes(&dead);
     for id in graph.node_ids() {
         let Some(node) = graph.node_mut(id) else { continue };
+        let unread = |output: &Option<ValueId>| output.is_some_and(|output| !needed.contains(output));
         // Which outputs of an operator that is not known are optional is not known either.
-        if ops::find(node).is_none_or(|op| op.variadic) {
+        if !node.outputs.iter().any(unread) || ops::find(node).is_none_or(|op| op.variadic) {
             continue;
         }
-        for output in &mut node.outputs {
-            if output.is_some_and(|output| !needed.contains(&output)) {
-                *output = None;
-            }
+        for output in node.outputs.iter_mut().filter(|output| unread(output)) {
+            *output = None;
         }
     }
 }

@@ -121,7 +121,7 @@ impl Expand<'_> {
             })
             .collect();
         let node = Node {
-            op_type: op_type.to_owned(),
+            op_type: op_type.into(),
             version: NEWEST_OPSET,
             attributes: attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone())).collect(),
             ..Node::default()
@@ -144,7 +144,7 @@ impl Expand<'_> {
     ) -> Result<Operand> {
         let made = self.op(op_type, inputs, attributes)?;
         if let Some(pending) = self.nodes.last_mut() {
-            pending.node.domain = ops::OWN_DOMAIN.to_owned();
+            pending.node.domain = ops::OWN_DOMAIN.into();
             pending.node.version = 1;
         }
         Ok(made)
@@ -159,7 +159,7 @@ impl Expand<'_> {
     ) -> Result<Operand> {
         let made = self.op_n(op_type, inputs, attributes, 1)?;
         if let Some(pending) = self.nodes.last_mut() {
-            pending.node.domain = ops::CONTRIB_DOMAIN.to_owned();
+            pending.node.domain = ops::CONTRIB_DOMAIN.into();
             pending.node.version = 1;
         }
         made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
@@ -223,7 +223,7 @@ impl Expand<'_> {
                 node: node.clone(),
                 inputs: node.inputs.iter().map(find).collect(),
                 outputs: node.outputs.iter().map(find).collect(),
-                captures: body.reads(node).iter().filter_map(|id| Some((*id, *operands.get(id)?))).collect(),
+                captures: node.reads().filter_map(|id| Some((id, *operands.get(&id)?))).collect(),
             });
         }
         let find = |id: &ValueId| {
@@ -240,7 +240,7 @@ impl Expand<'_> {
         // Identity means the same in every version: in the node's own it does not ask for another operator set.
         let replaced = self.call.node();
         let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
-        let node = Node { op_type: "Identity".to_owned(), version, ..Node::default() };
+        let node = Node { op_type: "Identity".into(), version, ..Node::default() };
         self.nodes.push(PendingNode {
             node,
             inputs: vec![Some(operand)],

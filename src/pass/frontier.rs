@@ -58,10 +58,9 @@ impl<M: FnMut(ValueId) -> bool, N: Fn(&ValueId) -> bool> Before<'_, M, N> {
         let mut missing: BTreeSet<ValueId> = BTreeSet::new();
         let mut ends = self.graph.outputs.clone();
         for (id, node) in self.graph.nodes() {
-            let reads = self.graph.reads(node);
-            if failed.contains(&id) || reads.iter().any(|value| missing.contains(value)) {
+            if failed.contains(&id) || node.reads().any(|value| missing.contains(&value)) {
                 missing.extend(node.outputs.iter().flatten().filter(|output| !(self.is_made)(**output)));
-                ends.extend(reads);
+                ends.extend(node.reads());
             }
         }
         for end in ends {
@@ -83,7 +82,8 @@ impl<M: FnMut(ValueId) -> bool, N: Fn(&ValueId) -> bool> Before<'_, M, N> {
                     self.found.push(id);
                 }
             } else if let Some(node) = value.producer.and_then(|producer| self.graph.node(producer)) {
-                stack.extend(self.graph.reads(node).iter().rev());
+                let reads: Vec<ValueId> = node.reads().collect();
+                stack.extend(reads.iter().rev());
             }
         }
     }
@@ -111,7 +111,7 @@ fn values_behind(graph: &Graph, failed: &BTreeSet<NodeId>) -> Option<Vec<ValueId
                 helps = true;
                 found.insert(id);
             } else if let Some(node) = graph.node(producer) {
-                stack.extend(graph.reads(node));
+                stack.extend(node.reads());
             }
         }
     }

@@ -21,19 +21,22 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
             .map_err(|error| error.at_part(format!("input \"{}\"", value.name)))?;
     }
     for id in graph.node_ids() {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        match visit(graph, &node) {
+        // What is inferred of a node depends on those before it, not on itself.
+        let Some(node) = graph.take_out(id) else { continue };
+        let visited = visit(graph, &node).map_err(|error| error.at_node(|| node.at()));
+        if let (Ok(Visited::Folded), Some(kept)) = (&visited, &mut graph.folded) {
+            kept.push(node.clone());
+        }
+        graph.put_back(id, node);
+        match visited {
             Ok(Visited::Inferred) => leave_out_constants(graph, id)?,
             Ok(Visited::Folded) => {
                 folded.insert(id);
-                if let Some(kept) = &mut graph.folded {
-                    kept.push(node);
-                }
             }
             Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => {
-                doubts.insert(id, error.at_node(|| node.at()));
+                doubts.insert(id, error);
             }
-            Err(error) => return Err(error.at_node(|| node.at())),
+            Err(error) => return Err(error),
         }
     }
     graph.remove_nodes(&folded);

@@ -1,31 +1,28 @@
 //! What rewritings that look for a pattern ask of a graph.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::numbered::Lists;
 
 /// Who reads each value of a graph. It tells of the graph that it was made from, not of later changes.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    readers: BTreeMap<ValueId, Vec<NodeId>>,
+    readers: Lists<ValueId, NodeId>,
     outputs: BTreeSet<ValueId>,
 }
 
 impl Readers {
     /// The readers of every value; a node that reads a value twice is there twice.
     pub fn of(graph: &Graph) -> Readers {
-        let mut readers: BTreeMap<ValueId, Vec<NodeId>> = BTreeMap::new();
-        for (id, node) in graph.nodes() {
-            for value in graph.reads(node) {
-                readers.entry(value).or_default().push(id);
-            }
-        }
+        let readers =
+            Lists::of(graph.nodes().flat_map(|(id, node)| node.reads().map(move |value| (value, id))));
         Readers { readers, outputs: graph.outputs.iter().copied().collect() }
     }
 
     /// The nodes that read a value.
     pub fn all(&self, value: ValueId) -> &[NodeId] {
-        self.readers.get(&value).map_or(&[], Vec::as_slice)
+        self.readers.get(value)
     }
 
     /// Whether a value is an output of the graph.

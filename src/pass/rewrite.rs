@@ -35,19 +35,19 @@ pub(crate) fn rewrite(
     doubts: &mut Doubts,
     mut after: impl FnMut(&'static str, &Graph) -> Result<()>,
 ) -> Result<()> {
-    for _ in 0..MAX_ROUNDS {
-        let mut changed = false;
-        for rewriting in rewritings.iter().filter(|rewriting| !skip.contains(rewriting.name)) {
-            if !(rewriting.apply)(graph)? {
-                continue;
-            }
-            changed = true;
+    let tried: Vec<&Rewrite> = rewritings.iter().filter(|rewriting| !skip.contains(rewriting.name)).collect();
+    // How many in a row have found nothing: when it is all of them, the graph is as it was for the first.
+    let mut in_vain = 0;
+    for rewriting in tried.iter().cycle().take(tried.len() * MAX_ROUNDS) {
+        if in_vain == tried.len() {
+            break;
+        }
+        in_vain += 1;
+        if (rewriting.apply)(graph)? {
+            in_vain = 0;
             dead::remove_dead_nodes(graph);
             *doubts = infer::infer_and_fold(graph)?;
             after(rewriting.name, graph)?;
-        }
-        if !changed {
-            break;
         }
     }
     Ok(())

@@ -5,27 +5,26 @@
 //! the depth of the network, and float arithmetic no longer computes what the model computes. What is computed in whole numbers has
 //! no such borders: the operators that say so (`QLinearConv` and the like) may follow one another.
 
-use std::collections::BTreeSet;
-
 use crate::error::{Error, Errors};
 use crate::graph::{Graph, ValueId};
+use crate::numbered::Set;
 use crate::ops;
 
 /// Every rounding of a value that follows another rounding is an error, unless what it rounds is right to the last bit.
 pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
-    let mut exact: BTreeSet<ValueId> = graph.inputs.iter().copied().collect();
-    let mut stepped: BTreeSet<ValueId> = BTreeSet::new();
+    let mut exact: Set<ValueId> = graph.inputs.iter().copied().collect();
+    let mut stepped: Set<ValueId> = Set::default();
     let mut errors = Vec::new();
     for (_, node) in graph.nodes() {
-        let (op, reads) = (ops::find(node), graph.reads(node));
-        let is_exact = |value: &ValueId| exact.contains(value) || graph.value(*value).constant.is_some();
+        let op = ops::find(node);
+        let is_exact = |value: ValueId| exact.contains(value) || graph.value(value).constant.is_some();
         let hands_on = |op: &ops::Op| op.exact || op.transparent.is_some_and(|holds| holds(graph, node));
-        if op.is_some_and(hands_on) && reads.iter().all(is_exact) {
-            exact.extend(node.outputs.iter().flatten());
+        if op.is_some_and(hands_on) && node.reads().all(is_exact) {
+            exact.extend(node.outputs.iter().flatten().copied());
             continue;
         }
         let rounds = op.is_some_and(|op| op.rounds);
-        let follows = reads.iter().any(|value| stepped.contains(value));
+        let follows = node.reads().any(|value| stepped.contains(value));
         if rounds && follows {
             errors.push(
                 Error::unsupported(
@@ -38,7 +37,7 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
             );
         }
         if rounds || follows {
-            stepped.extend(node.outputs.iter().flatten());
+            stepped.extend(node.outputs.iter().flatten().copied());
         }
     }
     Errors::check(errors)

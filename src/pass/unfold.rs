@@ -63,7 +63,7 @@ pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool>
 
 /// The constants that nodes read, or that are outputs.
 fn used_constants(graph: &Graph) -> BTreeSet<ValueId> {
-    let read = graph.nodes().flat_map(|(_, node)| graph.reads(node));
+    let read = graph.nodes().flat_map(|(_, node)| node.reads());
     read.chain(graph.outputs.iter().copied()).filter(|id| graph.value(*id).constant.is_some()).collect()
 }
 

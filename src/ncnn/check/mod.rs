@@ -4,13 +4,14 @@
 mod shape;
 mod weight;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::layer::{Arity, Param};
 use super::name::MAX_NAME;
 use super::text::is_readable;
 use super::{BlobId, Element, Layer, Net, NetLayer};
 use crate::error::{Result, invalid, unsupported};
+use crate::numbered::{Map, Set};
 use crate::tensor::DType;
 
 pub(in crate::ncnn) use shape::permuted;
@@ -48,12 +49,12 @@ impl Net {
     }
 
     pub(super) fn check_flow(&self) -> Result<()> {
-        let mut computed = BTreeSet::new();
-        let mut read: BTreeMap<BlobId, &str> = BTreeMap::new();
+        let mut computed = Set::default();
+        let mut read: Map<BlobId, &str> = Map::default();
         for layer in &self.layers {
             for bottom in &layer.bottoms {
                 let name = &self.blob(*bottom).name;
-                if !computed.contains(bottom) {
+                if !computed.contains(*bottom) {
                     invalid!("{} reads \"{name}\" before it is computed", describe(layer));
                 }
                 if let Some(other) = read.insert(*bottom, &layer.name) {
@@ -67,10 +68,10 @@ impl Net {
             }
         }
         for output in &self.outputs {
-            if !computed.contains(&output.blob) {
+            if !computed.contains(output.blob) {
                 invalid!("output \"{}\" is not computed", output.name);
             }
-            if let Some(layer) = read.get(&output.blob) {
+            if let Some(layer) = read.get(output.blob) {
                 invalid!("output \"{}\" is read by layer \"{layer}\"", output.name);
             }
         }

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use super::{Layer, Net};
 use crate::error::Result;
+use crate::numbered::Set;
 use wiring::Wiring;
 
 /// Most rounds of all passes. Each leaves fewer or cheaper layers; networks need three or four.
@@ -78,17 +79,18 @@ impl Net {
     /// Applies the passes that are not left out until none finds anything to do. Gives those that did, and the layers that each left.
     pub(crate) fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<Vec<(&'static str, usize)>> {
         let mut done = Vec::new();
-        for _ in 0..MAX_ROUNDS {
-            let mut changed = false;
-            for pass in NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)) {
-                if (pass.apply)(self)? {
-                    changed = true;
-                    self.remove_unread();
-                    done.push((pass.name, self.layers.len()));
-                }
-            }
-            if !changed {
+        let tried: Vec<&NetPass> = NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)).collect();
+        // How many in a row have found nothing: when it is all of them, the net is as it was for the first.
+        let mut in_vain = 0;
+        for pass in tried.iter().cycle().take(tried.len() * MAX_ROUNDS) {
+            if in_vain == tried.len() {
                 break;
+            }
+            in_vain += 1;
+            if (pass.apply)(self)? {
+                in_vain = 0;
+                self.remove_unread();
+                done.push((pass.name, self.layers.len()));
             }
         }
         Ok(done)
@@ -96,11 +98,11 @@ impl Net {
 
     /// Removes layers whose results nobody reads.
     pub(crate) fn remove_unread(&mut self) {
-        let mut read: BTreeSet<_> = self.outputs.iter().map(|output| output.blob).collect();
+        let mut read: Set<_> = self.outputs.iter().map(|output| output.blob).collect();
         let mut kept = Vec::with_capacity(self.layers.len());
         for layer in std::mem::take(&mut self.layers).into_iter().rev() {
-            if matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(top)) {
-                read.extend(&layer.bottoms);
+            if matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(*top)) {
+                read.extend(layer.bottoms.iter().copied());
                 kept.push(layer);
             }
         }

@@ -3,37 +3,38 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{BlobId, Net, NetLayer};
+use crate::numbered::{Lists, Map};
 use crate::tensor::Dim;
 
 /// The places of layers and the blobs between them. It tells of the net that it was made from, not of later changes.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
-    producers: BTreeMap<BlobId, usize>,
-    readers: BTreeMap<BlobId, Vec<usize>>,
+    producers: Map<BlobId, usize>,
+    readers: Lists<BlobId, usize>,
     outputs: BTreeSet<BlobId>,
 }
 
 impl Wiring {
     pub fn of(net: &Net) -> Wiring {
-        let mut wiring = Wiring::default();
-        for (index, layer) in net.layers.iter().enumerate() {
-            for bottom in &layer.bottoms {
-                wiring.readers.entry(*bottom).or_default().push(index);
-            }
-            wiring.producers.extend(layer.tops.iter().map(|top| (*top, index)));
+        let layers = || net.layers.iter().enumerate();
+        let tops = layers().flat_map(|(index, layer)| layer.tops.iter().map(move |top| (*top, index)));
+        let bottoms =
+            layers().flat_map(|(index, layer)| layer.bottoms.iter().map(move |bottom| (*bottom, index)));
+        Wiring {
+            producers: tops.collect(),
+            readers: Lists::of(bottoms),
+            outputs: net.outputs.iter().map(|output| output.blob).collect(),
         }
-        wiring.outputs = net.outputs.iter().map(|output| output.blob).collect();
-        wiring
     }
 
     /// The layer that computes a blob.
     pub fn producer(&self, blob: BlobId) -> Option<usize> {
-        self.producers.get(&blob).copied()
+        self.producers.get(blob).copied()
     }
 
     /// The layers that read a blob; one that reads it twice is there twice.
     pub fn readers(&self, blob: BlobId) -> &[usize] {
-        self.readers.get(&blob).map_or(&[], Vec::as_slice)
+        self.readers.get(blob)
     }
 
     /// Whether users extract a blob.

@@ -12,7 +12,7 @@ fn holder(name: &str, input: &[&str], output: &[&str], body: GraphProto) -> Node
 }
 
 fn body_of(graph: &Graph, op_type: &str) -> Graph {
-    let (_, node) = graph.nodes().find(|(_, node)| node.op_type == op_type).unwrap();
+    let (_, node) = graph.nodes().find(|(_, node)| *node.op_type == *op_type).unwrap();
     let Attribute::Graph(body) = &node.attributes["body"] else { panic!("{node:?}") };
     body.as_ref().clone()
 }

@@ -87,7 +87,7 @@ fn taps(axes: &[Axis]) -> Vec<Vec<i64>> {
 
 pub(super) fn expand_max_pool(x: &mut Expand) -> Result<bool> {
     let indices = x.node().outputs.get(1).copied().flatten();
-    if !indices.is_some_and(|id| x.graph().use_counts().contains_key(&id)) {
+    if !indices.is_some_and(|id| x.graph().read_values().contains(id)) {
         return Ok(false);
     }
     let pool = read_pool(x)?;

@@ -37,7 +37,7 @@ pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
 
 fn refuse_indices(lower: &Lower) -> Result<()> {
     let indices = lower.node().outputs.get(1).copied().flatten();
-    if indices.is_some_and(|id| lower.graph().use_counts().contains_key(&id)) {
+    if indices.is_some_and(|id| lower.graph().read_values().contains(id)) {
         return Err(
             Error::unsupported("the places of the maxima cannot be computed in ncnn").at_part("output 1")
         );

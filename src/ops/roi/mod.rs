@@ -69,10 +69,11 @@ fn read_roi_align(call: &Call) -> Result<RoiAlign> {
     Ok(RoiAlign { layer, max })
 }
 
-/// Regions, channels, height and width.
-fn pooled_shape(call: &Call, height: i32, width: i32) -> Result<Vec<Dim>> {
+/// Regions, channels, height and width, where a region is told by so many numbers.
+fn pooled_shape(call: &Call, numbers: i64, height: i32, width: i32) -> Result<Vec<Dim>> {
     let (x, rois) = (call.shape(0)?, call.shape(1)?);
-    if x.len() != 4 || rois.len() != 2 {
+    let told = |size: &Dim| size.known().is_none_or(|n| n == numbers);
+    if x.len() != 4 || rois.len() != 2 || !rois.last().is_some_and(told) {
         invalid!("{} in the regions {}", display_shape(x), display_shape(rois));
     }
     Ok(vec![
@@ -85,7 +86,7 @@ fn pooled_shape(call: &Call, height: i32, width: i32) -> Result<Vec<Dim>> {
 
 fn infer_roi_align(call: &Call) -> Result<Vec<Fact>> {
     let align = read_roi_align(call)?;
-    let shape = pooled_shape(call, align.layer.pooled_height, align.layer.pooled_width)?;
+    let shape = pooled_shape(call, 4, align.layer.pooled_height, align.layer.pooled_width)?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
@@ -120,7 +121,7 @@ fn read_max_roi_pool(call: &Call) -> Result<MaxRoiPool> {
 
 fn infer_max_roi_pool(call: &Call) -> Result<Vec<Fact>> {
     let pool = read_max_roi_pool(call)?;
-    Ok(vec![Fact::new(call.dtype(0)?, pooled_shape(call, pool.height, pool.width)?)])
+    Ok(vec![Fact::new(call.dtype(0)?, pooled_shape(call, 5, pool.height, pool.width)?)])
 }
 
 /// First element and end of each of `count` cells between two corners of a region, on an axis of `size` elements.

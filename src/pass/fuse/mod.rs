@@ -256,8 +256,8 @@ impl Build<'_> {
         self.nodes.push(Node {
             name: self.last.name.clone(),
             index: self.last.index,
-            domain: domain.to_owned(),
-            op_type: op_type.to_owned(),
+            domain: domain.into(),
+            op_type: op_type.into(),
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
             outputs,
@@ -294,7 +294,8 @@ pub(super) fn fuse<T>(
             let Some(node) = graph.node(id) else { return Ok(None) };
             find(&look, node).filter(|found| look.is_closed(&found.inner, node))
         };
-        let (Some(found), Some(last)) = (found, graph.node(id).cloned()) else { return Ok(None) };
+        let Some(found) = found else { return Ok(None) };
+        let Some(last) = graph.node(id).cloned() else { return Ok(None) };
         let mut made = Build { graph, last, nodes: Vec::new() };
         build(&mut made, found.parts)?;
         changed = true;

@@ -47,14 +47,13 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
         if removed.contains(&id) {
             return Ok(Some(Vec::new()));
         }
-        let (Some((x, axis, parts)), Some(node)) = (splits.get(&id), graph.node(id).cloned()) else {
-            return Ok(None);
-        };
+        let Some((x, axis, parts)) = splits.get(&id) else { return Ok(None) };
+        let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         let sizes: Vec<i64> = parts.iter().map(|part| part.size).collect();
         let sizes = Array::i64(ndarray::ArrayD::from_shape_vec(vec![sizes.len()], sizes)?);
         let sizes = graph.add_constant("", Tensor::from_array(&sizes)?)?;
         Ok(Some(vec![Node {
-            op_type: "Split".to_owned(),
+            op_type: "Split".into(),
             version: NEWEST_OPSET,
             inputs: vec![Some(*x), Some(sizes)],
             outputs: parts.iter().map(|part| Some(part.output)).collect(),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::pattern::{producer, scalar};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, Value, ValueId};
+use crate::graph::{Attribute, Graph, Node, Value, ValueId, Word};
 use crate::ncnn::Scales;
 use crate::ops::{CONTRIB_DOMAIN, OWN_DOMAIN};
 use crate::tensor::{Array, DType, Tensor};
@@ -131,7 +131,8 @@ fn name_operators(graph: &mut Graph) -> Result<()> {
     let opset = float::opset(graph);
     graph.rewrite_nodes(|graph, id| {
         let is_known = |node: &&Node| {
-            node.domain == CONTRIB_DOMAIN && ["QuantizeLinear", "DequantizeLinear"].contains(&&*node.op_type)
+            node.domain == CONTRIB_DOMAIN
+                && ["QuantizeLinear", "DequantizeLinear"].contains(&node.op_type.as_str())
         };
         let Some(node) = graph.node(id).filter(is_known) else { return Ok(None) };
         let mut values = node.inputs.iter().chain(&node.outputs).flatten();
@@ -139,7 +140,7 @@ fn name_operators(graph: &mut Graph) -> Result<()> {
             matches!(graph.value(*value).dtype, Some(DType::F32 | DType::I8 | DType::U8 | DType::I32))
         });
         let version = if old { opset } else { opset.max(NARROW_AND_WIDE) };
-        Ok(Some(vec![Node { domain: String::new(), version, ..node.clone() }]))
+        Ok(Some(vec![Node { domain: Word::default(), version, ..node.clone() }]))
     })
 }
 
@@ -181,7 +182,7 @@ fn made(at: &Node, op_type: &str, inputs: &[ValueId], outputs: Vec<Option<ValueI
     Node {
         name: at.name.clone(),
         index: at.index,
-        op_type: op_type.to_owned(),
+        op_type: op_type.into(),
         version: at.version.max(CLIP),
         inputs: inputs.iter().copied().map(Some).collect(),
         outputs,
@@ -192,7 +193,7 @@ fn made(at: &Node, op_type: &str, inputs: &[ValueId], outputs: Vec<Option<ValueI
 /// The same of this program's own domain.
 fn own(at: &Node, op_type: &str, inputs: &[ValueId], attributes: BTreeMap<String, Attribute>) -> Node {
     Node {
-        domain: OWN_DOMAIN.to_owned(),
+        domain: OWN_DOMAIN.into(),
         version: 1,
         attributes,
         ..made(at, op_type, inputs, at.outputs.clone())

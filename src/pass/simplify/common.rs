@@ -85,7 +85,7 @@ fn key(node: &Node, same: &BTreeMap<ValueId, ValueId>) -> Option<String> {
 
 /// Constants that are alike.
 pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
-    let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| graph.reads(node)).collect();
+    let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
     let mut first: BTreeMap<(DType, Vec<usize>, Bytes), ValueId> = BTreeMap::new();
     let mut same = BTreeMap::new();
     for id in read {

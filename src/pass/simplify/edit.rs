@@ -79,7 +79,7 @@ impl<'g> Site<'g> {
     pub fn op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
         let output = self.graph.add_value(Value::default());
         self.nodes.push(Node {
-            op_type: op_type.to_owned(),
+            op_type: op_type.into(),
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
             outputs: vec![Some(output)],

@@ -42,7 +42,7 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
         && graph.value(addend).shape.as_ref().is_some_and(|sizes| sizes.len() <= 2);
     (known && are_matrices && fits).then(|| {
         let gemm = Node {
-            op_type: "Gemm".to_owned(),
+            op_type: "Gemm".into(),
             inputs: [a, b, addend].map(Some).to_vec(),
             outputs: add.outputs.clone(),
             attributes: BTreeMap::new(),

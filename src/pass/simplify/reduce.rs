@@ -42,7 +42,7 @@ pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Softmax")) {
         let Some(reader) = only_output(node).and_then(|output| readers.only(output)) else { continue };
         let Some(last) = graph.node(reader).filter(|node| node.is("Log")) else { continue };
-        let fused = Node { op_type: "LogSoftmax".to_owned(), outputs: last.outputs.clone(), ..node.clone() };
+        let fused = Node { op_type: "LogSoftmax".into(), outputs: last.outputs.clone(), ..node.clone() };
         edits.replace(&[id, reader], vec![fused]);
     }
     edits.apply(graph)

@@ -34,7 +34,7 @@ pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
     for (id, node) in graph.nodes() {
         let Some((data, perm)) = with_unit_axes(graph, node) else { continue };
         let made = Node {
-            op_type: "Transpose".to_owned(),
+            op_type: "Transpose".into(),
             inputs: vec![Some(data)],
             attributes: BTreeMap::from([("perm".to_owned(), Attribute::Ints(perm))]),
             ..node.clone()

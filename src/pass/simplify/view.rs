@@ -95,7 +95,7 @@ fn fuse(
 pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target: &[i64]) -> Result<Node> {
     let target = Site::new(graph).ints(target)?;
     Ok(Node {
-        op_type: "Reshape".to_owned(),
+        op_type: "Reshape".into(),
         inputs: vec![Some(data), Some(target)],
         attributes: BTreeMap::new(),
         ..node.clone()

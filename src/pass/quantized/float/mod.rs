@@ -189,7 +189,7 @@ impl Plain<'_> {
         if let Some(product) = self.nodes.last_mut()
             && !form.plain_domain.is_empty()
         {
-            form.plain_domain.clone_into(&mut product.domain);
+            product.domain = form.plain_domain.into();
             product.version = 1;
         }
         if let Some(result) = result {
@@ -221,7 +221,7 @@ impl Plain<'_> {
         self.nodes.push(Node {
             name: self.node.name.clone(),
             index: self.node.index,
-            op_type: op_type.to_owned(),
+            op_type: op_type.into(),
             version: opset(self.graph),
             inputs,
             outputs,

@@ -217,12 +217,12 @@ impl Site<'_> {
         let node = Node { inputs: vec![Some(from)], outputs: vec![Some(to)], ..like.clone() };
         Ok(match by {
             Move::Transpose(perm) => Node {
-                op_type: "Transpose".to_owned(),
+                op_type: "Transpose".into(),
                 attributes: BTreeMap::from([("perm".to_owned(), Attribute::Ints(perm.clone()))]),
                 ..node
             },
             Move::Reshape(target) => Node {
-                op_type: "Reshape".to_owned(),
+                op_type: "Reshape".into(),
                 inputs: vec![Some(from), Some(self.ints(target)?)],
                 attributes: BTreeMap::new(),
                 ..node

@@ -1,0 +1,194 @@
+//! Tables of values, nodes and blobs, which are numbered from 0 on: a place is found without a search.
+
+use std::marker::PhantomData;
+
+/// What has a number among others of its kind.
+pub(crate) trait Numbered: Copy {
+    /// Its number.
+    fn number(self) -> usize;
+}
+
+/// A set.
+#[derive(Clone, Debug)]
+pub(crate) struct Set<K> {
+    has: Vec<bool>,
+    of: PhantomData<K>,
+}
+
+impl<K> Default for Set<K> {
+    fn default() -> Self {
+        Set { has: Vec::new(), of: PhantomData }
+    }
+}
+
+impl<K: Numbered> Set<K> {
+    /// Adds a member; the answer is whether it is new.
+    pub fn insert(&mut self, key: K) -> bool {
+        let number = key.number();
+        if self.has.len() <= number {
+            self.has.resize(number + 1, false);
+        }
+        self.has.get_mut(number).is_some_and(|has| !std::mem::replace(has, true))
+    }
+
+    /// Whether this is a member.
+    pub fn contains(&self, key: K) -> bool {
+        self.has.get(key.number()).copied().unwrap_or(false)
+    }
+}
+
+impl<K: Numbered> Extend<K> for Set<K> {
+    fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
+        for key in keys {
+            self.insert(key);
+        }
+    }
+}
+
+impl<K: Numbered> FromIterator<K> for Set<K> {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
+        let mut set = Set::default();
+        set.extend(keys);
+        set
+    }
+}
+
+/// Something for some of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Map<K, T> {
+    items: Vec<Option<T>>,
+    of: PhantomData<K>,
+}
+
+impl<K, T> Default for Map<K, T> {
+    fn default() -> Self {
+        Map { items: Vec::new(), of: PhantomData }
+    }
+}
+
+impl<K: Numbered, T> Map<K, T> {
+    /// Puts something; gives what was there.
+    pub fn insert(&mut self, key: K, item: T) -> Option<T> {
+        self.slot(key).and_then(|slot| slot.replace(item))
+    }
+
+    /// What is there.
+    pub fn get(&self, key: K) -> Option<&T> {
+        self.items.get(key.number()).and_then(Option::as_ref)
+    }
+
+    fn slot(&mut self, key: K) -> Option<&mut Option<T>> {
+        let number = key.number();
+        if self.items.len() <= number {
+            self.items.resize_with(number + 1, || None);
+        }
+        self.items.get_mut(number)
+    }
+}
+
+impl<K: Numbered, T> Extend<(K, T)> for Map<K, T> {
+    fn extend<I: IntoIterator<Item = (K, T)>>(&mut self, pairs: I) {
+        for (key, item) in pairs {
+            self.insert(key, item);
+        }
+    }
+}
+
+impl<K: Numbered, T> FromIterator<(K, T)> for Map<K, T> {
+    fn from_iter<I: IntoIterator<Item = (K, T)>>(pairs: I) -> Self {
+        let mut map = Map::default();
+        map.extend(pairs);
+        map
+    }
+}
+
+/// A list for each of them, all in one piece.
+#[derive(Clone, Debug)]
+pub(crate) struct Lists<K, T> {
+    /// Where the list of each ends; it begins where the one before ends.
+    ends: Vec<usize>,
+    items: Vec<T>,
+    of: PhantomData<K>,
+}
+
+impl<K, T> Default for Lists<K, T> {
+    fn default() -> Self {
+        Lists { ends: Vec::new(), items: Vec::new(), of: PhantomData }
+    }
+}
+
+impl<K: Numbered, T: Copy> Lists<K, T> {
+    /// What stands with each key, in the order that it is given in.
+    pub fn of(pairs: impl Iterator<Item = (K, T)> + Clone) -> Lists<K, T> {
+        let (mut ends, mut total) = (Vec::new(), 0);
+        for (key, _) in pairs.clone() {
+            let number = key.number();
+            if ends.len() <= number {
+                ends.resize(number + 1, 0);
+            }
+            if let Some(count) = ends.get_mut(number) {
+                *count += 1;
+                total += 1;
+            }
+        }
+        let mut begin = 0;
+        for end in &mut ends {
+            begin += std::mem::replace(end, begin);
+        }
+        // Each end is where the next item of the list goes, and comes to the end with the last.
+        let Some((_, first)) = pairs.clone().next() else { return Lists::default() };
+        let mut items = vec![first; total];
+        for (key, item) in pairs {
+            if let Some(next) = ends.get_mut(key.number())
+                && let Some(place) = items.get_mut(*next)
+            {
+                *place = item;
+                *next += 1;
+            }
+        }
+        Lists { ends, items, of: PhantomData }
+    }
+
+    /// The list of one.
+    pub fn get(&self, key: K) -> &[T] {
+        let number = key.number();
+        let begin = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        self.ends.get(number).and_then(|end| self.items.get(begin..*end)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Numbered for usize {
+        fn number(self) -> usize {
+            self
+        }
+    }
+
+    #[test]
+    fn a_set_has_what_was_put_in() {
+        let mut set: Set<usize> = [5, 2].into_iter().collect();
+        assert!(!set.insert(5) && set.insert(3));
+        let members: Vec<usize> = (0..9).filter(|n| set.contains(*n)).collect();
+        assert_eq!(members, [2, 3, 5]);
+    }
+
+    #[test]
+    fn a_map_has_what_was_put_last() {
+        let mut map: Map<usize, &str> = [(4, "a"), (1, "b")].into_iter().collect();
+        assert_eq!(map.insert(4, "c"), Some("a"));
+        assert_eq!((map.get(4), map.get(1), map.get(0), map.get(9)), (Some(&"c"), Some(&"b"), None, None));
+    }
+
+    #[test]
+    fn lists_keep_their_order() {
+        let pairs = [(3, 'a'), (1, 'b'), (3, 'c'), (0, 'd'), (3, 'e')];
+        let lists = Lists::of(pairs.iter().map(|(key, item)| (*key as usize, *item)));
+        let all: Vec<String> = (0..5).map(|key| lists.get(key).iter().collect()).collect();
+        assert_eq!(all, ["d", "b", "", "ace", ""]);
+        let none: Lists<usize, char> = Lists::of(std::iter::empty());
+        assert!(none.get(0).is_empty());
+    }
+}
