@@ -206,6 +206,7 @@ fn reduce(
 ) -> error::Result<Doubts> {
     pass::dead::remove_dead_nodes(graph);
     let stated = Stated::of(graph);
+    pass::stated::hand_back(graph)?;
     let mut doubts = pass::infer::infer_and_fold(graph)?;
     progress.warnings.extend(stated.contradictions(graph));
     progress.after("infer and fold", graph)?;

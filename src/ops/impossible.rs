@@ -11,7 +11,6 @@ const ML: &str = "ai.onnx.ml";
 const CLASSES: &str = "its classes are labels, and ncnn has no layer that looks them up";
 const COMPRESSED_IMAGE: &str = "ncnn has no layer that decodes images; decode before the net runs";
 const GRADIENT: &str = "it differentiates the graph, which is for training; export the model for inference";
-const N_GRAMS: &str = "ncnn has no layer that counts n-grams";
 const SUPPORT_VECTORS: &str = "ncnn has no layer for support vectors";
 const TEXT: &str = "it works on text or on maps; ncnn has numbers alone";
 const TREES: &str = "ncnn has no layer for decision trees";
@@ -25,7 +24,6 @@ pub(super) const OPS: &[Op] = &[
     refused("StringConcat", &[20], TEXT),
     refused("StringNormalizer", &[10], TEXT),
     refused("StringSplit", &[20], TEXT),
-    refused("TfIdfVectorizer", &[9], N_GRAMS),
     refused("Unique", &[11, 28], UNKNOWN_SIZE),
     refused("CastMap", &[1], TEXT).domain(ML),
     refused("CategoryMapper", &[1], TEXT).domain(ML),

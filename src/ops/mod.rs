@@ -32,6 +32,7 @@ mod linear_attention;
 mod loss;
 mod matmul;
 mod multi_head;
+mod n_gram;
 mod norm;
 mod one_hot;
 mod pad;
@@ -45,6 +46,7 @@ mod reshape;
 mod resize;
 mod reverse_sequence;
 mod roi;
+mod run_time;
 mod scatter;
 mod selection;
 mod sequence;
@@ -131,6 +133,8 @@ pub(crate) struct Op {
     pub jumps: Option<Holds>,
     /// Whether it may leave out elements of an input: those may be undefined, and must not spoil the others.
     pub chooses: bool,
+    /// Whether its result always has the shape of its first input: what a model states of the one holds for the other.
+    pub keeps_shape: bool,
     /// Whether its result is its first input as far as ncnn computes: what its readers need of the result, they need of the input.
     pub transparent: Option<Holds>,
     /// Whether it rounds to quantised steps, which later roundings may amplify.
@@ -166,6 +170,7 @@ impl Op {
             identity: None,
             jumps: None,
             chooses: false,
+            keeps_shape: false,
             transparent: None,
             rounds: false,
             exact: false,
@@ -253,6 +258,12 @@ impl Op {
     /// When the result jumps where an input moves by a rounding error.
     pub const fn jumps(mut self, holds: Holds) -> Op {
         self.jumps = Some(holds);
+        self
+    }
+
+    /// That its result always has the shape of its first input.
+    pub const fn keeps_shape(mut self) -> Op {
+        self.keeps_shape = true;
         self
     }
 
@@ -364,6 +375,7 @@ const FAMILIES: &[&[Op]] = &[
     loss::OPS,
     matmul::OPS,
     multi_head::OPS,
+    n_gram::OPS,
     norm::OPS,
     one_hot::OPS,
     pad::OPS,

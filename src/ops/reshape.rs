@@ -17,6 +17,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], infer_dropout)
         .fold(fold_dropout)
         .lower(lower_alias)
+        .keeps_shape()
         .identity(first)
         .waive(DROPOUT_WAIVED)
         .transparent(|_, _| true)

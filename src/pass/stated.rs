@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::error::Result;
 use crate::graph::{Graph, ValueId};
+use crate::ops;
 use crate::tensor::{Dim, display_shape};
 
 /// The shapes that a model states of values that are computed.
@@ -38,6 +40,32 @@ impl Stated {
         }
         lines
     }
+}
+
+/// Hands the shape that a model states of a result back to what it is computed of element by element, where that states none: bodies
+/// of functions name values that no model speaks of.
+pub fn hand_back(graph: &mut Graph) -> Result<()> {
+    for id in graph.node_ids().into_iter().rev() {
+        let Some(node) = graph.node(id).filter(|node| ops::find(node).is_some_and(|op| op.keeps_shape))
+        else {
+            continue;
+        };
+        let (Some(Some(input)), Some(Some(output))) =
+            (node.inputs.first().copied(), node.outputs.first().copied())
+        else {
+            continue;
+        };
+        let stated = graph.value(output).shape.clone();
+        let is_number = |size: &Dim| size.known().is_some_and(|size| size > 0);
+        let value = graph.value(input);
+        if value.producer.is_some()
+            && value.shape.is_none()
+            && stated.as_ref().is_some_and(|stated| stated.iter().all(is_number))
+        {
+            graph.value_mut(input)?.shape = stated;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -26,12 +26,14 @@ pub(super) const OPS: &[Op] = &[
     Op::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], infer_cast)
         .fold(fold_cast)
         .lower(lower_cast)
+        .keeps_shape()
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
         .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).becomes("nothing to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Op::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like)
+        .keeps_shape()
         .identity(keeps_type).becomes("Cast").limits("those of Cast"),
 ];
 

@@ -1,12 +1,15 @@
 //! DeformConv.
 
-use super::{Conv, fixed, read_conv, split_shape};
+use super::{Conv, conv_attributes, fixed, read_conv, split_shape};
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::limits;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{DeformableConv2D, binary_op};
 use crate::ops::{Call, Fact};
-use crate::tensor::{Dim, Tensor, display_shape, map_elements};
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Dim, Tensor, display_shape, map_elements};
 
 /// Most layers that a node becomes: one for each block of channels with one group and one set of offsets.
 const MAX_BLOCKS: i64 = 64;
@@ -21,6 +24,89 @@ fn read_offset_group(call: &Call) -> Result<i64> {
 pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     read_offset_group(call)?;
     super::infer_biased(call, 3)
+}
+
+/// Weights that are computed at run time: a product with the columns that the layer makes of each place, with ones and zeros for
+/// weights. A bias is a sum.
+pub(in crate::ops) fn expand_deform_conv(x: &mut Expand) -> Result<bool> {
+    let bias_is_computed = x.has_input(3) && x.constant(3).is_none();
+    let computed = x.constant(1).is_none();
+    if !computed && !bias_is_computed {
+        return Ok(false);
+    }
+    let sums = if computed { products(x)? } else { deformed(x, None)? };
+    let result = if x.has_input(3) {
+        let bias = x.operand(3)?;
+        let bias = x.reshape(bias, &[1, -1, 1, 1])?;
+        x.op("Add", &[sums, bias], &[])?
+    } else {
+        sums
+    };
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// The same layer without a bias; with other weights and groups where they are given.
+fn deformed(x: &mut Expand, weights: Option<(Operand, i64)>) -> Result<Operand> {
+    let (data, offsets) = (x.operand(0)?, x.operand(2)?);
+    let weight = weights.map_or_else(|| x.operand(1), |(weight, _)| Ok(weight))?;
+    let mask = if x.has_input(4) { Some(x.operand(4)?) } else { None };
+    let mut attributes = conv_attributes(x);
+    attributes.retain(|(name, _)| *name != "group" || weights.is_none());
+    attributes.extend(weights.map(|(_, group)| ("group", Attribute::Int(group))));
+    attributes.push(("offset_group", Attribute::Int(read_offset_group(x)?)));
+    let inputs = [Some(data), Some(weight), Some(offsets), None, mask];
+    x.op_n("DeformConv", &inputs, &attributes, 1)?
+        .first()
+        .copied()
+        .ok_or_else(|| Error::internal("a node without an output"))
+}
+
+fn products(x: &mut Expand) -> Result<Operand> {
+    let group = read_conv(x, x.shape(1)?)?.group;
+    let (data, weight) = (x.sizes(0)?, x.sizes(1)?);
+    let ([1, channels, _, _], [outputs, _, kernel @ ..]) = (data.as_slice(), weight.as_slice()) else {
+        unsupported!("a deformable convolution of shape {}", display_shape(x.shape(0)?))
+    };
+    let taps = kernel.iter().fold(1_i64, |taps, size| taps.saturating_mul(*size));
+    let (channels, outputs) = (*channels, *outputs);
+    let sets = read_offset_group(x)?;
+    if channels % sets != 0 || channels % group != 0 {
+        invalid!("{channels} channels in {group} groups with {sets} sets of offsets");
+    }
+    let columns = channels.saturating_mul(taps);
+    let taken = columns / sets;
+    if usize::try_from(columns.saturating_mul(taken))? > limits::MATRIX_ELEMENTS {
+        unsupported!("weights computed at run time, for {columns} numbers of each place");
+    }
+    let mut shape = vec![columns, channels / sets];
+    shape.extend(kernel);
+    let units = units(&shape, taken)?;
+    let units = x.tensor(units)?;
+    let unfolded = deformed(x, Some((units, sets)))?;
+    let unfolded = x.reshape(unfolded, &[group, columns / group, -1])?;
+    let weight = x.operand(1)?;
+    let weight = x.reshape(weight, &[group, outputs / group, columns / group])?;
+    let product = x.op("MatMul", &[weight, unfolded], &[])?;
+    let mut shape = vec![1, outputs];
+    for size in x.output_shape(0)?.iter().skip(2) {
+        shape.push(i64::from(fixed(size)?));
+    }
+    x.reshape(product, &shape)
+}
+
+/// Weights of which each row takes one of `period` elements, in turn.
+fn units(shape: &[i64], period: i64) -> Result<Tensor> {
+    let shape =
+        shape.iter().map(|size| usize::try_from(*size)).collect::<std::result::Result<Vec<_>, _>>()?;
+    let period = usize::try_from(period)?;
+    Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
+        let rows = shape.first().copied().unwrap_or(0);
+        let units = ndarray::Array2::from_shape_fn((rows, period), |(row, column)| {
+            if row % period == column { 1.0_f32 } else { 0.0 }
+        });
+        Array::f32(units.into_dyn()).reshape(&shape)
+    })
 }
 
 /// Sizes along the channels: blocks of inputs, their number, and the numbers in each group and each set of offsets.

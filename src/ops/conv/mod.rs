@@ -41,9 +41,10 @@ pub(super) const OPS: &[Op] = &[
         .lower(int8::lower_linear)
         .becomes("InnerProduct in int8"),
     Op::new("DeformConv", &[19, 22], deform::infer_deform_conv)
+        .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
-        .becomes("DeformableConv2D, one for each group and set of offsets")
-        .limits("batches; three axes; weights computed at run time"),
+        .becomes("DeformableConv2D, one for each group and set of offsets; for weights computed at run time MatMul with what it takes from each place")
+        .limits("batches; three axes"),
 ];
 
 /// Most weights of a layer whose weights are repeated for each element of a batch: 16 MiB.

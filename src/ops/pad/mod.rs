@@ -5,15 +5,17 @@
 //! | amounts below 0 | Crop |
 //! | constant, edge, reflect | Padding over up to three axes at once |
 //! | reflect by more than an axis holds, wrap | the places are taken by Crop and Concat; the sizes must be fixed |
+//! | amounts or a constant computed at run time | Gather by places, and Where for what is no place |
 //! | a constant that is infinite | Padding with a value a channel: a param holds no infinity |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Pad.html>, `onnx__CenterCropPad.html`.
 
 mod lower;
+mod run_time;
 
 use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ops;
 use crate::tensor::{Array, Dim};
@@ -28,13 +30,14 @@ pub(super) const OPS: &[Op] = &[
         .limits("sizes that are not fixed"),
     Op::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
         .fold(fold_pad)
+        .expand(run_time::expand_pad)
         .lower(lower::lower_pad)
         .identity(adds_nothing)
         .transparent(|_, _| true)
         .becomes(
-            "Padding; Crop below 0; Crop and Concat for wrap, and for reflections by more than an axis holds",
+            "Padding; Crop below 0; Crop and Concat for wrap, and for reflections by more than an axis holds; Gather for amounts computed at run time",
         )
-        .limits("amounts computed at run time"),
+        .limits("amounts computed at run time where the shape of the output is not stated"),
 ];
 
 /// Where the elements that are added come from.
@@ -176,8 +179,14 @@ pub(crate) fn constant_padding(graph: &Graph, node: &Node) -> Option<(f64, Vec<(
 fn infer_pad(call: &Call) -> Result<Vec<Fact>> {
     read_mode(call)?;
     call.float("value")?;
-    let shape = call.shape(0)?;
-    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &call_amounts(call)?)?)])
+    let amounts = match call_amounts(call) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let stated = run_time::stated_shape(call).ok_or(error)?;
+            return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
+        }
+        amounts => amounts?,
+    };
+    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(call.shape(0)?, &amounts)?)])
 }
 
 fn infer_center(call: &Call) -> Result<Vec<Fact>> {

@@ -1,13 +1,11 @@
 //! Axes that are computed at run time, where the shape of the output leaves several choices: each is computed, and one is taken.
 
 use super::{ReduceAttributes, choices};
-use crate::error::{Error, Result, unsupported};
+use crate::error::Result;
 use crate::graph::Attribute;
+use crate::ops::run_time::{Choice, check_count, choose};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
-
-/// Most choices that are all computed.
-const MAX_CHOICES: usize = 8;
 
 /// What a choice is told by: the sum of the powers of two at its axes but those of one element.
 fn code(reduced: &[bool], matters: &[bool]) -> f32 {
@@ -40,13 +38,11 @@ pub(super) fn expand_choices(x: &mut Expand, reduce: &ReduceAttributes) -> Resul
     let Some(choices) = choices(x, reduce, &shape).filter(|choices| choices.len() > 1) else {
         return Ok(false);
     };
-    if choices.len() > MAX_CHOICES {
-        unsupported!("axes computed at run time: {} choices give the shape of the output", choices.len());
-    }
+    check_count("axes", choices.len())?;
     let matters: Vec<bool> = shape.iter().map(|size| !size.is(1)).collect();
     let taken = code_at_run_time(x, &matters)?;
     let data = x.operand(0)?;
-    let mut result = None;
+    let mut reductions = Vec::with_capacity(choices.len());
     for choice in &choices {
         let mut axes = Vec::new();
         for (axis, _) in choice.iter().enumerate().filter(|(_, reduced)| **reduced) {
@@ -54,17 +50,16 @@ pub(super) fn expand_choices(x: &mut Expand, reduce: &ReduceAttributes) -> Resul
         }
         let axes = x.ints(&axes)?;
         let keepdims = Attribute::Int(i64::from(reduce.keepdims));
-        let reduced = x.op(reduce.kind.op_type(), &[data, axes], &[("keepdims", keepdims)])?;
-        let Some(other) = result else {
-            result = Some(reduced);
-            continue;
-        };
-        let number = ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), code(choice, &matters));
-        let number = x.literal(&Array::f32(number))?;
-        let is_taken = x.op("Equal", &[taken, number], &[])?;
-        result = Some(x.op("Where", &[is_taken, reduced, other], &[])?);
+        let result = x.op(reduce.kind.op_type(), &[data, axes], &[("keepdims", keepdims)])?;
+        let mut meant = Vec::new();
+        if !reductions.is_empty() {
+            let number = ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), code(choice, &matters));
+            let number = x.literal(&Array::f32(number))?;
+            meant.push(x.op("Equal", &[taken, number], &[])?);
+        }
+        reductions.push(Choice { result, meant });
     }
-    let result = result.ok_or_else(|| Error::internal("no axes to choose from"))?;
+    let result = choose(x, &reductions)?;
     x.output(0, result)?;
     Ok(true)
 }

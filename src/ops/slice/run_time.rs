@@ -3,18 +3,14 @@
 
 use super::call_cuts;
 use crate::error::{At, Error, Result, unsupported};
-use crate::graph::Attribute;
+use crate::ops::run_time::{self, axis_attribute, element, element_of_axis};
 use crate::ops::{Call, resolve_axis};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim};
 
 /// The shape that the model states of the output, where some bound is computed at run time.
 pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Option<&'a [Dim]> {
-    let computed = (1..5).any(|index| call.has_input(index) && call.dims(index).is_err());
-    let (stated, given) = (call.declared_shape(0)?, call.shape(0).ok()?);
-    let fits =
-        stated.len() == given.len() && stated.iter().all(|size| size.known().is_some_and(|size| size > 0));
-    Some(stated).filter(|_| computed && fits)
+    run_time::stated_shape(call, 1..5)
 }
 
 /// Where an axis is cut, computed at run time.
@@ -22,27 +18,6 @@ struct Cut {
     axis: usize,
     start: Operand,
     step: Option<Operand>,
-}
-
-fn axis_attribute(axis: usize) -> Result<[(&'static str, Attribute); 1]> {
-    Ok([("axis", Attribute::Int(i64::try_from(axis)?))])
-}
-
-/// One element of a list.
-fn element(x: &mut Expand, list: Operand, index: usize) -> Result<Operand> {
-    let index = x.ints(&[i64::try_from(index)?])?;
-    x.op("Gather", &[list, index], &axis_attribute(0)?)
-}
-
-/// The sum of the elements of a list for this axis of `rank`, where the axes are computed too.
-fn element_of_axis(x: &mut Expand, axes: Operand, list: Operand, axis: i64, rank: i64) -> Result<Operand> {
-    let (front, back) = (x.ints(&[axis])?, x.ints(&[axis - rank])?);
-    let (front, back) = (x.op("Equal", &[axes, front], &[])?, x.op("Equal", &[axes, back], &[])?);
-    let is_here = x.op("Or", &[front, back], &[])?;
-    let none = x.ints(&[0])?;
-    let here = x.op("Where", &[is_here, list, none], &[])?;
-    let all = x.ints(&[0])?;
-    x.op("ReduceSum", &[here, all], &[])
 }
 
 fn cuts(x: &mut Expand, rank: usize) -> Result<Vec<Cut>> {
@@ -56,12 +31,11 @@ fn cuts(x: &mut Expand, rank: usize) -> Result<Vec<Cut>> {
         let axes = x.operand_as(3, DType::I64)?;
         let one = x.ints(&[1])?;
         for axis in 0..rank {
-            let (number, of) = (i64::try_from(axis)?, i64::try_from(rank)?);
-            let start = element_of_axis(x, axes, starts, number, of)?;
+            let start = element_of_axis(x, axes, starts, axis, rank)?;
             let step = match steps {
                 Some(steps) => {
                     let more = x.op("Sub", &[steps, one], &[])?;
-                    let more = element_of_axis(x, axes, more, number, of)?;
+                    let more = element_of_axis(x, axes, more, axis, rank)?;
                     Some(x.op("Add", &[more, one], &[])?)
                 }
                 None => None,

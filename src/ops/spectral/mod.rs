@@ -14,7 +14,7 @@ pub(super) const OPS: &[Op] = &[
     Op::new("DFT", &[17, 20], transform::infer_dft)
         .expand(transform::expand_dft)
         .becomes("MatMul with a constant matrix")
-        .limits("lengths computed at run time"),
+        .limits("axes and lengths computed at run time where the shape of the output is not stated; one side of a spectrum with other bins than its length has"),
     Op::new("HammingWindow", &[17], window::infer_window)
         .becomes("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
@@ -27,5 +27,5 @@ pub(super) const OPS: &[Op] = &[
     Op::new("STFT", &[17], transform::infer_stft)
         .expand(transform::expand_stft)
         .becomes("Conv with constant kernels")
-        .limits("steps and windows computed at run time; a signal shorter than a frame"),
+        .limits("frames computed at run time where the shape of the output is not stated; a signal shorter than a frame"),
 ];

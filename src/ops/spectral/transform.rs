@@ -5,11 +5,12 @@ use std::f64::consts::PI;
 use ndarray::{Array2, ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::Attribute;
+use crate::ops::run_time::{Choice, check_count, choose, is_axis, is_number, scalar};
 use crate::ops::{Call, Fact, resolve_axis};
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
 /// Most elements of the matrix of a transform: a full complex one of 2048 has as many.
 const MAX_MATRIX: i64 = 1 << 24;
@@ -72,25 +73,48 @@ fn parts(shape: &[Dim]) -> Result<i64> {
     }
 }
 
-fn read_dft(call: &Call) -> Result<Dft> {
-    let shape = call.shape(0)?;
-    let (inverse, onesided) = (call.flag("inverse", false)?, call.flag("onesided", false)?);
+/// What of a transform is known before the net runs.
+struct DftInputs {
+    /// What a value computed at run time is told by.
+    axis: Option<usize>,
+    length: Option<i64>,
+    inverse: bool,
+    onesided: bool,
+}
+
+/// An integer input that is given, where it is known.
+fn known_scalar(call: &Call, index: usize) -> Result<Option<i64>> {
+    match call.array(index) {
+        Ok(array) => array.scalar_i64().map(Some),
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_dft_inputs(call: &Call) -> Result<DftInputs> {
     let axis = match (call.since(), call.has_input(2)) {
-        (..20, _) => call.int_or("axis", 1)?,
-        (_, true) => call.array(2)?.scalar_i64()?,
-        (_, false) => -2,
+        (..20, _) => Some(call.int_or("axis", 1)?),
+        (_, true) => known_scalar(call, 2)?,
+        (_, false) => Some(-2),
     };
-    let axis = resolve_axis(axis, shape.len())?;
+    let rank = call.shape(0)?.len();
+    Ok(DftInputs {
+        axis: axis.map(|axis| resolve_axis(axis, rank)).transpose()?,
+        length: if call.has_input(1) { known_scalar(call, 1)? } else { None },
+        inverse: call.flag("inverse", false)?,
+        onesided: call.flag("onesided", false)?,
+    })
+}
+
+/// The transform along an axis; of a length, where it is not that of the axis.
+fn dft(call: &Call, inputs: &DftInputs, axis: usize, length: Option<i64>) -> Result<Dft> {
+    let (shape, inverse, onesided) = (call.shape(0)?, inputs.inverse, inputs.onesided);
     let Some(size) = shape.at(axis)?.known() else {
         return Err(
             Error::unsupported("the length of the transform is not fixed").help("fix it with --input-shape")
         );
     };
-    let length = match call.has_input(1) {
-        true => call.array(1)?.scalar_i64()?,
-        false if inverse && onesided => 2 * (size - 1),
-        false => size,
-    };
+    let length = length.unwrap_or(if inverse && onesided { 2 * (size - 1) } else { size });
     if length < 1 || axis + 1 == shape.len() {
         invalid!("a transform of length {length} along axis {axis} of {}", shape.len());
     }
@@ -102,16 +126,69 @@ fn read_dft(call: &Call) -> Result<Dft> {
     Ok(Dft { axis, used, length, inverse, onesided, parts })
 }
 
-pub(in crate::ops) fn infer_dft(call: &Call) -> Result<Vec<Fact>> {
-    let dft = read_dft(call)?;
-    let mut shape = call.shape(0)?.to_vec();
+/// Refuses a spectrum of one side that has not as many bins as its length.
+fn check_bins(call: &Call, dft: &Dft) -> Result<()> {
+    let size = call.shape(0)?.at(dft.axis)?;
+    if dft.inverse && dft.onesided && !size.is(dft.length / 2 + 1) {
+        unsupported!(
+            "one side of a spectrum, {size} bins, for {} elements: onnxruntime and the specification's reference disagree",
+            dft.length
+        );
+    }
+    Ok(())
+}
+
+/// The lengths of transforms that have so many bins.
+fn lengths_of(bins: i64, of_one_side: bool) -> Vec<i64> {
+    let shortest = 2 * (bins - 1);
+    if of_one_side { vec![shortest, shortest + 1] } else { vec![bins] }
+}
+
+/// The transforms that may be meant: where axis or length are computed at run time, those that give the shape that the model states.
+fn read_dfts(call: &Call) -> Result<Vec<Dft>> {
+    let inputs = read_dft_inputs(call)?;
+    let computed = inputs.length.is_none() && call.has_input(1);
+    if let (Some(axis), false) = (inputs.axis, computed) {
+        let only = dft(call, &inputs, axis, inputs.length)?;
+        return check_bins(call, &only).map(|()| vec![only]);
+    }
+    let (shape, Some(stated)) = (call.shape(0)?, call.declared_shape(0)) else {
+        unsupported!("an axis or a length computed at run time, and no shape is stated of the result");
+    };
+    let mut found = Vec::new();
+    for axis in (0..shape.len().saturating_sub(1)).filter(|axis| inputs.axis.is_none_or(|own| own == *axis)) {
+        let bins = stated.get(axis).and_then(Dim::known).unwrap_or(0);
+        let lengths = match computed {
+            true => lengths_of(bins, inputs.onesided && !inputs.inverse).into_iter().map(Some).collect(),
+            false => vec![inputs.length],
+        };
+        let fits = |dft: &Dft| transformed(shape, dft) == stated;
+        found.extend(
+            lengths.into_iter().filter_map(|length| dft(call, &inputs, axis, length).ok()).filter(fits),
+        );
+    }
+    if found.is_empty() {
+        unsupported!("no transform of {} is {}", display_shape(shape), display_shape(stated));
+    }
+    found.iter().try_for_each(|dft| check_bins(call, dft))?;
+    check_count("transforms with an axis or a length", found.len())?;
+    Ok(found)
+}
+
+fn transformed(shape: &[Dim], dft: &Dft) -> Vec<Dim> {
+    let mut shape = shape.to_vec();
     if let Some(size) = shape.get_mut(dft.axis) {
         *size = Dim::Known(dft.bins());
     }
     if let Some(size) = shape.last_mut() {
         *size = Dim::Known(dft.output_parts());
     }
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    shape
+}
+
+pub(in crate::ops) fn infer_dft(call: &Call) -> Result<Vec<Fact>> {
+    let dfts = read_dfts(call)?;
+    Ok(vec![Fact::new(call.dtype(0)?, transformed(call.shape(0)?, dfts.at(0)?))])
 }
 
 /// The transform as a matrix: a row an element and part of the input, a column an element and part of the output.
@@ -133,9 +210,38 @@ fn matrix(dft: Dft) -> Result<Tensor> {
 }
 
 pub(in crate::ops) fn expand_dft(x: &mut Expand) -> Result<bool> {
-    let dft = read_dft(x)?;
-    let (rank, dtype) = (x.shape(0)?.len(), x.dtype(0)?);
-    let mut operand = x.operand_as(0, DType::F32)?;
+    let (dfts, inputs) = (read_dfts(x)?, read_dft_inputs(x)?);
+    let operand = x.operand_as(0, DType::F32)?;
+    let mut choices: Vec<Choice> = Vec::with_capacity(dfts.len());
+    for dft in dfts {
+        let result = transform(x, operand, dft)?;
+        let mut meant = Vec::new();
+        if !choices.is_empty() && inputs.axis.is_none() {
+            let (axis, rank) = (scalar(x, 2)?, x.shape(0)?.len());
+            meant.push(is_axis(x, axis, dft.axis, rank)?);
+        }
+        if !choices.is_empty() && x.has_input(1) && inputs.length.is_none() {
+            let length = scalar(x, 1)?;
+            meant.push(is_number(x, length, dft.length)?);
+        }
+        choices.push(Choice { result, meant });
+    }
+    let result = choose(x, &choices)?;
+    give(x, result)
+}
+
+/// Makes singles the output, in the type of the input.
+fn give(x: &mut Expand, result: Operand) -> Result<bool> {
+    let dtype = x.dtype(0)?;
+    let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// One transform of the data.
+fn transform(x: &mut Expand, data: Operand, dft: Dft) -> Result<Operand> {
+    let rank = x.shape(0)?.len();
+    let mut operand = data;
     if x.shape(0)?.at(dft.axis)?.known() != Some(dft.used) {
         let (start, end) = (x.ints(&[0])?, x.ints(&[dft.used])?);
         let axes = x.ints(&[i64::try_from(dft.axis)?])?;
@@ -166,20 +272,19 @@ pub(in crate::ops) fn expand_dft(x: &mut Expand) -> Result<bool> {
         }
         result = x.transpose(result, &back)?;
     }
-    if dtype != DType::F32 {
-        result = x.cast(result, dtype)?;
-    }
-    x.output(0, result)?;
-    Ok(true)
+    Ok(result)
 }
 
 /// A short-time transform: of frames along the second axis of `[batch, length, parts]`.
+#[derive(Clone, Copy)]
 struct Stft {
     frame_step: i64,
     frame: Dft,
 }
 
-fn read_stft(call: &Call) -> Result<Stft> {
+/// The transforms that may be meant: where the step or the length of frames are computed at run time, those that give the shape that the
+/// model states.
+fn read_stfts(call: &Call) -> Result<Vec<Stft>> {
     let shape = call.shape(0)?;
     let onesided = call.flag("onesided", true)?;
     let parts = parts(shape)?;
@@ -189,21 +294,54 @@ fn read_stft(call: &Call) -> Result<Stft> {
     if onesided && parts == 2 {
         invalid!("one side of the spectrum of a complex signal");
     }
-    let frame_step = call.array(1)?.scalar_i64()?;
-    let length = if call.has_input(3) {
-        call.array(3)?.scalar_i64()?
-    } else {
-        let size = if call.has_input(2) { call.shape(2)?.at(0)? } else { shape.at(1)? };
-        size.known().ok_or_else(|| Error::unsupported("the length of the frames is not fixed"))?
+    let stated = |axis: usize| call.declared_shape(0).and_then(|shape| shape.get(axis)?.known());
+    let unstated = || Error::unsupported("frames computed at run time, and no shape is stated of the result");
+    let given = if call.has_input(3) { known_scalar(call, 3)? } else { None };
+    let lengths = match (given, call.has_input(2), call.has_input(3)) {
+        (Some(length), ..) => vec![length],
+        (None, false, true) => lengths_of(stated(2).ok_or_else(unstated)?, onesided),
+        (None, has_window, _) => {
+            let size = if has_window { call.shape(2)?.at(0)? } else { shape.at(1)? };
+            vec![size.known().ok_or_else(|| Error::unsupported("the length of the frames is not fixed"))?]
+        }
     };
-    if frame_step < 1 || length < 1 {
-        invalid!("frames of {length} in steps of {frame_step}");
+    let mut found = Vec::new();
+    for length in lengths {
+        let steps = match known_scalar(call, 1)? {
+            Some(step) => vec![step],
+            None => {
+                let (Some(size), Some(frames)) = (shape.at(1)?.known(), stated(1)) else {
+                    return Err(unstated());
+                };
+                steps_of(size - length, frames)
+            }
+        };
+        let frame = Dft { axis: 1, used: length, length, inverse: false, onesided, parts };
+        if steps.iter().any(|step| *step < 1) || length < 1 {
+            invalid!("frames of {length} in steps of {steps:?}");
+        }
+        found.extend(steps.into_iter().map(|frame_step| Stft { frame_step, frame }));
     }
-    Ok(Stft { frame_step, frame: Dft { axis: 1, used: length, length, inverse: false, onesided, parts } })
+    if found.is_empty() {
+        unsupported!("no frames of {} give the shape that is stated", display_shape(shape));
+    }
+    check_count("frames", found.len())?;
+    Ok(found)
+}
+
+/// The steps in which there are so many frames, of which the last begins at `last` or before. One frame has no step: it stands for all.
+fn steps_of(last: i64, frames: i64) -> Vec<i64> {
+    match frames {
+        ..1 => Vec::new(),
+        1 if last >= 0 => vec![last + 1],
+        1 => Vec::new(),
+        _ => (last / frames + 1..=last / (frames - 1)).filter(|step| last / step + 1 == frames).collect(),
+    }
 }
 
 pub(in crate::ops) fn infer_stft(call: &Call) -> Result<Vec<Fact>> {
-    let Stft { frame_step, frame } = read_stft(call)?;
+    let stfts = read_stfts(call)?;
+    let Stft { frame_step, frame } = *stfts.at(0)?;
     let [batch, length, _] = call.shape(0)? else { invalid!("a signal without three axes") };
     let steps = length.sub(&Dim::Known(frame.length))?.floor_div(&Dim::Known(frame_step))?;
     let frames = steps.add(&Dim::Known(1))?;
@@ -233,27 +371,49 @@ fn kernels(frame: Dft, window: Option<Tensor>) -> Result<Tensor> {
 }
 
 pub(in crate::ops) fn expand_stft(x: &mut Expand) -> Result<bool> {
-    let Stft { frame_step, frame } = read_stft(x)?;
-    let window = if x.has_input(2) { Some(x.required_constant(2)?.clone()) } else { None };
-    if window.as_ref().is_some_and(|window| i64::try_from(window.len()) != Ok(frame.length)) {
+    let stfts = read_stfts(x)?;
+    let signal = x.operand_as(0, DType::F32)?;
+    let signal = x.transpose(signal, &[0, 2, 1])?;
+    let mut choices: Vec<Choice> = Vec::with_capacity(stfts.len());
+    for Stft { frame_step, frame } in stfts {
+        let result = spectra(x, signal, frame_step, frame)?;
+        let mut meant = Vec::new();
+        // Where there is one frame, all steps are alike.
+        let steps_matter = x.output_shape(0)?.at(1)?.known() != Some(1);
+        if !choices.is_empty() && steps_matter && known_scalar(x, 1)?.is_none() {
+            let step = scalar(x, 1)?;
+            meant.push(is_number(x, step, frame_step)?);
+        }
+        if !choices.is_empty() && x.has_input(3) && known_scalar(x, 3)?.is_none() {
+            let length = scalar(x, 3)?;
+            meant.push(is_number(x, length, frame.length)?);
+        }
+        choices.push(Choice { result, meant });
+    }
+    let result = choose(x, &choices)?;
+    give(x, result)
+}
+
+/// The spectra of frames of one length, in one step.
+fn spectra(x: &mut Expand, signal: Operand, frame_step: i64, frame: Dft) -> Result<Operand> {
+    let window = if x.has_input(2) { x.constant(2).cloned() } else { None };
+    if x.has_input(2) && x.shape(2)?.at(0)?.known() != Some(frame.length) {
         invalid!("a window of another length than the frames");
     }
     if x.shape(0)?.at(1)?.known().is_some_and(|length| length < frame.length) {
         unsupported!("a signal that is shorter than a frame");
     }
-    let dtype = x.dtype(0)?;
-    let signal = x.operand_as(0, DType::F32)?;
-    let signal = x.transpose(signal, &[0, 2, 1])?;
-    let kernels = x.tensor(kernels(frame, window)?)?;
+    let computed = x.has_input(2) && window.is_none();
+    let mut kernels = x.tensor(kernels(frame, window)?)?;
+    if computed {
+        let window = x.operand_as(2, DType::F32)?;
+        let window = x.reshape(window, &[1, 1, frame.length])?;
+        kernels = x.op("Mul", &[kernels, window], &[])?;
+    }
     let strides = ("strides", Attribute::Ints(vec![frame_step]));
     let spectrum = x.op("Conv", &[signal, kernels], &[strides])?;
     let apart = x.reshape(spectrum, &[0, frame.bins(), 2, -1])?;
-    let mut result = x.transpose(apart, &[0, 3, 1, 2])?;
-    if dtype != DType::F32 {
-        result = x.cast(result, dtype)?;
-    }
-    x.output(0, result)?;
-    Ok(true)
+    x.transpose(apart, &[0, 3, 1, 2])
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(super) const OPS: &[Op] = &[
 ];
 
 const fn unary(name: &'static str, since: &'static [i64]) -> Op {
-    Op::new(name, since, infer_unary).fold(fold_unary).lower(lower_unary).waive(MEMORY_ADVICE)
+    Op::new(name, since, infer_unary).fold(fold_unary).lower(lower_unary).keeps_shape().waive(MEMORY_ADVICE)
 }
 
 fn infer_unary(call: &Call) -> Result<Vec<Fact>> {

@@ -1,0 +1,101 @@
+//! What tells how a node works and is computed at run time, where the model states the shape of the result: elements of lists, and
+//! the choice between the few ways that give that shape.
+
+use super::Call;
+use crate::error::{Error, Result, unsupported};
+use crate::graph::Attribute;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{DType, Dim};
+
+/// Most choices that are all computed.
+pub(super) const MAX_CHOICES: usize = 8;
+
+/// The shape that the model states of the output, as many axes as the data have, where one of these inputs is computed at run time.
+pub(super) fn stated_shape<'a>(
+    call: &Call<'a>,
+    mut inputs: impl Iterator<Item = usize>,
+) -> Option<&'a [Dim]> {
+    let computed = inputs.any(|index| call.has_input(index) && call.dims(index).is_err());
+    let (stated, given) = (call.declared_shape(0)?, call.shape(0).ok()?);
+    let fits =
+        stated.len() == given.len() && stated.iter().all(|size| size.known().is_some_and(|size| size > 0));
+    Some(stated).filter(|_| computed && fits)
+}
+
+pub(super) fn axis_attribute(axis: usize) -> Result<[(&'static str, Attribute); 1]> {
+    Ok([("axis", Attribute::Int(i64::try_from(axis)?))])
+}
+
+/// One element of a list.
+pub(super) fn element(x: &mut Expand, list: Operand, index: usize) -> Result<Operand> {
+    let index = x.ints(&[i64::try_from(index)?])?;
+    x.op("Gather", &[list, index], &axis_attribute(0)?)
+}
+
+/// The sum of the elements of a list for this axis of `rank`, where the axes are computed too.
+pub(super) fn element_of_axis(
+    x: &mut Expand,
+    axes: Operand,
+    list: Operand,
+    axis: usize,
+    rank: usize,
+) -> Result<Operand> {
+    let is_here = is_axis(x, axes, axis, rank)?;
+    let none = x.ints(&[0])?;
+    let here = x.op("Where", &[is_here, list, none], &[])?;
+    let all = x.ints(&[0])?;
+    x.op("ReduceSum", &[here, all], &[])
+}
+
+/// An integer input of one element as a list of one.
+pub(super) fn scalar(x: &mut Expand, index: usize) -> Result<Operand> {
+    let operand = x.operand_as(index, DType::I64)?;
+    x.reshape(operand, &[1])
+}
+
+/// Whether each of a list is this number.
+pub(super) fn is_number(x: &mut Expand, list: Operand, number: i64) -> Result<Operand> {
+    let number = x.ints(&[number])?;
+    x.op("Equal", &[list, number], &[])
+}
+
+/// Whether each of a list is this axis of `rank`, counted from either end.
+pub(super) fn is_axis(x: &mut Expand, list: Operand, axis: usize, rank: usize) -> Result<Operand> {
+    let (axis, rank) = (i64::try_from(axis)?, i64::try_from(rank)?);
+    let (front, back) = (is_number(x, list, axis)?, is_number(x, list, axis - rank)?);
+    x.op("Or", &[front, back], &[])
+}
+
+/// One of several ways: what it computes, and what tells that it is meant. It is meant where all of that holds.
+pub(super) struct Choice {
+    pub result: Operand,
+    pub meant: Vec<Operand>,
+}
+
+/// The result of the choice that is meant.
+pub(super) fn choose(x: &mut Expand, choices: &[Choice]) -> Result<Operand> {
+    let Some((first, rest)) = choices.split_first() else {
+        return Err(Error::internal("nothing to choose from"));
+    };
+    let mut result = first.result;
+    for choice in rest {
+        let mut meant = None;
+        for test in &choice.meant {
+            meant = Some(match meant {
+                Some(meant) => x.op("And", &[meant, *test], &[])?,
+                None => *test,
+            });
+        }
+        let meant = meant.ok_or_else(|| Error::internal("choices that nothing tells apart"))?;
+        result = x.op("Where", &[meant, choice.result, result], &[])?;
+    }
+    Ok(result)
+}
+
+/// Refuses more ways than are computed beside each other.
+pub(super) fn check_count(what: &str, choices: usize) -> Result<()> {
+    if choices > MAX_CHOICES {
+        unsupported!("{what} computed at run time: {choices} choices give the shape of the output");
+    }
+    Ok(())
+}
