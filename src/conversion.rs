@@ -1,6 +1,7 @@
 //! What became of a model.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};
@@ -54,7 +55,7 @@ pub struct Conversion {
 /// What a net was made of, for reports.
 #[derive(Debug)]
 pub(crate) struct Source {
-    pub model: Model,
+    pub model: Arc<Model>,
     pub options: Converter,
     /// The graph that was lowered.
     pub graph: Graph,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::error::{Cut, Errors};
 use crate::inspect::{Inspection, infer_model, inspect_model};
@@ -219,7 +220,7 @@ impl Converter {
     ///
     /// Every node that is in the way is named, and a part of the model that can be converted, if there is one.
     pub fn convert(&self, input: &Input) -> Result<Conversion, Errors> {
-        let model = onnx::read(input, &self.read)?;
+        let model = Arc::new(onnx::read(input, &self.read)?);
         convert_model(&model, self).map_err(|Refusal { errors, cuts }| {
             let works = |cut: &Cut| convert_model(&model, &self.cut_at(cut)).is_ok();
             let errors = errors.with_cut(cuts.into_iter().find(works));

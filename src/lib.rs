@@ -40,6 +40,7 @@ mod supported;
 pub mod tensor;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::graph::{Graph, ValueId};
@@ -63,7 +64,7 @@ pub use crate::supported::{Supported, supported};
 pub use crate::tensor::Dim;
 
 /// Converts a model that was read.
-fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refusal> {
+fn convert_model(model: &Arc<Model>, options: &Converter) -> Result<Conversion, Refusal> {
     let mut progress = Progress { options, passes: Vec::new(), warnings: Vec::new() };
     let mut graph = model.graph.clone();
     progress.after("read", &graph)?;
@@ -83,7 +84,7 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
     let mut doubts = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
     warnings.append(&mut progress.warnings);
     let keep =
-        |graph: &Graph, path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
+        |graph: &Graph, path: &PathBuf| (Model { graph: graph.clone(), ..Model::clone(model) }, path.clone());
     let mut simplified = options.emit_onnx.as_ref().map(|path| keep(&graph, path));
     let mut scales = Vec::new();
     if options.quantization != Quantization::Exact {
@@ -144,7 +145,7 @@ fn convert_model(model: &Model, options: &Converter) -> Result<Conversion, Refus
         passes: progress.passes,
         net,
         simplified,
-        source: Source { model: model.clone(), options: options.clone(), graph, net_passes },
+        source: Source { model: Arc::clone(model), options: options.clone(), graph, net_passes },
     })
 }
 

@@ -60,9 +60,9 @@ pub(crate) const EAGER_BYTES: u64 = 1 << 16;
 /// A constant may be this much larger than all that it is computed from: a kilobyte must not become a gigabyte.
 pub(crate) const FOLD_GROWTH: u64 = 1 << 26;
 
-/// Most bytes in memory while a constant is evaluated, beside sixteen for each byte of the model. Constants that are one element
-/// repeated take none until then: the largest models whose weights are such need a gigabyte.
-pub(crate) const FOLDING_BYTES: u64 = 1 << 32;
+/// Most bytes in memory while a constant is evaluated, beside sixteen for each byte of the model: half a gigabyte, so that a
+/// kilobyte does not take a whole one. Constants that are one element repeated take none until then.
+pub(crate) const FOLDING_BYTES: u64 = 1 << 29;
 
 /// Most elements that are computed for one constant, beside 256 for each byte of the model: what is read twice by what is read twice is
 /// computed 2^n times.

@@ -4,6 +4,12 @@ mod cli;
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// The allocator of the C library takes longer for each piece the more pieces there are.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     #[cfg(unix)]
     onnx2ncnn::tensor::end_clearly_when_truncated();

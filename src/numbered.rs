@@ -77,12 +77,39 @@ impl<K: Numbered, T> Map<K, T> {
         self.items.get(key.number()).and_then(Option::as_ref)
     }
 
+    /// Whether something is there.
+    pub fn contains(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// What is there, to change it.
+    pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
+        self.items.get_mut(key.number()).and_then(Option::as_mut)
+    }
+
     fn slot(&mut self, key: K) -> Option<&mut Option<T>> {
         let number = key.number();
         if self.items.len() <= number {
             self.items.resize_with(number + 1, || None);
         }
         self.items.get_mut(number)
+    }
+}
+
+impl<K: Numbered, T> Map<K, Vec<T>> {
+    /// Puts something at the end of a list, which is empty at first.
+    pub fn push(&mut self, key: K, item: T) {
+        match self.get_mut(key) {
+            Some(list) => list.push(item),
+            None => {
+                self.insert(key, vec![item]);
+            }
+        }
+    }
+
+    /// The list of one.
+    pub fn list(&self, key: K) -> &[T] {
+        self.get(key).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -180,6 +207,11 @@ mod tests {
         let mut map: Map<usize, &str> = [(4, "a"), (1, "b")].into_iter().collect();
         assert_eq!(map.insert(4, "c"), Some("a"));
         assert_eq!((map.get(4), map.get(1), map.get(0), map.get(9)), (Some(&"c"), Some(&"b"), None, None));
+        let mut lists: Map<usize, Vec<u8>> = Map::default();
+        for (key, item) in [(2, 7), (0, 8), (2, 9)] {
+            lists.push(key, item);
+        }
+        assert_eq!((lists.list(2), lists.list(0), lists.list(1)), (&[7, 9][..], &[8][..], &[][..]));
     }
 
     #[test]

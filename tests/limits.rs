@@ -63,6 +63,19 @@ fn constants_that_are_read_twice_are_not_computed_for_ever() {
 }
 
 #[test]
+fn constants_side_by_side_are_not_all_in_memory() {
+    let functions = ["Sin", "Cos", "Tan", "Atan", "Exp", "Tanh", "Sigmoid", "Erf"];
+    let mut parts = vec![ints("n", &[1 << 25]), node("ConstantOfShape", &["n"], &["c"], &[])];
+    parts.extend(functions.iter().map(|name| node(name, &["c"], &[name], &[])));
+    parts.push(node("Sum", &functions, &["sum"], &[]));
+    parts.push(node("ReduceMax", &["sum"], &["s"], &[("keepdims", 0)]));
+    parts.push(node("Add", &["x", "s"], &["y"], &[]));
+    // What is not folded is refused before it is written, because of its axis.
+    let text = convert("siblings", &model(&["4"], &parts));
+    assert!(text.contains("limit exceeded: an axis of 33554432 places"), "{text}");
+}
+
+#[test]
 fn what_is_made_of_nothing_is_refused() {
     let filled = |shape: &[i64]| {
         model(

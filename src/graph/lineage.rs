@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Graph, Node, NodeId, ValueId};
+use crate::numbered::Map;
 
 /// What is noted while a graph is rewritten. Nothing that rewrites it need care: nodes are replaced, removed and read past through the
 /// graph.
@@ -11,7 +12,7 @@ pub(super) struct Lineage {
     /// Nodes, and those whose work they took over.
     taken: Vec<(NodeId, NodeId)>,
     /// Nodes that are gone, by the values that they read: what only they needed was part of their work.
-    readers: BTreeMap<ValueId, Vec<NodeId>>,
+    readers: Map<ValueId, Vec<NodeId>>,
 }
 
 impl Lineage {
@@ -23,14 +24,14 @@ impl Lineage {
     /// A node that read these values is gone.
     pub fn leave(&mut self, gone: NodeId, reads: impl Iterator<Item = ValueId>) {
         for value in reads {
-            self.readers.entry(value).or_default().push(gone);
+            self.readers.push(value, gone);
         }
     }
 
     /// A node is gone that nobody needed any more: those that did need it did its work too.
     pub fn remove(&mut self, gone: NodeId, node: &Node) {
         for output in node.outputs.iter().flatten() {
-            let readers = self.readers.get(output).into_iter().flatten();
+            let readers = self.readers.list(*output).iter();
             self.taken.extend(readers.map(|reader| (*reader, gone)));
         }
     }

@@ -7,12 +7,13 @@ mod lineage;
 mod word;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
 use crate::error::{Error, NodeAt, Result};
 use crate::limits::Budget;
-use crate::numbered::{Map, Numbered, Set};
+use crate::numbered::{Lists, Map, Numbered, Set};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 pub use attribute::Attribute;
@@ -52,11 +53,11 @@ pub struct Value {
     /// The elements, where the value is a constant.
     pub constant: Option<Tensor>,
     /// The elements of a small integer tensor that carries sizes, where they are not all numbers.
-    pub elements: Option<Array>,
+    pub elements: Option<Box<Array>>,
     /// Whether the model says of what type and shape the value is.
     pub declared: bool,
     /// What the model says of a value that is no tensor.
-    pub other_type: Option<OtherType>,
+    pub other_type: Option<Box<OtherType>>,
     /// The node that computes the value; none for inputs, initializers and captured values.
     pub producer: Option<NodeId>,
 }
@@ -154,6 +155,8 @@ pub struct Graph {
     /// Nodes that were folded, in that order, where they are kept: what they compute may be too large to be written.
     pub folded: Option<Vec<Node>>,
     lineage: Lineage,
+    /// Who reads each value, as long as no node changes: most passes find nothing to do.
+    readers: OnceLock<Arc<Lists<ValueId, NodeId>>>,
     /// What the model has cost so far.
     pub(crate) budget: Budget,
 }
@@ -214,6 +217,7 @@ impl Graph {
 
     /// A node, to change its name or attributes. Inputs and outputs are changed through the graph.
     pub fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.readers.take();
         self.nodes.get_mut(id.0).and_then(Option::as_mut)
     }
 
@@ -227,6 +231,7 @@ impl Graph {
         if let Some(slot) = self.nodes.get_mut(id.0) {
             *slot = Some(node);
         }
+        self.readers.take();
     }
 
     /// The nodes in topological order.
@@ -247,6 +252,7 @@ impl Graph {
     }
 
     fn new_node(&mut self, node: Node) -> NodeId {
+        self.readers.take();
         let id = NodeId(self.nodes.len());
         for output in node.outputs.iter().flatten() {
             if let Some(value) = self.values.get_mut(output.0) {
@@ -259,6 +265,7 @@ impl Graph {
 
     /// Removes a node whose work others do.
     fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
+        self.readers.take();
         let Some(node) = self.nodes.get_mut(old.0).and_then(Option::take) else { return };
         self.lineage.leave(old, node.reads());
         // What it computed may be computed elsewhere, by one node for several.
@@ -275,27 +282,38 @@ impl Graph {
         &mut self,
         mut make: impl FnMut(&mut Graph, NodeId) -> Result<Option<Vec<Node>>>,
     ) -> Result<()> {
-        let mut order = Vec::with_capacity(self.order.len());
-        for id in self.node_ids() {
+        // The order, once it is another one.
+        let mut changed: Option<Vec<NodeId>> = None;
+        let mut place = 0;
+        while let Some(id) = self.order.get(place).copied() {
             let index = self.node(id).map_or(0, |node| node.index);
-            match make(self, id)? {
-                None => order.push(id),
-                Some(mut nodes) => {
+            match (make(self, id)?, &mut changed) {
+                (None, None) => {}
+                (None, Some(order)) => order.push(id),
+                (Some(mut nodes), _) => {
                     for node in nodes.iter_mut().filter(|node| node.name.is_empty()) {
                         node.index = index;
                     }
                     let made: Vec<NodeId> = nodes.into_iter().map(|node| self.new_node(node)).collect();
                     self.put_in_place(id, &made);
-                    order.extend(made);
+                    let before = || self.order.iter().take(place).copied().collect();
+                    changed.get_or_insert_with(before).extend(made);
                 }
             }
+            place += 1;
         }
-        self.order = order;
+        if let Some(order) = changed {
+            self.order = order;
+        }
         Ok(())
     }
 
     /// Removes nodes; what they computed has no producer any more.
     pub fn remove_nodes(&mut self, remove: &BTreeSet<NodeId>) {
+        if remove.is_empty() {
+            return;
+        }
+        self.readers.take();
         for id in remove {
             if let Some(node) = self.nodes.get(id.0).and_then(Option::as_ref) {
                 self.lineage.leave(*id, node.reads());
@@ -317,36 +335,38 @@ impl Graph {
 
     /// Sorts the nodes so that each stands after those that it reads from, and else in the order they have.
     pub fn sort_nodes(&mut self) -> Result<()> {
-        let mut waiting: BTreeMap<NodeId, usize> = BTreeMap::new();
-        let mut readers: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
-        let place: BTreeMap<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        self.readers.take();
+        let place: Map<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        let mut needs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         for (id, node) in self.nodes() {
-            let producers: BTreeSet<NodeId> = node.reads().filter_map(|v| self.value(v).producer).collect();
-            waiting.insert(id, producers.len());
-            for producer in producers {
-                readers.entry(producer).or_default().push(id);
+            let producers = node.reads().filter_map(|value| self.value(value).producer);
+            needs.extend(producers.map(|producer| (producer, id)));
+        }
+        let readers = Lists::of(needs.iter().copied());
+        let mut waiting: Map<NodeId, usize> = self.order.iter().map(|id| (*id, 0)).collect();
+        for (_, reader) in &needs {
+            if let Some(count) = waiting.get_mut(*reader) {
+                *count += 1;
             }
         }
-        let mut ready: BTreeSet<(usize, NodeId)> = BTreeSet::new();
-        for (id, count) in &waiting {
-            if *count == 0 {
-                ready.insert((place.get(id).copied().unwrap_or(0), *id));
-            }
-        }
+        let placed = |id: NodeId| (place.get(id).copied().unwrap_or(0), id);
+        let is_free = |id: &NodeId| waiting.get(*id) == Some(&0);
+        let mut ready: BTreeSet<(usize, NodeId)> =
+            self.order.iter().copied().filter(is_free).map(placed).collect();
         let mut order = Vec::with_capacity(self.order.len());
         while let Some((_, id)) = ready.pop_first() {
             order.push(id);
-            for reader in readers.remove(&id).unwrap_or_default() {
-                if let Some(count) = waiting.get_mut(&reader) {
+            for reader in readers.get(id) {
+                if let Some(count) = waiting.get_mut(*reader) {
                     *count -= 1;
                     if *count == 0 {
-                        ready.insert((place.get(&reader).copied().unwrap_or(0), reader));
+                        ready.insert(placed(*reader));
                     }
                 }
             }
         }
         if order.len() != self.order.len() {
-            let stuck = self.nodes().find(|(id, _)| waiting.get(id).is_some_and(|count| *count > 0));
+            let stuck = self.nodes().find(|(id, _)| waiting.get(*id).is_some_and(|count| *count > 0));
             let error = Error::invalid("the node reads, through others, what it computes");
             return Err(match stuck {
                 Some((_, node)) => error.at_node(|| node.at()),
@@ -357,6 +377,12 @@ impl Graph {
         Ok(())
     }
 
+    /// The nodes that read each value; one that reads a value twice is there twice.
+    pub(crate) fn readers(&self) -> Arc<Lists<ValueId, NodeId>> {
+        let reads = || self.nodes().flat_map(|(id, node)| node.reads().map(move |value| (value, id)));
+        Arc::clone(self.readers.get_or_init(|| Arc::new(Lists::of(reads()))))
+    }
+
     /// Every value that a node reads, or that is an output.
     pub(crate) fn read_values(&self) -> Set<ValueId> {
         self.nodes().flat_map(|(_, node)| node.reads()).chain(self.outputs.iter().copied()).collect()
@@ -364,6 +390,10 @@ impl Graph {
 
     /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
     pub fn redirect(&mut self, map: &BTreeMap<ValueId, ValueId>) {
+        if map.is_empty() {
+            return;
+        }
+        self.readers.take();
         // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
         let mut ends: Map<ValueId, ValueId> = Map::default();
         for from in map.keys() {

@@ -80,7 +80,7 @@ impl Lower<'_> {
         for (index, shape) in inputs {
             if shape == out && self.call.constant(*index).is_none() {
                 self.blob(*index)?;
-                let held = self.state.forms.get(&self.input_id(*index)?).cloned().unwrap_or_default();
+                let held = self.state.forms.get(self.input_id(*index)?).cloned().unwrap_or_default();
                 candidates.extend(held.into_iter().map(|blob| self.form(blob)));
             }
         }
@@ -110,7 +110,7 @@ impl Lower<'_> {
 
     fn holds(&mut self, index: usize, form: &[Dim]) -> Result<bool> {
         self.blob(index)?;
-        let held = self.state.forms.get(&self.input_id(index)?).cloned().unwrap_or_default();
+        let held = self.state.forms.get(self.input_id(index)?).cloned().unwrap_or_default();
         Ok(held.into_iter().any(|blob| self.form(blob) == form))
     }
 

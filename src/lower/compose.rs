@@ -78,7 +78,7 @@ impl Lower<'_> {
         let shape = self.call.shape(index)?.to_vec();
         let first = self.blob(index)?;
         let id = self.input_id(index)?;
-        let held = self.state.forms.get(&id).cloned().unwrap_or_default();
+        let held = self.state.forms.get(id).cloned().unwrap_or_default();
         let held: Vec<BlobId> = std::iter::once(first).chain(held).collect();
         for blob in &held {
             if let Some(found) = isolate(&self.form(*blob), &shape, axes) {

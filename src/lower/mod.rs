@@ -121,7 +121,7 @@ pub(crate) fn lower_graph(
     }
     let Err(errors) = Errors::check(errors) else { return Ok(state.net) };
     let cuts = propose_cuts(graph, &failed, |id| {
-        state.forms.contains_key(&id) && lower_output(graph, id, &mut state).is_ok()
+        state.forms.contains(id) && lower_output(graph, id, &mut state).is_ok()
     });
     Err(Refusal { errors, cuts })
 }
@@ -246,7 +246,7 @@ impl Lower<'_> {
     /// Input `index` as it is held: any form. A constant is held in its interface form.
     pub fn blob(&mut self, index: usize) -> Result<BlobId> {
         let id = self.input_id(index)?;
-        if let Some(blob) = self.state.forms.get(&id).and_then(|held| held.first()) {
+        if let Some(blob) = self.state.forms.get(id).and_then(|held| held.first()) {
             return Ok(*blob);
         }
         if let Some(blob) = self.sizes_as_numbers(id)? {
@@ -259,11 +259,11 @@ impl Lower<'_> {
     /// A value that carries sizes that are not fixed, as numbers.
     fn sizes_as_numbers(&mut self, id: ValueId) -> Result<Option<BlobId>> {
         let value = self.call.graph().value(id);
-        let held = self.state.forms.contains_key(&id) || value.constant.is_some();
+        let held = self.state.forms.contains(id) || value.constant.is_some();
         let Some(elements) = value.elements.as_ref().filter(|_| !held) else { return Ok(None) };
         let sizes: Vec<Dim> = elements.to_dims()?.iter().cloned().collect();
         let blob = self.numbers(&sizes)?;
-        self.state.forms.entry(id).or_default().push(blob);
+        self.state.forms.push(id, blob);
         Ok(Some(blob))
     }
 
@@ -335,7 +335,7 @@ impl Lower<'_> {
         {
             made.name.clone_from(name);
         }
-        self.state.forms.entry(id).or_default().push(blob);
+        self.state.forms.push(id, blob);
         Ok(())
     }
 
@@ -343,7 +343,7 @@ impl Lower<'_> {
     pub fn alias(&mut self) -> Result<()> {
         let first = self.blob(0)?;
         let input = self.input_id(0)?;
-        let held = self.state.forms.get(&input).cloned().unwrap_or_default();
+        let held = self.state.forms.get(input).cloned().unwrap_or_default();
         if let Some(output) = self.call.node().outputs.first().copied().flatten() {
             self.state.integers.add_alias(output, input);
         }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer};
-use crate::numbered::Numbered;
+use crate::numbered::{Map, Numbered, Set};
 use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 /// The net while it is made.
@@ -15,13 +15,13 @@ use crate::tensor::{DType, Dim, Tensor, display_shape};
 pub(crate) struct State {
     pub(super) net: Net,
     /// The forms in which each value is held; the first is the one that its node gave it.
-    pub(super) forms: BTreeMap<ValueId, Vec<BlobId>>,
+    pub(super) forms: Map<ValueId, Vec<BlobId>>,
     /// Reshapes: the blob and the form that it was given, and the blob that came of it.
     pub(super) reshapes: BTreeMap<(BlobId, Vec<Dim>), BlobId>,
     /// What a blob was reshaped from.
-    pub(super) reshaped_from: BTreeMap<BlobId, BlobId>,
+    pub(super) reshaped_from: Map<BlobId, BlobId>,
     /// Blobs that have the name of the value that they were made for.
-    pub(super) named: BTreeSet<BlobId>,
+    pub(super) named: Set<BlobId>,
     /// Graph inputs that may be indices.
     pub(super) integers: index::Integers,
     /// The node that layers are made for.
@@ -37,7 +37,7 @@ pub(crate) struct State {
 impl State {
     /// Whether there is something to read a value from.
     pub(super) fn holds(&self, graph: &Graph, id: ValueId) -> bool {
-        self.forms.contains_key(&id) || graph.value(id).constant.is_some()
+        self.forms.contains(id) || graph.value(id).constant.is_some()
     }
 
     /// A node for which there is no layer at all is in the one that computes what it gives another form.
@@ -46,12 +46,12 @@ impl State {
         let placed: BTreeSet<usize> =
             layers.iter().flat_map(|layer| layer.made_for.iter().copied()).collect();
         let producers = layers.iter().enumerate();
-        let producers: BTreeMap<BlobId, usize> =
+        let producers: Map<BlobId, usize> =
             producers.flat_map(|(place, layer)| layer.tops.iter().map(move |top| (*top, place))).collect();
         for id in self.forms_alone.iter().filter(|id| !placed.contains(&id.number())) {
             let outputs = graph.node(*id).into_iter().flat_map(|node| node.outputs.iter().flatten());
-            let blobs = outputs.filter_map(|output| self.forms.get(output)).flatten();
-            let place = blobs.filter_map(|blob| producers.get(blob)).next();
+            let blobs = outputs.filter_map(|output| self.forms.get(*output)).flatten();
+            let place = blobs.filter_map(|blob| producers.get(*blob)).next();
             if let Some(layer) = place.and_then(|place| layers.get_mut(*place)) {
                 layer.made_for.insert(id.number());
             }
@@ -91,7 +91,7 @@ impl State {
 
     /// A value in a form, through a Reshape or a MemoryData where it is not held in that form yet.
     pub(super) fn form(&mut self, graph: &Graph, id: ValueId, form: &[Dim]) -> Result<BlobId> {
-        let held = self.forms.get(&id).cloned().unwrap_or_default();
+        let held = self.forms.get(id).cloned().unwrap_or_default();
         if let Some(blob) = held.iter().find(|blob| self.net.blob(**blob).shape == form) {
             return Ok(*blob);
         }
@@ -113,7 +113,7 @@ impl State {
         {
             layer.made_for.insert(node.number());
         }
-        self.forms.entry(id).or_default().push(blob);
+        self.forms.push(id, blob);
         Ok(blob)
     }
 
@@ -149,7 +149,7 @@ impl State {
             return Err(mismatch("a blob", &from, "taken as", form));
         }
         // A Reshape of a Reshape is one of the blob before it, if that is not a matter of sizes that are not fixed.
-        let root = self.reshaped_from.get(&blob).copied().filter(|root| {
+        let root = self.reshaped_from.get(blob).copied().filter(|root| {
             let shape = &self.net.blob(*root).shape;
             shape == form || reshape_layer(shape, form).is_ok()
         });

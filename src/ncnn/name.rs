@@ -1,9 +1,10 @@
 //! Names that the runtime can read: `%255s` in `Net::load_param`, found again by their text.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{BlobId, Net};
 use crate::error::{Error, Result};
+use crate::numbered::Set;
 
 /// Longest name, in bytes.
 pub(super) const MAX_NAME: usize = 255;
@@ -32,8 +33,8 @@ impl Net {
     pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
         let given = self.find_renamed(renames)?;
         let mut changes = Changes::default();
-        let mut names = Names { taken: given.values().cloned().collect(), next: BTreeMap::new() };
-        let mut named = BTreeSet::new();
+        let mut names = Names { taken: given.values().cloned().collect(), next: HashMap::new() };
+        let mut named = Set::default();
         let inputs = self.inputs.iter().map(|blob| (*blob, self.blob(*blob).name.clone()));
         let outputs = self.outputs.iter().map(|output| (output.blob, output.name.clone()));
         for (blob, from) in inputs.chain(outputs).collect::<Vec<_>>() {
@@ -127,9 +128,9 @@ impl Net {
 /// Names that are taken.
 #[derive(Default)]
 struct Names {
-    taken: BTreeSet<String>,
+    taken: HashSet<String>,
     /// The next number to try behind a name.
-    next: BTreeMap<String, usize>,
+    next: HashMap<String, usize>,
 }
 
 impl Names {

@@ -1,6 +1,6 @@
 //! `GraphProto` to [`Graph`]: names become values, in the main graph and in the bodies of control-flow nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::domain_of;
@@ -199,7 +199,8 @@ impl<'m> Reader<'m> {
                 body.defaulted_inputs.push(id);
                 continue;
             }
-            let name_and_type = Value { name: name.to_owned(), other_type: other, ..Value::default() };
+            let name_and_type =
+                Value { name: name.to_owned(), other_type: other.map(Box::new), ..Value::default() };
             let id = body.graph.add_value(Value { dtype, shape, ..name_and_type });
             scope.define(name, Slot::Value(id))?;
             body.graph.inputs.push(id);
@@ -214,7 +215,7 @@ impl<'m> Reader<'m> {
         body: &mut Body,
         scope: &mut Scope<'m, '_>,
     ) -> Result<()> {
-        let mut hints: BTreeMap<&str, Declared> = BTreeMap::new();
+        let mut hints: HashMap<&str, Declared> = HashMap::new();
         for info in proto.output.iter().chain(&proto.value_info) {
             if let Ok(declared) = self.types.read(info) {
                 hints.entry(name_of(info)).or_insert(declared);
@@ -226,7 +227,8 @@ impl<'m> Reader<'m> {
                 let declared = hint.is_some();
                 let Declared { dtype, shape, other } = hint.unwrap_or_default();
                 let full_name = self.full_name(name, scope)?;
-                let name_and_type = Value { name: full_name, other_type: other, ..Value::default() };
+                let name_and_type =
+                    Value { name: full_name, other_type: other.map(Box::new), ..Value::default() };
                 let id = body.graph.add_value(Value { dtype, shape, declared, ..name_and_type });
                 scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, index, scope))?;
             }

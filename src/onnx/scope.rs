@@ -1,6 +1,6 @@
 //! Which value a name means: in a graph, in the graphs around it, in the body of a function.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Attribute, ValueId};
@@ -49,14 +49,14 @@ pub(super) enum Slot {
 #[derive(Debug)]
 pub(super) struct Scope<'m, 's> {
     pub frame: &'s Frame,
-    names: BTreeMap<&'m str, Slot>,
+    names: HashMap<&'m str, Slot>,
     /// The names of the graph around; none in the main graph, and none in a function, which sees its inputs only.
     around: Option<&'s Scope<'m, 's>>,
 }
 
 impl<'m, 's> Scope<'m, 's> {
     pub fn new(frame: &'s Frame, around: Option<&'s Scope<'m, 's>>) -> Self {
-        Scope { frame, names: BTreeMap::new(), around }
+        Scope { frame, names: HashMap::new(), around }
     }
 
     /// Gives a name its one meaning here.

@@ -182,7 +182,7 @@ impl<'a> Call<'a> {
     /// The elements of input `index` as far as they are known: a constant, or sizes.
     pub fn array(&self, index: usize) -> Result<Array> {
         if let Some(elements) = &self.input(index)?.elements {
-            return Ok(elements.clone());
+            return Ok(elements.as_ref().clone());
         }
         self.required_constant(index)?.load()
     }

@@ -110,7 +110,7 @@ fn lower_alias(lower: &mut Lower) -> Result<()> {
 
 fn infer_identity(call: &Call) -> Result<Vec<Fact>> {
     if let Some(elements) = &call.input(0)?.elements {
-        return Ok(vec![Fact::elements(elements.clone())?]);
+        return Ok(vec![Fact::elements(elements.as_ref().clone())?]);
     }
     if let Some(tensor) = call.constant(0) {
         return Ok(vec![Fact::constant(tensor.clone())?]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::numbered::Set;
 use crate::ops;
 
@@ -20,13 +20,13 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
         }
     }
     graph.remove_nodes(&dead);
-    for id in graph.node_ids() {
+    let unread = |output: &Option<ValueId>| output.is_some_and(|output| !needed.contains(output));
+    // Which outputs of an operator that is not known are optional is not known either.
+    let has_more =
+        |node: &Node| node.outputs.iter().any(unread) && ops::find(node).is_some_and(|op| !op.variadic);
+    let found: Vec<NodeId> = graph.nodes().filter(|(_, node)| has_more(node)).map(|(id, _)| id).collect();
+    for id in found {
         let Some(node) = graph.node_mut(id) else { continue };
-        let unread = |output: &Option<ValueId>| output.is_some_and(|output| !needed.contains(output));
-        // Which outputs of an operator that is not known are optional is not known either.
-        if !node.outputs.iter().any(unread) || ops::find(node).is_none_or(|op| op.variadic) {
-            continue;
-        }
         for output in node.outputs.iter_mut().filter(|output| unread(output)) {
             *output = None;
         }

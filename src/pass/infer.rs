@@ -140,7 +140,7 @@ fn set_elements(graph: &mut Graph, id: ValueId, elements: &Array) -> Result<()> 
             value.constant = Some(tensor);
             value.elements = None;
         }
-        Err(_) => value.elements = Some(elements.clone()),
+        Err(_) => value.elements = Some(Box::new(elements.clone())),
     }
     Ok(())
 }
@@ -189,7 +189,7 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
         let Some(id) = id else { return Ok(None) };
         let value = graph.value(*id);
         match (&value.elements, &value.constant) {
-            (Some(elements), _) => Ok(Some(elements.clone())),
+            (Some(elements), _) => Ok(Some(elements.as_ref().clone())),
             (None, Some(tensor)) => tensor.load().map(Some),
             (None, None) => Ok(None),
         }

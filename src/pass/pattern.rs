@@ -1,6 +1,7 @@
 //! What rewritings that look for a pattern ask of a graph.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::numbered::Lists;
@@ -8,16 +9,14 @@ use crate::numbered::Lists;
 /// Who reads each value of a graph. It tells of the graph that it was made from, not of later changes.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    readers: Lists<ValueId, NodeId>,
+    readers: Arc<Lists<ValueId, NodeId>>,
     outputs: BTreeSet<ValueId>,
 }
 
 impl Readers {
     /// The readers of every value; a node that reads a value twice is there twice.
     pub fn of(graph: &Graph) -> Readers {
-        let readers =
-            Lists::of(graph.nodes().flat_map(|(id, node)| node.reads().map(move |value| (value, id))));
-        Readers { readers, outputs: graph.outputs.iter().copied().collect() }
+        Readers { readers: graph.readers(), outputs: graph.outputs.iter().copied().collect() }
     }
 
     /// The nodes that read a value.

@@ -62,7 +62,7 @@ enum Data {
     /// Elements of text, which no array holds.
     Text(Arc<[Bytes]>),
     /// One element for all places: what ConstantOfShape gives takes no memory.
-    Filled(Array),
+    Filled(Box<Array>),
     Deferred(Arc<Deferred>),
 }
 
@@ -153,7 +153,7 @@ impl Tensor {
 
     /// A tensor of one element repeated.
     pub(crate) fn filled(element: &Array, shape: Vec<usize>) -> Result<Tensor> {
-        Tensor { dtype: element.dtype(), shape, data: Data::Filled(element.reshape(&[])?) }.check()
+        Tensor { dtype: element.dtype(), shape, data: Data::Filled(Box::new(element.reshape(&[])?)) }.check()
     }
 
     /// A tensor that `evaluate` computes from `inputs` whenever it is read. The result must have `dtype` and `shape`.
