@@ -33,7 +33,6 @@ pub(super) const OPS: &[Op] = &[
     refused("OneHotEncoder", &[1], CLASSES).domain(ML),
     refused("SVMClassifier", &[1], SUPPORT_VECTORS).domain(ML),
     refused("SVMRegressor", &[1], SUPPORT_VECTORS).domain(ML),
-    refused("TreeEnsemble", &[5], TREES).domain(ML),
     refused("TreeEnsembleClassifier", &[1, 3, 5], TREES).domain(ML),
     refused("TreeEnsembleRegressor", &[1, 3, 5], TREES).domain(ML),
     refused("ZipMap", &[1], TEXT).domain(ML),

@@ -57,6 +57,7 @@ mod tile;
 mod top_k;
 mod training;
 mod transpose;
+mod trees;
 mod trilu;
 mod unary;
 mod unpool;
@@ -402,6 +403,7 @@ const FAMILIES: &[&[Op]] = &[
     top_k::OPS,
     training::OPS,
     transpose::OPS,
+    trees::OPS,
     trilu::OPS,
     unary::OPS,
     unpool::OPS,

@@ -11,11 +11,11 @@ mod run_time;
 mod shrink;
 
 use super::{Call, Fact, Op, required, resolve_axis};
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::tensor::Dim;
 
 pub(super) const OPS: &[Op] = &[
-    Op::new("Resize", &[10, 11, 13, 18, 19], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; regions computed at run time, and scales where the shape of the result is not stated or a neighbour depends on how coordinates are rounded"),
+    Op::new("Resize", &[10, 11, 13, 18, 19], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; regions computed at run time, sizes that keep the aspect ratio where several scales give the shape that is stated, and scales where the shape of the result is not stated or a neighbour depends on how coordinates are rounded"),
     Op::new("Upsample", &[7, 9], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("what Resize becomes").limits("those of Resize"),
 ];
 
@@ -170,17 +170,21 @@ fn read_resize(call: &Call) -> Result<Resize> {
     };
     let (roi, scales, sizes) = input_places(call.since());
     let roi = match present(call, roi) {
-        Some(index) if filter.transform == Transform::TfCropAndResize => Some(call.float_list(index)?),
+        Some(index) if filter.transform == Transform::TfCropAndResize => {
+            let why =
+                "the region is computed at run time: what lies at its edge depends on how places are rounded";
+            Some(known_floats(call, index, why)?)
+        }
         None if filter.transform == Transform::TfCropAndResize => invalid!("roi is missing"),
         _ => None,
     };
     let scales = match present(call, scales) {
-        Some(index) => Some(call.float_list(index)?),
+        Some(index) => Some(known_floats(call, index, run_time::why_not(&filter))?),
         None if call.since() == 7 => Some(required(call.floats("scales")?, "scales")?),
         None => None,
     };
     let sizes = match (&scales, present(call, sizes)) {
-        (None, Some(index)) => Some(read_sizes(call, index, policy, &numbers)?),
+        (None, Some(index)) => Some(read_sizes(call, index, &numbers)?),
         (Some(_), Some(_)) => invalid!("both scales and sizes are given"),
         (None, None) => invalid!("neither scales nor sizes are given"),
         (Some(_), None) => None,
@@ -205,22 +209,33 @@ fn read_resize(call: &Call) -> Result<Resize> {
         axes.push(AxisResize { axis, output, scale, roi });
     }
     if sizes.is_some() && policy != Policy::Stretch {
-        keep_aspect_ratio(shape, policy, &mut axes)?;
+        let computed =
+            present(call, input_places(call.since()).2).is_some_and(|index| call.dims(index).is_err());
+        let scale = if computed { stated_scale(shape, &axes)? } else { common_scale(policy, &axes)? };
+        keep_aspect_ratio(shape, scale, &mut axes)?;
     }
     Ok(Resize { filter, extrapolation_value, axes })
 }
 
+/// Numbers that cannot be computed at run time, and why.
+fn known_floats(call: &Call, index: usize, why: &str) -> Result<Vec<f32>> {
+    match call.float_list(index) {
+        Err(error) if error.kind() == ErrorKind::Unsupported && call.constant(index).is_none() => {
+            Err(Error::unsupported(why).caused_by(error))
+        }
+        list => list,
+    }
+}
+
 /// The sizes that are asked for. Where they are computed at run time, they are what the model declares of the output.
-fn read_sizes(call: &Call, index: usize, policy: Policy, axes: &[usize]) -> Result<Vec<Dim>> {
+fn read_sizes(call: &Call, index: usize, axes: &[usize]) -> Result<Vec<Dim>> {
     let error = match call.dims(index) {
         Ok(sizes) => return Ok(sizes),
         Err(error) => error,
     };
     match call.declared_shape(0) {
-        Some(declared) if policy == Policy::Stretch => {
-            axes.iter().map(|axis| declared.at(*axis).cloned()).collect()
-        }
-        _ => Err(error),
+        Some(declared) => axes.iter().map(|axis| declared.at(*axis).cloned()).collect(),
+        None => Err(error),
     }
 }
 
@@ -256,20 +271,52 @@ fn quotient(output: &Dim, input: &Dim) -> Result<Option<f32>> {
     Ok(whole.map(num_traits::AsPrimitive::as_))
 }
 
-/// One scale for all axes, the smallest or the largest.
-fn keep_aspect_ratio(shape: &[Dim], policy: Policy, axes: &mut [AxisResize]) -> Result<()> {
+fn scales_of(axes: &[AxisResize]) -> Result<Vec<f32>> {
     let scales: Option<Vec<f32>> = axes.iter().map(|axis| axis.scale).collect();
-    let Some(scales) = scales else { unsupported!("an aspect ratio of sizes that are not fixed") };
-    let scale = match policy {
-        Policy::NotLarger => scales.iter().copied().fold(f32::INFINITY, f32::min),
-        _ => scales.iter().copied().fold(0.0, f32::max),
+    scales.ok_or_else(|| Error::unsupported("an aspect ratio of sizes that are not fixed"))
+}
+
+/// One scale for all axes, the smallest or the largest.
+fn common_scale(policy: Policy, axes: &[AxisResize]) -> Result<f32> {
+    let scales = scales_of(axes)?.into_iter();
+    Ok(match policy {
+        Policy::NotLarger => scales.fold(f32::INFINITY, f32::min),
+        _ => scales.fold(0.0, f32::max),
+    })
+}
+
+/// The scale for all axes where the sizes that are asked for are computed at run time. Of one axis these are the sizes of the result, which
+/// the model states; often only one scale gives them all.
+fn stated_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
+    let mut found: Vec<f32> = Vec::new();
+    for scale in scales_of(axes)? {
+        let gives = |axis: &AxisResize| Ok(rounded(shape.at(axis.axis)?, scale)? == axis.output);
+        let gives_all = axes.iter().map(gives).collect::<Result<Vec<bool>>>()?.into_iter().all(|gives| gives);
+        if gives_all && !found.iter().any(|other| other.to_bits() == scale.to_bits()) {
+            found.push(scale);
+        }
+    }
+    match found.as_slice() {
+        [scale] => Ok(*scale),
+        _ => Err(Error::unsupported(format!(
+            "sizes computed at run time: {} scales give the shape of the output",
+            found.len()
+        ))),
+    }
+}
+
+/// The size that a common scale gives an axis.
+fn rounded(input: &Dim, scale: f32) -> Result<Dim> {
+    let Some(input) = input.known() else {
+        unsupported!("an aspect ratio of sizes that are not fixed");
     };
+    let input: f32 = num_traits::AsPrimitive::as_(input);
+    Ok(Dim::Known(num_traits::AsPrimitive::as_((scale * input + 0.5).floor())))
+}
+
+fn keep_aspect_ratio(shape: &[Dim], scale: f32, axes: &mut [AxisResize]) -> Result<()> {
     for axis in axes {
-        let Some(input) = shape.at(axis.axis)?.known() else {
-            unsupported!("an aspect ratio of sizes that are not fixed");
-        };
-        let input: f32 = num_traits::AsPrimitive::as_(input);
-        axis.output = Dim::Known(num_traits::AsPrimitive::as_((scale * input + 0.5).floor()));
+        axis.output = rounded(shape.at(axis.axis)?, scale)?;
         axis.scale = Some(scale);
     }
     Ok(())

@@ -36,6 +36,23 @@ pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
     Ok(call.declared_shape(0).filter(|shape| shape.len() == rank && shape.iter().all(|size| !size.is(0))))
 }
 
+/// What stands against scales that are computed at run time.
+pub(super) fn why_not(filter: &Filter) -> &'static str {
+    match (filter.mode, filter.transform) {
+        (Mode::Nearest(nearest), transform) if whole_places(transform, nearest).is_none() => {
+            "the scales are computed at run time: the nearest neighbours depend on how places are rounded"
+        }
+        (_, Transform::AlignCorners | Transform::HalfPixelSymmetric) => {
+            "the scales are computed at run time: for some, onnxruntime and the specification's reference disagree"
+        }
+        (_, Transform::TfCropAndResize) => "the scales are computed at run time, for a region",
+        _ if filter.antialias => {
+            "the scales are computed at run time: ncnn has no filter whose width is known then alone"
+        }
+        _ => "the scales are computed at run time, and the shape of the result is not stated",
+    }
+}
+
 /// One axis: its sizes before and after, and its scale.
 struct Axis {
     input: i64,
