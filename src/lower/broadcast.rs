@@ -3,7 +3,7 @@
 use super::Lower;
 use super::common_form::{express_all, merged_form};
 use super::form::interface_form;
-use crate::error::{At, Error, Result, unsupported};
+use crate::error::{At, Error, Result};
 use crate::limits;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
@@ -160,8 +160,11 @@ impl Lower<'_> {
             let stretched = |axis: &usize| sizes.get(*axis).is_some_and(|d| d.is(1));
             let run: Vec<usize> = (axis..to.len()).take_while(stretched).collect();
             let count = Dim::product(to.iter().skip(axis).take(run.len()))?;
-            let Some(n) = count.known().and_then(|n| usize::try_from(n).ok()) else {
-                unsupported!("a blob of {} stretched to {}", display_shape(from), display_shape(to));
+            // A size that is not fixed may be the one that is asked for, or 1.
+            let fixed = count.known().filter(|_| !run.is_empty());
+            let Some(n) = fixed.and_then(|n| usize::try_from(n).ok()) else {
+                let message = format!("a blob of {} stretched to {}", display_shape(from), display_shape(to));
+                return Err(Error::unsupported(message).help("fix the sizes with --input-shape"));
             };
             let before = Dim::product(sizes.iter().take(axis))?;
             let after = Dim::product(sizes.iter().skip(axis + run.len()))?;

@@ -7,6 +7,7 @@ use super::window::unit_kernels;
 use super::{Attributes, Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
+use crate::limits;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim, display_shape};
 
@@ -17,6 +18,8 @@ pub(super) const OPS: &[Op] = &[Op::new("Col2Im", &[18], infer_col2im)
 
 /// Most shapes of blocks that are looked at.
 const MAX_BLOCKS: usize = 1 << 12;
+/// Most sizes along one axis that are tried for them.
+const MAX_TRIED: i64 = 1 << 12;
 
 /// How blocks lie in the image.
 struct Layout {
@@ -29,6 +32,7 @@ struct Layout {
 fn read_layout(attributes: &Attributes, axes: usize) -> Result<Layout> {
     let list = |name: &str, default: i64, len: usize| {
         let list = attributes.ints(name)?.unwrap_or(vec![default; len]);
+        check_sizes(&list)?;
         if list.len() == len { Ok(list) } else { Err(Error::invalid(format!("{} {name}", list.len()))) }
     };
     Ok(Layout {
@@ -36,6 +40,18 @@ fn read_layout(attributes: &Attributes, axes: usize) -> Result<Layout> {
         dilations: list("dilations", 1, axes)?,
         pads: list("pads", 0, 2 * axes)?,
     })
+}
+
+/// Refuses numbers whose sums and products would be none.
+fn check_sizes(sizes: &[i64]) -> Result<()> {
+    match sizes.iter().find(|size| !(-limits::EXPANDED_AXIS..=limits::EXPANDED_AXIS).contains(*size)) {
+        Some(size) => Err(Error::limit(format!("{size} places"))),
+        None => Ok(()),
+    }
+}
+
+fn product(sizes: &[i64]) -> Option<i64> {
+    sizes.iter().try_fold(1_i64, |n, size| n.checked_mul(*size))
 }
 
 /// The sizes of the image; where they are computed at run time, what the model declares of the result.
@@ -47,11 +63,15 @@ fn image_of(call: &Call) -> Result<Vec<Dim>> {
 
 /// The blocks that may be meant: their sizes, where they are computed at run time, by the channels that the model states.
 fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>>> {
+    let image: Option<Vec<i64>> = image.iter().map(Dim::known).collect();
+    check_sizes(image.as_deref().unwrap_or_default())?;
     let error = match call.int_list(2) {
-        Ok(block) => return Ok(vec![block]),
+        Ok(block) => {
+            check_sizes(&block)?;
+            return Ok(vec![block]);
+        }
         Err(error) => error,
     };
-    let image: Option<Vec<i64>> = image.iter().map(Dim::known).collect();
     let [_, depth, blocks] = call.shape(0)? else { return Err(error) };
     let channels = call.declared_shape(0).and_then(|shape| shape.get(1)?.known());
     let (Some(image), Some(depth), Some(blocks), Some(channels)) =
@@ -65,7 +85,11 @@ fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>
     let mut found: Vec<Vec<i64>> = vec![Vec::new()];
     for axis in 0..image.len() {
         let reach = *image.at(axis)? + layout.pads.at(axis)? + layout.pads.at(axis + image.len())?;
+        if elements.min(reach) > MAX_TRIED {
+            unsupported!("blocks computed at run time in an axis of {reach} places");
+        }
         let grown = found.iter().flat_map(|block| {
+            // What is there divides the elements.
             let rest = elements / block.iter().product::<i64>();
             (1..=rest.min(reach)).filter(move |n| rest % n == 0).map(move |n| {
                 let mut block = block.clone();
@@ -81,8 +105,7 @@ fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>
         }
     }
     found.retain(|block| {
-        let fits =
-            counts(&image, block, layout).is_ok_and(|(counts, _)| counts.iter().product::<i64>() == blocks);
+        let fits = counts(&image, block, layout).is_ok_and(|(counts, _)| product(&counts) == Some(blocks));
         fits && block.iter().product::<i64>() == elements
     });
     if found.is_empty() {

@@ -64,7 +64,11 @@ fn single_axis(axis: &[i64], rank: usize) -> Result<usize> {
 
 fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
     read_cumulation(call)?;
-    Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
+    let shape = call.shape(0)?;
+    if shape.is_empty() {
+        invalid!("a scalar has no axis");
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
 }
 
 fn fold_cumulate(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

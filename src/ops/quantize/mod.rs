@@ -10,7 +10,7 @@ mod packed;
 mod product;
 
 use super::{CONTRIB_DOMAIN as MICROSOFT, Call, Fact, OWN_DOMAIN, Op, resolve_axis};
-use crate::error::{At, Error, Result, unsupported};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
@@ -120,6 +120,9 @@ fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
         None if call.has_input(2) => call.dtype(2)?,
         None => DType::U8,
     };
+    if dtype.bits() > if dtype.is_float() { 8 } else { 16 } {
+        invalid!("numbers quantised to {dtype}");
+    }
     Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
 }
 
