@@ -32,7 +32,11 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
         // A reader that has gone away is not there to be answered.
         let _ = anstream::stdout().write_all(answer.unwrap_or_default().as_bytes());
     }
-    Ok(summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.report.verbose))
+    let summary =
+        summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.report.verbose);
+    // The process ends here: taking a large graph to pieces is not worth its time.
+    std::mem::forget(conversion);
+    Ok(summary)
 }
 
 /// Writes the report of a model that was not converted. Where that fails too, it is one error more.

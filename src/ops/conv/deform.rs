@@ -22,8 +22,19 @@ fn read_offset_group(call: &Call) -> Result<i64> {
 }
 
 pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
-    read_offset_group(call)?;
-    super::infer_biased(call, 3)
+    let groups = Dim::Known(read_offset_group(call)?);
+    let facts = super::infer_biased(call, 3)?;
+    // For each place of the output and each tap of the kernel a number, or one for each direction.
+    let mask = Dim::product(call.shape(1)?.iter().skip(2))?.mul(&groups)?;
+    let offsets = mask.mul(&Dim::Known(2))?;
+    let mut expected = super::conv_shape(call, call.shape(1)?)?;
+    for (index, numbers) in [(2, offsets), (4, mask)] {
+        if let Some(channels) = expected.get_mut(1) {
+            *channels = numbers;
+        }
+        call.check_shape(index, &expected)?;
+    }
+    Ok(facts)
 }
 
 /// Weights that are computed at run time: a product with the columns that the layer makes of each place, with ones and zeros for

@@ -7,7 +7,8 @@ use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::ops::run_time::{Choice, check_count, choose, is_axis, is_number, scalar};
+use crate::limits;
+use crate::ops::run_time::{MAX_CHOICES, Choice, check_count, choose, is_axis, is_number, scalar};
 use crate::ops::{Call, Fact, resolve_axis};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
@@ -114,7 +115,9 @@ fn dft(call: &Call, inputs: &DftInputs, axis: usize, length: Option<i64>) -> Res
             Error::unsupported("the length of the transform is not fixed").help("fix it with --input-shape")
         );
     };
+    check_length(size)?;
     let length = length.unwrap_or(if inverse && onesided { 2 * (size - 1) } else { size });
+    check_length(length)?;
     if length < 1 || axis + 1 == shape.len() {
         invalid!("a transform of length {length} along axis {axis} of {}", shape.len());
     }
@@ -124,6 +127,14 @@ fn dft(call: &Call, inputs: &DftInputs, axis: usize, length: Option<i64>) -> Res
     }
     let used = size.min(if inverse && onesided { length / 2 + 1 } else { length });
     Ok(Dft { axis, used, length, inverse, onesided, parts })
+}
+
+/// Refuses what is too long for any matrix, so that nothing that is computed of it is out of range.
+fn check_length(length: i64) -> Result<()> {
+    if length > limits::EXPANDED_AXIS {
+        return Err(Error::limit(format!("a transform of length {length}")));
+    }
+    Ok(())
 }
 
 /// Refuses a spectrum of one side that has not as many bins as its length.
@@ -140,6 +151,9 @@ fn check_bins(call: &Call, dft: &Dft) -> Result<()> {
 
 /// The lengths of transforms that have so many bins.
 fn lengths_of(bins: i64, of_one_side: bool) -> Vec<i64> {
+    if bins > limits::EXPANDED_AXIS {
+        return Vec::new();
+    }
     let shortest = 2 * (bins - 1);
     if of_one_side { vec![shortest, shortest + 1] } else { vec![bins] }
 }
@@ -307,6 +321,10 @@ fn read_stfts(call: &Call) -> Result<Vec<Stft>> {
     };
     let mut found = Vec::new();
     for length in lengths {
+        check_length(length)?;
+        if length < 1 {
+            invalid!("frames of {length}");
+        }
         let steps = match known_scalar(call, 1)? {
             Some(step) => vec![step],
             None => {
@@ -317,7 +335,7 @@ fn read_stfts(call: &Call) -> Result<Vec<Stft>> {
             }
         };
         let frame = Dft { axis: 1, used: length, length, inverse: false, onesided, parts };
-        if steps.iter().any(|step| *step < 1) || length < 1 {
+        if steps.iter().any(|step| *step < 1) {
             invalid!("frames of {length} in steps of {steps:?}");
         }
         found.extend(steps.into_iter().map(|frame_step| Stft { frame_step, frame }));
@@ -335,7 +353,10 @@ fn steps_of(last: i64, frames: i64) -> Vec<i64> {
         ..1 => Vec::new(),
         1 if last >= 0 => vec![last + 1],
         1 => Vec::new(),
-        _ => (last / frames + 1..=last / (frames - 1)).filter(|step| last / step + 1 == frames).collect(),
+        _ => {
+            let steps = last / frames + 1..=last / (frames - 1);
+            steps.filter(|step| last / step + 1 == frames).take(MAX_CHOICES + 1).collect()
+        }
     }
 }
 
