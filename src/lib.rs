@@ -35,6 +35,7 @@ mod ops;
 mod output;
 mod pass;
 pub mod report;
+mod rounds;
 mod simplify;
 mod supported;
 pub mod tensor;

@@ -7,12 +7,10 @@ use crate::graph::Graph;
 use crate::ncnn::pass::NET_PASSES;
 use crate::pass::dead;
 use crate::pass::infer::{self, Doubts};
+use crate::rounds::apply_in_rounds;
 
 pub use crate::pass::fuse::FUSIONS;
 pub use crate::pass::simplify::SIMPLIFICATIONS;
-
-/// Most rounds of all rewritings. Each leaves fewer or simpler nodes; networks need three or four.
-const MAX_ROUNDS: usize = 16;
 
 /// A rewriting of the whole graph.
 #[derive(Clone, Copy, Debug)]
@@ -36,21 +34,15 @@ pub(crate) fn rewrite(
     mut after: impl FnMut(&'static str, &Graph) -> Result<()>,
 ) -> Result<()> {
     let tried: Vec<&Rewrite> = rewritings.iter().filter(|rewriting| !skip.contains(rewriting.name)).collect();
-    // How many in a row have found nothing: when it is all of them, the graph is as it was for the first.
-    let mut in_vain = 0;
-    for rewriting in tried.iter().cycle().take(tried.len() * MAX_ROUNDS) {
-        if in_vain == tried.len() {
-            break;
-        }
-        in_vain += 1;
-        if (rewriting.apply)(graph)? {
-            in_vain = 0;
+    apply_in_rounds(&tried, |rewriting| {
+        let changed = (rewriting.apply)(graph)?;
+        if changed {
             dead::remove_dead_nodes(graph);
             *doubts = infer::infer_and_fold(graph)?;
             after(rewriting.name, graph)?;
         }
-    }
-    Ok(())
+        Ok(changed)
+    })
 }
 
 /// Where on the way a pass stands.

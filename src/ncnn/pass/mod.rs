@@ -15,10 +15,8 @@ use std::collections::BTreeSet;
 use super::{Layer, Net};
 use crate::error::Result;
 use crate::numbered::Set;
+use crate::rounds::apply_in_rounds;
 use wiring::Wiring;
-
-/// Most rounds of all passes. Each leaves fewer or cheaper layers; networks need three or four.
-const MAX_ROUNDS: usize = 16;
 
 /// A rewriting of the whole net.
 #[derive(Clone, Copy, Debug)]
@@ -80,19 +78,14 @@ impl Net {
     pub(crate) fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<Vec<(&'static str, usize)>> {
         let mut done = Vec::new();
         let tried: Vec<&NetPass> = NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)).collect();
-        // How many in a row have found nothing: when it is all of them, the net is as it was for the first.
-        let mut in_vain = 0;
-        for pass in tried.iter().cycle().take(tried.len() * MAX_ROUNDS) {
-            if in_vain == tried.len() {
-                break;
-            }
-            in_vain += 1;
-            if (pass.apply)(self)? {
-                in_vain = 0;
+        apply_in_rounds(&tried, |pass| {
+            let changed = (pass.apply)(self)?;
+            if changed {
                 self.remove_unread();
                 done.push((pass.name, self.layers.len()));
             }
-        }
+            Ok(changed)
+        })?;
         Ok(done)
     }
 

@@ -8,7 +8,7 @@ use num_traits::AsPrimitive;
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::limits;
-use crate::ops::run_time::{MAX_CHOICES, Choice, check_count, choose, is_axis, is_number, scalar};
+use crate::ops::run_time::{Choice, MAX_CHOICES, check_count, choose, is_axis, is_number, scalar};
 use crate::ops::{Call, Fact, resolve_axis};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
