@@ -158,11 +158,10 @@ fn simplify_model(model: &Model, options: &Converter, stage: Option<Stage>) -> R
 
 /// Values that nobody reads, of those that are to stay.
 fn unread_values(graph: &Graph, skip: &BTreeSet<String>) -> Vec<ValueId> {
-    let mut read: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
-    read.extend(graph.nodes().flat_map(|(_, node)| node.reads()));
+    let read = graph.read_values();
     let stays = |id: &ValueId| {
         let value = graph.value(*id);
-        !read.contains(id)
+        !read.contains(*id)
             && ((value.producer.is_some() && skip.contains(ELIMINATE_DEADEND))
                 || (value.constant.is_some() && skip.contains(ELIMINATE_UNUSED_INITIALIZER)))
     };

@@ -3,7 +3,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Col2Im.html>.
 
 use super::run_time::{Choice, check_count, choose, element, is_number};
-use super::window::unit_kernels;
+use super::window::{area, unit_kernels};
 use super::{Attributes, Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -48,10 +48,6 @@ fn check_sizes(sizes: &[i64]) -> Result<()> {
         Some(size) => Err(Error::limit(format!("{size} places"))),
         None => Ok(()),
     }
-}
-
-fn product(sizes: &[i64]) -> Option<i64> {
-    sizes.iter().try_fold(1_i64, |n, size| n.checked_mul(*size))
 }
 
 /// The sizes of the image; where they are computed at run time, what the model declares of the result.
@@ -105,7 +101,8 @@ fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>
         }
     }
     found.retain(|block| {
-        let fits = counts(&image, block, layout).is_ok_and(|(counts, _)| product(&counts) == Some(blocks));
+        let fits =
+            counts(&image, block, layout).is_ok_and(|(counts, _)| area(&counts).is_ok_and(|n| n == blocks));
         fits && block.iter().product::<i64>() == elements
     });
     if found.is_empty() {

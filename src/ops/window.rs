@@ -98,6 +98,12 @@ fn explicit_pads(pads: Option<&[i64]>, rank: usize) -> Result<Vec<(i64, i64)>> {
     Ok(begin.iter().copied().zip(end.iter().copied()).collect())
 }
 
+/// The number of elements of a window of these sizes.
+pub(super) fn area(kernel: &[i64]) -> Result<i64> {
+    let area = kernel.iter().try_fold(1_i64, |area, n| area.checked_mul(*n));
+    area.ok_or_else(|| Error::limit("a window is too large"))
+}
+
 impl Window {
     /// The number of spatial axes.
     pub fn rank(&self) -> usize {
@@ -112,8 +118,7 @@ impl Window {
 
     /// The number of elements that a window reads.
     pub fn area(&self) -> Result<i64> {
-        let area = self.kernel.iter().try_fold(1_i64, |area, n| area.checked_mul(*n));
-        area.ok_or_else(|| Error::limit("a window is too large"))
+        area(&self.kernel)
     }
 
     /// The number of windows along an axis of this size.

@@ -8,7 +8,7 @@ use crate::error::{At, Error, Result};
 use crate::graph::Attribute;
 use crate::limits;
 use crate::ops::Call;
-use crate::ops::window::unit_kernels;
+use crate::ops::window::{area, unit_kernels};
 use crate::pass::expand::{Expand, Operand};
 
 /// What the matrices are made of.
@@ -21,15 +21,9 @@ struct Layout {
 }
 
 impl Layout {
-    /// The elements of a window.
-    fn area(&self) -> Result<i64> {
-        let area = self.kernel.iter().try_fold(1_i64, |area, n| area.checked_mul(*n));
-        area.ok_or_else(|| Error::limit("a window is too large"))
-    }
-
     /// Kernels that give each of `channels` as many channels as a window has elements.
     fn unit_kernels(&self, x: &mut Expand, channels: i64) -> Result<Operand> {
-        let area = self.area()?;
+        let area = area(&self.kernel)?;
         let elements = channels.saturating_mul(area).saturating_mul(area);
         if usize::try_from(elements)? > limits::MATRIX_ELEMENTS {
             return Err(Error::unsupported(format!(
@@ -66,7 +60,7 @@ fn with_spatial(x: &mut Expand, operand: Operand, leading: &[i64], like: Operand
 
 pub(super) fn expand_conv(x: &mut Expand) -> Result<bool> {
     let Some(layout) = layout_of(x)? else { return Ok(false) };
-    let ((outputs, inputs), group, area) = (layout.weight, layout.group, layout.area()?);
+    let ((outputs, inputs), group, area) = (layout.weight, layout.group, area(&layout.kernel)?);
     let channels = inputs.saturating_mul(group);
     let kernels = layout.unit_kernels(x, channels)?;
     let mut attributes = conv_attributes(x);
@@ -84,7 +78,7 @@ pub(super) fn expand_conv(x: &mut Expand) -> Result<bool> {
 
 pub(super) fn expand_conv_transpose(x: &mut Expand) -> Result<bool> {
     let Some(layout) = layout_of(x)? else { return Ok(false) };
-    let ((inputs, outputs), group, area) = (layout.weight, layout.group, layout.area()?);
+    let ((inputs, outputs), group, area) = (layout.weight, layout.group, area(&layout.kernel)?);
     let channels = outputs.saturating_mul(group);
     let kernels = layout.unit_kernels(x, channels)?;
     let mut attributes = conv_attributes(x);

@@ -15,7 +15,6 @@ use crate::tensor::{Dim, Tensor};
 
 pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
     let pool = read_pool(lower)?;
-    refuse_indices(lower)?;
     let x = merged_input(lower)?;
     let x = match pool.kind {
         Kind::Lp { p } => power(lower, x, p)?,
@@ -33,16 +32,6 @@ pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
         y = root(lower, y, p)?;
     }
     lower.set(0, y)
-}
-
-fn refuse_indices(lower: &Lower) -> Result<()> {
-    let indices = lower.node().outputs.get(1).copied().flatten();
-    if indices.is_some_and(|id| lower.graph().read_values().contains(id)) {
-        return Err(
-            Error::unsupported("the places of the maxima cannot be computed in ncnn").at_part("output 1")
-        );
-    }
-    Ok(())
 }
 
 /// Input 0 with the batch merged into the channels.
