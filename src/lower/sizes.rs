@@ -5,9 +5,10 @@ use num_traits::AsPrimitive;
 use super::form::MAX_AXES;
 use super::{Lower, Side};
 use crate::error::{At, Error, Result};
+use crate::limits;
 use crate::ncnn::layer::{Clip, Crop, binary_op, reduction_op, unary_op};
 use crate::ncnn::{BlobId, Element};
-use crate::tensor::{Dim, Operation, Sum, Tensor};
+use crate::tensor::{Array, Dim, Operation, Sum, Tensor};
 
 impl Lower<'_> {
     /// A blob of ones; sizes that are no numbers are those of axes of another blob.
@@ -15,8 +16,12 @@ impl Lower<'_> {
         let known: Option<Vec<usize>> =
             form.iter().map(|size| size.known().and_then(|n| usize::try_from(n).ok())).collect();
         if let Some(sizes) = known {
-            let count = sizes.iter().product();
-            return self.memory_data(&Tensor::from_f32(&sizes, vec![1.0; count])?, form);
+            let count = sizes.iter().fold(1_usize, |count, size| count.saturating_mul(*size));
+            if count > limits::MATRIX_ELEMENTS {
+                return Err(Error::limit(format!("{count} ones; {} are the most", limits::MATRIX_ELEMENTS)));
+            }
+            let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 1.0));
+            return self.memory_data(&Tensor::filled(&one, sizes)?, form);
         }
         let mut ones = None;
         for (place, size) in form.iter().enumerate() {

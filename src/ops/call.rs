@@ -215,6 +215,11 @@ impl<'a> Call<'a> {
         self.output_shape(index).ok().filter(|shape| shape.iter().all(|size| size.known().is_some()))
     }
 
+    /// The same of the first output, where input `index` is computed at run time: one that is missing, or wrong, has no stand-in.
+    pub fn stated_instead_of(&self, index: usize) -> Option<&'a [Dim]> {
+        self.declared_shape(0).filter(|_| self.has_input(index) && self.constant(index).is_none())
+    }
+
     /// Whether a reader of an output jumps where that moves by a rounding error.
     pub fn feeds_jump(&self) -> bool {
         self.has_reader(|graph, reader, op| op.jumps.is_some_and(|jumps| jumps(graph, reader)))

@@ -2,7 +2,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Col2Im.html>.
 
-use super::run_time::{Choice, check_count, choose, element, is_number};
+use super::run_time::{Choice, check_count, check_list, choose, element, is_number};
 use super::window::{area, unit_kernels};
 use super::{Attributes, Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid, unsupported};
@@ -18,6 +18,8 @@ pub(super) const OPS: &[Op] = &[Op::new("Col2Im", &[18], infer_col2im)
 
 /// Most shapes of blocks that are looked at.
 const MAX_BLOCKS: usize = 1 << 12;
+/// Most axes of blocks that are looked for: ncnn's Deconvolution has no more.
+const MAX_AXES: usize = 3;
 /// Most sizes along one axis that are tried for them.
 const MAX_TRIED: i64 = 1 << 12;
 
@@ -53,21 +55,31 @@ fn check_sizes(sizes: &[i64]) -> Result<()> {
 /// The sizes of the image; where they are computed at run time, what the model declares of the result.
 fn image_of(call: &Call) -> Result<Vec<Dim>> {
     call.dims(1).or_else(|error| {
-        call.declared_shape(0).and_then(|shape| shape.get(2..)).map(<[Dim]>::to_vec).ok_or(error)
+        call.stated_instead_of(1).and_then(|shape| shape.get(2..)).map(<[Dim]>::to_vec).ok_or(error)
     })
 }
 
 /// The blocks that may be meant: their sizes, where they are computed at run time, by the channels that the model states.
 fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>>> {
+    let axes = image.len();
     let image: Option<Vec<i64>> = image.iter().map(Dim::known).collect();
     check_sizes(image.as_deref().unwrap_or_default())?;
+    for list in 1..3 {
+        check_list(call, list, axes)?;
+    }
     let error = match call.int_list(2) {
         Ok(block) => {
             check_sizes(&block)?;
+            if block.iter().chain(&layout.dilations).any(|size| *size < 1) {
+                invalid!("blocks of {block:?} with dilations {:?}", layout.dilations);
+            }
             return Ok(vec![block]);
         }
         Err(error) => error,
     };
+    if axes > MAX_AXES {
+        unsupported!("blocks computed at run time, of {axes} axes");
+    }
     let [_, depth, blocks] = call.shape(0)? else { return Err(error) };
     let channels = call.declared_shape(0).and_then(|shape| shape.get(1)?.known());
     let (Some(image), Some(depth), Some(blocks), Some(channels)) =
@@ -181,7 +193,7 @@ fn spread(expand: &mut Expand, image: &[i64], block: &[i64], layout: &Layout) ->
         );
     }
     let (counts, left_over) = counts(image, block, layout)?;
-    if counts.iter().product::<i64>() != blocks {
+    if area(&counts)? != blocks {
         invalid!("{blocks} blocks where {counts:?} fit");
     }
     let elements: i64 = block.iter().product();

@@ -6,9 +6,9 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CumSum.html>, `onnx__CumProd.html`.
 
 use super::broadcast::{Kernel, fold_arithmetic};
-use super::run_time::{Choice, check_count, choose, is_axis, scalar};
+use super::run_time::{Choice, check_count, check_integer, choose, is_axis, scalar};
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
-use crate::error::{At, Result, invalid, unsupported};
+use crate::error::{At, ErrorKind, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
@@ -52,7 +52,7 @@ fn axis_of(call: &Call) -> Result<usize> {
     let rank = call.shape(0)?.len();
     match call.int_list(1) {
         Ok(axis) => single_axis(&axis, rank),
-        Err(_) if rank == 1 => Ok(0),
+        Err(error) if rank == 1 && error.kind() == ErrorKind::Unsupported => Ok(0),
         Err(error) => Err(error),
     }
 }
@@ -64,6 +64,7 @@ fn single_axis(axis: &[i64], rank: usize) -> Result<usize> {
 
 fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
     read_cumulation(call)?;
+    check_integer(call, 1)?;
     let shape = call.shape(0)?;
     if shape.is_empty() {
         invalid!("a scalar has no axis");
@@ -211,8 +212,9 @@ fn ones(x: &mut Expand, shape: &[Dim], axis: usize) -> Result<Operand> {
     let mut sizes = Vec::with_capacity(shape.len());
     for (index, size) in shape.iter().enumerate() {
         let Some(size) = size.known() else { unsupported!("ones of a size that is not fixed") };
-        sizes.push(if index == axis { 1 } else { usize::try_from(size)? });
+        sizes.push(if index == axis { 1 } else { size });
     }
-    let ones = Array::i64(ndarray::ArrayD::ones(sizes)).cast(x.dtype(0)?)?;
-    x.literal(&ones)
+    // As many as the input has elements: they are not made before they are needed.
+    let (one, sizes) = (x.scalar_like(0, 1.0)?, x.ints(&sizes)?);
+    x.op("Expand", &[one, sizes], &[])
 }

@@ -164,7 +164,7 @@ fn reflected(lower: &mut Lower, grid: BlobId) -> Result<BlobId> {
 
 /// The sizes of the image that the grid is for: of the batch, of the channels, and of the spatial axes.
 fn grid_sizes(call: &Call) -> Result<Vec<Dim>> {
-    let sizes = match (call.dims(1), call.declared_shape(0)) {
+    let sizes = match (call.dims(1), call.stated_instead_of(1)) {
         (Ok(sizes), _) => sizes,
         // The number of channels does not matter.
         (Err(_), Some([batch, spatial @ .., _])) => {

@@ -56,8 +56,11 @@ fn sample_shape(call: &Call) -> Result<Vec<Dim>> {
 }
 
 fn infer_loss(call: &Call) -> Result<Vec<Fact>> {
+    let samples = sample_shape(call)?;
+    call.check_shape(1, &samples)?;
+    call.check_shape(2, std::slice::from_ref(call.shape(0)?.at(1)?))?;
     let shape = match read_loss(call)?.reduction {
-        Reduction::None => sample_shape(call)?,
+        Reduction::None => samples,
         Reduction::Sum | Reduction::Mean => Vec::new(),
     };
     let dtype = call.dtype(0)?;

@@ -144,6 +144,10 @@ fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
 
 fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
     let vectorizer = read_vectorizer(call)?;
+    let dtype = call.dtype(0)?;
+    if !dtype.is_int() {
+        invalid!("n-grams of integers in rows of {dtype}");
+    }
     let columns = Dim::Known(vectorizer.columns);
     let shape = match call.shape(0)? {
         [_] => vec![columns],
@@ -198,6 +202,9 @@ fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
         [rows, size] => (rows, size),
         _ => invalid!("rows of {} axes", sizes.len()),
     };
+    if size < 1 {
+        unsupported!("rows without elements");
+    }
     let mut products = 0_i64;
     for grams in &vectorizer.grams {
         let distances = vectorizer.distances(grams.length, size).count();

@@ -1,11 +1,11 @@
 //! What tells how a node works and is computed at run time, where the model states the shape of the result: elements of lists, and
 //! the choice between the few ways that give that shape.
 
-use super::Call;
-use crate::error::{Error, Result, unsupported};
+use super::{Call, resolve_axis};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{DType, Dim};
+use crate::tensor::{DType, Dim, display_shape};
 
 /// Most choices that are all computed.
 pub(super) const MAX_CHOICES: usize = 8;
@@ -20,6 +20,40 @@ pub(super) fn stated_shape<'a>(
     let fits =
         stated.len() == given.len() && stated.iter().all(|size| size.known().is_some_and(|size| size > 0));
     Some(stated).filter(|_| computed && fits)
+}
+
+/// Axes counted from the front, where each stands in the list once.
+pub(super) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
+    let mut distinct = Vec::with_capacity(axes.len().min(rank));
+    for axis in axes {
+        let axis = resolve_axis(*axis, rank)?;
+        if distinct.contains(&axis) {
+            invalid!("axis {axis} is named twice");
+        }
+        distinct.push(axis);
+    }
+    Ok(distinct)
+}
+
+/// Refuses a model in which input `index`, where it is given, is no list of so many elements, as far as that is known.
+pub(super) fn check_list(call: &Call, index: usize, count: usize) -> Result<()> {
+    call.check_shape(index, &[Dim::try_from(count)?])
+}
+
+/// Refuses a model in which input `index`, where it is given, is not one integer, as far as that is known.
+pub(super) fn check_integer(call: &Call, index: usize) -> Result<()> {
+    let Some(value) = call.value(index) else { return Ok(()) };
+    if let Some(dtype) = value.dtype.filter(|dtype| !dtype.is_int()) {
+        return Err(
+            Error::invalid(format!("{dtype} where an integer is needed")).at_part(format!("input {index}"))
+        );
+    }
+    let shape = value.shape.as_deref().unwrap_or_default();
+    if shape.iter().any(|size| size.known().is_some_and(|size| size != 1)) {
+        let message = format!("{} where one integer is needed", display_shape(shape));
+        return Err(Error::invalid(message).at_part(format!("input {index}")));
+    }
+    Ok(())
 }
 
 pub(super) fn axis_attribute(axis: usize) -> Result<[(&'static str, Attribute); 1]> {

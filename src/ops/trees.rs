@@ -154,7 +154,7 @@ fn infer_trees(call: &Call) -> Result<Vec<Fact>> {
     let trees = read_trees(call)?;
     let [rows, features] = call.shape(0)? else { invalid!("features that are no matrix") };
     let outside =
-        |column: &&Column| features.known().is_some_and(|count| !(0..count).contains(&column.feature));
+        |column: &&Column| !(0..features.known().unwrap_or(limits::EXPANDED_AXIS)).contains(&column.feature);
     if let Some(column) = trees.columns.iter().find(outside) {
         invalid!("feature {} of {features}", column.feature);
     }

@@ -42,7 +42,7 @@ fn infer_unpool(call: &Call) -> Result<Vec<Fact>> {
     let natural = unpooled_shape(call)?;
     let shape = if call.has_input(2) {
         let given = call.dims(2);
-        given.or_else(|error| call.declared_shape(0).map(<[Dim]>::to_vec).ok_or(error))?
+        given.or_else(|error| call.stated_instead_of(2).map(<[Dim]>::to_vec).ok_or(error))?
     } else {
         natural.clone()
     };

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::undecided;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::limits;
 use crate::ops::{self, Attributes};
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Tensor};
@@ -121,6 +122,10 @@ impl<'a> Counter<'a> {
             let inputs: Vec<Option<Array>> =
                 node.inputs.iter().map(|id| id.and_then(|id| values.get(&id).cloned())).collect();
             let made = evaluate(&Attributes::new(node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
+            // An axis more in each round.
+            if made.iter().any(|array| array.shape().len() > limits::AXES) {
+                return Err(undecided());
+            }
             for (output, array) in node.outputs.iter().zip(made) {
                 values.extend(output.map(|id| (id, array)));
             }

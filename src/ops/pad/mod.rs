@@ -14,6 +14,7 @@ mod lower;
 mod run_time;
 
 use super::identity::same_shape;
+use super::run_time::{check_list, distinct_axes};
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
@@ -85,10 +86,16 @@ fn pad_amounts(
         invalid!("{} pads for {} axes", pads.len(), axes.len());
     }
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); rank];
+    let mut padded = Vec::new();
     let (before, behind) = pads.split_at_checked(axes.len()).unwrap_or((&pads, &[]));
     for ((axis, before), behind) in axes.iter().zip(before).zip(behind) {
         let Some(axis) = axis.known() else { unsupported!("the axis {axis}") };
-        if let Some(slot) = amounts.get_mut(resolve_axis(axis, rank)?) {
+        let axis = resolve_axis(axis, rank)?;
+        if padded.contains(&axis) {
+            invalid!("axis {axis} is padded twice");
+        }
+        padded.push(axis);
+        if let Some(slot) = amounts.get_mut(axis) {
             *slot = (before.clone(), behind.clone());
         }
     }
@@ -98,7 +105,7 @@ fn pad_amounts(
 /// The axes of CenterCropPad.
 fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
     match attributes.ints("axes")? {
-        Some(axes) => axes.iter().map(|axis| resolve_axis(*axis, rank)).collect(),
+        Some(axes) => distinct_axes(&axes, rank),
         None => Ok((0..rank).collect()),
     }
 }
@@ -106,7 +113,8 @@ fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
 /// The sizes that CenterCropPad brings its axes to; where they are computed at run time, those that the model declares.
 fn center_target(call: &Call) -> Result<Vec<Dim>> {
     let axes = center_axes(call, call.shape(0)?.len())?;
-    call.dims(1).or_else(|error| match call.declared_shape(0) {
+    check_list(call, 1, axes.len())?;
+    call.dims(1).or_else(|error| match call.stated_instead_of(1) {
         Some(declared) => axes.iter().map(|axis| declared.at(*axis).cloned()).collect(),
         None => Err(error),
     })
@@ -182,6 +190,7 @@ fn infer_pad(call: &Call) -> Result<Vec<Fact>> {
     let amounts = match call_amounts(call) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             let stated = run_time::stated_shape(call).ok_or(error)?;
+            run_time::check_amounts(call, stated)?;
             return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
         }
         amounts => amounts?,

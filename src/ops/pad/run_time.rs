@@ -2,15 +2,43 @@
 //! are gathered by places that follow from what is added before it.
 
 use super::{Mode, call_amounts, read_mode};
-use crate::error::{At, Error, Result, unsupported};
-use crate::ops::run_time::{self, axis_attribute, element, element_of_axis};
-use crate::ops::{Call, resolve_axis};
+use crate::error::{At, Result, invalid, unsupported};
+use crate::ops::Call;
+use crate::ops::run_time::{self, axis_attribute, check_list, distinct_axes, element, element_of_axis};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{DType, Dim};
+use crate::tensor::{DType, Dim, display_shape};
 
 /// The shape that the model states of the output, where some amount is computed at run time.
 pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Option<&'a [Dim]> {
     if call.since() < 11 { None } else { run_time::stated_shape(call, [1, 3].into_iter()) }
+}
+
+/// Refuses amounts for other axes than there are, and a stated shape that they do not give.
+pub(super) fn check_amounts(call: &Call, stated: &[Dim]) -> Result<()> {
+    let shape = call.shape(0)?;
+    let axes_are_given = call.since() >= 18 && call.has_input(3);
+    let padded: Vec<usize> = if axes_are_given && call.constant(3).is_some() {
+        distinct_axes(&call.int_list(3)?, shape.len())?
+    } else {
+        (0..shape.len()).collect()
+    };
+    if !axes_are_given || call.constant(3).is_some() {
+        check_list(call, 1, padded.len().saturating_mul(2))?;
+    } else if let ([amounts], [axes]) = (call.shape(1)?, call.shape(3)?) {
+        call.check_shape(1, &[axes.mul(&Dim::Known(2))?])?;
+        call.check_shape(3, &[amounts.floor_div(&Dim::Known(2))?])?;
+    } else {
+        invalid!("amounts of shape {} for axes", display_shape(call.shape(1)?));
+    }
+    for (axis, (from, to)) in shape.iter().zip(stated).enumerate() {
+        if from.is(0) {
+            unsupported!("an axis without elements padded to {to}");
+        }
+        if from != to && !padded.contains(&axis) {
+            invalid!("an axis of {from} padded to {to}, with amounts for {padded:?}");
+        }
+    }
+    Ok(())
 }
 
 /// What is added before each axis; nothing is to the others.
@@ -31,8 +59,8 @@ fn amounts_before(x: &mut Expand, rank: usize) -> Result<Vec<(usize, Operand)>> 
         return Ok(before);
     }
     let axes = if axes_are_given { x.int_list(3)? } else { (0..count).collect() };
-    for (index, axis) in axes.iter().enumerate() {
-        before.push((resolve_axis(*axis, rank)?, element(x, amounts, index)?));
+    for (index, axis) in distinct_axes(&axes, rank)?.into_iter().enumerate() {
+        before.push((axis, element(x, amounts, index)?));
     }
     Ok(before)
 }
@@ -66,7 +94,7 @@ pub(super) fn expand_pad(x: &mut Expand) -> Result<bool> {
         },
     };
     let mode = read_mode(x)?;
-    let mut sizes = x.sizes(0)?;
+    let sizes = x.sizes(0)?;
     let counts: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
     let Some(counts) = counts else { return Ok(false) };
     let mut data = x.operand(0)?;
@@ -87,12 +115,6 @@ pub(super) fn expand_pad(x: &mut Expand) -> Result<bool> {
         } else {
             data = continued(x, data, &padded, mode)?;
         }
-        if let Some(size) = sizes.get_mut(axis) {
-            *size = padded.count;
-        }
-    }
-    if sizes != counts {
-        return Err(Error::invalid(format!("{counts:?} is stated of the result, and only {sizes:?} padded")));
     }
     // Last of all: a product with the zeros of a Gather would make NaN of an infinite value.
     if let Some(is_inside) = is_inside {

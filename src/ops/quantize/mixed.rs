@@ -2,7 +2,7 @@
 //! networks, and its optimiser for products of matrices.
 
 use super::{MICROSOFT, cast};
-use crate::error::{At, Error, Result, unsupported};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::ops::matmul::matmul_shape;
 use crate::ops::{Call, Fact, Op, required};
@@ -10,11 +10,11 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Op] = &[
-    Op::new("MatMulIntegerToFloat", &[1], infer_matmul)
+    Op::new("MatMulIntegerToFloat", &[1], infer_to_float)
         .domain(MICROSOFT)
         .expand(expand_to_float)
         .becomes("MatMulInteger, Mul, Add"),
-    Op::new("DynamicQuantizeMatMul", &[1], infer_matmul)
+    Op::new("DynamicQuantizeMatMul", &[1], infer_dynamic_matmul)
         .domain(MICROSOFT)
         .expand(expand_dynamic_matmul)
         .rounds()
@@ -36,8 +36,22 @@ pub(in crate::ops) const OPS: &[Op] = &[
         .limits("its rounding, which follows another one at each step of the sequence"),
 ];
 
-fn infer_matmul(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(DType::F32, matmul_shape(call.shape(0)?, call.shape(1)?)?)])
+/// The places of steps and of the number that is added: none of them makes the result larger.
+fn infer_product(call: &Call, numbers: &[usize]) -> Result<Vec<Fact>> {
+    let shape = matmul_shape(call.shape(0)?, call.shape(1)?)?;
+    numbers.iter().try_for_each(|index| call.check_stretches(*index, &shape))?;
+    Ok(vec![Fact::new(DType::F32, shape)])
+}
+
+fn infer_to_float(call: &Call) -> Result<Vec<Fact>> {
+    infer_product(call, &[2, 3, 6])
+}
+
+fn infer_dynamic_matmul(call: &Call) -> Result<Vec<Fact>> {
+    if !call.dtype(0)?.is_float() {
+        invalid!("the range of {}", call.dtype(0)?);
+    }
+    infer_product(call, &[2, 4])
 }
 
 /// Input `index`, which may be left out.
@@ -105,7 +119,12 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     for name in ["mask_filter_value", "scale"] {
         call.float(name)?;
     }
-    Ok(vec![Fact::new(DType::F32, call.shape(0)?.to_vec())])
+    let ([batch, length, _], [_, projected]) = (call.shape(0)?, call.shape(1)?) else {
+        return Err(Error::invalid("a sequence that has not three axes, or a weight that has not two"));
+    };
+    // Queries, keys and values stand behind each other.
+    let hidden = projected.floor_div(&Dim::Known(3))?;
+    Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden])])
 }
 
 /// What is quantised as numbers, then Attention: nothing is rounded on the way.

@@ -1,11 +1,11 @@
 //! MatMulNBits: weights of 4 or 8 bits, in blocks with a step each, two of 4 bits to a byte. What they are multiplied with is not rounded.
 
 use super::{MICROSOFT, cast};
-use crate::error::{Error, Result, unsupported};
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::ops::{Call, Fact, Op, required};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim};
+use crate::tensor::{Array, DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Op] = &[
     // `accuracy_level` allows for rounding, and never asks for it.
@@ -53,10 +53,18 @@ fn read_matrix(call: &Call) -> Result<Matrix> {
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
     let matrix = read_matrix(call)?;
-    let mut shape = call.shape(0)?.to_vec();
-    if let Some(last) = shape.last_mut() {
-        *last = Dim::Known(matrix.columns);
+    let (dtype, weight) = (call.dtype(0)?, call.dtype(input::WEIGHT)?);
+    if !dtype.is_float() || weight != DType::U8 {
+        invalid!("a product of {dtype} and {weight}, which holds packed weights");
     }
+    let mut shape = call.shape(0)?.to_vec();
+    match shape.last_mut() {
+        Some(last) if last.known().is_none_or(|size| size == matrix.rows) => {
+            *last = Dim::Known(matrix.columns)
+        }
+        _ => invalid!("{} by a matrix of {} rows", display_shape(&shape), matrix.rows),
+    }
+    call.check_stretches(input::BIAS, &shape)?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 

@@ -17,7 +17,7 @@ fn code(reduced: &[bool], matters: &[bool]) -> f32 {
 /// The code of the axes of input 1.
 fn code_at_run_time(x: &mut Expand, matters: &[bool]) -> Result<Operand> {
     let rank = i64::try_from(matters.len())?;
-    let axes = x.operand(1)?;
+    let axes = x.operand_as(1, DType::I64)?;
     let axes = x.reshape(axes, &[-1, 1])?;
     let (front, back) = (x.ints(&(0..rank).collect::<Vec<_>>())?, x.ints(&(-rank..0).collect::<Vec<_>>())?);
     let (front, back) = (x.op("Equal", &[axes, front], &[])?, x.op("Equal", &[axes, back], &[])?);

@@ -219,14 +219,14 @@ pub(super) const INTERP_MODES: [InterpMode; 5] = [
     InterpMode { resize_type: 3, align_corner: 1 },
 ];
 
-/// The map of Interp (`interp.cpp`), none where it reads beyond an axis.
+/// The map of Interp (`interp.cpp`), none where it reads beyond an axis, or is too long to be worked out.
 pub(super) fn interp_map(mode: InterpMode, input: i64, output: i64) -> Option<AxisMap> {
     let least = match mode.resize_type {
         1 => 1,
         2 => 2,
         _ => 4,
     };
-    if input < least || (mode.align_corner == 1 && output == 1) {
+    if input < least || output > limits::RESIZED || (mode.align_corner == 1 && output == 1) {
         return None;
     }
     let count = usize::try_from(input).ok()?;

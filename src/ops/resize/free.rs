@@ -31,7 +31,7 @@ impl Growth {
     /// Sizes of the result that an input of this size may have.
     fn outputs(self, input: i64) -> Vec<i64> {
         match self {
-            Growth::Times(factor) => vec![input * factor],
+            Growth::Times(factor) => vec![input.saturating_mul(factor)],
             Growth::Doubled => vec![2 * input - 1, 2 * input],
             Growth::Any => vec![input * 2, input * 2 - 1, input * 3 + 1, input / 2 + 2, input + 1],
         }

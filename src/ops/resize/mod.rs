@@ -10,7 +10,8 @@ mod lower;
 mod run_time;
 mod shrink;
 
-use super::{Call, Fact, Op, required, resolve_axis};
+use super::run_time::{check_list, distinct_axes};
+use super::{Call, Fact, Op, required};
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::tensor::Dim;
 
@@ -154,6 +155,15 @@ fn present(call: &Call, index: Option<usize>) -> Option<usize> {
     (!empty).then_some(index)
 }
 
+/// The axes that scales or sizes are given for.
+fn read_axes(call: &Call) -> Result<Vec<usize>> {
+    let rank = call.shape(0)?.len();
+    match call.ints("axes")? {
+        Some(axes) => distinct_axes(&axes, rank),
+        None => Ok((0..rank).collect()),
+    }
+}
+
 fn read_resize(call: &Call) -> Result<Resize> {
     let filter = read_filter(call)?;
     let extrapolation_value = call.float_or("extrapolation_value", 0.0)?;
@@ -164,10 +174,7 @@ fn read_resize(call: &Call) -> Result<Resize> {
         other => invalid!("keep_aspect_ratio_policy is {other}"),
     };
     let shape = call.shape(0)?;
-    let numbers = match call.ints("axes")? {
-        Some(axes) => axes.into_iter().map(|axis| resolve_axis(axis, shape.len())).collect::<Result<_>>()?,
-        None => (0..shape.len()).collect::<Vec<usize>>(),
-    };
+    let numbers = read_axes(call)?;
     let (roi, scales, sizes) = input_places(call.since());
     let roi = match present(call, roi) {
         Some(index) if filter.transform == Transform::TfCropAndResize => {
@@ -233,9 +240,12 @@ fn read_sizes(call: &Call, index: usize, axes: &[usize]) -> Result<Vec<Dim>> {
         Ok(sizes) => return Ok(sizes),
         Err(error) => error,
     };
-    match call.declared_shape(0) {
-        Some(declared) => axes.iter().map(|axis| declared.at(*axis).cloned()).collect(),
-        None => Err(error),
+    check_list(call, index, axes.len())?;
+    match call.stated_instead_of(index) {
+        Some(declared) if declared.len() == call.shape(0)?.len() => {
+            axes.iter().map(|axis| declared.at(*axis).cloned()).collect()
+        }
+        _ => Err(error),
     }
 }
 
@@ -324,7 +334,7 @@ fn keep_aspect_ratio(shape: &[Dim], scale: f32, axes: &mut [AxisResize]) -> Resu
 
 fn infer_resize(call: &Call) -> Result<Vec<Fact>> {
     if let Some(stated) = run_time::stated_shape(call)? {
-        call.ints("axes")?;
+        run_time::check_scales(call, stated)?;
         call.float("extrapolation_value")?;
         call.string("keep_aspect_ratio_policy")?;
         return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);

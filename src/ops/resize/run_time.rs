@@ -2,13 +2,14 @@
 //! its scale. Interpolation is continuous in the scale, so what the runtime rounds moves no element. Nearest neighbours jump: those are
 //! taken that follow from one quotient, which is made exact.
 
-use super::{Filter, Mode, Nearest, Transform, input_places, present, read_filter};
-use crate::error::{At, Error, Result, unsupported};
+use super::{Filter, Mode, Nearest, Transform, input_places, present, read_axes, read_filter};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::limits;
-use crate::ops::{Call, resolve_axis};
+use crate::ops::Call;
+use crate::ops::run_time::check_list;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim};
+use crate::tensor::{Array, DType, Dim, display_shape};
 
 /// The shape that the model states of the result, where scales are computed at run time that this file knows to use.
 pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
@@ -34,6 +35,27 @@ pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
     }
     let rank = call.shape(0)?.len();
     Ok(call.declared_shape(0).filter(|shape| shape.len() == rank && shape.iter().all(|size| !size.is(0))))
+}
+
+/// Refuses scales for other axes than there are, and a stated shape of which other axes change.
+pub(super) fn check_scales(call: &Call, stated: &[Dim]) -> Result<()> {
+    let (axes, shape) = (read_axes(call)?, call.shape(0)?);
+    if let (_, Some(index), _) = input_places(call.since()) {
+        check_list(call, index, axes.len())?;
+    }
+    let changed = |(axis, (from, to)): (usize, (&Dim, &Dim))| !axes.contains(&axis) && from != to;
+    if shape.iter().zip(stated).enumerate().any(changed) {
+        invalid!(
+            "{} resized to {} along other axes than {axes:?}",
+            display_shape(shape),
+            display_shape(stated)
+        );
+    }
+    let dtype = call.dtype(0)?;
+    if !matches!(read_filter(call)?.mode, Mode::Nearest(_)) && !dtype.is_float() {
+        unsupported!("interpolation of {dtype}: the result is rounded");
+    }
+    Ok(())
 }
 
 /// What stands against scales that are computed at run time.
@@ -65,16 +87,11 @@ pub(super) fn expand_resize(x: &mut Expand) -> Result<bool> {
     let filter = read_filter(x)?;
     let outputs: Vec<i64> = stated.iter().filter_map(Dim::known).collect();
     let mut sizes = x.sizes(0)?;
-    let call: &Call = x;
-    let axes = match call.ints("axes")? {
-        Some(axes) => axes,
-        None => (0..i64::try_from(sizes.len())?).collect(),
-    };
+    let axes = read_axes(x)?;
     let (_, Some(index), _) = input_places(x.since()) else { return Ok(false) };
     let scales = x.operand_as(index, DType::F32)?;
     let mut data = x.operand_as(0, DType::F32)?;
     for (place, axis) in axes.into_iter().enumerate() {
-        let axis = resolve_axis(axis, sizes.len())?;
         let (input, output) = (*sizes.at(axis)?, *outputs.at(axis)?);
         if input == 1 && output == 1 {
             continue;
@@ -98,11 +115,6 @@ pub(super) fn expand_resize(x: &mut Expand) -> Result<bool> {
         if let Some(size) = sizes.get_mut(axis) {
             *size = output;
         }
-    }
-    if sizes != outputs {
-        return Err(Error::invalid(format!(
-            "{outputs:?} is stated of the result, and only {sizes:?} resized"
-        )));
     }
     let result = x.reshape(data, &sizes)?;
     let dtype = x.dtype(0)?;

@@ -26,6 +26,7 @@ struct Along {
 }
 
 /// One region along an axis of `size` elements.
+#[derive(Clone, Copy)]
 struct Span {
     start: f32,
     length: f32,
@@ -130,13 +131,14 @@ fn cells(rows: &Along, columns: &Along) -> Vec<Vec<(i64, f32)>> {
     cells
 }
 
-/// A matrix with a column for each weight, as many for each cell; cells of fewer weights have their first one again.
-fn matrix(cells: Vec<Vec<(i64, f32)>>, area: usize, columns: usize) -> Result<Tensor> {
-    let shape = vec![area, cells.len().saturating_mul(columns)];
+/// A matrix with a column for each weight, as many for each of `count` cells; cells of fewer weights have their first one again. Only the
+/// region is kept: the weights of millions of cells would take more memory than the matrix.
+fn matrix(rows: Span, columns_of: Span, count: usize, area: usize, columns: usize) -> Result<Tensor> {
+    let shape = vec![area, count.saturating_mul(columns)];
     let sizes = shape.clone();
     Tensor::deferred(DType::F32, shape, Vec::new(), move |_| {
         let mut elements = ndarray::ArrayD::<f32>::zeros(sizes.as_slice());
-        for (index, cell) in cells.iter().enumerate() {
+        for (index, cell) in cells(&rows.along(), &columns_of.along()).iter().enumerate() {
             for column in 0..columns {
                 let Some((place, weight)) = cell.get(column).or(cell.first()) else { continue };
                 let at = [usize::try_from(*place)?, index * columns + column];
@@ -177,6 +179,7 @@ pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
         if corners > limits::MATRIX_ELEMENTS {
             unsupported!("mode max of {corners} corners of samples, each of them weighed");
         }
+        let spans = (rows, columns);
         let (rows, columns) = (rows.along(), columns.along());
         let cells = cells(&rows, &columns);
         let each = cells.iter().map(Vec::len).max().unwrap_or(1);
@@ -190,7 +193,7 @@ pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
                 limits::MATRIX_ELEMENTS
             )));
         }
-        let matrix = matrix(cells, usize::try_from(area)?, each)?;
+        let matrix = matrix(spans.0, spans.1, cells.len(), usize::try_from(area)?, each)?;
         parts.push(pool_region(x, image, cut, matrix, channels, i64::try_from(each)?, layer)?);
     }
     let result = x.op("Concat", &parts, &[("axis", Attribute::Int(0))])?;

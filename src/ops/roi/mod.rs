@@ -87,6 +87,7 @@ fn pooled_shape(call: &Call, numbers: i64, height: i32, width: i32) -> Result<Ve
 fn infer_roi_align(call: &Call) -> Result<Vec<Fact>> {
     let align = read_roi_align(call)?;
     let shape = pooled_shape(call, 4, align.layer.pooled_height, align.layer.pooled_width)?;
+    call.check_shape(2, std::slice::from_ref(shape.at(0)?))?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
@@ -155,6 +156,9 @@ fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
     let mut regions = Vec::new();
     for roi in rois.chunks_exact(5) {
         let [image, corners @ ..] = roi else { invalid!("a region of {} numbers", roi.len()) };
+        if let Some(number) = roi.iter().find(|number| !number.is_finite()) {
+            invalid!("a region with {number}");
+        }
         let image: i64 = image.as_();
         if !(0..batch).contains(&image) {
             invalid!("image {image} of {batch}");

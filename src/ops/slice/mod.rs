@@ -121,6 +121,7 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
     let cuts = match call_cuts(call) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             let stated = run_time::stated_shape(call).ok_or(error)?;
+            run_time::check_cuts(call, stated)?;
             return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
         }
         cuts => cuts?,

@@ -2,15 +2,38 @@
 //! each axis are gathered by places that begin at the start.
 
 use super::call_cuts;
-use crate::error::{At, Error, Result, unsupported};
-use crate::ops::run_time::{self, axis_attribute, element, element_of_axis};
-use crate::ops::{Call, resolve_axis};
+use crate::error::{At, Result, invalid, unsupported};
+use crate::ops::Call;
+use crate::ops::run_time::{self, axis_attribute, distinct_axes, element, element_of_axis};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{DType, Dim};
+use crate::tensor::{DType, Dim, display_shape};
 
 /// The shape that the model states of the output, where some bound is computed at run time.
 pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Option<&'a [Dim]> {
     run_time::stated_shape(call, 1..5)
+}
+
+/// Refuses lists of other lengths than the starts, axes that are named twice, and a stated shape that no cut gives.
+pub(super) fn check_cuts(call: &Call, stated: &[Dim]) -> Result<()> {
+    let (shape, starts) = (call.shape(0)?, call.shape(1)?);
+    let [count] = starts else { invalid!("starts of shape {}", display_shape(starts)) };
+    for list in 2..5 {
+        call.check_shape(list, starts)?;
+    }
+    let cut = if !call.has_input(3) {
+        (0..shape.len()).take(usize::try_from(count.known().unwrap_or(i64::MAX))?).collect()
+    } else if call.constant(3).is_some() {
+        distinct_axes(&call.int_list(3)?, shape.len())?
+    } else {
+        (0..shape.len()).collect()
+    };
+    for (axis, (from, to)) in shape.iter().zip(stated).enumerate() {
+        let (Some(from), Some(to)) = (from.known(), to.known()) else { continue };
+        if to > from || (to != from && !cut.contains(&axis)) {
+            invalid!("{to} elements of {from} are stated of axis {axis}, in a cut along {cut:?}");
+        }
+    }
+    Ok(())
 }
 
 /// Where an axis is cut, computed at run time.
@@ -45,13 +68,13 @@ fn cuts(x: &mut Expand, rank: usize) -> Result<Vec<Cut>> {
         return Ok(cuts);
     }
     let axes = if x.has_input(3) { x.int_list(3)? } else { (0..count).collect() };
-    for (index, axis) in axes.iter().enumerate() {
+    for (index, axis) in distinct_axes(&axes, rank)?.into_iter().enumerate() {
         let start = element(x, starts, index)?;
         let step = match steps {
             Some(steps) => Some(element(x, steps, index)?),
             None => None,
         };
-        cuts.push(Cut { axis: resolve_axis(*axis, rank)?, start, step });
+        cuts.push(Cut { axis, start, step });
     }
     Ok(cuts)
 }
@@ -77,9 +100,6 @@ pub(super) fn expand_slice(x: &mut Expand) -> Result<bool> {
     let mut data = x.operand(0)?;
     for cut in cuts(x, sizes.len())? {
         let (size, count) = (*sizes.at(cut.axis)?, *counts.at(cut.axis)?);
-        if count > size {
-            return Err(Error::invalid(format!("{count} elements of an axis of {size}")));
-        }
         let start = start_from_front(x, cut.start, size)?;
         let mut offsets = x.ints(&(0..count).collect::<Vec<_>>())?;
         if let Some(step) = cut.step {

@@ -8,7 +8,9 @@ use num_traits::AsPrimitive;
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::limits;
-use crate::ops::run_time::{Choice, MAX_CHOICES, check_count, choose, is_axis, is_number, scalar};
+use crate::ops::run_time::{
+    Choice, MAX_CHOICES, check_count, check_integer, choose, is_axis, is_number, scalar,
+};
 use crate::ops::{Call, Fact, resolve_axis};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
@@ -85,6 +87,7 @@ struct DftInputs {
 
 /// An integer input that is given, where it is known.
 fn known_scalar(call: &Call, index: usize) -> Result<Option<i64>> {
+    check_integer(call, index)?;
     match call.array(index) {
         Ok(array) => array.scalar_i64().map(Some),
         Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
@@ -92,7 +95,15 @@ fn known_scalar(call: &Call, index: usize) -> Result<Option<i64>> {
     }
 }
 
+fn check_float(call: &Call) -> Result<()> {
+    match call.dtype(0)? {
+        dtype if dtype.is_float() => Ok(()),
+        dtype => Err(Error::invalid(format!("a transform of {dtype}"))),
+    }
+}
+
 fn read_dft_inputs(call: &Call) -> Result<DftInputs> {
+    check_float(call)?;
     let axis = match (call.since(), call.has_input(2)) {
         (..20, _) => Some(call.int_or("axis", 1)?),
         (_, true) => known_scalar(call, 2)?,
@@ -299,6 +310,7 @@ struct Stft {
 /// The transforms that may be meant: where the step or the length of frames are computed at run time, those that give the shape that the
 /// model states.
 fn read_stfts(call: &Call) -> Result<Vec<Stft>> {
+    check_float(call)?;
     let shape = call.shape(0)?;
     let onesided = call.flag("onesided", true)?;
     let parts = parts(shape)?;
@@ -334,6 +346,13 @@ fn read_stfts(call: &Call) -> Result<Vec<Stft>> {
                 steps_of(size - length, frames)
             }
         };
+        // The others of several lengths give another shape than the one that is stated.
+        let frames = stated(1).filter(|_| given.is_none() && call.has_input(3));
+        if let (Some(size), Some(frames)) = (shape.at(1)?.known(), frames)
+            && steps.iter().any(|step| *step > 0 && (size - length).div_euclid(*step) + 1 != frames)
+        {
+            continue;
+        }
         let frame = Dft { axis: 1, used: length, length, inverse: false, onesided, parts };
         if steps.iter().any(|step| *step < 1) {
             invalid!("frames of {length} in steps of {steps:?}");

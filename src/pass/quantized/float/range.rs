@@ -83,8 +83,8 @@ impl Plain<'_> {
         let axis = if self.node.is("ConvInteger") { 0 } else { -1 };
         let constant = zero.and_then(|zero| self.graph.value(zero).constant.as_ref());
         let shape = constant.map_or(Vec::new(), |constant| constant.shape().to_vec());
-        let ones = vec![1.0; shape.iter().product()];
-        let scale = self.graph.add_constant("", Tensor::from_f32(&shape, ones)?)?;
+        let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 1.0));
+        let scale = self.graph.add_constant("", Tensor::filled(&one, shape)?)?;
         let number = self.number();
         let attributes = [("axis".to_owned(), Attribute::Int(axis))].into();
         self.push("DequantizeLinear", vec![Some(value), Some(scale), zero], attributes, vec![Some(number)]);
