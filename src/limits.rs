@@ -86,6 +86,14 @@ pub(crate) const EXPANDED_NODES: usize = 1 << 19;
 /// them, ends there.
 pub(crate) const EXPANDED_AXIS: i64 = 1 << 24;
 
+/// Refuses to list something for more places than an axis may have.
+pub(crate) fn check_listed(places: usize) -> Result<()> {
+    match i64::try_from(places) {
+        Ok(places) if places <= EXPANDED_AXIS => Ok(()),
+        _ => Err(Error::limit(format!("{places} places, each listed; {EXPANDED_AXIS} are the most"))),
+    }
+}
+
 /// Most bytes of constants that all expansions of a model make together, beside eight for each byte of the model.
 pub(crate) const EXPANDED_BYTES: u64 = 1 << 28;
 

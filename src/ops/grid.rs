@@ -7,6 +7,7 @@ use num_traits::AsPrimitive;
 use super::{Call, Fact, Op};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
+use crate::limits;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GridSample, binary_op, unary_op};
@@ -216,6 +217,7 @@ fn expand_affine_grid(expand: &mut Expand) -> Result<bool> {
 fn plain_grid(spatial: &[usize], align_corners: bool) -> Result<Array> {
     let places = spatial.iter().try_fold(1_usize, |n, size| n.checked_mul(*size));
     let places = places.ok_or_else(|| Error::limit("a grid is too large"))?;
+    limits::check_listed(places)?;
     let coordinate = |place: usize, size: usize| -> f32 {
         let (place, size): (f32, f32) = (place.as_(), size.as_());
         match align_corners {

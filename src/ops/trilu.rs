@@ -4,6 +4,7 @@
 
 use super::{Attributes, Call, Fact, Op, given};
 use crate::error::{Error, Result, invalid};
+use crate::limits;
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
 use crate::pass::expand::Expand;
@@ -32,6 +33,7 @@ fn infer_trilu(call: &Call) -> Result<Vec<Fact>> {
 /// How far right of the diagonal each element of a matrix stands.
 fn offsets(rows: i64, columns: i64) -> Result<Vec<i64>> {
     let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
+    limits::check_listed(shape.iter().fold(1, |places, size| places.saturating_mul(*size)))?;
     coordinates(&shape)
         .map(|at| match *at.as_slice() {
             [row, column] => Ok(i64::try_from(column)? - i64::try_from(row)?),

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, NodeAt, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::limits;
 use crate::lower::check_size;
 use crate::ops::{self, Call, NEWEST_OPSET};
 use crate::pass::infer::{self, Doubts};
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
 /// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
 const MAX_ROUNDS: usize = 8;
@@ -281,15 +281,20 @@ pub(crate) fn expand_nodes(
     for _ in 0..MAX_ROUNDS {
         errors.clear();
         let mut changed = false;
+        let mut promises = Vec::new();
         graph.rewrite_nodes(|graph, id| {
             // What the shape rule refuses, an attribute that nobody read among it, is not to be computed by other means. Control
             // flow has no shape before it is inlined.
             if stage.is_last() && doubts.contains_key(&id) {
                 return Ok(None);
             }
+            let promised = if stage.is_last() { promises_of(graph, id) } else { Vec::new() };
             match expand_node(graph, id, stage) {
                 Ok(made) => {
                     changed |= made.is_some();
+                    if made.is_some() {
+                        promises.extend(promised);
+                    }
                     Ok(made)
                 }
                 // Every further node would be too much as well.
@@ -306,6 +311,7 @@ pub(crate) fn expand_nodes(
         }
         super::dead::remove_dead_nodes(graph);
         *doubts = infer::infer_and_fold(graph)?;
+        promises.iter().try_for_each(|promise| promise.check(graph))?;
         super::dead::remove_dead_nodes(graph);
     }
     // A node that is in doubt is reported with that doubt: what expansion says of it only follows.
@@ -316,6 +322,36 @@ pub(crate) fn expand_nodes(
     };
     refused.extend(errors.into_iter().filter(|(id, _)| !doubts.contains_key(id) && last_way(id)));
     Ok(())
+}
+
+/// A shape that follows from the inputs of a node by its rule. Others rely on it already when the node is replaced.
+struct Promise {
+    value: ValueId,
+    shape: Vec<Dim>,
+    at: NodeAt,
+}
+
+fn promises_of(graph: &Graph, id: NodeId) -> Vec<Promise> {
+    let expands = |node: &&Node| ops::find(node).is_some_and(|op| op.expand.is_some());
+    let Some(node) = graph.node(id).filter(expands) else { return Vec::new() };
+    let promise = |value: &ValueId| {
+        Some(Promise { value: *value, shape: graph.value(*value).shape.clone()?, at: node.at() })
+    };
+    node.outputs.iter().flatten().filter_map(promise).collect()
+}
+
+impl Promise {
+    /// Refuses to compute another shape: rules look at fewer inputs than what stands for the node reads.
+    fn check(&self, graph: &Graph) -> Result<()> {
+        let Some(shape) = &graph.value(self.value).shape else { return Ok(()) };
+        let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
+        if shape.len() == self.shape.len() && !shape.iter().zip(&self.shape).any(differ) {
+            return Ok(());
+        }
+        let (computed, promised) = (display_shape(shape), display_shape(&self.shape));
+        let message = format!("{computed} is computed, where {promised} follows from its inputs");
+        Err(Error::unsupported(message).at_node(|| self.at.clone()))
+    }
 }
 
 /// One for a node, and for all that its bodies consist of.

@@ -9,6 +9,7 @@
 use super::like_input;
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Attribute;
+use crate::limits;
 use crate::ops::{Call, Fact, required};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim};
@@ -153,6 +154,9 @@ fn causal_mask(x: &mut Expand, lengths: [&Dim; 2], heads: &Heads) -> Result<Oper
         unsupported!("a causal mask of a length that is not fixed");
     };
     let (rows, columns) = (usize::try_from(queries)?, usize::try_from(keys)?);
+    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
+        unsupported!("a causal mask of {rows} by {columns}");
+    }
     let hidden = heads.mask_filter_value;
     let behind = columns.saturating_sub(rows);
     let mask =

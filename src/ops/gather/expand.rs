@@ -5,6 +5,7 @@ use num_traits::AsPrimitive;
 use super::{batch_dims, element_places, tuple_places};
 use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
+use crate::limits;
 use crate::lower::few_parts;
 use crate::ops::resolve_axis;
 use crate::pass::expand::{Expand, Operand};
@@ -134,6 +135,7 @@ pub(in crate::ops) fn row_numbers(
     let mut rows = expand.op("ReduceSum", &[scaled, axes], &[("keepdims", Attribute::Int(0))])?;
     let batches: i64 = sizes.iter().take(batch).product();
     if batches > 1 {
+        limits::check_listed(usize::try_from(count)?)?;
         let (per_batch, step): (i64, i64) = (count / batches, indexed.iter().product());
         let offsets: Vec<i64> = (0..count).map(|number| number / per_batch.max(1) * step).collect();
         let offsets = expand.ints(&offsets)?;

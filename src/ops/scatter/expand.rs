@@ -22,7 +22,9 @@ fn is_moved(
         expand.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect();
     let sizes = sizes?;
     let (starts, width) = places(&sizes, &expand.array(1)?)?;
-    let count = i64::try_from(sizes.iter().product::<usize>() / width.max(1))?;
+    let count = sizes.iter().product::<usize>() / width.max(1);
+    limits::check_listed(count)?;
+    let count = i64::try_from(count)?;
     let mut taken: Vec<i64> = (0..count).collect();
     for (number, start) in starts.iter().enumerate() {
         if let Some(place) = taken.get_mut(start / width.max(1)) {

@@ -2,6 +2,7 @@
 
 use super::{Reduction, read_reduction, rounds};
 use crate::error::{At, Result};
+use crate::limits;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
@@ -30,6 +31,7 @@ pub(super) fn lower_scatter_nd(lower: &mut Lower) -> Result<()> {
 /// Rows of `width` elements of the data, each met by the updates for it.
 fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: usize) -> Result<()> {
     let count = sizes.iter().product::<usize>() / width.max(1);
+    limits::check_listed(count)?;
     let rows = |count: usize| Ok::<_, crate::error::Error>([Dim::try_from(count)?, Dim::try_from(width)?]);
     let data = lower.blob_as(0, &rows(count)?)?;
     if targets.is_empty() {
