@@ -45,7 +45,11 @@ fn read_causal_conv(call: &Call) -> Result<CausalConv> {
 fn infer_causal_conv(call: &Call) -> Result<Vec<Fact>> {
     let conv = read_causal_conv(call)?;
     let (shape, dtype) = (call.shape(0)?.to_vec(), call.dtype(0)?);
-    let state = vec![shape.at(0)?.clone(), shape.at(1)?.clone(), Dim::Known(conv.taps - 1)];
+    let channels = Dim::Known(conv.channels);
+    call.check_shape(0, &[shape.at(0)?.clone(), channels.clone(), shape.at(2)?.clone()])?;
+    call.check_shape(2, std::slice::from_ref(&channels))?;
+    let state = vec![shape.at(0)?.clone(), channels, Dim::Known(conv.taps - 1)];
+    call.check_shape(3, &state)?;
     Ok(vec![Fact::new(dtype, shape), Fact::new(dtype, state)])
 }
 
@@ -61,9 +65,9 @@ fn padded(x: &mut Expand, conv: &CausalConv) -> Result<Operand> {
         let Some(batch) = x.shape(0)?.at(0)?.known() else {
             unsupported!("a batch whose size is not fixed");
         };
-        let shape =
-            [usize::try_from(batch)?, usize::try_from(conv.channels)?, usize::try_from(conv.taps - 1)?];
-        x.literal(&Array::f32(ndarray::ArrayD::zeros(shape.as_slice())))?
+        let shape = x.ints(&[batch, conv.channels, conv.taps - 1])?;
+        let zero = x.literal(&Array::f32(ndarray::ArrayD::zeros(ndarray::IxDyn(&[]))))?;
+        x.op("Expand", &[zero, shape], &[])?
     };
     x.op("Concat", &[state, input], &[("axis", Attribute::Int(2))])
 }

@@ -194,8 +194,8 @@ fn infer_range(call: &Call) -> Result<Vec<Fact>> {
     let len = || range_len(&call.array(0)?, &call.array(1)?, &call.array(2)?);
     let shape = match (len(), (0..3).find_map(|index| call.stated_instead_of(index))) {
         (Ok(len), _) => vec![len],
-        (Err(_), Some(declared)) => declared.to_vec(),
-        (Err(error), None) => return Err(error),
+        (Err(_), Some(declared @ [_])) => declared.to_vec(),
+        (Err(error), _) => return Err(error),
     };
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }

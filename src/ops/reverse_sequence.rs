@@ -7,7 +7,7 @@ use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::tensor::{Array, DType, Dim, display_shape};
 
 pub(super) const OPS: &[Op] = &[Op::new("ReverseSequence", &[10, 28], infer_reverse)
     .fold(fold_reverse)
@@ -28,7 +28,12 @@ fn time_is_first(attributes: &Attributes) -> Result<bool> {
 }
 
 fn infer_reverse(call: &Call) -> Result<Vec<Fact>> {
-    time_is_first(call)?;
+    let shape = call.shape(0)?;
+    let batch = if time_is_first(call)? { 1 } else { 0 };
+    let (true, Some(sequences)) = (shape.len() >= 2, shape.get(batch)) else {
+        invalid!("sequences of {}, where there are time and batch", display_shape(shape));
+    };
+    call.check_shape(1, std::slice::from_ref(sequences))?;
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
 }
 

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use super::run_time::check_integer;
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -39,6 +40,7 @@ fn count_of(call: &Call, axis: usize) -> Result<Dim> {
     if call.since() == 1 {
         return Ok(Dim::Known(required(call.int("k")?, "k")?));
     }
+    check_integer(call, 1)?;
     call.dims(1)
         .and_then(|k| match k.as_slice() {
             [k] => Ok(k.clone()),

@@ -2,6 +2,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Trilu.html>.
 
+use super::run_time::check_integer;
 use super::{Attributes, Call, Fact, Op, given};
 use crate::error::{Error, Result, invalid};
 use crate::limits;
@@ -23,6 +24,7 @@ fn read_upper(attributes: &Attributes) -> Result<bool> {
 
 fn infer_trilu(call: &Call) -> Result<Vec<Fact>> {
     read_upper(call)?;
+    check_integer(call, 1)?;
     let shape = call.shape(0)?;
     if shape.len() < 2 {
         invalid!("a diagonal of {} axes", shape.len());

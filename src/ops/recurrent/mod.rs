@@ -153,9 +153,11 @@ fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
     } else {
         vec![directions.clone(), batch.clone(), hidden.clone()]
     };
+    call.check_shape(input::SEQUENCE_LENS, std::slice::from_ref(&batch))?;
     call.check_shape(input::INITIAL_H, &state)?;
     if recurrent.cell == Cell::Lstm {
         call.check_shape(input::INITIAL_C, &state)?;
+        call.check_shape(input::P, &[directions.clone(), hidden.mul(&Dim::Known(3))?])?;
     }
     let (y, state) = if recurrent.batch_first {
         (vec![batch.clone(), steps, directions.clone(), hidden.clone()], vec![batch, directions, hidden])
