@@ -96,7 +96,7 @@ fn describe(graph: &Graph, id: ValueId) -> Described {
 fn count_operators(graph: &Graph, counts: &mut BTreeMap<String, usize>) {
     for (_, node) in graph.nodes() {
         *counts.entry(node.qualified_op_type()).or_insert(0) += 1;
-        for body in node.attributes.values().flat_map(|attribute| attribute.graphs()) {
+        for body in node.bodies() {
             count_operators(body, counts);
         }
     }

@@ -241,7 +241,7 @@ impl Progress<'_> {
 
     /// Notes what a pass left, and checks it where that is asked for.
     fn after(&mut self, name: &'static str, graph: &Graph) -> error::Result<()> {
-        self.passes.push(Pass { name, nodes: graph.nodes().count() });
+        self.passes.push(Pass { name, nodes: graph.node_count() });
         if !self.options.check {
             return Ok(());
         }

@@ -1,11 +1,37 @@
 //! Tables of values, nodes and blobs, which are numbered from 0 on: a place is found without a search.
 
+use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 
 /// What has a number among others of its kind.
 pub(crate) trait Numbered: Copy {
     /// Its number.
     fn number(self) -> usize;
+}
+
+/// A number in four bytes, also where there may be none. What is numbered here is counted in millions at most
+/// ([`limits::MESSAGES`](crate::limits)).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Number(NonZeroU32);
+
+impl Number {
+    /// A number below 2^32 - 1.
+    pub fn of(number: usize) -> Number {
+        let next = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
+        Number(NonZeroU32::new(next).unwrap_or(NonZeroU32::MAX))
+    }
+
+    /// The number.
+    pub fn get(self) -> usize {
+        usize::try_from(self.0.get() - 1).unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Debug for Number {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.get().fmt(f)
+    }
 }
 
 /// A set.

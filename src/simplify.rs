@@ -175,6 +175,6 @@ const NODE_BYTES: u64 = 256;
 /// have to go into it too.
 fn room_for_constants(model: &Model, graph: &Graph) -> Result<u64> {
     let file = model.files.last().and_then(|file| fs::metadata(file).ok());
-    let nodes = NODE_BYTES.saturating_mul(u64::try_from(graph.nodes().count())?);
+    let nodes = NODE_BYTES.saturating_mul(u64::try_from(graph.node_count())?);
     Ok(file.map_or(0, |file| file.len()).saturating_sub(nodes))
 }

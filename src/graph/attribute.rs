@@ -1,9 +1,13 @@
 //! Attributes of nodes.
 
 use bytes::Bytes;
+use litemap::LiteMap;
 
-use super::Graph;
+use super::{Graph, Word};
 use crate::tensor::Tensor;
+
+/// The attributes of a node by name, close together in memory.
+pub type AttributeMap = LiteMap<Word, Attribute>;
 
 /// A named constant of a node.
 #[derive(Clone, Debug)]

@@ -13,31 +13,31 @@ use bytes::Bytes;
 
 use crate::error::{Error, NodeAt, Result};
 use crate::limits::Budget;
-use crate::numbered::{Lists, Map, Numbered, Set};
+use crate::numbered::{Lists, Map, Number, Numbered, Set};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
-pub use attribute::Attribute;
+pub use attribute::{Attribute, AttributeMap};
 use lineage::Lineage;
 pub use word::Word;
 pub(crate) use word::Words;
 
 /// A value of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ValueId(usize);
+pub struct ValueId(Number);
 
 /// A node of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(usize);
+pub struct NodeId(Number);
 
 impl Numbered for ValueId {
     fn number(self) -> usize {
-        self.0
+        self.0.get()
     }
 }
 
 impl Numbered for NodeId {
     fn number(self) -> usize {
-        self.0
+        self.0.get()
     }
 }
 
@@ -51,7 +51,7 @@ pub struct Value {
     /// The sizes, where the number of axes is known.
     pub shape: Option<Vec<Dim>>,
     /// The elements, where the value is a constant.
-    pub constant: Option<Tensor>,
+    pub constant: Option<Arc<Tensor>>,
     /// The elements of a small integer tensor that carries sizes, where they are not all numbers.
     pub elements: Option<Box<Array>>,
     /// Whether the model says of what type and shape the value is.
@@ -89,7 +89,7 @@ pub struct Node {
     /// Outputs in order; `None` where an optional one is left out.
     pub outputs: Vec<Option<ValueId>>,
     /// Attributes by name.
-    pub attributes: BTreeMap<String, Attribute>,
+    pub attributes: AttributeMap,
 }
 
 impl Node {
@@ -112,10 +112,19 @@ impl Node {
         }
     }
 
+    /// The graphs in the attributes.
+    pub fn bodies(&self) -> impl Iterator<Item = &Graph> + Clone {
+        self.attributes.values().flat_map(Attribute::graphs)
+    }
+
+    /// The graphs in the attributes, to change them.
+    pub fn bodies_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
+        self.attributes.iter_mut().flat_map(|(_, attribute)| attribute.graphs_mut())
+    }
+
     /// Every value that the node reads, those of its bodies among them.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> + Clone + '_ {
-        let bodies = self.attributes.values().flat_map(Attribute::graphs);
-        let captured = bodies.flat_map(|body| body.captures.iter().map(|capture| capture.outer));
+        let captured = self.bodies().flat_map(|body| body.captures.iter().map(|capture| capture.outer));
         self.inputs.iter().flatten().copied().chain(captured)
     }
 
@@ -174,23 +183,23 @@ impl Graph {
             other_type: None,
             producer: None,
         };
-        self.values.get(id.0).unwrap_or(MISSING)
+        self.values.get(id.number()).unwrap_or(MISSING)
     }
 
     /// A value, to change it.
     pub fn value_mut(&mut self, id: ValueId) -> Result<&mut Value> {
-        self.values.get_mut(id.0).ok_or_else(|| Error::internal("a value of another graph"))
+        self.values.get_mut(id.number()).ok_or_else(|| Error::internal("a value of another graph"))
     }
 
     /// All values, in the order of their making.
     pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
-        (0..self.values.len()).map(ValueId)
+        (0..self.values.len()).map(|place| ValueId(Number::of(place)))
     }
 
     /// Adds a value.
     pub fn add_value(&mut self, value: Value) -> ValueId {
         self.values.push(value);
-        ValueId(self.values.len() - 1)
+        ValueId(Number::of(self.values.len() - 1))
     }
 
     /// Adds a constant.
@@ -200,7 +209,7 @@ impl Graph {
             name: name.to_owned(),
             dtype: Some(tensor.dtype()),
             shape: Some(shape?),
-            constant: Some(tensor),
+            constant: Some(Arc::new(tensor)),
             ..Value::default()
         }))
     }
@@ -212,23 +221,23 @@ impl Graph {
 
     /// A node, if it has not been removed.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(id.0).and_then(Option::as_ref)
+        self.nodes.get(id.number()).and_then(Option::as_ref)
     }
 
     /// A node, to change its name or attributes. Inputs and outputs are changed through the graph.
     pub fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
         self.readers.take();
-        self.nodes.get_mut(id.0).and_then(Option::as_mut)
+        self.nodes.get_mut(id.number()).and_then(Option::as_mut)
     }
 
     /// Takes a node out for a while; nobody finds it until it is put back.
     pub(crate) fn take_out(&mut self, id: NodeId) -> Option<Node> {
-        self.nodes.get_mut(id.0).and_then(Option::take)
+        self.nodes.get_mut(id.number()).and_then(Option::take)
     }
 
     /// Puts a node back in its place.
     pub(crate) fn put_back(&mut self, id: NodeId, node: Node) {
-        if let Some(slot) = self.nodes.get_mut(id.0) {
+        if let Some(slot) = self.nodes.get_mut(id.number()) {
             *slot = Some(node);
         }
         self.readers.take();
@@ -237,6 +246,11 @@ impl Graph {
     /// The nodes in topological order.
     pub fn node_ids(&self) -> Vec<NodeId> {
         self.order.clone()
+    }
+
+    /// How many nodes there are.
+    pub(crate) fn node_count(&self) -> usize {
+        self.order.len()
     }
 
     /// The nodes with their ids, in topological order.
@@ -253,9 +267,9 @@ impl Graph {
 
     fn new_node(&mut self, node: Node) -> NodeId {
         self.readers.take();
-        let id = NodeId(self.nodes.len());
+        let id = NodeId(Number::of(self.nodes.len()));
         for output in node.outputs.iter().flatten() {
-            if let Some(value) = self.values.get_mut(output.0) {
+            if let Some(value) = self.values.get_mut(output.number()) {
                 value.producer = Some(id);
             }
         }
@@ -266,7 +280,7 @@ impl Graph {
     /// Removes a node whose work others do.
     fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
         self.readers.take();
-        let Some(node) = self.nodes.get_mut(old.0).and_then(Option::take) else { return };
+        let Some(node) = self.nodes.get_mut(old.number()).and_then(Option::take) else { return };
         self.lineage.leave(old, node.reads());
         // What it computed may be computed elsewhere, by one node for several.
         let elsewhere = node.outputs.iter().flatten().filter_map(|output| self.value(*output).producer);
@@ -315,22 +329,22 @@ impl Graph {
         }
         self.readers.take();
         for id in remove {
-            if let Some(node) = self.nodes.get(id.0).and_then(Option::as_ref) {
+            if let Some(node) = self.nodes.get(id.number()).and_then(Option::as_ref) {
                 self.lineage.leave(*id, node.reads());
             }
         }
         for id in remove {
-            let Some(node) = self.nodes.get_mut(id.0).and_then(Option::take) else { continue };
+            let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::take) else { continue };
             self.lineage.remove(*id, &node);
             for output in node.outputs.iter().flatten() {
-                if let Some(value) = self.values.get_mut(output.0)
+                if let Some(value) = self.values.get_mut(output.number())
                     && value.producer == Some(*id)
                 {
                     value.producer = None;
                 }
             }
         }
-        self.order.retain(|id| self.nodes.get(id.0).is_some_and(Option::is_some));
+        self.order.retain(|id| self.nodes.get(id.number()).is_some_and(Option::is_some));
     }
 
     /// Sorts the nodes so that each stands after those that it reads from, and else in the order they have.
@@ -419,12 +433,8 @@ impl Graph {
             for input in node.inputs.iter_mut().flatten() {
                 *input = follow(*input);
             }
-            for attribute in node.attributes.values_mut() {
-                for body in attribute.graphs_mut() {
-                    for capture in &mut body.captures {
-                        capture.outer = follow(capture.outer);
-                    }
-                }
+            for capture in node.bodies_mut().flat_map(|body| &mut body.captures) {
+                capture.outer = follow(capture.outer);
             }
         }
     }

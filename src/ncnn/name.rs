@@ -33,7 +33,8 @@ impl Net {
     pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
         let given = self.find_renamed(renames)?;
         let mut changes = Changes::default();
-        let mut names = Names { taken: given.values().cloned().collect(), next: HashMap::new() };
+        let mut names = Names::with_capacity(self.blobs.len());
+        names.taken.extend(given.values().cloned());
         let mut named = Set::default();
         let inputs = self.inputs.iter().map(|blob| (*blob, self.blob(*blob).name.clone()));
         let outputs = self.outputs.iter().map(|output| (output.blob, output.name.clone()));
@@ -118,7 +119,7 @@ impl Net {
     }
 
     fn name_layers(&mut self) {
-        let mut names = Names::default();
+        let mut names = Names::with_capacity(self.layers.len());
         for layer in &mut self.layers {
             layer.name = names.claim(&layer.name, layer.layer.type_name());
         }
@@ -126,7 +127,6 @@ impl Net {
 }
 
 /// Names that are taken.
-#[derive(Default)]
 struct Names {
     taken: HashSet<String>,
     /// The next number to try behind a name.
@@ -134,6 +134,10 @@ struct Names {
 }
 
 impl Names {
+    fn with_capacity(count: usize) -> Names {
+        Names { taken: HashSet::with_capacity(count), next: HashMap::new() }
+    }
+
     /// A name that nobody has: `wanted` if possible, `otherwise` if that is empty, with a number behind it where it is taken.
     fn claim(&mut self, wanted: &str, otherwise: &str) -> String {
         let base = legal(if wanted.is_empty() { otherwise } else { wanted });
@@ -256,7 +260,7 @@ mod tests {
     proptest! {
         #[test]
         fn names_are_legal_and_unique(wanted in prop::collection::vec(".{0,4}|a{250,260}", 0..40)) {
-            let mut names = Names::default();
+            let mut names = Names::with_capacity(0);
             let mut seen = BTreeSet::new();
             for name in wanted {
                 let claimed = names.claim(&name, "blob");

@@ -1,14 +1,12 @@
 //! `AttributeProto` to [`Attribute`].
 
-use std::collections::BTreeMap;
-
 use prost::Message;
 
 use super::body::{Body, Reader};
 use super::proto::{AttributeProto, NodeProto, attribute_proto::AttributeType};
 use super::scope::Scope;
 use crate::error::{Error, Result, invalid};
-use crate::graph::Attribute;
+use crate::graph::{Attribute, AttributeMap};
 
 impl<'m> Reader<'m> {
     /// The attributes of a node. One that stands for an argument which the function's call does not give is left out.
@@ -17,8 +15,8 @@ impl<'m> Reader<'m> {
         node: &'m NodeProto,
         body: &mut Body,
         scope: &Scope<'m, '_>,
-    ) -> Result<BTreeMap<String, Attribute>> {
-        let mut attributes = BTreeMap::new();
+    ) -> Result<AttributeMap> {
+        let mut attributes = AttributeMap::new();
         for proto in &node.attribute {
             let name = proto.name.as_deref().unwrap_or_default();
             let bodies = proto.g.is_some() || !proto.graphs.is_empty();
@@ -28,7 +26,7 @@ impl<'m> Reader<'m> {
             };
             let Some(attribute) = self.read_attribute(proto, body, scope).map_err(here)? else { continue };
             self.budget.take(size_of(&attribute))?;
-            if attributes.insert(name.to_owned(), attribute).is_some() {
+            if attributes.insert(self.words.get(name), attribute).is_some() {
                 return Err(here(Error::invalid("it is given twice")));
             }
         }

@@ -26,7 +26,7 @@ pub(super) struct Reader<'m> {
     types: Types,
     functions: Functions<'m>,
     opsets: &'m BTreeMap<String, i64>,
-    words: Words,
+    pub words: Words,
     depth: usize,
 }
 
@@ -304,11 +304,11 @@ pub(super) fn at_node(error: Error, proto: &NodeProto, index: usize, scope: &Sco
 fn describe_captures(graph: &mut Graph) -> Result<()> {
     for id in graph.node_ids() {
         let Some(node) = graph.node_mut(id) else { continue };
-        if node.attributes.values().all(|attribute| attribute.graphs().is_empty()) {
+        if node.bodies().next().is_none() {
             continue;
         }
         let mut attributes = std::mem::take(&mut node.attributes);
-        for body in attributes.values_mut().flat_map(|attribute| attribute.graphs_mut()) {
+        for body in attributes.iter_mut().flat_map(|(_, attribute)| attribute.graphs_mut()) {
             for capture in body.captures.clone() {
                 let outer = graph.value(capture.outer);
                 let (dtype, shape, constant) = (outer.dtype, outer.shape.clone(), outer.constant.clone());

@@ -7,7 +7,7 @@ use super::proto::{FunctionProto, NodeProto};
 use super::scope::{Frame, Scope, Slot};
 use super::{domain_of, read_opsets};
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::{Attribute, Node, Value, ValueId};
+use crate::graph::{AttributeMap, Node, Value, ValueId};
 use crate::limits;
 
 /// Domain, name and overload.
@@ -129,17 +129,13 @@ impl<'m> Reader<'m> {
     }
 
     /// The attributes of a call, and the function's defaults for those that it leaves out.
-    fn read_arguments(
-        &mut self,
-        function: &'m FunctionProto,
-        call: &Node,
-    ) -> Result<BTreeMap<String, Attribute>> {
+    fn read_arguments(&mut self, function: &'m FunctionProto, call: &Node) -> Result<AttributeMap> {
         let mut arguments = call.attributes.clone();
         for proto in &function.attribute_proto {
             let name = proto.name.as_deref().unwrap_or_default();
             if !arguments.contains_key(name) {
                 let default = self.read_default(proto).map_err(|e| e.at_part(format!("attribute {name}")))?;
-                arguments.insert(name.to_owned(), default);
+                arguments.insert(name.into(), default);
             }
         }
         if let Some((name, _)) = arguments.iter().find(|(_, attribute)| !attribute.graphs().is_empty()) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::error::{Error, Result, invalid};
-use crate::graph::{Attribute, ValueId};
+use crate::graph::{AttributeMap, ValueId};
 use crate::limits;
 
 /// What is the same for all nodes of a model or of a function's body.
@@ -12,7 +12,7 @@ pub(super) struct Frame {
     /// Versions of the imported operator sets, by domain.
     pub versions: BTreeMap<String, i64>,
     /// In a function: the attributes of its call and its defaults.
-    pub arguments: Option<BTreeMap<String, Attribute>>,
+    pub arguments: Option<AttributeMap>,
     /// Goes before the names of nodes and values; empty in the model itself.
     pub prefix: String,
 }

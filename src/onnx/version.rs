@@ -69,7 +69,7 @@ fn no_version(nodes: &[&Node], since: Since) -> Error {
 fn collect_nodes<'g>(graph: &'g Graph, nodes: &mut Vec<&'g Node>) {
     for (_, node) in graph.nodes() {
         nodes.push(node);
-        for body in node.attributes.values().flat_map(|attribute| attribute.graphs()) {
+        for body in node.bodies() {
             collect_nodes(body, nodes);
         }
     }

@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 pub(crate) struct Attributes<'a> {
     node: &'a Node,
     op: &'a Op,
-    read: RefCell<BTreeSet<String>>,
+    read: RefCell<BTreeSet<usize>>,
 }
 
 impl<'a> Attributes<'a> {
@@ -42,8 +42,9 @@ impl<'a> Attributes<'a> {
     }
 
     fn get(&self, name: &str) -> Option<&'a Attribute> {
-        self.read.borrow_mut().insert(name.to_owned());
-        self.node.attributes.get(name)
+        let index = self.node.attributes.find_index(name).ok()?;
+        self.read.borrow_mut().insert(index);
+        self.node.attributes.get_indexed(index).map(|(_, attribute)| attribute)
     }
 
     fn read<T>(
@@ -127,8 +128,8 @@ impl<'a> Attributes<'a> {
     /// Refuses the attributes that were not asked for.
     pub fn check_all_read(&self) -> Result<()> {
         let read = self.read.borrow();
-        for name in self.node.attributes.keys() {
-            if !read.contains(name) && !self.op.waived.contains(&name.as_str()) {
+        for (index, name) in self.node.attributes.keys().enumerate() {
+            if !read.contains(&index) && !self.op.waived.contains(&name.as_str()) {
                 let message = format!("{}-{} has no such attribute", self.node.op_type, self.since());
                 return Err(Error::unsupported(message).at_part(format!("attribute {name}")));
             }

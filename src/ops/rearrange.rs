@@ -172,14 +172,13 @@ fn lower_transposed(lower: &mut Lower, plan: &Plan) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Attribute, Node};
+    use crate::graph::{Attribute, AttributeMap, Node};
     use ndarray::ArrayD;
-    use std::collections::BTreeMap;
 
     fn fold(op_type: &str, mode: &str, shape: &[usize]) -> (Vec<usize>, Vec<i64>) {
-        let attributes = BTreeMap::from([
-            ("blocksize".to_owned(), Attribute::Int(2)),
-            ("mode".to_owned(), Attribute::String(bytes::Bytes::copy_from_slice(mode.as_bytes()))),
+        let attributes = AttributeMap::from_iter([
+            ("blocksize".into(), Attribute::Int(2)),
+            ("mode".into(), Attribute::String(bytes::Bytes::copy_from_slice(mode.as_bytes()))),
         ]);
         let node = Node { op_type: op_type.into(), version: 28, attributes, ..Node::default() };
         let count: usize = shape.iter().product();

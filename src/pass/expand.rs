@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use crate::error::{Error, ErrorKind, NodeAt, Result};
-use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
+use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId, Word};
 use crate::limits;
 use crate::lower::check_size;
 use crate::ops::{self, Call, NEWEST_OPSET};
@@ -123,7 +123,7 @@ impl Expand<'_> {
         let node = Node {
             op_type: op_type.into(),
             version: NEWEST_OPSET,
-            attributes: attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone())).collect(),
+            attributes: attributes.iter().map(|(name, a)| (Word::from(*name), a.clone())).collect(),
             ..Node::default()
         };
         self.nodes.push(PendingNode {
@@ -203,7 +203,7 @@ impl Expand<'_> {
             if let Some(tensor) = &body.value(id).constant
                 && !operands.contains_key(&id)
             {
-                let operand = self.tensor(tensor.clone())?;
+                let operand = self.tensor(Tensor::clone(tensor))?;
                 operands.insert(id, operand);
             }
         }
@@ -356,7 +356,7 @@ impl Promise {
 
 /// One for a node, and for all that its bodies consist of.
 fn size_of_node(node: &Node) -> usize {
-    let bodies = node.attributes.values().flat_map(Attribute::graphs);
+    let bodies = node.bodies();
     let size = |body: &Graph| -> usize {
         body.value_ids().count() + body.nodes().map(|(_, node)| size_of_node(node)).sum::<usize>()
     };
@@ -425,7 +425,7 @@ fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec
     };
     let nodes = pending.into_iter().map(|pending| {
         let mut made = pending.node;
-        for body in made.attributes.values_mut().flat_map(Attribute::graphs_mut) {
+        for body in made.bodies_mut() {
             for capture in &mut body.captures {
                 if let Some(id) = pending.captures.get(&capture.outer).and_then(resolve) {
                     capture.outer = id;

@@ -1,6 +1,7 @@
 //! Shapes, types and constants, from the inputs to the outputs in one sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, NodeId, Value, ValueId};
@@ -114,12 +115,12 @@ fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
         value.shape = Some(shape.clone());
     }
     if let Some(constant) = &fact.constant {
-        value.constant = Some(constant.clone());
+        value.constant = Some(Arc::new(constant.clone()));
     } else if let Some(shape) = &fact.shape
         && let Some(empty) = Tensor::without_elements(fact.dtype, shape)?
     {
         // Whatever computes it: ncnn has no such blobs.
-        value.constant = Some(empty);
+        value.constant = Some(Arc::new(empty));
     }
     if let Some(elements) = &fact.elements
         && elements.len() <= limits::SIZE_ELEMENTS
@@ -137,7 +138,7 @@ fn set_elements(graph: &mut Graph, id: ValueId, elements: &Array) -> Result<()> 
     value.dtype = Some(elements.dtype());
     match tensor {
         Ok(tensor) => {
-            value.constant = Some(tensor);
+            value.constant = Some(Arc::new(tensor));
             value.elements = None;
         }
         Err(_) => value.elements = Some(Box::new(elements.clone())),
@@ -199,7 +200,7 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
 
 /// Whether the model may have a node on constants evaluated.
 fn may_fold(graph: &Graph, node: &Node, op: &'static Op) -> bool {
-    let constant = |id: &ValueId| graph.value(*id).constant.clone();
+    let constant = |id: &ValueId| graph.value(*id).constant.as_deref().cloned();
     let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
     let shapes: Vec<&[usize]> = inputs.iter().map(Tensor::shape).collect();
     let of_shapes = op.work.map_or(0, |work| work(&shapes));
@@ -229,7 +230,7 @@ fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
 /// Makes each output a tensor that is computed when it is read.
 fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     let tensors: Vec<Option<Tensor>> =
-        node.inputs.iter().map(|id| id.and_then(|id| graph.value(id).constant.clone())).collect();
+        node.inputs.iter().map(|id| graph.value((*id)?).constant.as_deref().cloned()).collect();
     let mut given = 0_u64;
     for tensor in tensors.iter().flatten() {
         given = given.saturating_add(tensor.byte_len()?);
@@ -261,7 +262,7 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
         made.push((*output, tensor));
     }
     for (output, tensor) in made {
-        graph.value_mut(output)?.constant = Some(tensor);
+        graph.value_mut(output)?.constant = Some(Arc::new(tensor));
     }
     Ok(Visited::Folded)
 }

@@ -29,7 +29,7 @@ impl Net {
         let (layers, blobs) = self.counts();
         i32::try_from(layers)?;
         i32::try_from(blobs)?;
-        let mut names = HashSet::new();
+        let mut names = HashSet::with_capacity(layers);
         for layer in &self.layers {
             check_name(&layer.name)
                 .and_then(|()| check_layer(layer, self.release))
@@ -79,7 +79,7 @@ impl Net {
     }
 
     fn check_blobs(&self) -> Result<()> {
-        let mut names = HashSet::new();
+        let mut names = HashSet::with_capacity(self.blobs.len());
         for top in self.layers.iter().flat_map(|layer| &layer.tops) {
             let blob = self.blob(*top);
             check_name(&blob.name).map_err(|e| e.at_part(format!("blob \"{}\"", blob.name)))?;

@@ -10,7 +10,7 @@ fn constant(proto: TensorProto) -> Result<Tensor> {
     graph.initializer.push(proto);
     let read = read_model(&model(graph))?;
     let id = read.graph.value_ids().find(|id| read.graph.value(*id).name == "c").unwrap();
-    Ok(read.graph.value(id).constant.clone().unwrap())
+    Ok(Tensor::clone(read.graph.value(id).constant.as_ref().unwrap()))
 }
 
 #[track_caller]
@@ -133,7 +133,7 @@ fn sparse(values: TensorProto, indices: TensorProto, dims: &[i64]) -> Result<Ten
     let (values, indices) = (Some(values), Some(indices));
     graph.sparse_initializer.push(SparseTensorProto { values, indices, dims: dims.to_vec() });
     let read = read_model(&model(graph))?;
-    Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.clone()).unwrap())
+    Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.as_deref().cloned()).unwrap())
 }
 
 fn indices(dims: &[i64], list: &[i64]) -> TensorProto {

@@ -27,7 +27,7 @@ fn read_constant(path: &Path) -> Result<Tensor> {
 
 fn read_constant_with(path: &Path, options: &ReadOptions) -> Result<Tensor> {
     let read = read(&Input::Path(path.to_owned()), options)?;
-    Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.clone()).unwrap())
+    Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.as_deref().cloned()).unwrap())
 }
 
 /// A folder with `data` of ten bytes, and a model that reads a constant of four bytes from it.
@@ -194,6 +194,8 @@ fn attributes_may_be_external() {
     fs::write(&path, model(graph(vec![constant])).encode_to_vec()).unwrap();
     let read = read(&Input::Path(path), &ReadOptions::default()).unwrap();
     let (_, node) = read.graph.nodes().next().unwrap();
-    let crate::graph::Attribute::Tensor(tensor) = &node.attributes["value"] else { panic!("{node:?}") };
+    let crate::graph::Attribute::Tensor(tensor) = &node.attributes[&"value".into()] else {
+        panic!("{node:?}")
+    };
     assert_eq!(tensor.to_raw().unwrap().as_ref(), [1, 2, 3, 4]);
 }

@@ -155,10 +155,10 @@ fn bodies_in_functions_see_what_the_function_sees() {
     let read = read_model(&with(vec![f], vec![given])).unwrap();
     assert_eq!(lines(&read.graph), [": Neg-21(x) -> n/t", ": If-21(x) -> y"]);
     let (_, node) = read.graph.nodes().nth(1).unwrap();
-    let [body] = node.attributes["body"].graphs() else { panic!("{node:?}") };
+    let [body] = node.attributes[&"body".into()].graphs() else { panic!("{node:?}") };
     assert_eq!(lines(body), [": Op-21(a, -, t) -> n/z"]);
     let (_, inner) = body.nodes().next().unwrap();
-    assert!(matches!(inner.attributes["axis"], crate::graph::Attribute::Int(3)));
+    assert!(matches!(inner.attributes[&"axis".into()], crate::graph::Attribute::Int(3)));
     let outer: Vec<&str> = body.captures.iter().map(|c| &*read.graph.value(c.outer).name).collect();
     assert_eq!(outer, ["x", "n/t"]);
 }

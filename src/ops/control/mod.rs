@@ -60,7 +60,7 @@ fn goes_on(body: &Graph) -> Result<bool> {
         return Ok(false);
     };
     // The chain of Identity nodes is as long as the body at most.
-    for _ in 0..=body.nodes().count() {
+    for _ in 0..=body.node_count() {
         if id == condition {
             return Ok(true);
         }
@@ -144,7 +144,7 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
 
 /// Refuses to unroll a body so often that it makes too many nodes.
 fn check_rounds(rounds: i64, body: &Graph) -> Result<()> {
-    let most = limits::UNROLLED_NODES / body.nodes().count().max(1);
+    let most = limits::UNROLLED_NODES / body.node_count().max(1);
     if usize::try_from(rounds).is_ok_and(|rounds| rounds <= most) || rounds < 0 {
         return Ok(());
     }

@@ -1,8 +1,6 @@
 //! onnxruntime's operators on quantised values, of the domain `com.microsoft`, computed as its kernels do: the last bit decides where a
 //! value in the middle between two steps goes.
 
-use std::collections::BTreeMap;
-
 use num_traits::AsPrimitive;
 
 use super::level::{
@@ -12,7 +10,7 @@ use super::nearest::{Exception, First, Line, Plane};
 use super::product::{Places, multiply};
 use super::{cast, difference, matrix_parameter, quotient, rescaled};
 use crate::error::{At, Error, Result, unsupported};
-use crate::graph::Attribute;
+use crate::graph::{Attribute, AttributeMap};
 use crate::ops::matmul::matmul_shape;
 use crate::ops::{Call, Fact, OWN_DOMAIN, Op};
 use crate::pass::expand::{Expand, Operand};
@@ -434,10 +432,10 @@ const POOLING: [&str; 6] = ["auto_pad", "ceil_mode", "count_include_pad", "kerne
 /// The attributes of AveragePool that computes what QLinearAveragePool does: where padding counts, all places of a window count, those
 /// that rounding up adds behind the padding among them (`qlinear_pool.cc`). AveragePool leaves these out, unless they are padding.
 pub(crate) fn whole_windows(
-    mut attributes: BTreeMap<String, Attribute>,
+    mut attributes: AttributeMap,
     given: &[Dim],
     pooled: &[Dim],
-) -> Result<BTreeMap<String, Attribute>> {
+) -> Result<AttributeMap> {
     let flag = |name: &str| matches!(attributes.get(name), Some(Attribute::Int(flag)) if *flag != 0);
     if !flag("ceil_mode") || !flag("count_include_pad") {
         return Ok(attributes);
@@ -461,8 +459,8 @@ pub(crate) fn whole_windows(
             *end = (*end).max(covered.saturating_sub(given).saturating_sub(begin));
         }
     }
-    attributes.insert("pads".to_owned(), Attribute::Ints(pads));
-    attributes.insert("ceil_mode".to_owned(), Attribute::Int(0));
+    attributes.insert("pads".into(), Attribute::Ints(pads));
+    attributes.insert("ceil_mode".into(), Attribute::Int(0));
     Ok(attributes)
 }
 

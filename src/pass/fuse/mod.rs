@@ -24,7 +24,7 @@ mod view;
 use std::collections::BTreeSet;
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, Value, ValueId};
+use crate::graph::{Attribute, Graph, Node, Value, ValueId, Word};
 use crate::ops::{NEWEST_OPSET, OWN_DOMAIN};
 use crate::pass::pattern::{self, Readers};
 use crate::pass::rewrite::Rewrite;
@@ -261,7 +261,7 @@ impl Build<'_> {
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
             outputs,
-            attributes: attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone())).collect(),
+            attributes: attributes.iter().map(|(name, a)| (Word::from(*name), a.clone())).collect(),
         });
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::view::ints;
 use super::{Look, first};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::ops::{NEWEST_OPSET, resolve_axis};
 use crate::pass::pattern::Readers;
 use crate::tensor::{Array, Tensor};
@@ -57,7 +57,7 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
             version: NEWEST_OPSET,
             inputs: vec![Some(*x), Some(sizes)],
             outputs: parts.iter().map(|part| Some(part.output)).collect(),
-            attributes: BTreeMap::from([("axis".to_owned(), Attribute::Int(i64::try_from(*axis)?))]),
+            attributes: AttributeMap::from_iter([("axis".into(), Attribute::Int(i64::try_from(*axis)?))]),
             ..node
         }]))
     })?;

@@ -8,7 +8,7 @@ use num_traits::AsPrimitive;
 use super::weight::{bias, is_about_zero, scales};
 use super::{MOVING, between, input, made, own};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, producer, scalar};
 use crate::tensor::{Array, DType, Tensor};
 
@@ -111,11 +111,11 @@ impl Bounds {
         self.is_narrow = true;
     }
 
-    fn attributes(&self) -> BTreeMap<String, Attribute> {
-        let bound = |name: &str, bound| (name.to_owned(), Attribute::Int(bound));
+    fn attributes(&self) -> AttributeMap {
+        let bound = |name: &str, bound| (name.into(), Attribute::Int(bound));
         match self.is_narrow {
-            true => [bound("low", self.low), bound("high", self.high)].into(),
-            false => BTreeMap::new(),
+            true => AttributeMap::from_iter([bound("low", self.low), bound("high", self.high)]),
+            false => AttributeMap::new(),
         }
     }
 }
@@ -217,12 +217,7 @@ impl Site<'_> {
     }
 
     /// A node of this program's own domain in the place of both.
-    fn own(
-        &self,
-        op_type: &str,
-        inputs: Vec<Option<ValueId>>,
-        attributes: BTreeMap<String, Attribute>,
-    ) -> Vec<Node> {
+    fn own(&self, op_type: &str, inputs: Vec<Option<ValueId>>, attributes: AttributeMap) -> Vec<Node> {
         let attributes = attributes.into_iter().chain(self.bounds.attributes()).collect();
         vec![Node { inputs, ..own(self.quantize, op_type, &[], attributes) }]
     }
@@ -236,14 +231,14 @@ impl Site<'_> {
             && let Some(other) = dequantised(graph, input(node, 1))?
         {
             let inputs = x.inputs().into_iter().chain(other.inputs()).chain(self.result()).collect();
-            return Ok(Some(self.own("QLinearMatMul", inputs, BTreeMap::new())));
+            return Ok(Some(self.own("QLinearMatMul", inputs, AttributeMap::new())));
         }
         let Some(weight) = Weight::read(graph, node, kind)? else { return Ok(None) };
         let inputs = x.inputs().into_iter().chain(weight.inputs());
         let result = self.result();
         if kind == Kind::MatMul {
             let inputs = inputs.chain(result).collect();
-            return Ok(Some(self.own("QLinearMatMul", inputs, BTreeMap::new())));
+            return Ok(Some(self.own("QLinearMatMul", inputs, AttributeMap::new())));
         }
         let Some(bias) = whole_bias(graph, node, &x, &weight)? else { return Ok(None) };
         Ok(Some(match kind {
@@ -254,7 +249,7 @@ impl Site<'_> {
             _ => {
                 let inputs = inputs.chain([bias]).chain(result).collect();
                 let transposed = node.attributes.get("transB").cloned();
-                let attributes = transposed.map(|flag| ("transB".to_owned(), flag)).into_iter().collect();
+                let attributes = transposed.map(|flag| ("transB".into(), flag)).into_iter().collect();
                 self.own("QGemm", inputs, attributes)
             }
         }))
@@ -283,10 +278,10 @@ impl Site<'_> {
                 vec![moved]
             }
             ("Add", [_, _]) if node.domain.is_empty() => {
-                self.own("QLinearAdd", inputs.chain(self.result()).collect(), BTreeMap::new())
+                self.own("QLinearAdd", inputs.chain(self.result()).collect(), AttributeMap::new())
             }
             ("Mul", [_, _]) if node.domain.is_empty() => {
-                self.own("QLinearMul", inputs.chain(self.result()).collect(), BTreeMap::new())
+                self.own("QLinearMul", inputs.chain(self.result()).collect(), AttributeMap::new())
             }
             ("Concat", _) if node.domain.is_empty() => {
                 let inputs = self.result().into_iter().chain(inputs).collect();
@@ -297,12 +292,14 @@ impl Site<'_> {
             }
             ("Softmax", [_]) if node.domain.is_empty() && node.version >= ONE_AXIS => {
                 let mut attributes = node.attributes.clone();
-                attributes.insert("opset".to_owned(), Attribute::Int(node.version));
+                attributes.insert("opset".into(), Attribute::Int(node.version));
                 self.own("QLinearSoftmax", inputs.chain(self.result()).collect(), attributes)
             }
-            ("GlobalAveragePool", [_]) if node.domain.is_empty() => {
-                self.own("QLinearGlobalAveragePool", inputs.chain(self.result()).collect(), BTreeMap::new())
-            }
+            ("GlobalAveragePool", [_]) if node.domain.is_empty() => self.own(
+                "QLinearGlobalAveragePool",
+                inputs.chain(self.result()).collect(),
+                AttributeMap::new(),
+            ),
             _ => return Ok(None),
         }))
     }
@@ -413,7 +410,7 @@ fn sums(graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
         let Some(bias) = whole_bias(graph, node, &x, &weight)? else { return Ok(None) };
         let inputs = x.inputs().into_iter().chain(weight.inputs()).chain([bias]).collect();
         let transposed = node.attributes.get("transB").cloned();
-        let attributes = transposed.map(|flag| ("transB".to_owned(), flag)).into_iter().collect();
+        let attributes = transposed.map(|flag| ("transB".into(), flag)).into_iter().collect();
         return Ok(Some(vec![Node { inputs, ..own(node, "QGemm", &[], attributes) }]));
     }
     let float = i64::from(DType::F32.to_onnx());
@@ -426,7 +423,7 @@ fn sums(graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
             shape.resize(rank.saturating_sub(1).max(1), 1);
             ("ConvInteger", node.attributes.clone())
         }
-        _ => ("MatMulInteger", BTreeMap::new()),
+        _ => ("MatMulInteger", AttributeMap::new()),
     };
     let steps = graph.add_constant("", Tensor::from_f32(&shape, steps)?)?;
     let inputs = vec![Some(x.value), Some(weight.value), Some(x.zero), weight.zero];
@@ -437,7 +434,7 @@ fn sums(graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
         }
         _ => None,
     };
-    let to = [("to".to_owned(), Attribute::Int(float))].into();
+    let to = AttributeMap::from_iter([("to".into(), Attribute::Int(float))]);
     let mut nodes = vec![
         Node { inputs, attributes, ..made(node, op_type, &[], vec![Some(summed)]) },
         Node { attributes: to, ..made(node, "Cast", &[summed], vec![Some(number)]) },

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::pattern::{producer, scalar};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, Value, ValueId, Word};
+use crate::graph::{AttributeMap, Graph, Node, Value, ValueId, Word};
 use crate::ncnn::Scales;
 use crate::ops::{CONTRIB_DOMAIN, OWN_DOMAIN};
 use crate::tensor::{Array, DType, Tensor};
@@ -191,7 +191,7 @@ fn made(at: &Node, op_type: &str, inputs: &[ValueId], outputs: Vec<Option<ValueI
 }
 
 /// The same of this program's own domain.
-fn own(at: &Node, op_type: &str, inputs: &[ValueId], attributes: BTreeMap<String, Attribute>) -> Node {
+fn own(at: &Node, op_type: &str, inputs: &[ValueId], attributes: AttributeMap) -> Node {
     Node {
         domain: OWN_DOMAIN.into(),
         version: 1,

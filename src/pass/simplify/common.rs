@@ -1,12 +1,14 @@
 //! What is computed twice is computed once; constants that are alike are one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use bytes::Bytes;
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::numbered::Set;
 use crate::ops;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim, Tensor};
@@ -18,19 +20,23 @@ const MAX_COMPARED: u64 = 1 << 16;
 pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-    let mut computed: BTreeMap<String, &[Option<ValueId>]> = BTreeMap::new();
+    let mut computed: HashMap<Vec<Option<ValueId>>, Siblings> = HashMap::with_capacity(graph.node_count());
     let mut sizes: BTreeMap<(DType, Vec<usize>, Vec<Dim>), ValueId> = BTreeMap::new();
     for (_, node) in graph.nodes() {
-        if let Some(key) = key(node, &same)
-            && let Some(first) = computed.get(key.as_str())
-        {
-            if may_stand_for(&readers, first, &node.outputs) {
-                let pairs = node.outputs.iter().flatten().zip(first.iter().flatten());
-                same.extend(pairs.map(|(output, first)| (*output, *first)));
-                continue;
+        let follow = |input: &ValueId| same.get(input).copied().unwrap_or(*input);
+        let inputs: Vec<Option<ValueId>> =
+            node.inputs.iter().map(|input| input.as_ref().map(follow)).collect();
+        let first = match computed.entry(inputs) {
+            Entry::Occupied(siblings) => siblings.into_mut().add(node),
+            Entry::Vacant(place) => {
+                place.insert(Siblings::of(node));
+                None
             }
-        } else if let Some(key) = self::key(node, &same) {
-            computed.insert(key, &node.outputs);
+        };
+        if let Some(first) = first.filter(|first| may_stand_for(&readers, &first.outputs, &node.outputs)) {
+            let pairs = node.outputs.iter().flatten().zip(first.outputs.iter().flatten());
+            same.extend(pairs.map(|(output, first)| (*output, *first)));
+            continue;
         }
         for output in node.outputs.iter().flatten() {
             let value = graph.value(*output);
@@ -47,6 +53,32 @@ pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
     Ok(!same.is_empty())
 }
 
+/// Nodes with the same inputs. Most nodes have no sibling: what they compute is spelled out when the second one comes.
+struct Siblings<'g> {
+    first: Option<&'g Node>,
+    by_key: HashMap<String, &'g Node>,
+}
+
+impl<'g> Siblings<'g> {
+    fn of(node: &'g Node) -> Self {
+        Siblings { first: Some(node), by_key: HashMap::new() }
+    }
+
+    /// The node before this one that computes the same.
+    fn add(&mut self, node: &'g Node) -> Option<&'g Node> {
+        if let Some(first) = self.first.take() {
+            self.by_key.extend(key(first).map(|key| (key, first)));
+        }
+        match self.by_key.entry(key(node)?) {
+            Entry::Occupied(first) => Some(first.get()),
+            Entry::Vacant(place) => {
+                place.insert(node);
+                None
+            }
+        }
+    }
+}
+
 /// Whether the outputs of one node are all there for the readers of another, whose outputs have no names to keep.
 fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option<ValueId>]) -> bool {
     first.len() == outputs.len()
@@ -54,16 +86,12 @@ fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option
         && !outputs.iter().flatten().any(|output| readers.is_output(*output))
 }
 
-/// What two nodes that compute the same have in common; none where two that look alike may differ.
-fn key(node: &Node, same: &BTreeMap<ValueId, ValueId>) -> Option<String> {
+/// What two nodes of the same inputs that compute the same have in common; none where two that look alike may differ.
+fn key(node: &Node) -> Option<String> {
     if ops::find(node)?.random {
         return None;
     }
     let mut key = format!("{} {} {}", node.domain, node.op_type, node.version);
-    for input in &node.inputs {
-        let input = input.map(|input| same.get(&input).copied().unwrap_or(input));
-        write!(key, " {input:?}").ok()?;
-    }
     for (name, attribute) in &node.attributes {
         write!(key, " {name}=").ok()?;
         match attribute {
@@ -85,11 +113,11 @@ fn key(node: &Node, same: &BTreeMap<ValueId, ValueId>) -> Option<String> {
 
 /// Constants that are alike.
 pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
-    let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
-    let mut first: BTreeMap<(DType, Vec<usize>, Bytes), ValueId> = BTreeMap::new();
+    let read: Set<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
+    let mut first: HashMap<(DType, Vec<usize>, Bytes), ValueId> = HashMap::new();
     let mut same = BTreeMap::new();
-    for id in read {
-        let Some(content) = graph.value(id).constant.as_ref().and_then(content) else { continue };
+    for id in graph.value_ids().filter(|id| read.contains(*id)) {
+        let Some(content) = graph.value(id).constant.as_deref().and_then(content) else { continue };
         let kept = *first.entry(content).or_insert(id);
         if kept != id {
             same.insert(id, kept);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
+use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId, Word};
 use crate::ops::NEWEST_OPSET;
 use crate::tensor::{Array, DType, Tensor};
 
@@ -59,7 +59,7 @@ impl<'g> Site<'g> {
 
     /// The sizes of a constant.
     pub fn sizes(&self, value: ValueId) -> &[usize] {
-        self.graph.value(value).constant.as_ref().map_or(&[], Tensor::shape)
+        self.graph.value(value).constant.as_deref().map_or(&[], Tensor::shape)
     }
 
     /// A constant list of integers, as axes and shapes are given.
@@ -83,7 +83,7 @@ impl<'g> Site<'g> {
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
             outputs: vec![Some(output)],
-            attributes: attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone())).collect(),
+            attributes: attributes.iter().map(|(name, a)| (Word::from(*name), a.clone())).collect(),
             ..Node::default()
         });
         output

@@ -1,9 +1,7 @@
 //! Gemm takes up the sum after a product of two matrices, and transposes before it.
 
-use std::collections::BTreeMap;
-
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, producer};
 use crate::tensor::{DType, Dim};
 
@@ -45,7 +43,7 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
             op_type: "Gemm".into(),
             inputs: [a, b, addend].map(Some).to_vec(),
             outputs: add.outputs.clone(),
-            attributes: BTreeMap::new(),
+            attributes: AttributeMap::new(),
             ..node.clone()
         };
         ([id, reader], gemm)
@@ -62,7 +60,7 @@ pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
                 continue;
             };
             let flag = i64::from(int(node, name).unwrap_or(0) == 0);
-            gemm.attributes.insert(name.to_owned(), Attribute::Int(flag));
+            gemm.attributes.insert(name.into(), Attribute::Int(flag));
             if let Some(slot) = gemm.inputs.get_mut(index) {
                 *slot = Some(matrix);
             }

@@ -51,7 +51,7 @@ fn fused(graph: &Graph, node: &Node) -> Option<Node> {
             if !counted && !none_of_its_own {
                 return None;
             }
-            fused.attributes.insert("count_include_pad".to_owned(), Attribute::Int(1));
+            fused.attributes.insert("count_include_pad".into(), Attribute::Int(1));
         }
         "MaxPool" if is_plain_window(node, spatial, &own) && is_no_maximum(graph, data, value) => {}
         _ => return None,
@@ -64,7 +64,7 @@ fn fused(graph: &Graph, node: &Node) -> Option<Node> {
         .map(|(added, own)| if added < 0 { None } else { added.checked_add(own) })
         .collect();
     fused.attributes.remove("auto_pad");
-    fused.attributes.insert("pads".to_owned(), Attribute::Ints(pads?));
+    fused.attributes.insert("pads".into(), Attribute::Ints(pads?));
     if let Some(slot) = fused.inputs.first_mut() {
         *slot = Some(data);
     }

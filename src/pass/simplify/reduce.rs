@@ -23,7 +23,7 @@ pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
             continue;
         }
         let mut kept = Node { outputs: last.outputs.clone(), ..node.clone() };
-        kept.attributes.insert("keepdims".to_owned(), Attribute::Int(1));
+        kept.attributes.insert("keepdims".into(), Attribute::Int(1));
         let shape = only_output(last).and_then(|output| graph.value(output).shape.clone());
         if shape.is_some() && ops::infer_shape(graph, &kept) == shape {
             edits.replace(&[id, reader], vec![kept]);

@@ -1,9 +1,7 @@
 //! Transposes in a row.
 
-use std::collections::BTreeMap;
-
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::ops;
 use crate::pass::pattern::producer;
 
@@ -22,7 +20,7 @@ pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
             second.iter().map(|axis| i64::try_from(*first.get(*axis)?).ok()).collect();
         let Some(both) = both else { continue };
         let mut made = Node { inputs: inner.inputs.clone(), ..node.clone() };
-        made.attributes.insert("perm".to_owned(), Attribute::Ints(both));
+        made.attributes.insert("perm".into(), Attribute::Ints(both));
         edits.replace(&[id], vec![made]);
     }
     edits.apply(graph)
@@ -36,7 +34,7 @@ pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
         let made = Node {
             op_type: "Transpose".into(),
             inputs: vec![Some(data)],
-            attributes: BTreeMap::from([("perm".to_owned(), Attribute::Ints(perm))]),
+            attributes: AttributeMap::from_iter([("perm".into(), Attribute::Ints(perm))]),
             ..node.clone()
         };
         edits.replace(&[id], vec![made]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::tensor::Dim;
 
 use super::{Edits, Site, input, only_output};
@@ -97,7 +97,7 @@ pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target
     Ok(Node {
         op_type: "Reshape".into(),
         inputs: vec![Some(data), Some(target)],
-        attributes: BTreeMap::new(),
+        attributes: AttributeMap::new(),
         ..node.clone()
     })
 }
@@ -106,7 +106,7 @@ pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target
 fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Result<Node> {
     let mut made = Node { inputs: vec![Some(data)], ..node.clone() };
     if node.version < 13 {
-        made.attributes.insert("axes".to_owned(), Attribute::Ints(axes.to_vec()));
+        made.attributes.insert("axes".into(), Attribute::Ints(axes.to_vec()));
     } else {
         made.inputs.push(Some(Site::new(graph).ints(axes)?));
     }

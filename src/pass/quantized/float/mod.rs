@@ -4,11 +4,9 @@
 mod range;
 mod recurrent;
 
-use std::collections::BTreeMap;
-
 use super::{MOVING, input};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, Value, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, Value, ValueId};
 use crate::ops::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
 use crate::pass::pattern::scalar;
 use crate::tensor::DType;
@@ -148,7 +146,7 @@ fn move_numbers(graph: &mut Graph) -> Result<()> {
         let mut plain = Plain { graph, node: &node, nodes: Vec::new() };
         let mut number = plain.number();
         let inputs = vec![Some(value), plain.input(1), plain.input(2)];
-        plain.push("DequantizeLinear", inputs, BTreeMap::new(), vec![Some(number)]);
+        plain.push("DequantizeLinear", inputs, AttributeMap::new(), vec![Some(number)]);
         while let Some(mut step) = moves.pop() {
             let result = if moves.is_empty() { node.outputs.clone() } else { vec![Some(plain.number())] };
             if let Some(first) = step.inputs.first_mut() {
@@ -175,7 +173,7 @@ impl Plain<'_> {
         if form.plain == "Gemm"
             && let Some(alpha) = attributes.get("alpha").cloned()
         {
-            attributes.insert("beta".to_owned(), alpha);
+            attributes.insert("beta".into(), alpha);
         }
         let added = form.added.and_then(|index| self.input(index));
         let result = form.result.filter(|index| self.input(*index).is_some());
@@ -194,9 +192,9 @@ impl Plain<'_> {
         }
         if let Some(result) = result {
             let inputs = vec![number, self.input(result), self.input(result + 1)];
-            self.push("QuantizeLinear", inputs, BTreeMap::new(), self.node.outputs.clone());
+            self.push("QuantizeLinear", inputs, AttributeMap::new(), self.node.outputs.clone());
         } else if added.is_some() {
-            self.push("Add", vec![number, added], BTreeMap::new(), self.node.outputs.clone());
+            self.push("Add", vec![number, added], AttributeMap::new(), self.node.outputs.clone());
         }
         Ok(Some(self.nodes))
     }
@@ -215,7 +213,7 @@ impl Plain<'_> {
         &mut self,
         op_type: &str,
         inputs: Vec<Option<ValueId>>,
-        attributes: BTreeMap<String, Attribute>,
+        attributes: AttributeMap,
         outputs: Vec<Option<ValueId>>,
     ) {
         self.nodes.push(Node {
@@ -251,17 +249,17 @@ impl Plain<'_> {
                 None => 1,
             };
             let number = self.number();
-            let attributes = [("axis".to_owned(), Attribute::Int(axis))].into();
+            let attributes = AttributeMap::from_iter([("axis".into(), Attribute::Int(axis))]);
             self.push("DequantizeLinear", inputs.to_vec(), attributes, vec![Some(number)]);
             numbers.push(Some(number));
         }
         if let Some(bias) = form.bias.and_then(|index| self.input(index)) {
             let [Some(x), Some(weight)] = [1, 4].map(|index| self.input(index)) else { return Ok(None) };
             let scale = self.number();
-            self.push("Mul", vec![Some(x), Some(weight)], BTreeMap::new(), vec![Some(scale)]);
+            self.push("Mul", vec![Some(x), Some(weight)], AttributeMap::new(), vec![Some(scale)]);
             let number = self.number();
             let axis = self.graph.value(bias).shape.as_ref().map_or(1, Vec::len).saturating_sub(1);
-            let attributes = [("axis".to_owned(), Attribute::Int(i64::try_from(axis)?))].into();
+            let attributes = AttributeMap::from_iter([("axis".into(), Attribute::Int(i64::try_from(axis)?))]);
             self.push("DequantizeLinear", vec![Some(bias), Some(scale)], attributes, vec![Some(number)]);
             numbers.push(Some(number));
         }
@@ -279,7 +277,7 @@ pub(super) fn opset(graph: &Graph) -> i64 {
 }
 
 /// The attributes of the operator on numbers; none where that computes something else.
-fn plain_attributes(graph: &Graph, node: &Node) -> Option<BTreeMap<String, Attribute>> {
+fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
     let mut attributes = node.attributes.clone();
     let int = |name: &str| match node.attributes.get(name) {
         Some(Attribute::Int(value)) => Some(*value),
@@ -295,7 +293,7 @@ fn plain_attributes(graph: &Graph, node: &Node) -> Option<BTreeMap<String, Attri
         if axis + 1 != rank {
             return None;
         }
-        attributes.insert("axis".to_owned(), Attribute::Int(-1));
+        attributes.insert("axis".into(), Attribute::Int(-1));
     }
     if node.op_type == "QLinearAveragePool" {
         let shape = |value: Option<ValueId>| graph.value(value?).shape.as_deref();

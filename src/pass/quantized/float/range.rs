@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plain;
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::pass::quantized::input;
 use crate::tensor::{Array, DType, Tensor};
@@ -38,7 +38,7 @@ pub(super) fn keep_ranges(graph: &mut Graph) -> Result<()> {
         let mut plain = Plain { graph, node: &node, nodes: Vec::new() };
         match number {
             Some(x) if node.is("DequantizeLinear") => {
-                plain.push("Identity", vec![Some(x)], BTreeMap::new(), node.outputs.clone());
+                plain.push("Identity", vec![Some(x)], AttributeMap::new(), node.outputs.clone());
             }
             _ if is_product(&node)
                 && node.inputs.iter().flatten().any(|value| numbers.contains_key(value)) =>
@@ -86,7 +86,7 @@ impl Plain<'_> {
         let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 1.0));
         let scale = self.graph.add_constant("", Tensor::filled(&one, shape)?)?;
         let number = self.number();
-        let attributes = [("axis".to_owned(), Attribute::Int(axis))].into();
+        let attributes = AttributeMap::from_iter([("axis".into(), Attribute::Int(axis))]);
         self.push("DequantizeLinear", vec![Some(value), Some(scale), zero], attributes, vec![Some(number)]);
         Ok(number)
     }

@@ -1,10 +1,8 @@
 //! DynamicQuantizeLSTM, whose weights are quantised, and everything else at each step by its own range.
 
-use std::collections::BTreeMap;
-
 use super::Plain;
 use crate::error::Result;
-use crate::graph::{Attribute, Node, ValueId};
+use crate::graph::{Attribute, AttributeMap, Node, ValueId};
 use crate::tensor::{Array, DType, Tensor};
 
 /// The names of the weights of DynamicQuantizeLSTM by their places: the weight, its step, its zero point.
@@ -21,13 +19,13 @@ impl Plain<'_> {
                 let parameter = self.single(place);
                 let shape = self.graph.add_constant("", Tensor::from_array(&along_gates()?)?)?;
                 let apart = self.number();
-                self.push("Reshape", vec![parameter, Some(shape)], BTreeMap::new(), vec![Some(apart)]);
+                self.push("Reshape", vec![parameter, Some(shape)], AttributeMap::new(), vec![Some(apart)]);
                 let result = self.number();
-                self.push(op_type, vec![operand, Some(apart)], BTreeMap::new(), vec![Some(result)]);
+                self.push(op_type, vec![operand, Some(apart)], AttributeMap::new(), vec![Some(result)]);
                 operand = Some(result);
             }
             let turned = self.number();
-            let perm = [("perm".to_owned(), Attribute::Ints(vec![0, 2, 1]))].into();
+            let perm = AttributeMap::from_iter([("perm".into(), Attribute::Ints(vec![0, 2, 1]))]);
             self.push("Transpose", vec![operand], perm, vec![Some(turned)]);
             if let Some(slot) = inputs.get_mut(weight) {
                 *slot = Some(turned);
@@ -44,7 +42,7 @@ impl Plain<'_> {
     fn single(&mut self, index: usize) -> Option<ValueId> {
         let value = self.input(index)?;
         let number = self.number();
-        let to = [("to".to_owned(), Attribute::Int(i64::from(DType::F32.to_onnx())))].into();
+        let to = AttributeMap::from_iter([("to".into(), Attribute::Int(i64::from(DType::F32.to_onnx())))]);
         self.push("Cast", vec![Some(value)], to, vec![Some(number)]);
         Some(number)
     }

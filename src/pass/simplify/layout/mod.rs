@@ -11,7 +11,7 @@ mod operand;
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, Value, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, Value, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::Dim;
 
@@ -218,13 +218,13 @@ impl Site<'_> {
         Ok(match by {
             Move::Transpose(perm) => Node {
                 op_type: "Transpose".into(),
-                attributes: BTreeMap::from([("perm".to_owned(), Attribute::Ints(perm.clone()))]),
+                attributes: AttributeMap::from_iter([("perm".into(), Attribute::Ints(perm.clone()))]),
                 ..node
             },
             Move::Reshape(target) => Node {
                 op_type: "Reshape".into(),
                 inputs: vec![Some(from), Some(self.ints(target)?)],
-                attributes: BTreeMap::new(),
+                attributes: AttributeMap::new(),
                 ..node
             },
         })

@@ -118,7 +118,7 @@ fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
     let mut computed = 0;
     for (index, value) in node.inputs.iter().enumerate() {
         let Some(value) = value.map(|id| graph.value(id)) else { continue };
-        let sizes = value.constant.as_ref().map(Tensor::shape);
+        let sizes = value.constant.as_deref().map(Tensor::shape);
         let fits = match (data.contains(&index), sizes) {
             (false, None) => false,
             (false, Some(sizes)) => !one || sizes.iter().all(|size| *size == 1),
@@ -148,7 +148,7 @@ pub(super) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
         _ if is_any(node, REDUCTIONS) && int(node, "keepdims").unwrap_or(1) != 0 => {
             let axes = match (node.attributes.get("axes"), input(node, 1)) {
                 (Some(Attribute::Ints(axes)), None) => axes.clone(),
-                (None, Some(axes)) => graph.value(axes).constant.as_ref()?.load().ok()?.int_list().ok()?,
+                (None, Some(axes)) => graph.value(axes).constant.as_deref()?.load().ok()?.int_list().ok()?,
                 _ => return None,
             };
             axes.into_iter().map(resolve).collect::<Option<Vec<usize>>>().filter(|axes| !axes.is_empty())
@@ -168,11 +168,11 @@ pub(super) fn name_axes(site: &mut Site, node: &mut Node, axes: &[usize], perm: 
             if let Some(axes) = node.inputs.get_mut(1) {
                 *axes = Some(site.ints(&turned)?);
             } else {
-                node.attributes.insert("axes".to_owned(), Attribute::Ints(turned));
+                node.attributes.insert("axes".into(), Attribute::Ints(turned));
             }
         }
         [axis] => {
-            node.attributes.insert("axis".to_owned(), Attribute::Int(*axis));
+            node.attributes.insert("axis".into(), Attribute::Int(*axis));
         }
         _ => {}
     }
