@@ -96,6 +96,10 @@ fn read_pair(x: &mut Expand) -> Result<Option<Pair>> {
     else {
         return Ok(None);
     };
+    // Products of longer ones are not exact in singles, and their pairs are too many to try.
+    if x.dtype(0)?.bits().max(x.dtype(3)?.bits()) > 8 {
+        return Ok(None);
+    }
     let (a, b) = (levels(x, 0, a_zero)?, levels(x, 3, b_zero)?);
     Ok(Some(Pair { a, b, zeros: [a_zero, b_zero], scales: [a_scale, b_scale, scale], target }))
 }

@@ -14,6 +14,12 @@ use crate::tensor::{Array, DType};
 /// Most nodes between a value and the levels that it was made of: what expansion leaves are identities.
 const MAX_IDENTITIES: usize = 4;
 
+/// Most bits of quantised values, those of sums among them: levels are counted in 64.
+const MAX_BITS: usize = 32;
+
+/// The farthest zero point of such values.
+const FARTHEST: i64 = 1 << 32;
+
 /// Levels and the bounds that they have.
 #[derive(Clone, Copy)]
 pub(super) struct Levels {
@@ -36,7 +42,7 @@ impl Target {
     pub fn new(dtype: DType, zero: i64) -> Result<Target> {
         let bounds =
             dtype.int_range().and_then(|(low, high)| Some((low.try_into().ok()?, high.try_into().ok()?)));
-        let Some((low, high)) = bounds else {
+        let Some((low, high)) = bounds.filter(|_| dtype.bits() <= MAX_BITS) else {
             return Err(Error::unsupported(format!("a quantised value of type {dtype}")));
         };
         Ok(Target { dtype, zero, low, high })
@@ -69,7 +75,7 @@ pub(super) fn read_bounds(call: &Call) -> Result<()> {
     Ok(())
 }
 
-/// The whole number that input `index` is, where it is one constant for all elements; 0 where it is left out.
+/// The zero point that input `index` is, where it is one constant for all elements; 0 where it is left out.
 pub(super) fn constant_int(x: &Call, index: usize) -> Result<Option<i64>> {
     if !x.has_input(index) {
         return Ok(Some(0));
@@ -79,6 +85,9 @@ pub(super) fn constant_int(x: &Call, index: usize) -> Result<Option<i64>> {
     };
     let elements = constant.load()?.int_list()?;
     let Some((first, rest)) = elements.split_first() else { return Ok(None) };
+    if !(-FARTHEST..=FARTHEST).contains(first) {
+        return Err(Error::unsupported(format!("a zero point of {first}")));
+    }
     Ok(rest.iter().all(|element| element == first).then_some(*first))
 }
 
@@ -125,13 +134,13 @@ fn known_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels
             && node.op_type == "Levels"
             && let (Some(other), Some(low), Some(high)) = (int("zero"), int("low"), int("high"))
         {
-            let by = zero - other;
+            let by = zero.saturating_sub(other);
             let mut operand = Operand::Value(input);
             if by != 0 {
                 let by = whole(x, by)?;
                 operand = x.op("Sub", &[operand, by], &[])?;
             }
-            return Ok(Some(Levels { operand, low: low - by, high: high - by }));
+            return Ok(Some(Levels { operand, low: low.saturating_sub(by), high: high.saturating_sub(by) }));
         }
         break;
     }
@@ -171,7 +180,7 @@ pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {
     }
     let code = call.int_or("to", 0)?;
     let dtype = i32::try_from(code).ok().and_then(DType::from_onnx);
-    let dtype = dtype.ok_or_else(|| Error::internal("levels of an unknown type"))?;
+    let dtype = dtype.ok_or_else(|| Error::invalid("levels of an unknown type"))?;
     Ok(vec![call.like(0, dtype)?])
 }
 

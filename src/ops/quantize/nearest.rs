@@ -10,6 +10,9 @@ use super::level::Target;
 /// How many neighbours of a number are tried on either side.
 const NEIGHBOURS: i32 = 24;
 
+/// Most levels that are all tried: those of 16 bits.
+const MAX_LEVELS: i64 = 1 << 16;
+
 /// How many numbers are tried for each of two ratios.
 const RATIOS: usize = 9;
 
@@ -33,6 +36,9 @@ impl Line {
     /// The factor that gives all levels of the target, where there is one.
     pub fn solve(&self) -> Option<f32> {
         let [from, to] = self.scales;
+        if self.bounds.1.saturating_sub(self.bounds.0) > MAX_LEVELS {
+            return None;
+        }
         let (low, high) = (self.target.low - self.target.zero, self.target.high - self.target.zero);
         let held =
             |number: f32| -> i64 { AsPrimitive::<i64>::as_(number.round_ties_even()).clamp(low, high) };
