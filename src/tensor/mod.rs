@@ -1,5 +1,6 @@
 //! Constants: element types, sizes, tensors that lie where they lie, and the arrays they are computed with.
 
+mod ahead;
 mod array;
 mod broadcast;
 mod dim;
@@ -402,7 +403,7 @@ impl Tensor {
     pub(crate) fn write_raw(&self, out: &mut BufWriter<File>) -> Result<()> {
         match &self.data {
             Data::Owned(bytes) => out.write_all(bytes).map_err(write_failed),
-            Data::Mapped { bytes, file } => match file.offset_of(bytes) {
+            Data::Mapped { bytes, file } => match file.offset_of(bytes).filter(|_| bytes.len() >= RELEASED) {
                 Some(offset) => copy_range(file.source(), offset, u64::try_from(bytes.len())?, out),
                 None => out.write_all(bytes).map_err(write_failed),
             },
@@ -489,7 +490,14 @@ fn read_exactly(file: &SourceFile, offset: u64, len: u64, bytes: &mut Vec<u8>) -
 }
 
 fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut BufWriter<File>) -> Result<()> {
-    let copied = io::copy(&mut file.range(offset, len)?, out).map_err(write_failed)?;
+    let mut from = file.range(offset, len)?;
+    let copied = if ahead::pays(len) {
+        out.flush().map_err(write_failed)?;
+        ahead::copy(from, out.get_mut())
+    } else {
+        io::copy(&mut from, out)
+    };
+    let copied = copied.map_err(write_failed)?;
     if copied != len {
         return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
     }
