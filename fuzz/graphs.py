@@ -549,7 +549,7 @@ def main():
     parser.add_argument("converter")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--keep", type=Path, default=Path("wrong"))
+    parser.add_argument("--keep", type=Path, default=Path(__file__).resolve().parent.parent / "target/wrong")
     arguments = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     with tempfile.TemporaryDirectory() as folder:
