@@ -76,6 +76,20 @@ fn constants_side_by_side_are_not_all_in_memory() {
 }
 
 #[test]
+fn long_lists_are_summed_in_their_place_and_are_no_shapes() {
+    let parts = [
+        ints("n", &[1 << 24]),
+        node("ConstantOfShape", &["n"], &["zeros"], &[]),
+        ints("axis", &[0]),
+        node("CumSum", &["zeros", "axis"], &["sums"], &[]),
+        node("Cast", &["sums"], &["shape"], &[("to", 7)]),
+        node("Expand", &["x", "shape"], &["y"], &[]),
+    ];
+    let text = convert("sums", &model(&["4"], &parts));
+    assert!(text.contains("limit exceeded: a list of 16777216 sizes"), "{text}");
+}
+
+#[test]
 fn what_is_made_of_nothing_is_refused() {
     let filled = |shape: &[i64]| {
         model(

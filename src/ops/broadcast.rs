@@ -2,7 +2,7 @@
 //! (<https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>, <https://onnx.ai/onnx/operators/onnx__Add.html>).
 
 use super::{Attributes, Call, Fact, given, resolve_axis};
-use crate::error::{At, Result, invalid};
+use crate::error::{At, Error, Result, invalid};
 use crate::lower::{Lower, Side};
 use crate::tensor::{
     Array, DType, Dim, Elements, broadcast_shapes, display_shape, try_zip_broadcast, zip_broadcast,
@@ -82,6 +82,23 @@ pub(super) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
         out = broadcast_shapes(&out, &shape)?;
     }
     Ok(vec![Fact::new(dtype, out)])
+}
+
+/// Refuses constants that are NaN, for operations that ncnn composes of minima and maxima.
+pub(super) fn refuse_nan(lower: &Lower) -> Result<()> {
+    for index in 0..lower.input_count() {
+        let Some(tensor) = lower.constant(index).filter(|tensor| tensor.dtype().is_float()) else { continue };
+        let mut any = false;
+        tensor.for_each_f32(&mut |elements| {
+            any |= elements.iter().any(|element| element.is_nan());
+            Ok(())
+        })?;
+        if any {
+            let error = Error::unsupported("NaN goes through minima and maxima in either way in ncnn");
+            return Err(error.at_part(lower.label(index)));
+        }
+    }
+    Ok(())
 }
 
 /// Both inputs of an operator of two, as blobs and numbers that arithmetic layers broadcast.

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use super::{Attributes, Op};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, Value, ValueId};
+use crate::limits;
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
 /// Most nodes in a row that only hand on what they read.
@@ -105,7 +106,8 @@ impl<'a> Call<'a> {
         self.value(index).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
-    fn label(&self, index: usize) -> String {
+    /// What input `index` is called in messages.
+    pub fn label(&self, index: usize) -> String {
         match self.value(index) {
             Some(value) if !value.name.is_empty() => format!("input {index} \"{}\"", value.name),
             _ => format!("input {index}"),
@@ -189,6 +191,9 @@ impl<'a> Call<'a> {
 
     /// The elements of input `index`, sizes that may be expressions, in row-major order.
     pub fn dims(&self, index: usize) -> Result<Vec<Dim>> {
+        if let Some(count) = self.constant(index).map(Tensor::len).filter(|n| *n > limits::SIZE_ELEMENTS) {
+            return Err(Error::limit(format!("a list of {count} sizes")).at_part(self.label(index)));
+        }
         Ok(self.array(index)?.to_dims()?.iter().cloned().collect())
     }
 

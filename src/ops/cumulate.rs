@@ -5,7 +5,10 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CumSum.html>, `onnx__CumProd.html`.
 
-use super::broadcast::{Kernel, fold_arithmetic};
+use ndarray::{ArrayD, Axis};
+use num_traits::AsPrimitive;
+
+use super::broadcast::Kernel;
 use super::run_time::{Choice, check_count, check_integer, choose, is_axis, scalar};
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, ErrorKind, Result, invalid, unsupported};
@@ -14,7 +17,7 @@ use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::CumulativeSum;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, Dim};
+use crate::tensor::{Array, Dim, Elements, round_float};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("CumProd", &[26], infer_cumulate)
@@ -82,27 +85,44 @@ fn fold_cumulate(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
         }
         _ => (Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) }, 0.0),
     };
-    let size = *data.shape().at(axis)?;
-    if size == 0 {
-        return Ok(vec![data.clone()]);
+    let axis = Axis(axis);
+    let elements = match data.elements() {
+        Elements::F32(x) => Elements::F32(cumulate(x, axis, &how, neutral, |x, y| {
+            Ok(round_float((kernel.float)(f64::from(*x), f64::from(*y)).as_(), data.dtype()))
+        })?),
+        Elements::F64(x) => {
+            let neutral = f64::from(neutral);
+            Elements::F64(cumulate(x, axis, &how, neutral, |x, y| Ok((kernel.float)(*x, *y)))?)
+        }
+        Elements::I64(x) => {
+            Elements::I64(cumulate(x, axis, &how, neutral.as_(), |x, y| (kernel.int)(*x, *y))?)
+        }
+        Elements::Dim(x) => Elements::Dim(cumulate(x, axis, &how, Dim::Known(neutral.as_()), kernel.dim)?),
+    };
+    Ok(vec![Array::new(data.dtype(), elements)])
+}
+
+/// The sums, or products, of what comes before each place along an axis, that itself among them or not.
+fn cumulate<T: Clone>(
+    data: &ArrayD<T>,
+    axis: Axis,
+    how: &Cumulation,
+    neutral: T,
+    add: impl Fn(&T, &T) -> Result<T>,
+) -> Result<ArrayD<T>> {
+    let mut result = data.clone();
+    for mut lane in result.lanes_mut(axis) {
+        if how.reverse {
+            lane.invert_axis(Axis(0));
+        }
+        let mut sum = neutral.clone();
+        for element in lane {
+            let next = add(&sum, element)?;
+            *element = if how.exclusive { sum } else { next.clone() };
+            sum = next;
+        }
     }
-    let mut one = data.shape().to_vec();
-    if let Some(slot) = one.get_mut(axis) {
-        *slot = 1;
-    }
-    let neutral = Array::f32(ndarray::ArrayD::from_elem(one, neutral)).cast(data.dtype())?;
-    let mut sum = neutral.clone();
-    let mut sums = Vec::with_capacity(size);
-    for step in 0..size {
-        let place = if how.reverse { size - 1 - step } else { step };
-        let next = fold_arithmetic(&sum, &data.take(axis, &[place])?, &kernel)?;
-        sums.push(if how.exclusive { sum } else { next.clone() });
-        sum = next;
-    }
-    if how.reverse {
-        sums.reverse();
-    }
-    Ok(vec![Array::concat(&sums, axis)?])
+    Ok(result)
 }
 
 /// The axis is summed in the order in which it is cumulated, without the last element where each is left out of its own.

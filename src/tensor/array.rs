@@ -80,7 +80,12 @@ fn wrap(value: i64, dtype: DType) -> i64 {
 /// How what is of a type already is written in it: infinities stay.
 const KEPT: Narrowing = Narrowing { saturate: false, power: Power::Up };
 
-fn round_float(value: f32, dtype: DType, narrowing: Narrowing) -> f32 {
+/// A result as a type of floating point of at most 32 bits holds it.
+pub(crate) fn round_float(value: f32, dtype: DType) -> f32 {
+    narrow_float(value, dtype, KEPT)
+}
+
+fn narrow_float(value: f32, dtype: DType, narrowing: Narrowing) -> f32 {
     match dtype {
         DType::F16 => f16::from_f32(value).to_f32(),
         DType::BF16 => bf16::from_f32(value).to_f32(),
@@ -94,7 +99,7 @@ impl Array {
     pub fn new(dtype: DType, elements: Elements) -> Array {
         let elements = match elements {
             Elements::F32(a) if dtype == DType::F32 => Elements::F32(a),
-            Elements::F32(a) => Elements::F32(a.mapv_into(|x| round_float(x, dtype, KEPT))),
+            Elements::F32(a) => Elements::F32(a.mapv_into(|x| round_float(x, dtype))),
             Elements::I64(a) if matches!(dtype, DType::I64 | DType::U64) => Elements::I64(a),
             Elements::I64(a) => Elements::I64(a.mapv_into(|x| wrap(x, dtype))),
             Elements::Dim(a) => {
@@ -239,7 +244,7 @@ impl Array {
             _ if to.is_float() => {
                 let mut elements = self.to_f32()?;
                 if to.bits() <= 8 {
-                    elements.mapv_inplace(|x| round_float(x, to, narrowing));
+                    elements.mapv_inplace(|x| narrow_float(x, to, narrowing));
                 }
                 Elements::F32(elements)
             }

@@ -20,8 +20,8 @@ use bytes::Bytes;
 use crate::error::{Error, Result, invalid};
 use crate::limits;
 
-pub(crate) use array::map_elements;
 pub use array::{Array, Elements};
+pub(crate) use array::{map_elements, round_float};
 pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub(crate) use dim::{Operation, Sum};

@@ -2,7 +2,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::super::broadcast::{lower_operands, lower_pair};
+use super::super::broadcast::{lower_operands, lower_pair, refuse_nan};
 use super::{bits, read_bit_shift};
 use crate::error::{At, Result, unsupported};
 use crate::lower::{Lower, Side};
@@ -43,11 +43,13 @@ pub(super) fn lower_sum(lower: &mut Lower) -> Result<()> {
 }
 
 pub(super) fn lower_max(lower: &mut Lower) -> Result<()> {
+    refuse_nan(lower)?;
     let result = chain(lower, binary_op::MAX)?;
     lower.set(0, result)
 }
 
 pub(super) fn lower_min(lower: &mut Lower) -> Result<()> {
+    refuse_nan(lower)?;
     let result = chain(lower, binary_op::MIN)?;
     lower.set(0, result)
 }

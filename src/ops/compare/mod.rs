@@ -8,7 +8,7 @@
 mod fold;
 mod select;
 
-use super::broadcast::{infer_broadcast, lower_pair};
+use super::broadcast::{infer_broadcast, lower_pair, refuse_nan};
 use super::identity::{is_as_output, is_filled_with, operand};
 use super::{Attributes, Call, Fact, Op, given};
 use crate::error::{Result, invalid};
@@ -123,9 +123,15 @@ fn lower_xor(lower: &mut Lower) -> Result<()> {
     lower.set(0, different)
 }
 
+/// Both operands of a comparison.
+fn lower_compared(lower: &mut Lower) -> Result<(Side, Side)> {
+    refuse_nan(lower)?;
+    lower_pair(lower)
+}
+
 /// The difference of equal infinities is NaN, which is not above 0 either.
 fn lower_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_pair(lower)?;
+    let (a, b) = lower_compared(lower)?;
     let difference = lower.combine(binary_op::SUB, a, b)?;
     let different = lower.nonzero(difference)?;
     let equal = lower.complement(different)?;
@@ -133,25 +139,25 @@ fn lower_equal(lower: &mut Lower) -> Result<()> {
 }
 
 fn lower_greater(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_pair(lower)?;
+    let (a, b) = lower_compared(lower)?;
     let greater = greater(lower, a, b)?;
     lower.set(0, greater)
 }
 
 fn lower_less(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_pair(lower)?;
+    let (a, b) = lower_compared(lower)?;
     let less = greater(lower, b, a)?;
     lower.set(0, less)
 }
 
 fn lower_greater_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_pair(lower)?;
+    let (a, b) = lower_compared(lower)?;
     let result = greater_or_equal(lower, a, b)?;
     lower.set(0, result)
 }
 
 fn lower_less_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_pair(lower)?;
+    let (a, b) = lower_compared(lower)?;
     let result = greater_or_equal(lower, b, a)?;
     lower.set(0, result)
 }

@@ -1,7 +1,7 @@
 //! Where in ncnn: a limit of positive infinity lets everything through a minimum, one of negative infinity nothing. So infinite values
 //! are chosen, or not, as exactly as others; a product with the condition would make NaN of them.
 
-use super::super::broadcast::lower_operands;
+use super::super::broadcast::{lower_operands, refuse_nan};
 use crate::error::{At, Result};
 use crate::lower::{Lower, Side};
 use crate::ncnn::BlobId;
@@ -9,6 +9,7 @@ use crate::ncnn::layer::{Log, Power, binary_op, unary_op};
 use crate::tensor::{Array, DType, Tensor};
 
 pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
+    refuse_nan(lower)?;
     let sides = lower_operands(lower)?;
     let (condition, x, y) = (*sides.at(0)?, *sides.at(1)?, *sides.at(2)?);
     let chosen = match condition {
