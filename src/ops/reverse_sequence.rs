@@ -2,12 +2,14 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__ReverseSequence.html>.
 
+use ndarray::{ArrayD, Axis, Slice};
+
 use super::{Attributes, Call, Fact, Op, given};
 use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, display_shape};
+use crate::tensor::{Array, DType, Dim, display_shape, map_elements};
 
 pub(super) const OPS: &[Op] = &[Op::new("ReverseSequence", &[10, 28], infer_reverse)
     .fold(fold_reverse)
@@ -37,11 +39,16 @@ fn infer_reverse(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
 }
 
-/// The places of a sequence of `size`, of which the first `len` are in reverse order.
-fn places(len: i64, size: i64) -> Result<Vec<i64>> {
+fn check_len(len: i64, size: i64) -> Result<()> {
     if !(0..=size).contains(&len) {
         invalid!("a sequence of {len} in an axis of {size}");
     }
+    Ok(())
+}
+
+/// The places of a sequence of `size`, of which the first `len` are in reverse order.
+fn places(len: i64, size: i64) -> Result<Vec<i64>> {
+    check_len(len, size)?;
     Ok((0..len).rev().chain(len..size).collect())
 }
 
@@ -49,13 +56,23 @@ fn fold_reverse(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     let data = given(inputs, 0)?;
     let (time, batch) = if time_is_first(attributes)? { (0, 1) } else { (1, 0) };
     let size = i64::try_from(*data.shape().at(time)?)?;
-    let mut sequences = Vec::new();
-    for (number, len) in given(inputs, 1)?.int_list()?.into_iter().enumerate() {
-        let places: std::result::Result<Vec<usize>, _> =
-            places(len, size)?.into_iter().map(usize::try_from).collect();
-        sequences.push(data.take(batch, &[number])?.take(time, &places?)?);
+    let lens = given(inputs, 1)?.int_list()?;
+    lens.iter().try_for_each(|len| check_len(*len, size))?;
+    let lens: Vec<isize> = lens.into_iter().map(isize::try_from).collect::<std::result::Result<_, _>>()?;
+    Ok(vec![map_elements!(data, elements => reverse(elements, Axis(batch), &lens))])
+}
+
+fn reverse<T: Clone>(data: &ArrayD<T>, batch: Axis, lens: &[isize]) -> ArrayD<T> {
+    let mut result = data.clone();
+    let sequences = result.axis_iter_mut(batch).zip(data.axis_iter(batch));
+    for ((mut to, from), len) in sequences.zip(lens) {
+        // Without the axis of the batch, that of time is the first.
+        let begin = Slice::from(..*len);
+        let mut reversed = from.slice_axis(Axis(0), begin);
+        reversed.invert_axis(Axis(0));
+        to.slice_axis_mut(Axis(0), begin).assign(&reversed);
     }
-    Ok(vec![Array::concat(&sequences, batch)?])
+    result
 }
 
 /// A matrix a sequence: row `t` has its 1 at the place that element `t` comes from.
