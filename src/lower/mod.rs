@@ -170,14 +170,23 @@ fn lower_node(graph: &Graph, id: NodeId, node: &Node, state: &mut State) -> Resu
     Ok(())
 }
 
+/// Refuses elements that are no numbers, or two.
+fn check_elements(dtype: DType) -> Result<()> {
+    match dtype {
+        DType::String | DType::C64 | DType::C128 => unsupported!("ncnn has no blobs of {dtype}"),
+        _ => Ok(()),
+    }
+}
+
 fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut State) -> Result<()> {
     let value = graph.value(id);
     let Some(shape) = &value.shape else {
         unsupported!("its number of axes is not known");
     };
-    if value.dtype.is_none_or(|dtype| dtype.bits() == 0 || matches!(dtype, DType::C64 | DType::C128)) {
-        unsupported!("ncnn has no blobs of {}", value.dtype.map_or("an unknown type", DType::name));
-    }
+    let Some(dtype) = value.dtype else {
+        unsupported!("ncnn has no blobs of an unknown type");
+    };
+    check_elements(dtype)?;
     if value.dtype == Some(DType::F64) && !double_as_float {
         return Err(Error::unsupported("ncnn computes in singles, and doubles may be out of their range")
             .help("where the values fit, convert with --double-as-float"));
@@ -323,6 +332,7 @@ impl Lower<'_> {
     /// Makes `blob` output `index`: any form of its elements. Nothing is asked for where the output is left out.
     pub fn set(&mut self, index: usize, blob: BlobId) -> Result<()> {
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
+        self.call.graph().value(id).dtype.map_or(Ok(()), check_elements)?;
         let shape = self.call.output_shape(index)?;
         let form = self.form(blob);
         if !same_elements(&form, shape)? {

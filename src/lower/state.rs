@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{expression, index, same_elements};
+use super::{check_elements, expression, index, same_elements};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::numbered::{Map, Numbered, Set};
-use crate::tensor::{DType, Dim, Tensor, display_shape};
+use crate::tensor::{Dim, Tensor, display_shape};
 
 /// The net while it is made.
 #[derive(Default)]
@@ -118,9 +118,7 @@ impl State {
     }
 
     pub(super) fn memory_data(&mut self, name: &str, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
-        if matches!(tensor.dtype(), DType::String | DType::C64 | DType::C128) {
-            unsupported!("ncnn has no blobs of {}", tensor.dtype());
-        }
+        check_elements(tensor.dtype())?;
         let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
         let sizes = sizes.ok_or_else(|| {
             Error::unsupported(format!("a constant taken as {}", display_shape(form)))

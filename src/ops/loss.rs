@@ -16,7 +16,7 @@ pub(super) const OPS: &[Op] = &[
         .expand(expand_likelihood)
         .becomes("Equal with a ramp of classes, Where, ReduceSum, Mul")
         .limits("a number of classes that is not fixed"),
-    Op::new("SoftmaxCrossEntropyLoss", &[12, 13], infer_loss)
+    Op::new("SoftmaxCrossEntropyLoss", &[12, 13], infer_cross_entropy)
         .expand(expand_cross_entropy)
         .becomes("LogSoftmax, then what NegativeLogLikelihoodLoss becomes")
         .limits("a number of classes that is not fixed"),
@@ -63,8 +63,13 @@ fn infer_loss(call: &Call) -> Result<Vec<Fact>> {
         Reduction::None => samples,
         Reduction::Sum | Reduction::Mean => Vec::new(),
     };
-    let dtype = call.dtype(0)?;
-    Ok(vec![Fact::new(dtype, shape), call.like(0, dtype)?])
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn infer_cross_entropy(call: &Call) -> Result<Vec<Fact>> {
+    let mut facts = infer_loss(call)?;
+    facts.push(call.like(0, call.dtype(0)?)?);
+    Ok(facts)
 }
 
 fn expand_likelihood(x: &mut Expand) -> Result<bool> {

@@ -26,7 +26,8 @@ pub(super) fn pays(len: u64) -> bool {
 pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Result<u64> {
     let (full, parts) = sync_channel(PARTS);
     let (empty, buffers) = sync_channel(PARTS);
-    thread::scope(|scope| {
+    // What is dropped at the end of this, also after an error, tells the other thread to end.
+    thread::scope(move |scope| {
         scope.spawn(move || {
             for place in 0.. {
                 // Where the other thread has failed nobody waits for more.
@@ -62,6 +63,7 @@ fn read_part(from: &mut impl Read, mut buffer: Vec<u8>) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn everything_is_copied_in_order() {
@@ -83,12 +85,16 @@ mod tests {
         }
     }
 
-    /// Takes some, then is full.
+    /// Takes some, then is full, when as much has been read as can be.
     struct Full(usize);
 
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            let Some(left) = self.0.checked_sub(bytes.len()) else {
+                thread::sleep(Duration::from_millis(100));
+                return Err(io::ErrorKind::StorageFull.into());
+            };
+            self.0 = left;
             Ok(bytes.len())
         }
 
