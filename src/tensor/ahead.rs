@@ -3,9 +3,10 @@
 //! Weights have another place within their page in the `.bin` file than in the model, and there the system's own copying from file to
 //! file, page by page, takes longer than reading and writing side by side.
 
+use std::hint;
 use std::io::{self, Read, Write};
 use std::num::NonZero;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 
 /// Bytes that go from one thread to the other at a time: they are still in the cache of the processor when they are written.
@@ -13,6 +14,9 @@ const PART: usize = 1 << 17;
 
 /// How many parts are read ahead.
 const PARTS: usize = 3;
+
+/// How often a thread looks for a part before it sleeps: to be woken takes longer than to copy one.
+const LOOKS: usize = 1 << 12;
 
 /// Least bytes that are worth a thread.
 const LEAST: u64 = 1 << 21;
@@ -31,7 +35,7 @@ pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Resu
         scope.spawn(move || {
             for place in 0.. {
                 // Where the other thread has failed nobody waits for more.
-                let buffer = if place < PARTS { Some(Vec::with_capacity(PART)) } else { buffers.recv().ok() };
+                let buffer = if place < PARTS { Some(Vec::with_capacity(PART)) } else { next(&buffers) };
                 let Some(buffer) = buffer else { break };
                 let part = read_part(&mut from, buffer);
                 let ends = part.as_ref().is_ok_and(Vec::is_empty) || part.is_err();
@@ -41,7 +45,7 @@ pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Resu
             }
         });
         let mut copied = 0;
-        for part in parts {
+        while let Some(part) = next(&parts) {
             let mut part = part?;
             out.write_all(&part)?;
             copied += u64::try_from(part.len()).map_err(io::Error::other)?;
@@ -51,6 +55,18 @@ pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Resu
         }
         Ok(copied)
     })
+}
+
+/// What the other thread sends next; nothing where it has ended.
+fn next<T>(from: &Receiver<T>) -> Option<T> {
+    for _ in 0..LOOKS {
+        match from.try_recv() {
+            Ok(item) => return Some(item),
+            Err(TryRecvError::Empty) => hint::spin_loop(),
+            Err(TryRecvError::Disconnected) => return None,
+        }
+    }
+    from.recv().ok()
 }
 
 /// The next bytes; none at the end.
