@@ -187,7 +187,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         unsupported!("ncnn has no blobs of an unknown type");
     };
     check_elements(dtype)?;
-    if value.dtype == Some(DType::F64) && !double_as_float {
+    if dtype == DType::F64 && !double_as_float {
         return Err(Error::unsupported("ncnn computes in singles, and doubles may be out of their range")
             .help("where the values fit, convert with --double-as-float"));
     }

@@ -88,15 +88,11 @@ pub(super) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
 pub(super) fn refuse_nan(lower: &Lower) -> Result<()> {
     for index in 0..lower.input_count() {
         let Some(tensor) = lower.constant(index).filter(|tensor| tensor.dtype().is_float()) else { continue };
-        let mut any = false;
-        tensor.for_each_f32(&mut |elements| {
-            any |= elements.iter().any(|element| element.is_nan());
-            Ok(())
+        tensor.for_each_f32(&mut |elements| match elements.iter().any(|element| element.is_nan()) {
+            true => Err(Error::unsupported("NaN goes through minima and maxima in either way in ncnn")
+                .at_part(lower.label(index))),
+            false => Ok(()),
         })?;
-        if any {
-            let error = Error::unsupported("NaN goes through minima and maxima in either way in ncnn");
-            return Err(error.at_part(lower.label(index)));
-        }
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ fn infer_reverse(call: &Call) -> Result<Vec<Fact>> {
         invalid!("sequences of {}, where there are time and batch", display_shape(shape));
     };
     call.check_shape(1, std::slice::from_ref(sequences))?;
-    Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
+    Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
 }
 
 fn check_len(len: i64, size: i64) -> Result<()> {
