@@ -66,7 +66,7 @@ impl Lower<'_> {
         let Some(tensor) = self.call.constant(index).filter(|tensor| tensor.len() == 1) else {
             return Ok(None);
         };
-        Ok(Some(tensor.load()?.scalar_f32()?).filter(|x| x.is_finite()))
+        Ok(Some(tensor.load_listed()?.scalar_f32()?).filter(|x| x.is_finite()))
     }
 
     /// A form of at most four axes for the result, and the form in it of each input; `None` for an input that must be stretched.

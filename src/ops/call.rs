@@ -186,7 +186,7 @@ impl<'a> Call<'a> {
         if let Some(elements) = &self.input(index)?.elements {
             return Ok(elements.as_ref().clone());
         }
-        self.required_constant(index)?.load()
+        self.required_constant(index)?.load_listed()
     }
 
     /// The elements of input `index`, sizes that may be expressions, in row-major order.

@@ -8,10 +8,11 @@ use num_traits::AsPrimitive;
 
 use super::{Attributes, Call, Fact, Op, given, required};
 use crate::error::{Error, Result, invalid, unsupported};
+use crate::limits;
 use crate::lower::{Lower, interface_form};
 use crate::ncnn::layer::{CumulativeSum, binary_op};
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Elements, Tensor, coordinates};
+use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], infer_constant)
@@ -78,7 +79,7 @@ fn read_fill(attributes: &Attributes) -> Result<Array> {
     if tensor.len() != 1 {
         invalid!("the value has {} elements where it has one", tensor.len());
     }
-    tensor.load()?.reshape(&[])
+    tensor.load_listed()?.reshape(&[])
 }
 
 fn infer_constant(call: &Call) -> Result<Vec<Fact>> {
@@ -125,19 +126,15 @@ fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
     let [rows, columns] = *sizes.as_slice() else {
         invalid!("an identity matrix of {} axes", sizes.len());
     };
-    if rows.saturating_mul(columns) > MAX_ELEMENTS {
+    if rows.saturating_mul(columns) > i64::try_from(limits::MATRIX_ELEMENTS)? {
         return Err(Error::limit(format!("an identity matrix of {rows} x {columns}")));
     }
     let shape = vec![usize::try_from(rows)?, usize::try_from(columns)?];
     let elements = shape.clone();
     let tensor = Tensor::deferred(dtype, shape, Vec::new(), move |_| {
-        let on_diagonal = |at: Vec<usize>| {
-            let at: Vec<i64> = at.iter().map(|i| i.as_()).collect();
-            i64::from(matches!(*at.as_slice(), [row, column] if column - row == k))
-        };
-        let eye =
-            ArrayD::from_shape_vec(elements.as_slice(), coordinates(&elements).map(on_diagonal).collect())?;
-        Array::i64(eye).cast(dtype)
+        let places = (0..rows.saturating_mul(columns)).map(|place| (place / columns, place % columns));
+        let eye = places.map(|(row, column)| i64::from(column - row == k)).collect();
+        Array::i64(ArrayD::from_shape_vec(elements.as_slice(), eye)?).cast(dtype)
     })?;
     Ok(vec![Fact::constant(tensor)?])
 }

@@ -36,6 +36,6 @@ pub(super) fn is_filled_with(graph: &Graph, value: ValueId, number: f64) -> bool
     if tensor.len() > limits::LOOKED_AT || tensor.is_deferred() {
         return false;
     }
-    let loaded = tensor.load().and_then(|array| array.to_f64());
+    let loaded = tensor.load_listed().and_then(|array| array.to_f64());
     loaded.is_ok_and(|elements| elements.iter().all(|element| *element == number))
 }

@@ -85,7 +85,7 @@ fn lower_compress(lower: &mut Lower) -> Result<()> {
 
 /// A row an axis, a column an element that is not zero.
 fn infer_non_zero(call: &Call) -> Result<Vec<Fact>> {
-    let data = call.required_constant(0).map_err(unknown_size)?.load()?;
+    let data = call.required_constant(0).map_err(unknown_size)?.load_listed()?;
     let flags: Vec<bool> = match data.elements() {
         Elements::F32(a) => a.iter().map(|x| *x != 0.0).collect(),
         Elements::F64(a) => a.iter().map(|x| *x != 0.0).collect(),

@@ -99,7 +99,7 @@ fn elements(call: &Call, index: usize) -> Option<Vec<Operand>> {
 
 /// A place in a sequence, given by input `index`; negative numbers count from the end.
 fn position(call: &Call, index: usize, count: usize) -> Result<usize> {
-    let given = call.required_constant(index)?.load()?.scalar_i64()?;
+    let given = call.required_constant(index)?.load_listed()?.scalar_i64()?;
     resolve_axis(given, count)
         .map_err(|_| Error::invalid(format!("element {given} of a sequence of {count}")))
 }
@@ -130,7 +130,7 @@ fn inline_insert(x: &mut Expand) -> Result<bool> {
     let count = elements.len();
     let place = if x.has_input(2) {
         // The place behind the last element is one more.
-        let given = x.required_constant(2)?.load()?.scalar_i64()?;
+        let given = x.required_constant(2)?.load_listed()?.scalar_i64()?;
         if i64::try_from(count)? == given { count } else { position(x, 2, count)? }
     } else {
         count
@@ -174,9 +174,9 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     let step = if x.has_input(1) {
         let split = x.required_constant(1)?;
         if !split.shape().is_empty() {
-            return Ok(Some(split.load()?.int_list()?));
+            return Ok(Some(split.load_listed()?.int_list()?));
         }
-        split.load()?.scalar_i64()?
+        split.load_listed()?.scalar_i64()?
     } else {
         1
     };

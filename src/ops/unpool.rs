@@ -79,7 +79,7 @@ fn expand_unpool(x: &mut Expand) -> Result<bool> {
         return Err(Error::limit(format!("{elements} elements, each with a place of its own")));
     }
     let Some(places) = x.constant(1) else { return scatter(x, &natural, &sizes) };
-    let places = places.load()?.int_list()?;
+    let places = places.load_listed()?.int_list()?;
     // The spec counts in what was pooled, onnxruntime in the output.
     if places.iter().any(|place| moved(*place, &natural, &sizes) != *place) {
         unsupported!("{DISAGREEMENT}");

@@ -44,7 +44,7 @@ pub(crate) fn scalar(graph: &Graph, value: ValueId) -> Option<f64> {
     if tensor.shape().iter().any(|size| *size != 1) {
         return None;
     }
-    tensor.load().ok()?.to_f64().ok()?.first().copied()
+    tensor.load_listed().ok()?.to_f64().ok()?.first().copied()
 }
 
 /// The node that computes a value, if it is this operator of ONNX's own domain.

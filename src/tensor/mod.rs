@@ -351,6 +351,15 @@ impl Tensor {
         }
     }
 
+    /// As [`Tensor::load`], for what is looked at while a model is converted: elements that take no bytes of the model are not listed
+    /// beyond what may be.
+    pub(crate) fn load_listed(&self) -> Result<Array> {
+        if let Data::Filled(_) = &self.data {
+            limits::check_listed(self.len())?;
+        }
+        self.load()
+    }
+
     /// Writes the elements as little-endian singles; what needs no change is copied by the system.
     pub(crate) fn write_f32(&self, out: &mut BufWriter<File>) -> Result<()> {
         if self.dtype == DType::F32 {

@@ -43,7 +43,12 @@ fn check_integers(weights: &[Weight<'_>]) -> Result<()> {
             invalid!("{} is of type {} in a layer with integers", weight.name, weight.tensor.dtype());
         }
         if weight.name.ends_with("_int8_scales")
-            && !weight.tensor.load()?.float_list()?.iter().all(|scale| scale.is_normal() && *scale > 0.0)
+            && !weight
+                .tensor
+                .load_listed()?
+                .float_list()?
+                .iter()
+                .all(|scale| scale.is_normal() && *scale > 0.0)
         {
             invalid!("{} has an element that is no scale", weight.name);
         }

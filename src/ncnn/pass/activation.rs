@@ -52,8 +52,10 @@ fn activation_of(layer: &Layer) -> Result<Option<Activation>> {
             Some(leaky(slope))
         }
         Layer::PReLU(layer) => match &**layer {
-            PReLU { slope_data: Some(slope) } if slope.len() == 1 => Some(leaky(slope.load()?.scalar_f32()?))
-                .filter(|(_, params)| params.iter().all(|x| x.is_finite())),
+            PReLU { slope_data: Some(slope) } if slope.len() == 1 => {
+                Some(leaky(slope.load_listed()?.scalar_f32()?))
+                    .filter(|(_, params)| params.iter().all(|x| x.is_finite()))
+            }
             _ => None,
         },
         Layer::Clip(layer) => {

@@ -61,7 +61,7 @@ pub(super) fn lower_prelu(lower: &mut Lower) -> Result<()> {
     if let Some(slope) = lower.constant(1).cloned() {
         if slope.len() == 1 {
             let x = lower.blob(0)?;
-            let y = lower.map(ReLU { slope: slope.load()?.scalar_f32()? }, x)?;
+            let y = lower.map(ReLU { slope: slope.load_listed()?.scalar_f32()? }, x)?;
             return lower.set(0, y);
         }
         let long: Vec<usize> =

@@ -16,7 +16,7 @@ struct Special {
 
 fn special_divisors(lower: &Lower) -> Result<Special> {
     let Some(divisor) = lower.constant(1) else { return Ok(Special { infinite: true, nan: true }) };
-    let divisors = divisor.load()?.float_list()?;
+    let divisors = divisor.load_listed()?.float_list()?;
     Ok(Special {
         infinite: divisors.iter().any(|x| x.is_infinite()),
         nan: divisors.iter().any(|x| x.is_nan()),

@@ -125,7 +125,7 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     };
     let hidden = if is_bool { 0.0 } else { f32::NEG_INFINITY };
     if let Some(tensor) = expand.constant(input::ATTN_MASK) {
-        let mut mask = tensor.load()?.to_f32()?;
+        let mut mask = tensor.load_listed()?.to_f32()?;
         if mask.ndim() == 0 {
             mask = mask.insert_axis(Axis(0));
         }

@@ -47,7 +47,7 @@ fn choose(lower: &mut Lower, condition: BlobId, x: Side, y: Side) -> Result<Blob
 /// The infinity that a constant input of one element is.
 fn infinity(lower: &Lower, index: usize) -> Result<Option<f32>> {
     let Some(tensor) = lower.constant(index).filter(|tensor| tensor.len() == 1) else { return Ok(None) };
-    Ok(Some(tensor.load()?.scalar_f32()?).filter(|x| x.is_infinite()))
+    Ok(Some(tensor.load_listed()?.scalar_f32()?).filter(|x| x.is_infinite()))
 }
 
 /// Positive infinity where the condition holds, negative elsewhere; and the other way round.

@@ -40,7 +40,7 @@ fn infer_if(call: &Call) -> Result<Vec<Fact>> {
 
 fn inline_if(x: &mut Expand) -> Result<bool> {
     let Some(condition) = x.constant(0) else { return Ok(false) };
-    let taken = condition.load()?.scalar_i64()? != 0;
+    let taken = condition.load_listed()?.scalar_i64()? != 0;
     let name = if taken { "then_branch" } else { "else_branch" };
     let body = required(x.body(name)?, name)?;
     for (index, output) in x.inline(body, &[])?.into_iter().enumerate() {
@@ -65,7 +65,7 @@ fn goes_on(body: &Graph) -> Result<bool> {
             return Ok(true);
         }
         if let Some(tensor) = &body.value(id).constant {
-            return Ok(tensor.load()?.scalar_i64()? != 0);
+            return Ok(tensor.load_listed()?.scalar_i64()? != 0);
         }
         match source(body, id)? {
             Source::Value(next) => id = next,
@@ -89,7 +89,7 @@ fn source(body: &Graph, id: ValueId) -> Result<Source> {
     match (node.op_type.as_str(), node.inputs.first().copied().flatten(), node.attributes.get("value")) {
         ("Identity" | "Cast", Some(input), _) => Ok(Source::Value(input)),
         ("Constant", _, Some(Attribute::Tensor(tensor))) => {
-            Ok(Source::Constant(tensor.load()?.scalar_i64()? != 0))
+            Ok(Source::Constant(tensor.load_listed()?.scalar_i64()? != 0))
         }
         _ => Ok(Source::Other),
     }
@@ -99,13 +99,13 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
     let body = required(x.body("body")?, "body")?;
     let rounds = if x.has_input(0) {
         let Some(count) = x.constant(0) else { return Ok(false) };
-        count.load()?.scalar_i64()?
+        count.load_listed()?.scalar_i64()?
     } else {
         i64::MAX
     };
     let starts = match (x.has_input(1), x.constant(1)) {
         (false, _) => true,
-        (true, Some(condition)) => condition.load()?.scalar_i64()? != 0,
+        (true, Some(condition)) => condition.load_listed()?.scalar_i64()? != 0,
         (true, None) => return Ok(false),
     };
     let rounds = match (starts, goes_on(body)?) {

@@ -105,7 +105,7 @@ fn check_lengths(x: &Expand, length: i64) -> Result<()> {
     if !x.has_input(0) {
         return Ok(());
     }
-    let lengths = x.required_constant(0)?.load()?.to_i64()?;
+    let lengths = x.required_constant(0)?.load_listed()?.to_i64()?;
     if lengths.iter().any(|own| *own != length) {
         unsupported!("sequences of different lengths");
     }

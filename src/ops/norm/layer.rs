@@ -103,7 +103,7 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
 /// Whether the scale is one 1 and there is no bias: as fused normalizations have it.
 fn is_plain(lower: &Lower) -> Result<bool> {
     Ok(match lower.constant(1).filter(|scale| scale.len() == 1) {
-        Some(scale) => !lower.has_input(2) && scale.load()?.scalar_f32()? == 1.0,
+        Some(scale) => !lower.has_input(2) && scale.load_listed()?.scalar_f32()? == 1.0,
         None => false,
     })
 }

@@ -14,7 +14,7 @@ pub(super) fn lower_pad(lower: &mut Lower) -> Result<()> {
         lower.float_or("value", 0.0)?
     } else if lower.has_input(2) {
         let value = lower.required_constant(2)?;
-        value.load()?.scalar_f32()?
+        value.load_listed()?.scalar_f32()?
     } else {
         0.0
     };

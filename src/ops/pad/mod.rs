@@ -177,7 +177,7 @@ pub(crate) fn constant_padding(graph: &Graph, node: &Node) -> Option<(f64, Vec<(
     let value = match (call.since(), call.value(2)) {
         (1 | 2, _) => f64::from(call.float_or("value", 0.0).ok()?),
         (_, None) => 0.0,
-        (_, Some(_)) => call.constant(2)?.load().ok()?.to_f64().ok()?.first().copied()?,
+        (_, Some(_)) => call.constant(2)?.load_listed().ok()?.to_f64().ok()?.first().copied()?,
     };
     let known = |(before, behind): &(Dim, Dim)| Some((before.known()?, behind.known()?));
     let amounts: Option<Vec<(i64, i64)>> = call_amounts(&call).ok()?.iter().map(known).collect();

@@ -107,7 +107,7 @@ fn read_pair(x: &mut Expand) -> Result<Option<Pair>> {
 /// The step that input `index` is, where it is one constant.
 fn constant_scale(x: &Call, index: usize) -> Result<Option<f32>> {
     let Some(constant) = x.constant(index) else { return Ok(None) };
-    Ok(match constant.load()?.float_list()?.as_slice() {
+    Ok(match constant.load_listed()?.float_list()?.as_slice() {
         [scale] if scale.is_normal() => Some(*scale),
         _ => None,
     })

@@ -83,7 +83,7 @@ pub(super) fn constant_int(x: &Call, index: usize) -> Result<Option<i64>> {
     let Some(constant) = x.constant(index).filter(|constant| constant.dtype().int_range().is_some()) else {
         return Ok(None);
     };
-    let elements = constant.load()?.int_list()?;
+    let elements = constant.load_listed()?.int_list()?;
     let Some((first, rest)) = elements.split_first() else { return Ok(None) };
     if !(-FARTHEST..=FARTHEST).contains(first) {
         return Err(Error::unsupported(format!("a zero point of {first}")));

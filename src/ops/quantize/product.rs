@@ -80,7 +80,7 @@ fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<We
     }
     let outputs = if transposed { tensor.shape().last() } else { tensor.shape().first() };
     let outputs = outputs.copied().unwrap_or(0);
-    let elements = tensor.load()?.int_list()?;
+    let elements = tensor.load_listed()?.int_list()?;
     let Some(each) = elements.len().checked_div(outputs).filter(|each| *each > 0) else { return Ok(None) };
     let mut sums = vec![0_i64; outputs];
     for (index, element) in elements.iter().enumerate() {
@@ -112,7 +112,7 @@ fn moved_bias(x: &Expand, places: Places, sums: &[i64], by: i64) -> Result<Optio
     let given = match places.bias.filter(|index| x.has_input(*index)) {
         None => vec![0; sums.len()],
         Some(index) => match x.constant(index) {
-            Some(constant) => constant.load()?.int_list()?,
+            Some(constant) => constant.load_listed()?.int_list()?,
             None => return Ok(None),
         },
     };

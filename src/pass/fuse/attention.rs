@@ -288,7 +288,7 @@ fn read_mask(look: &Look, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, 
 
 /// The elements of a constant.
 fn numbers(look: &Look, value: ValueId) -> Option<Vec<f32>> {
-    look.graph.value(value).constant.as_ref()?.load().ok()?.cast(DType::F32).ok()?.float_list().ok()
+    look.graph.value(value).constant.as_ref()?.load_listed().ok()?.cast(DType::F32).ok()?.float_list().ok()
 }
 
 /// Whether a constant mask has numbers that hide a key.

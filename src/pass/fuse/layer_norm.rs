@@ -132,7 +132,7 @@ pub(super) fn reduced(look: &Look, value: ValueId, op_type: &str) -> Option<(Val
     let x = first(node)?;
     let rank = look.rank(x)?;
     let given: Vec<i64> = match node.inputs.get(1).copied().flatten() {
-        Some(axes) => look.graph.value(axes).constant.as_ref()?.load().ok()?.int_list().ok()?,
+        Some(axes) => look.graph.value(axes).constant.as_ref()?.load_listed().ok()?.int_list().ok()?,
         None => match node.attributes.get("axes") {
             Some(Attribute::Ints(axes)) => axes.clone(),
             _ => return None,

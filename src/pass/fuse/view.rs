@@ -260,7 +260,7 @@ fn slice(look: &Look, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
 
 /// The integers of a constant.
 pub(super) fn ints(look: &Look, value: ValueId) -> Option<Vec<i64>> {
-    look.graph.value(value).constant.as_ref()?.load().ok()?.int_list().ok()
+    look.graph.value(value).constant.as_ref()?.load_listed().ok()?.int_list().ok()
 }
 
 #[cfg(test)]

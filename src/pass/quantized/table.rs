@@ -53,7 +53,7 @@ fn weight_steps(graph: &Graph, node: &Node) -> Result<Option<Vec<f32>>> {
 
 /// Whether no integer is beyond what ncnn multiplies.
 fn is_small(weight: &Tensor) -> Result<bool> {
-    Ok(weight.load()?.int_list()?.iter().all(|element| element.abs() <= i64::from(LARGEST)))
+    Ok(weight.load_listed()?.int_list()?.iter().all(|element| element.abs() <= i64::from(LARGEST)))
 }
 
 /// The attributes of Gemm that int8 layers know, and their values.

@@ -25,7 +25,7 @@ pub(super) fn scales(
     let rank = rank.map_or(0, |constant| constant.shape().len());
     let along_outputs =
         i64::try_from(axis)? == if given < 0 { given.saturating_add(i64::try_from(rank)?) } else { given };
-    let list = scale.load()?.float_list()?;
+    let list = scale.load_listed()?.float_list()?;
     let blocks = matches!(dequantize.attributes.get("block_size"), Some(Attribute::Int(size)) if *size != 0);
     let list = match list.as_slice() {
         [one] => vec![*one; outputs],
@@ -40,14 +40,14 @@ pub(super) fn scales(
 pub(super) fn is_about_zero(graph: &Graph, dequantize: &Node) -> Result<bool> {
     let Some(zero) = input(dequantize, 2) else { return Ok(true) };
     let Some(zero) = &graph.value(zero).constant else { return Ok(false) };
-    Ok(zero.load()?.to_i64()?.iter().all(|zero| *zero == 0))
+    Ok(zero.load_listed()?.to_i64()?.iter().all(|zero| *zero == 0))
 }
 
 /// The bias of a product, which may be quantised too; zeros where there is none.
 pub(super) fn bias(graph: &Graph, node: &Node, outputs: usize) -> Result<Option<Vec<f32>>> {
     let Some(value) = input(node, 2) else { return Ok(Some(vec![0.0; outputs])) };
     let list = match (&graph.value(value).constant, producer(graph, value, "DequantizeLinear")) {
-        (Some(constant), _) => constant.load()?.float_list()?,
+        (Some(constant), _) => constant.load_listed()?.float_list()?,
         (None, Some(dequantize)) => {
             let constant = input(dequantize, 0).and_then(|value| graph.value(value).constant.as_ref());
             let Some(constant) = constant.filter(|_| is_about_zero(graph, dequantize).unwrap_or(false))
@@ -55,7 +55,7 @@ pub(super) fn bias(graph: &Graph, node: &Node, outputs: usize) -> Result<Option<
                 return Ok(None);
             };
             let Some(scales) = scales(graph, dequantize, constant.len(), 0)? else { return Ok(None) };
-            let elements = constant.load()?.int_list()?;
+            let elements = constant.load_listed()?.int_list()?;
             let scaled = |(element, scale): (&i64, &f32)| -> f32 {
                 let element: f32 = element.as_();
                 element * scale

@@ -97,7 +97,7 @@ fn fits(graph: &Graph, first: Step, second: Step, op_types: [&str; 2]) -> bool {
     let one_shape =
         broadcast_lens(&[a.shape(), b.shape()]).is_ok_and(|shape| shape == a.shape() || shape == b.shape());
     let magnitudes = |tensor: &Tensor| {
-        let elements = tensor.load().ok()?.to_f64().ok()?;
+        let elements = tensor.load_listed().ok()?.to_f64().ok()?;
         let bounds = |(least, most): (f64, f64), x: &f64| (least.min(x.abs()), most.max(x.abs()));
         let all_finite = elements.iter().all(|x| x.is_finite());
         all_finite.then(|| elements.iter().fold((f64::INFINITY, 0.0), bounds))

@@ -28,7 +28,8 @@ impl Bounds {
             return None;
         }
         let rank = i64::try_from(graph.value(input(node, 0)?).shape.as_ref()?.len()).ok()?;
-        let list = |index| graph.value(input(node, index)?).constant.as_ref()?.load().ok()?.int_list().ok();
+        let list =
+            |index| graph.value(input(node, index)?).constant.as_ref()?.load_listed().ok()?.int_list().ok();
         let (starts, ends) = (list(1)?, list(2)?);
         let count = i64::try_from(starts.len()).ok()?;
         let axes = match input(node, 3) {

@@ -91,7 +91,7 @@ pub(super) fn read_step(
         };
         let positive = |by: ValueId| {
             let tensor = graph.value(by).constant.as_deref()?;
-            let variances = tensor.load().ok()?.to_f64().ok()?;
+            let variances = tensor.load_listed().ok()?.to_f64().ok()?;
             Some(variances.iter().all(|variance| variance + f64::from(epsilon) > 0.0))
         };
         if first != value || ![scale, bias, mean, variance].into_iter().all(fits) || !positive(variance)? {
@@ -127,9 +127,9 @@ fn is_one_a_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
 
 fn is_finite(graph: &Graph, by: ValueId) -> bool {
     let Some(tensor) = &graph.value(by).constant else { return false };
-    tensor.load().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| x.is_finite()))
+    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| x.is_finite()))
 }
 
 fn has_no_zero(tensor: &Tensor) -> bool {
-    tensor.load().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| *x != 0.0))
+    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| *x != 0.0))
 }

@@ -148,7 +148,9 @@ pub(super) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
         _ if is_any(node, REDUCTIONS) && int(node, "keepdims").unwrap_or(1) != 0 => {
             let axes = match (node.attributes.get("axes"), input(node, 1)) {
                 (Some(Attribute::Ints(axes)), None) => axes.clone(),
-                (None, Some(axes)) => graph.value(axes).constant.as_deref()?.load().ok()?.int_list().ok()?,
+                (None, Some(axes)) => {
+                    graph.value(axes).constant.as_deref()?.load_listed().ok()?.int_list().ok()?
+                }
                 _ => return None,
             };
             axes.into_iter().map(resolve).collect::<Option<Vec<usize>>>().filter(|axes| !axes.is_empty())
