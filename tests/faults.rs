@@ -78,7 +78,7 @@ fn a_full_disk_leaves_what_was_there() {
             }
         });
     }
-    let text = expect(&command.output().unwrap(), "a full disk", 2, "writing failed");
+    let text = expect(&command.output().unwrap(), "a full disk", 2, "copying from");
     assert!(text.contains("m.ncnn.bin"), "{text}");
     assert_eq!(room.names(), ["m.data", "m.ncnn.param", "m.onnx"]);
     assert_eq!(fs::read(room.path("m.ncnn.param")).unwrap(), b"old");

@@ -506,7 +506,9 @@ fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut BufWriter<File
     } else {
         io::copy(&mut from, out)
     };
-    let copied = copied.map_err(write_failed)?;
+    // Either file may be at fault: what the system says tells which.
+    let failed = |e| Error::io(format!("copying from {} failed", file.path().display()), e);
+    let copied = copied.map_err(failed)?;
     if copied != len {
         return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
     }
