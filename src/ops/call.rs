@@ -202,6 +202,14 @@ impl<'a> Call<'a> {
         self.array(index)?.int_list().map_err(|e| e.at_part(self.label(index)))
     }
 
+    /// The axes that input `index` lists, which must be known.
+    pub fn axes(&self, index: usize) -> Result<Vec<i64>> {
+        if let Some(count) = self.constant(index).map(Tensor::len).filter(|count| *count > limits::AXES) {
+            return Err(Error::limit(format!("a list of {count} axes")).at_part(self.label(index)));
+        }
+        self.int_list(index)
+    }
+
     /// The elements of input `index` as singles.
     pub fn float_list(&self, index: usize) -> Result<Vec<f32>> {
         self.array(index)?.float_list().map_err(|e| e.at_part(self.label(index)))

@@ -53,7 +53,7 @@ fn read_cumulation(attributes: &Attributes) -> Result<Cumulation> {
 /// The axis; where it is computed at run time, the only one that there is.
 fn axis_of(call: &Call) -> Result<usize> {
     let rank = call.shape(0)?.len();
-    match call.int_list(1) {
+    match call.axes(1) {
         Ok(axis) => single_axis(&axis, rank),
         Err(error) if rank == 1 && error.kind() == ErrorKind::Unsupported => Ok(0),
         Err(error) => Err(error),

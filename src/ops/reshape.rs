@@ -246,7 +246,7 @@ fn read_axes(
 }
 
 fn axes_input(call: &Call) -> Result<Option<Vec<i64>>> {
-    if call.has_input(1) { call.int_list(1).map(Some) } else { Ok(None) }
+    if call.has_input(1) { call.axes(1).map(Some) } else { Ok(None) }
 }
 
 fn axes_array(inputs: &[Option<Array>]) -> Result<Option<Vec<i64>>> {

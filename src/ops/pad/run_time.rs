@@ -18,7 +18,7 @@ pub(super) fn check_amounts(call: &Call, stated: &[Dim]) -> Result<()> {
     let shape = call.shape(0)?;
     let axes_are_given = call.since() >= 18 && call.has_input(3);
     let padded: Vec<usize> = if axes_are_given && call.constant(3).is_some() {
-        distinct_axes(&call.int_list(3)?, shape.len())?
+        distinct_axes(&call.axes(3)?, shape.len())?
     } else {
         (0..shape.len()).collect()
     };
@@ -58,7 +58,7 @@ fn amounts_before(x: &mut Expand, rank: usize) -> Result<Vec<(usize, Operand)>> 
         }
         return Ok(before);
     }
-    let axes = if axes_are_given { x.int_list(3)? } else { (0..count).collect() };
+    let axes = if axes_are_given { x.axes(3)? } else { (0..count).collect() };
     for (index, axis) in distinct_axes(&axes, rank)?.into_iter().enumerate() {
         before.push((axis, element(x, amounts, index)?));
     }

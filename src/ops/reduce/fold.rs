@@ -33,6 +33,10 @@ pub(super) fn fold_reduce(attributes: &Attributes, inputs: &[Option<Array>]) -> 
 
 /// Folds all reduced axes; they are gone afterwards.
 fn fold_axes<T: Clone>(a: &ArrayD<T>, reduced: &[bool], start: T, f: impl Fn(&T, &T) -> T) -> ArrayD<T> {
+    if a.is_empty() {
+        let kept = a.shape().iter().zip(reduced).filter(|(_, reduced)| !**reduced).map(|(size, _)| *size);
+        return ArrayD::from_elem(kept.collect::<Vec<_>>(), start);
+    }
     let mut a = a.clone();
     for (axis, _) in reduced.iter().enumerate().rev().filter(|(_, reduced)| **reduced) {
         a = a.fold_axis(Axis(axis), start.clone(), |x, y| f(x, y));

@@ -137,7 +137,7 @@ fn reduced_axes(call: &Call, reduce: &ReduceAttributes) -> Result<Vec<bool>> {
     if !call.has_input(1) {
         return reduce.reduced(None, shape.len());
     }
-    match call.int_list(1) {
+    match call.axes(1) {
         Ok(axes) => reduce.reduced(Some(axes), shape.len()),
         Err(error) => deduced_axes(call, reduce, shape).ok_or(error),
     }

@@ -23,7 +23,7 @@ pub(super) fn check_cuts(call: &Call, stated: &[Dim]) -> Result<()> {
     let cut = if !call.has_input(3) {
         (0..shape.len()).take(usize::try_from(count.known().unwrap_or(i64::MAX))?).collect()
     } else if call.constant(3).is_some() {
-        distinct_axes(&call.int_list(3)?, shape.len())?
+        distinct_axes(&call.axes(3)?, shape.len())?
     } else {
         (0..shape.len()).collect()
     };
@@ -67,7 +67,7 @@ fn cuts(x: &mut Expand, rank: usize) -> Result<Vec<Cut>> {
         }
         return Ok(cuts);
     }
-    let axes = if x.has_input(3) { x.int_list(3)? } else { (0..count).collect() };
+    let axes = if x.has_input(3) { x.axes(3)? } else { (0..count).collect() };
     for (index, axis) in distinct_axes(&axes, rank)?.into_iter().enumerate() {
         let start = element(x, starts, index)?;
         let step = match steps {
