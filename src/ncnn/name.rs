@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::numbered::Set;
 
 /// Longest name, in bytes.
-pub(super) const MAX_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 
 /// What could not be called as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,22 +57,15 @@ impl Net {
             }
         }
         self.name_layers();
-        let tops: Vec<_> = self
-            .layers
-            .iter()
-            .flat_map(|layer| layer.tops.iter().map(|top| (*top, layer.name.clone())))
-            .collect();
-        for (top, layer) in tops {
-            if !named.insert(top) {
-                continue;
-            }
-            let from = self.blob(top).name.clone();
-            let to = given.get(&top).cloned().unwrap_or_else(|| names.claim(&from, &layer));
-            if !from.is_empty() && from != legal(&from) && !given.contains_key(&top) {
-                changes.inside.push(Renamed { from, to: to.clone() });
-            }
-            if let Some(blob) = self.blob_mut(top) {
-                blob.name = to;
+        for layer in &self.layers {
+            for top in &layer.tops {
+                let Some(blob) = self.blobs.get_mut(top.0).filter(|_| named.insert(*top)) else { continue };
+                let from = &mut blob.name;
+                let to = given.get(top).cloned().unwrap_or_else(|| names.claim(from, &layer.name));
+                let from = std::mem::replace(from, to);
+                if !is_legal(&from) && !from.is_empty() && !given.contains_key(top) {
+                    changes.inside.push(Renamed { from, to: blob.name.clone() });
+                }
             }
         }
         Ok(changes)
@@ -95,7 +88,7 @@ impl Net {
         let mut taken: BTreeSet<&str> = BTreeSet::new();
         for (from, to) in renames {
             let refused = |message: String| Err(Error::usage(message).at_part(format!("rename {from}={to}")));
-            if to.is_empty() || *to != legal(to) {
+            if to.is_empty() || !is_legal(to) {
                 return refused(
                     "the runtime cannot read this name: it has no white space and 1 to 255 bytes".to_owned(),
                 );
@@ -155,10 +148,23 @@ impl Names {
     }
 }
 
+/// Whether the runtime can read the name.
+pub(super) fn is_legal(name: &str) -> bool {
+    let plain = name.bytes().all(|byte| byte.is_ascii_graphic());
+    name.len() <= MAX_NAME && (plain || !name.chars().any(is_apart))
+}
+
+/// Whether a character ends a name, or cannot be seen in one.
+fn is_apart(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
 /// The name without white space and control characters. A long one is cut and ends in a hash of the whole.
 fn legal(name: &str) -> String {
-    let clean: String =
-        name.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect();
+    if is_legal(name) {
+        return name.to_owned();
+    }
+    let clean: String = name.chars().map(|c| if is_apart(c) { '_' } else { c }).collect();
     if clean.len() <= MAX_NAME {
         return clean;
     }

@@ -48,19 +48,19 @@ pub struct Stored {
 impl Net {
     /// Checks the net and writes it. After an error both files are as they were.
     pub fn write(&self, param: &Path, bin: &Path) -> Result<Written> {
+        self.check()?;
         let (files, written) = self.stage(param, bin, &Embedding::default())?;
         output::put_all(files)?;
         Ok(written)
     }
 
-    /// The files of [`Net::write`], written beside their places.
+    /// The files of [`Net::write`] for a net that has been checked, written beside their places.
     pub(crate) fn stage(
         &self,
         param_path: &Path,
         bin_path: &Path,
         embedding: &Embedding,
     ) -> Result<(Staged, Written)> {
-        self.check()?;
         let (param, bin) = (Target::new(param_path)?, Target::new(bin_path)?);
         if param.is(&bin) {
             return Err(Error::new(ErrorKind::Io, "both files would be the same").in_file(bin_path));

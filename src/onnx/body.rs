@@ -138,11 +138,13 @@ impl<'m> Reader<'m> {
         let mut body = Body::default();
         body.graph.name = proto.name.clone().unwrap_or_default();
         body.graph.opsets = self.opsets.clone();
+        scope.expect(proto.initializer.len() + proto.input.len() + proto.node.len());
         self.read_initializers(proto, &mut body, &mut scope)?;
         self.read_inputs(proto, &mut body, &mut scope)?;
-        self.define_outputs(proto, &mut body, &mut scope)?;
+        let mut met = self.define_outputs(proto, &mut body, &mut scope)?.into_iter();
         for (index, node) in proto.node.iter().enumerate() {
-            self.read_node(node, index, &mut body, &scope).map_err(|e| at_node(e, node, index, &scope))?;
+            self.read_node(node, index, &mut body, &scope, &mut met)
+                .map_err(|e| at_node(e, node, index, &scope))?;
         }
         for info in &proto.output {
             let name = name_of(info);
@@ -208,13 +210,15 @@ impl<'m> Reader<'m> {
         Ok(())
     }
 
-    /// Defines what the nodes compute. What the model says of its type and shape is a hint until it is inferred.
+    /// Defines what the nodes compute, and tells what [`Reader::read_node`] meets. What the model says of types and shapes is a hint
+    /// until it is inferred.
     fn define_outputs(
         &mut self,
         proto: &'m GraphProto,
         body: &mut Body,
         scope: &mut Scope<'m, '_>,
-    ) -> Result<()> {
+    ) -> Result<Vec<Option<ValueId>>> {
+        let mut met = Vec::with_capacity(2 * proto.node.len());
         let mut hints: HashMap<&str, Declared> = HashMap::new();
         for info in proto.output.iter().chain(&proto.value_info) {
             if let Ok(declared) = self.types.read(info) {
@@ -222,7 +226,12 @@ impl<'m> Reader<'m> {
             }
         }
         for (index, node) in proto.node.iter().enumerate() {
-            for name in node.output.iter().filter(|name| !name.is_empty()) {
+            met.extend(node.input.iter().map(|name| scope.own_value(name)));
+            for name in &node.output {
+                if name.is_empty() {
+                    met.push(None);
+                    continue;
+                }
                 let hint = hints.remove(name.as_str());
                 let declared = hint.is_some();
                 let Declared { dtype, shape, other } = hint.unwrap_or_default();
@@ -231,9 +240,10 @@ impl<'m> Reader<'m> {
                     Value { name: full_name, other_type: other.map(Box::new), ..Value::default() };
                 let id = body.graph.add_value(Value { dtype, shape, declared, ..name_and_type });
                 scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, index, scope))?;
+                met.push(Some(id));
             }
         }
-        Ok(())
+        Ok(met)
     }
 
     /// A name as the inlined graph has it.
@@ -244,20 +254,23 @@ impl<'m> Reader<'m> {
         Ok(name)
     }
 
-    /// Adds a node, or what a call of a function is replaced by. What it computes is defined in `scope` already.
+    /// Adds a node, or what a call of a function is replaced by. What it computes is defined in `scope` already. `met` are the inputs,
+    /// as far as they were defined before that, and the outputs: looking names up again takes longer than all else here.
     pub(super) fn read_node(
         &mut self,
         proto: &'m NodeProto,
         index: usize,
         body: &mut Body,
         scope: &Scope<'m, '_>,
+        met: &mut impl Iterator<Item = Option<ValueId>>,
     ) -> Result<()> {
         self.budget.take(1 + proto.input.len() + proto.output.len() + proto.attribute.len())?;
-        let inputs: Result<Vec<_>> = proto.input.iter().map(|name| body.read_input(name, scope)).collect();
-        let defined = |name: &String| match scope.own(name) {
-            Some(Slot::Value(id)) => Some(id),
-            _ => None,
-        };
+        let mut known = || met.next().flatten();
+        let inputs: Result<Vec<_>> = proto
+            .input
+            .iter()
+            .map(|name| known().map_or_else(|| body.read_input(name, scope), |id| Ok(Some(id))))
+            .collect();
         let mut node = Node {
             name: self.full_name(proto.name.as_deref().unwrap_or_default(), scope)?,
             index,
@@ -265,7 +278,7 @@ impl<'m> Reader<'m> {
             op_type: self.words.get(proto.op_type.as_deref().unwrap_or_default()),
             version: 1,
             inputs: inputs?,
-            outputs: proto.output.iter().map(defined).collect(),
+            outputs: proto.output.iter().map(|_| known()).collect(),
             attributes: self.read_attributes(proto, body, scope)?,
         };
         if let Some(function) = self.functions.find(proto) {

@@ -106,9 +106,10 @@ impl<'m> Reader<'m> {
             let given = call.inputs.get(i).copied().flatten();
             scope.define(name, given.map_or(Slot::Omitted, Slot::Value))?;
         }
-        let copies = define_values(function, call, body, &mut scope, &mut self.budget)?;
+        let (met, copies) = define_values(function, call, body, &mut scope, &mut self.budget)?;
+        let mut met = met.into_iter();
         for node in &function.node {
-            self.read_node(node, call.index, body, &scope)
+            self.read_node(node, call.index, body, &scope, &mut met)
                 .map_err(|e| at_node(e, node, call.index, &scope))?;
         }
         for (name, output) in copies {
@@ -151,17 +152,18 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// Defines what the nodes of a function compute: outputs of the call, or new values. Outputs that no node computes under a name of
-/// its own (an input of the function, or an output that is listed twice) are returned: they are copied.
+/// Defines what the nodes of a function compute: outputs of the call, or new values. The answer is what [`Reader::read_node`] meets,
+/// and the outputs that no node computes under a name of its own (an input of the function, or an output that is listed twice): they
+/// are copied.
 fn define_values<'m>(
     function: &'m FunctionProto,
     call: &Node,
     body: &mut Body,
     scope: &mut Scope<'m, '_>,
     budget: &mut Budget,
-) -> Result<Vec<(&'m str, ValueId)>> {
+) -> Result<(Vec<Option<ValueId>>, Vec<(&'m str, ValueId)>)> {
     let mut computed: BTreeMap<&str, ValueId> = BTreeMap::new();
-    let mut copies = Vec::new();
+    let (mut met, mut copies) = (Vec::new(), Vec::new());
     for (name, output) in function.output.iter().zip(&call.outputs) {
         let Some(output) = output else { continue };
         if scope.own(name).is_some() || computed.contains_key(name.as_str()) {
@@ -171,7 +173,12 @@ fn define_values<'m>(
         }
     }
     for node in &function.node {
-        for name in node.output.iter().filter(|name| !name.is_empty()) {
+        met.extend(node.input.iter().map(|name| scope.own_value(name)));
+        for name in &node.output {
+            if name.is_empty() {
+                met.push(None);
+                continue;
+            }
             let id = match computed.remove(name.as_str()) {
                 Some(output) => output,
                 None => {
@@ -181,10 +188,11 @@ fn define_values<'m>(
                 }
             };
             scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, call.index, scope))?;
+            met.push(Some(id));
         }
     }
     match computed.keys().next() {
         Some(name) => invalid!("the output \"{name}\" of the function is not computed"),
-        None => Ok(copies),
+        None => Ok((met, copies)),
     }
 }

@@ -59,6 +59,11 @@ impl<'m, 's> Scope<'m, 's> {
         Scope { frame, names: HashMap::new(), around }
     }
 
+    /// Makes room for so many names.
+    pub fn expect(&mut self, names: usize) {
+        self.names.reserve(names);
+    }
+
     /// Gives a name its one meaning here.
     pub fn define(&mut self, name: &'m str, slot: Slot) -> Result<()> {
         if name.is_empty() {
@@ -74,6 +79,14 @@ impl<'m, 's> Scope<'m, 's> {
     /// What a name means that is defined here.
     pub fn own(&self, name: &str) -> Option<Slot> {
         self.names.get(name).copied()
+    }
+
+    /// The value of a name that is defined here.
+    pub fn own_value(&self, name: &str) -> Option<ValueId> {
+        match self.own(name) {
+            Some(Slot::Value(id)) => Some(id),
+            Some(Slot::Omitted) | None => None,
+        }
     }
 
     /// What a name means in the graphs around, the nearest first. The value is one of that graph.

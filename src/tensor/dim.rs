@@ -135,6 +135,9 @@ impl Dim {
 
     /// `self + other`.
     pub fn add(&self, other: &Dim) -> Result<Dim> {
+        if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
+            return Ok(Dim::Known(a.checked_add(*b).ok_or_else(overflow)?));
+        }
         let (mut constant, mut terms) = self.parts();
         let (c, t) = other.parts();
         constant = constant.checked_add(c).ok_or_else(overflow)?;
@@ -152,6 +155,9 @@ impl Dim {
 
     /// `self * other`.
     pub fn mul(&self, other: &Dim) -> Result<Dim> {
+        if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
+            return Ok(Dim::Known(a.checked_mul(*b).ok_or_else(overflow)?));
+        }
         let (ca, ta) = self.parts();
         let (cb, tb) = other.parts();
         let constant = ca.checked_mul(cb).ok_or_else(overflow)?;

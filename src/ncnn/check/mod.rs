@@ -7,7 +7,7 @@ mod weight;
 use std::collections::{BTreeSet, HashSet};
 
 use super::layer::{Arity, Param};
-use super::name::MAX_NAME;
+use super::name::is_legal;
 use super::text::is_readable;
 use super::{BlobId, Element, Layer, Net, NetLayer};
 use crate::error::{Result, invalid, unsupported};
@@ -30,20 +30,18 @@ impl Net {
         i32::try_from(layers)?;
         i32::try_from(blobs)?;
         let mut names = HashSet::with_capacity(layers);
-        for layer in &self.layers {
-            check_name(&layer.name)
-                .and_then(|()| check_layer(layer, self.release))
-                .map_err(|e| e.at_part(describe(layer)))?;
-            if !names.insert(&layer.name) {
-                invalid!("two layers are called \"{}\"", layer.name);
-            }
-            self.check_weights(layer).map_err(|e| e.at_part(describe(layer)))?;
+        if let Some(layer) = self.layers.iter().find(|layer| !names.insert(&layer.name)) {
+            invalid!("two layers are called \"{}\"", layer.name);
         }
         self.check_flow()?;
         self.check_blobs()?;
-        self.check_elements()?;
         for layer in &self.layers {
-            self.check_shapes(layer).map_err(|e| e.at_part(describe(layer)))?;
+            check_name(&layer.name)
+                .and_then(|()| check_layer(layer, self.release))
+                .and_then(|()| self.check_weights(layer))
+                .and_then(|()| self.check_elements(layer))
+                .and_then(|()| self.check_shapes(layer))
+                .map_err(|e| e.at_part(describe(layer)))?;
         }
         self.check_interface()
     }
@@ -99,19 +97,17 @@ impl Net {
     }
 
     /// 32-bit integers go where they are read as such, and nothing else does.
-    fn check_elements(&self) -> Result<()> {
+    fn check_elements(&self, layer: &NetLayer) -> Result<()> {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
-        for layer in &self.layers {
-            let (reads, computes) = (layer.bottoms.iter().any(integers), layer.tops.iter().any(integers));
-            let right = match &layer.layer {
-                Layer::Embed(_) | Layer::Dequantize(_) => reads && !computes,
-                Layer::Input(_) => true,
-                Layer::Split(_) | Layer::Reshape(_) => reads == computes,
-                _ => !reads && !computes,
-            };
-            if !right {
-                invalid!("{} takes 32-bit integers for singles, or singles for them", describe(layer));
-            }
+        let (reads, computes) = (layer.bottoms.iter().any(integers), layer.tops.iter().any(integers));
+        let right = match &layer.layer {
+            Layer::Embed(_) | Layer::Dequantize(_) => reads && !computes,
+            Layer::Input(_) => true,
+            Layer::Split(_) | Layer::Reshape(_) => reads == computes,
+            _ => !reads && !computes,
+        };
+        if !right {
+            invalid!("it takes 32-bit integers for singles, or singles for them");
         }
         Ok(())
     }
@@ -134,7 +130,7 @@ fn describe(layer: &NetLayer) -> String {
 }
 
 fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(|c| c.is_whitespace() || c.is_control()) {
+    if name.is_empty() || !is_legal(name) {
         invalid!("the name {name:?} cannot be read by ncnn");
     }
     Ok(())

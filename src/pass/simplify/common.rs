@@ -4,8 +4,6 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-use bytes::Bytes;
-
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::numbered::Set;
@@ -114,7 +112,7 @@ fn key(node: &Node) -> Option<String> {
 /// Constants that are alike.
 pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
     let read: Set<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
-    let mut first: HashMap<(DType, Vec<usize>, Bytes), ValueId> = HashMap::new();
+    let mut first: HashMap<Content, ValueId> = HashMap::new();
     let mut same = BTreeMap::new();
     for id in graph.value_ids().filter(|id| read.contains(*id)) {
         let Some(content) = graph.value(id).constant.as_deref().and_then(content) else { continue };
@@ -127,9 +125,12 @@ pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
     Ok(!same.is_empty())
 }
 
-/// Type, shape and bytes of a constant that is small and in memory.
-fn content(tensor: &Tensor) -> Option<(DType, Vec<usize>, Bytes)> {
+/// Type, shape and bytes of a constant.
+type Content<'t> = (DType, &'t [usize], &'t [u8]);
+
+/// What a constant is that is small and in memory.
+fn content(tensor: &Tensor) -> Option<Content<'_>> {
     let small = tensor.byte_len().is_ok_and(|len| len <= MAX_COMPARED);
     let bytes = tensor.raw_bytes().filter(|_| small && tensor.dtype() != DType::String)?;
-    Some((tensor.dtype(), tensor.shape().to_vec(), bytes.clone()))
+    Some((tensor.dtype(), tensor.shape(), bytes))
 }
