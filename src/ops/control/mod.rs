@@ -1,7 +1,8 @@
-//! Control flow that is known when the model is converted.
+//! Control flow that is known when the model is converted, and choices between what can be computed either way.
 //!
 //! <https://onnx.ai/onnx/operators/onnx__Loop.html>
 
+mod branch;
 mod counter;
 mod scan;
 
@@ -11,6 +12,7 @@ use crate::graph::{Attribute, Graph, ValueId};
 use crate::limits;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
+use branch::{expand_if, infer_if, inline_if};
 use counter::Counter;
 use scan::{infer_scan, inline_scan};
 
@@ -18,8 +20,9 @@ pub(super) const OPS: &[Op] = &[
     Op::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_if)
         .variadic()
         .inline(inline_if)
-        .becomes("the branch that a constant condition takes")
-        .limits("a condition computed at run time"),
+        .expand(expand_if)
+        .becomes("the branch that a constant condition takes; else both branches, and Where")
+        .limits("a condition computed at run time where the branches give different shapes"),
     Op::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_loop)
         .variadic()
         .unroll(inline_loop)
@@ -31,23 +34,6 @@ pub(super) const OPS: &[Op] = &[
         .becomes("its body, once for each element")
         .limits("lengths known only at run time"),
 ];
-
-fn infer_if(call: &Call) -> Result<Vec<Fact>> {
-    required(call.body("then_branch")?, "then_branch")?;
-    required(call.body("else_branch")?, "else_branch")?;
-    unsupported!("the condition is computed at run time; ncnn has no control flow")
-}
-
-fn inline_if(x: &mut Expand) -> Result<bool> {
-    let Some(condition) = x.constant(0) else { return Ok(false) };
-    let taken = condition.load_listed()?.scalar_i64()? != 0;
-    let name = if taken { "then_branch" } else { "else_branch" };
-    let body = required(x.body(name)?, name)?;
-    for (index, output) in x.inline(body, &[])?.into_iter().enumerate() {
-        x.output(index, output)?;
-    }
-    Ok(true)
-}
 
 fn infer_loop(call: &Call) -> Result<Vec<Fact>> {
     required(call.body("body")?, "body")?;
