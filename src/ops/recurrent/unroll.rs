@@ -134,6 +134,8 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
             false => Some(first_axis_second(expand, place, recurrent.batch_first)?),
         });
     }
+    // Sequences without a step end with zeros in onnxruntime, whatever they begin with.
+    let begins = if initial.iter().any(Option::is_some) { masks.at(expand, 0)? } else { None };
     let mut y = Vec::new();
     let mut last: Vec<Vec<Operand>> = vec![Vec::new(); 2];
     for (number, reverse) in recurrent.reverse.iter().enumerate() {
@@ -144,6 +146,9 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
         for (slot, place) in [&mut state.h, &mut state.c].into_iter().zip(&initial) {
             if let Some(place) = place {
                 *slot = Some(direction_of(expand, *place, number, [batch, hidden])?);
+                if let Some(begins) = begins {
+                    *slot = masked(expand, begins, None, *slot)?;
+                }
             }
         }
         let direction = Direction {
