@@ -15,6 +15,9 @@ use crate::graph::{Capture, Graph, Node, Value, ValueId, Words};
 use crate::limits;
 use crate::tensor::{Dim, MappedFile};
 
+/// The domain whose operators have one version: onnxruntime takes models that do not import it.
+const UNIMPORTED: &str = "com.microsoft";
+
 /// What all graphs of one model share while they are read.
 pub(super) struct Reader<'m> {
     pub tensors: Tensors,
@@ -284,9 +287,10 @@ impl<'m> Reader<'m> {
         if let Some(function) = self.functions.find(proto) {
             return self.nested(|reader| reader.inline(function, node, body));
         }
-        match scope.frame.versions.get(node.domain.as_str()) {
-            Some(version) => node.version = *version,
-            None => invalid!("no operator set of the domain \"{}\" is imported", node.domain),
+        match (scope.frame.versions.get(node.domain.as_str()), node.domain.as_str()) {
+            (Some(version), _) => node.version = *version,
+            (None, UNIMPORTED) => {}
+            (None, domain) => invalid!("no operator set of the domain \"{domain}\" is imported"),
         }
         body.graph.add_node(node);
         Ok(())

@@ -2,9 +2,11 @@
 //!
 //! | com.microsoft | becomes | refused |
 //! | --- | --- | --- |
-//! | Attention | MatMul, Softmax, MatMul by head | past and present states, masks by length, rotary positions |
-//! | MultiHeadAttention | the same, with given queries, keys and values | the same; packed keys and values |
+//! | Attention | MatMul, Softmax, MatMul by head | past and present states, rotary positions |
+//! | MultiHeadAttention | the same, with given queries, keys and values | states; packed keys and values |
 //! | RotaryEmbedding | RotaryEmbedding of ONNX | packed batches, a scale |
+
+use num_traits::AsPrimitive;
 
 use super::like_input;
 use crate::error::{At, Error, Result, unsupported};
@@ -79,7 +81,7 @@ pub(super) fn expand_attention(x: &mut Expand) -> Result<bool> {
     let split = x.ints(&sizes)?;
     let parts = x.op_n("Split", &[Some(projected), Some(split)], &[("axis", Attribute::Int(-1))], 3)?;
     let length = x.shape(0)?.at(1)?.clone();
-    let mask = raw_mask(x, 3, &heads)?;
+    let mask = padding_mask(x, 3, &length, &heads)?;
     let bias = if x.has_input(5) { Some(x.operand(5)?) } else { None };
     let [q, k, v] = [*parts.at(0)?, *parts.at(1)?, *parts.at(2)?];
     let result = attend(x, &heads, [q, k, v], *sizes.at(0)?, [&length, &length], &[mask, bias])?;
@@ -87,24 +89,49 @@ pub(super) fn expand_attention(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The mask at input `index` (1 keeps, 0 hides) as what is added to the scores.
-fn raw_mask(x: &mut Expand, index: usize, heads: &Heads) -> Result<Option<Operand>> {
+/// The mask at input `index` as what is added to the scores: 1 keeps a key and 0 hides it, or it tells which keys there are.
+fn padding_mask(x: &mut Expand, index: usize, keys: &Dim, heads: &Heads) -> Result<Option<Operand>> {
     if !x.has_input(index) {
         return Ok(None);
     }
-    let axes: &[i64] = match x.shape(index)?.len() {
-        2 => &[1, 2],
-        3 => &[1],
-        _ => unsupported!("a mask of {} axes, which gives lengths", x.shape(index)?.len()),
+    let (kept, axes): (Operand, &[i64]) = match x.shape(index)?.len() {
+        1 => (keys_between(x, index, keys)?, &[1, 2]),
+        2 => (x.operand(index)?, &[1, 2]),
+        3 => (x.operand(index)?, &[1]),
+        rank => unsupported!("a mask of {rank} axes"),
     };
-    let mask = x.operand(index)?;
     let axes = x.ints(axes)?;
-    let mask = x.op("Unsqueeze", &[mask, axes], &[])?;
-    let to = Attribute::Int(i64::from(x.dtype(0)?.to_onnx()));
-    let mask = x.op("Cast", &[mask], &[("to", to)])?;
+    let kept = x.op("Unsqueeze", &[kept, axes], &[])?;
+    let kept = x.cast(kept, x.dtype(0)?)?;
     let (one, filter) = (x.scalar_like(0, 1.0)?, x.scalar_like(0, heads.mask_filter_value)?);
-    let hidden = x.op("Sub", &[one, mask], &[])?;
+    let hidden = x.op("Sub", &[one, kept], &[])?;
     x.op("Mul", &[hidden, filter], &[]).map(Some)
+}
+
+/// `[batch, keys]`, whether a key lies before the end that input `index` has for its batch, and, where that has twice as many
+/// elements, not before the start that follows.
+fn keys_between(x: &mut Expand, index: usize, keys: &Dim) -> Result<Operand> {
+    let (batch, given) = (x.shape(0)?.at(0)?.clone(), x.shape(index)?.at(0)?.clone());
+    let has_starts = given == batch.mul(&Dim::Known(2))?;
+    let (Some(keys), true) = (keys.known(), has_starts || given == batch) else {
+        unsupported!("a mask of {given} ends for {batch} times {keys} keys");
+    };
+    limits::check_listed(usize::try_from(keys)?)?;
+    let places = Array::i64(
+        ndarray::Array2::from_shape_fn((1, usize::try_from(keys)?), |(_, key)| key.as_()).into_dyn(),
+    );
+    let places = x.literal(&places.cast(x.dtype(index)?)?)?;
+    let (bounds, axis) = (x.operand(index)?, x.ints(&[1])?);
+    let parts = match has_starts {
+        true => x.op_n("Split", &[Some(bounds)], &[("num_outputs", Attribute::Int(2))], 2)?,
+        false => vec![bounds],
+    };
+    let ends = x.op("Unsqueeze", &[*parts.at(0)?, axis], &[])?;
+    let before = x.op("Less", &[places, ends], &[])?;
+    let Some(starts) = parts.get(1) else { return Ok(before) };
+    let starts = x.op("Unsqueeze", &[*starts, axis], &[])?;
+    let behind = x.op("GreaterOrEqual", &[places, starts], &[])?;
+    x.op("And", &[before, behind], &[])
 }
 
 /// `[batch, length, heads * size]` as `[batch, heads, length, size]`.
@@ -124,7 +151,7 @@ fn attend(
     masks: &[Option<Operand>],
 ) -> Result<Operand> {
     let size = hidden.checked_div(heads.num_heads).unwrap_or(1);
-    let default: f32 = num_traits::AsPrimitive::<f32>::as_(size);
+    let default: f32 = size.as_();
     let scale = heads.scale.unwrap_or(1.0 / default.sqrt());
     let q = split_heads(x, q, heads)?;
     let sizes = x.ints(&[0, 0, heads.num_heads, -1])?;
@@ -138,7 +165,7 @@ fn attend(
         scores = x.op("Add", &[scores, *mask], &[])?;
     }
     if heads.unidirectional {
-        let causal = causal_mask(x, lengths, heads)?;
+        let causal = causal_mask(x, lengths)?;
         scores = x.op("Add", &[scores, causal], &[])?;
     }
     let weights = x.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
@@ -149,7 +176,7 @@ fn attend(
 }
 
 /// What is added to the scores so that no position looks at later ones.
-fn causal_mask(x: &mut Expand, lengths: [&Dim; 2], heads: &Heads) -> Result<Operand> {
+fn causal_mask(x: &mut Expand, lengths: [&Dim; 2]) -> Result<Operand> {
     let [Some(queries), Some(keys)] = lengths.map(Dim::known) else {
         unsupported!("a causal mask of a length that is not fixed");
     };
@@ -157,7 +184,8 @@ fn causal_mask(x: &mut Expand, lengths: [&Dim; 2], heads: &Heads) -> Result<Oper
     if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
         unsupported!("a causal mask of {rows} by {columns}");
     }
-    let hidden = heads.mask_filter_value;
+    // Less than what padding has: where all earlier keys are padding, later ones stay hidden.
+    let hidden = f32::MIN;
     let behind = columns.saturating_sub(rows);
     let mask =
         ndarray::Array2::from_shape_fn(
@@ -171,25 +199,35 @@ fn causal_mask(x: &mut Expand, lengths: [&Dim; 2], heads: &Heads) -> Result<Oper
 }
 
 pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
-    read_heads(call)?;
+    let heads = read_heads(call)?;
     refuse_states(call, &[6, 7, 8, 9], &[1, 2, 3])?;
     if !call.has_input(1) || !call.has_input(2) || call.shape(0)?.len() != 3 {
         unsupported!("queries, keys and values in one tensor");
     }
     let mut shape = call.shape(0)?.to_vec();
     if let (Some(last), Some(size)) = (shape.last_mut(), call.shape(2)?.last()) {
-        *last = size.clone();
+        let apart = call.shape(2)?.len() == 4;
+        *last = if apart { size.mul(&Dim::Known(heads.num_heads))? } else { size.clone() };
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
 pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
     let heads = read_heads(x)?;
-    let (queries, keys) = (x.shape(0)?.to_vec(), x.shape(1)?.to_vec());
-    if keys.len() != 3 || x.shape(2)?.len() != 3 {
-        unsupported!("keys of {} axes", keys.len());
-    }
+    let (queries, keys, values) = (x.shape(0)?.to_vec(), x.shape(1)?.to_vec(), x.shape(2)?.len());
     let mut parts = [x.operand(0)?, x.operand(1)?, x.operand(2)?];
+    // Keys and values of another sequence may be split by heads already; they have their biases then.
+    let length = match (keys.as_slice(), values) {
+        ([_, length, _], 3) => length,
+        ([_, _, length, _], 4) if !x.has_input(3) => {
+            for part in parts.iter_mut().skip(1) {
+                let swapped = x.transpose(*part, &[0, 2, 1, 3])?;
+                *part = x.reshape(swapped, &[0, 0, -1])?;
+            }
+            length
+        }
+        _ => unsupported!("keys of {} axes, and values of {values}", keys.len()),
+    };
     let hidden = |shape: &[Dim]| {
         let last = shape.last().and_then(Dim::known);
         last.ok_or_else(|| Error::unsupported("a hidden size that is not fixed"))
@@ -202,10 +240,10 @@ pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
             *part = x.op("Add", &[*part, bias], &[])?;
         }
     }
-    let mask = raw_mask(x, 4, &heads)?;
+    let mask = padding_mask(x, 4, length, &heads)?;
     let bias = if x.has_input(5) { Some(x.operand(5)?) } else { None };
     let size = hidden(&queries)?;
-    let result = attend(x, &heads, parts, size, [queries.at(1)?, keys.at(1)?], &[mask, bias])?;
+    let result = attend(x, &heads, parts, size, [queries.at(1)?, length], &[mask, bias])?;
     x.output(0, result)?;
     Ok(true)
 }
