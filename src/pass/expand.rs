@@ -278,10 +278,11 @@ pub(crate) fn expand_nodes(
     refused: &mut Doubts,
 ) -> Result<()> {
     let mut errors = Vec::new();
+    // Those of all rounds: what stands for a node may have no shape before a later one.
+    let mut promises = Vec::new();
     for _ in 0..MAX_ROUNDS {
         errors.clear();
         let mut changed = false;
-        let mut promises = Vec::new();
         graph.rewrite_nodes(|graph, id| {
             // What the shape rule refuses, an attribute that nobody read among it, is not to be computed by other means. Control
             // flow has no shape before it is inlined.

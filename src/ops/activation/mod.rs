@@ -83,7 +83,10 @@ enum Activation {
 fn read_activation(attributes: &Attributes) -> Result<Activation> {
     let float = |name, default| attributes.float_or(name, default);
     Ok(match attributes.op_type() {
-        "Celu" => Activation::Celu { alpha: float("alpha", 1.0)? },
+        "Celu" => match float("alpha", 1.0)? {
+            0.0 => unsupported!("an alpha of 0, by which Celu divides"),
+            alpha => Activation::Celu { alpha },
+        },
         "Elu" => Activation::Elu { alpha: float("alpha", 1.0)? },
         "Gelu" => Activation::Gelu { tanh: read_approximate(attributes)? },
         "HardSigmoid" => Activation::HardSigmoid { alpha: float("alpha", 0.2)?, beta: float("beta", 0.5)? },

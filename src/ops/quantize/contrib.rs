@@ -353,7 +353,9 @@ fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
     };
     let (a, b) = (seen(0, call.flag("transA", false)?)?, seen(3, call.flag("transB", false)?)?);
     let dtype = if call.has_input(gemm::Y_ZERO) { call.dtype(gemm::Y_ZERO)? } else { DType::F32 };
-    Ok(vec![Fact::new(dtype, matmul_shape(&a, &b)?)])
+    let shape = matmul_shape(&a, &b)?;
+    call.check_stretches(gemm::C, &shape)?;
+    Ok(vec![Fact::new(dtype, shape)])
 }
 
 /// Whole sums, with `c` among them, times a ratio (`quant_gemm.cc`).
