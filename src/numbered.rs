@@ -242,8 +242,8 @@ mod tests {
 
     #[test]
     fn lists_keep_their_order() {
-        let pairs = [(3, 'a'), (1, 'b'), (3, 'c'), (0, 'd'), (3, 'e')];
-        let lists = Lists::of(pairs.iter().map(|(key, item)| (*key as usize, *item)));
+        let pairs = [(3_u8, 'a'), (1, 'b'), (3, 'c'), (0, 'd'), (3, 'e')];
+        let lists = Lists::of(pairs.iter().map(|(key, item)| (usize::from(*key), *item)));
         let all: Vec<String> = (0..5).map(|key| lists.get(key).iter().collect()).collect();
         assert_eq!(all, ["d", "b", "", "ace", ""]);
         let none: Lists<usize, char> = Lists::of(std::iter::empty());

@@ -18,6 +18,10 @@ use crate::tensor::{Dim, MappedFile};
 /// The domain whose operators have one version: onnxruntime takes models that do not import it.
 const UNIMPORTED: &str = "com.microsoft";
 
+/// What the names of nodes mean, node after node: the inputs, as far as they were defined when the node was met, then the outputs.
+/// Looking names up again takes longer than all else in reading a node.
+pub(super) type Met = Vec<Option<ValueId>>;
+
 /// What all graphs of one model share while they are read.
 pub(super) struct Reader<'m> {
     pub tensors: Tensors,
@@ -213,14 +217,13 @@ impl<'m> Reader<'m> {
         Ok(())
     }
 
-    /// Defines what the nodes compute, and tells what [`Reader::read_node`] meets. What the model says of types and shapes is a hint
-    /// until it is inferred.
+    /// Defines what the nodes compute. What the model says of types and shapes is a hint until it is inferred.
     fn define_outputs(
         &mut self,
         proto: &'m GraphProto,
         body: &mut Body,
         scope: &mut Scope<'m, '_>,
-    ) -> Result<Vec<Option<ValueId>>> {
+    ) -> Result<Met> {
         let mut met = Vec::with_capacity(2 * proto.node.len());
         let mut hints: HashMap<&str, Declared> = HashMap::new();
         for info in proto.output.iter().chain(&proto.value_info) {
@@ -257,8 +260,7 @@ impl<'m> Reader<'m> {
         Ok(name)
     }
 
-    /// Adds a node, or what a call of a function is replaced by. What it computes is defined in `scope` already. `met` are the inputs,
-    /// as far as they were defined before that, and the outputs: looking names up again takes longer than all else here.
+    /// Adds a node, or what a call of a function is replaced by. What it computes is defined in `scope` already, and comes next in `met`.
     pub(super) fn read_node(
         &mut self,
         proto: &'m NodeProto,

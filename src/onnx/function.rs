@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::body::{Body, Reader, at_node};
+use super::body::{Body, Met, Reader, at_node};
 use super::proto::{FunctionProto, NodeProto};
 use super::scope::{Frame, Scope, Slot};
 use super::{domain_of, read_opsets};
@@ -152,16 +152,15 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// Defines what the nodes of a function compute: outputs of the call, or new values. The answer is what [`Reader::read_node`] meets,
-/// and the outputs that no node computes under a name of its own (an input of the function, or an output that is listed twice): they
-/// are copied.
+/// Defines what the nodes of a function compute: outputs of the call, or new values. The answer has the outputs too that no node
+/// computes under a name of its own (an input of the function, or an output that is listed twice): they are copied.
 fn define_values<'m>(
     function: &'m FunctionProto,
     call: &Node,
     body: &mut Body,
     scope: &mut Scope<'m, '_>,
     budget: &mut Budget,
-) -> Result<(Vec<Option<ValueId>>, Vec<(&'m str, ValueId)>)> {
+) -> Result<(Met, Vec<(&'m str, ValueId)>)> {
     let mut computed: BTreeMap<&str, ValueId> = BTreeMap::new();
     let (mut met, mut copies) = (Vec::new(), Vec::new());
     for (name, output) in function.output.iter().zip(&call.outputs) {
