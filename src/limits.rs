@@ -68,6 +68,9 @@ pub(crate) const FOLDING_BYTES: u64 = 1 << 29;
 /// computed 2^n times.
 pub(crate) const FOLDING_WORK: u64 = 1 << 30;
 
+/// Most elements that are computed for one constant where only sizes are.
+pub(crate) const SIZES_WORK: u64 = 1 << 16;
+
 /// Longest chain of deferred constants: evaluation recurses along it.
 pub(crate) const DEFERRED_DEPTH: usize = 64;
 
@@ -116,6 +119,8 @@ pub(crate) const STRETCHED: i64 = 1 << 22;
 pub(crate) struct Budget {
     /// The bytes of the files that it was read from.
     pub stored: u64,
+    /// Whether constants are computed only as far as sizes need it: in a branch of If, which is inferred after each pass.
+    pub sizes_alone: bool,
     nodes: usize,
     bytes: u64,
 }
@@ -123,6 +128,9 @@ pub(crate) struct Budget {
 impl Budget {
     /// Whether a constant may be computed of so many elements, with so many bytes in memory.
     pub fn may_fold(&self, work: u64, memory: u64) -> bool {
+        if self.sizes_alone {
+            return work <= SIZES_WORK;
+        }
         work <= FOLDING_WORK.saturating_add(self.stored.saturating_mul(256))
             && memory <= FOLDING_BYTES.saturating_add(self.stored.saturating_mul(16))
     }
@@ -144,5 +152,17 @@ impl Budget {
     pub fn is_spent(&self) -> bool {
         self.nodes > EXPANDED_NODES
             || self.bytes > EXPANDED_BYTES.saturating_add(self.stored.saturating_mul(8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_inferred_again_and_again_computes_sizes_alone() {
+        let (whole, branch) = (Budget::default(), Budget { sizes_alone: true, ..Budget::default() });
+        assert!(whole.may_fold(SIZES_WORK + 1, 0) && !branch.may_fold(SIZES_WORK + 1, 0));
+        assert!(branch.may_fold(SIZES_WORK, 0));
     }
 }

@@ -40,6 +40,7 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
 /// What is known of the outputs of a branch.
 fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
     let mut body = branch.clone();
+    body.budget.sizes_alone = true;
     for capture in &branch.captures {
         let outer = call.graph().value(capture.outer);
         let inner = body.value_mut(capture.inner)?;
