@@ -135,6 +135,15 @@ impl Expand<'_> {
         Ok(made)
     }
 
+    /// A node with one output again, with other inputs.
+    pub fn again(&mut self, node: &Node, inputs: Vec<Option<Operand>>) -> Result<Operand> {
+        self.values.push(PendingValue::Computed);
+        let output = Operand::New(self.values.len() - 1);
+        let outputs = vec![Some(output)];
+        self.nodes.push(PendingNode { node: node.clone(), inputs, outputs, captures: BTreeMap::new() });
+        Ok(output)
+    }
+
     /// A node of this program's own domain with one output.
     pub fn own_op(
         &mut self,

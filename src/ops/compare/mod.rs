@@ -1,11 +1,12 @@
 //! Comparisons, truth values, and the choice between two values.
 //!
 //! Where is `max(min(x, u), min(y, -u))` with an infinity of either sign in `u`: that chooses without computing.
-//! Infinities compare and are chosen as ONNX says. NaN is taken not to occur: it would be equal to everything, and may be chosen
-//! where it should not. Integers are compared in single precision, so up to 2^24 exactly.
+//! Infinities compare and are chosen as ONNX says. NaN is kept from occurring where it would not be chosen; elsewhere it is taken not to
+//! occur: it would be equal to everything, and may be chosen where it should not. Integers are compared in single precision, so up to 2^24 exactly.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Equal.html>, `onnx__Where.html` and so on.
 
 mod fold;
+mod guard;
 mod select;
 
 use super::broadcast::{infer_broadcast, lower_pair, refuse_nan};
@@ -19,7 +20,10 @@ use crate::ncnn::layer::{binary_op, unary_op};
 use crate::tensor::{Array, DType};
 
 use fold::{fold_comparison_of, fold_where};
+use guard::expand_where;
 use select::lower_where;
+
+pub(super) use guard::{number_like, risk};
 
 const COMPARISON: &[i64] = &[1, 7, 9, 13];
 const OR_EQUAL: &[i64] = &[12, 16];
@@ -42,6 +46,7 @@ pub(super) const OPS: &[Op] = &[
     truth("Or", LOGIC).lower(lower_or).identity(beside_false).becomes("BinaryOp MAX"),
     Op::new("Where", &[9, 16], infer_where)
         .fold(fold_where)
+        .expand(expand_where)
         .lower(lower_where)
         .identity(one_choice)
         .chooses()

@@ -3,11 +3,12 @@
 //! <https://onnx.ai/onnx/operators/onnx__If.html>
 
 use crate::error::{Error, ErrorKind, Result, unsupported};
-use crate::graph::Graph;
-use crate::ops::{Call, Fact, required};
+use crate::graph::{Capture, Graph, Node, Value, ValueId};
+use crate::ops::compare::{number_like, risk};
+use crate::ops::{Call, Fact, NEWEST_OPSET, required};
 use crate::pass::expand::Expand;
-use crate::pass::infer;
-use crate::tensor::display_shape;
+use crate::pass::infer::{self, Doubts};
+use crate::tensor::{Array, Tensor, display_shape};
 
 /// The body that a constant condition takes.
 fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
@@ -37,8 +38,8 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
     )
 }
 
-/// What is known of the outputs of a branch.
-fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
+/// A branch with what is known of its values, and why some of it is not.
+fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, Doubts)> {
     let mut body = branch.clone();
     body.budget.sizes_alone = true;
     for capture in &branch.captures {
@@ -48,11 +49,20 @@ fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
         (inner.constant, inner.elements) = (outer.constant.clone(), outer.elements.clone());
     }
     // A branch that is not taken may be one that cannot be computed: that is no error of the model.
-    let failed = |error: Error| match error.kind() {
+    let doubts = infer::infer_and_fold(&mut body).map_err(failed)?;
+    Ok((body, doubts))
+}
+
+fn failed(error: Error) -> Error {
+    match error.kind() {
         ErrorKind::Internal => error,
         _ => Error::unsupported("one of its branches cannot be computed").caused_by(error),
-    };
-    let mut doubts = infer::infer_and_fold(&mut body).map_err(failed)?;
+    }
+}
+
+/// What is known of the outputs of a branch.
+fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
+    let (body, mut doubts) = inferred(call, branch)?;
     let mut facts = Vec::with_capacity(body.outputs.len());
     for output in &body.outputs {
         let value = body.value(*output);
@@ -65,6 +75,44 @@ fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
         }
     }
     Ok(facts)
+}
+
+/// A branch in which what makes NaN of some numbers is given another one where the branch is not taken: it would go through the choice.
+fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
+    let (mut body, _) = inferred(x, branch)?;
+    let outer = x.node().inputs.first().copied().flatten();
+    let outer = outer.ok_or_else(|| Error::invalid("input 0 is missing"))?;
+    let condition = body.add_value(Value::default());
+    body.captures.push(Capture { outer, inner: condition });
+    let no_axes = body.add_constant("", Tensor::from_array(&Array::i64(ndarray::ArrayD::zeros(vec![0])))?)?;
+    body.rewrite_nodes(|body, id| {
+        let Some(mut node) = body.node(id).cloned() else { return Ok(None) };
+        if node.bodies().any(may_make_nan) {
+            unsupported!("a choice within a branch, of what may be no number");
+        }
+        let Some((index, number)) = risk(body, &node) else { return Ok(None) };
+        let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };
+        let given = input.ok_or_else(|| Error::internal("an input that is not given"))?;
+        let number = Tensor::from_array(&number_like(body, given, number)?)?;
+        let number = body.add_constant("", number)?;
+        let (scalar, chosen) = (body.add_value(Value::default()), body.add_value(Value::default()));
+        *input = Some(chosen);
+        let sides = if is_then { [scalar, given, number] } else { [scalar, number, given] };
+        let made = |op_type: &str, inputs: &[ValueId], output| Node {
+            op_type: op_type.into(),
+            version: NEWEST_OPSET,
+            inputs: inputs.iter().copied().map(Some).collect(),
+            outputs: vec![Some(output)],
+            ..Node::default()
+        };
+        Ok(Some(vec![made("Reshape", &[condition, no_axes], scalar), made("Where", &sides, chosen), node]))
+    })?;
+    Ok(body)
+}
+
+/// Whether a body has an operator that makes NaN of some numbers.
+fn may_make_nan(body: &Graph) -> bool {
+    body.nodes().any(|(_, node)| risk(body, node).is_some() || node.bodies().any(may_make_nan))
 }
 
 fn display_facts(facts: &[Fact]) -> String {
@@ -87,7 +135,8 @@ pub(super) fn expand_if(x: &mut Expand) -> Result<bool> {
         return Ok(true);
     }
     let [then, otherwise] = branches(x)?;
-    let (then, otherwise) = (x.inline(then, &[])?, x.inline(otherwise, &[])?);
+    let (then, otherwise) = (guarded(x, then, true)?, guarded(x, otherwise, false)?);
+    let (then, otherwise) = (x.inline(&then, &[])?, x.inline(&otherwise, &[])?);
     let condition = x.operand(0)?;
     let condition = x.reshape(condition, &[])?;
     for (index, (then, otherwise)) in then.into_iter().zip(otherwise).enumerate() {

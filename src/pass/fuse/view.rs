@@ -82,7 +82,8 @@ impl View {
             return (start == 0 && size == 1).then_some(view);
         };
         let block: i64 = within.iter().map(|run| run.size).product();
-        if start % block != 0 || size % block != 0 || start < 0 || start + size > outer.size * block {
+        let end = start.checked_add(size)?;
+        if start % block != 0 || size % block != 0 || start < 0 || end > outer.size * block {
             return None;
         }
         view.offset += start / block * outer.stride;
