@@ -12,6 +12,7 @@ mod local;
 
 use super::{Call, Fact, OWN_DOMAIN, Op};
 use crate::error::{At, Error, Result};
+use crate::limits;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
@@ -89,6 +90,7 @@ fn repeat(vector: &Tensor, outer: usize, inner: usize) -> Result<Tensor> {
     }
     let len = vector.len().checked_mul(outer).and_then(|len| len.checked_mul(inner));
     let len = len.ok_or_else(|| Error::limit("a scale is too large"))?;
+    limits::check_listed(len)?;
     Tensor::deferred(crate::tensor::DType::F32, vec![len], vec![vector.clone()], move |arrays| {
         let elements = arrays.at(0)?.float_list()?;
         let each = elements.iter().flat_map(|x| std::iter::repeat_n(*x, inner));
