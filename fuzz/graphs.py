@@ -8,6 +8,7 @@ times. What is not right is kept in FOLDER as a case: a model with its inputs an
 
 import argparse
 import collections
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -578,7 +579,7 @@ def main():
                 bad += 1
                 print(f"{seed}: {verdict}: {reason}")
                 arguments.keep.mkdir(parents=True, exist_ok=True)
-                (folder / seed).rename(arguments.keep / seed)
+                shutil.copytree(folder / seed, arguments.keep / seed, dirs_exist_ok=True)
     for verdict, count in counts.most_common():
         print(f"{count:6} {verdict}")
     sys.exit(bad > 0)
