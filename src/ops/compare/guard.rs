@@ -1,8 +1,6 @@
 //! What is not chosen, and may be no number. In ncnn NaN goes through minima and maxima either way, so an operator that makes NaN of some
 //! numbers is given others where its result is not chosen.
 
-use num_traits::AsPrimitive;
-
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::limits;
@@ -120,7 +118,7 @@ fn harmless(x: &mut Expand, side: usize, value: ValueId, number: f32) -> Result<
 
 /// A number in the type of a value.
 pub(in crate::ops) fn number_like(graph: &Graph, value: ValueId, number: f32) -> Result<Array> {
-    let single = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number.as_()));
+    let single = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number));
     match graph.value(value).dtype {
         Some(dtype) => single.cast(dtype),
         None => Ok(single),
