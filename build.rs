@@ -13,8 +13,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(["proto/onnx.proto"], ["proto"])?;
     let nesting = write_nesting(descriptors.file.first().ok_or("no file was compiled")?)?;
     fs::write(Path::new(&env::var("OUT_DIR")?).join("nesting.rs"), nesting)?;
+    let mut config = prost_build::Config::new();
     // `Bytes` fields are slices of the buffer that is decoded: tensor data stay where the file is mapped.
-    prost_build::Config::new().bytes(["."]).compile_fds(descriptors)?;
+    config.bytes(["."]);
+    // Most attributes are a number or a few, and there are as many as nodes.
+    for field in ["t", "g", "tp", "sparse_tensor"] {
+        config.boxed(format!(".onnx.AttributeProto.{field}"));
+    }
+    config.compile_fds(descriptors)?;
     Ok(())
 }
 

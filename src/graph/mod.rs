@@ -196,6 +196,13 @@ impl Graph {
         (0..self.values.len()).map(|place| ValueId(Number::of(place)))
     }
 
+    /// Makes room for values and nodes that are to come.
+    pub(crate) fn expect(&mut self, values: usize, nodes: usize) {
+        self.values.reserve(values);
+        self.nodes.reserve(nodes);
+        self.order.reserve(nodes);
+    }
+
     /// Adds a value.
     pub fn add_value(&mut self, value: Value) -> ValueId {
         self.values.push(value);
@@ -347,8 +354,23 @@ impl Graph {
         self.order.retain(|id| self.nodes.get(id.number()).is_some_and(Option::is_some));
     }
 
+    /// Whether each node stands after those that it reads from.
+    fn is_sorted(&self) -> bool {
+        let mut passed: Set<NodeId> = Set::default();
+        self.nodes().all(|(id, node)| {
+            let mut producers = node.reads().filter_map(|value| self.value(value).producer);
+            let follows = producers.all(|producer| passed.contains(producer));
+            passed.insert(id);
+            follows
+        })
+    }
+
     /// Sorts the nodes so that each stands after those that it reads from, and else in the order they have.
     pub fn sort_nodes(&mut self) -> Result<()> {
+        // As nearly every model has them.
+        if self.is_sorted() {
+            return Ok(());
+        }
         self.readers.take();
         let place: Map<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
         let mut needs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::layer::Split;
 use super::{Blob, BlobId, Net, NetLayer};
+use crate::numbered::Set;
 
 /// A place that reads a blob.
 enum Reader {
@@ -17,10 +18,17 @@ enum Reader {
 impl Net {
     /// Gives each reader of a blob a blob of its own. Outputs that are the same blob under the same name are one reader.
     pub(crate) fn split(&mut self) {
+        // Blobs with one reader are most of a net, and need no look at who it is.
+        let mut read: Set<BlobId> = Set::default();
+        let bottoms = self.layers.iter().flat_map(|layer| &layer.bottoms).copied();
+        let outputs = self.outputs.iter().map(|output| output.blob);
+        let several: Set<BlobId> = bottoms.filter(|blob| !read.insert(*blob)).chain(outputs).collect();
         let mut readers: BTreeMap<BlobId, Vec<Reader>> = BTreeMap::new();
         for (layer, net_layer) in self.layers.iter().enumerate() {
             for (index, bottom) in net_layer.bottoms.iter().enumerate() {
-                readers.entry(*bottom).or_default().push(Reader::Bottom { layer, index });
+                if several.contains(*bottom) {
+                    readers.entry(*bottom).or_default().push(Reader::Bottom { layer, index });
+                }
             }
         }
         let mut seen = BTreeSet::new();
@@ -37,7 +45,11 @@ impl Net {
     }
 
     fn insert_behind_producers(&mut self, mut splits: BTreeMap<BlobId, NetLayer>) {
-        for layer in std::mem::take(&mut self.layers) {
+        if splits.is_empty() {
+            return;
+        }
+        let layers = Vec::with_capacity(self.layers.len() + splits.len());
+        for layer in std::mem::replace(&mut self.layers, layers) {
             let tops = layer.tops.clone();
             self.layers.push(layer);
             self.layers.extend(tops.iter().filter_map(|top| splits.remove(top)));

@@ -145,7 +145,9 @@ impl<'m> Reader<'m> {
         let mut body = Body::default();
         body.graph.name = proto.name.clone().unwrap_or_default();
         body.graph.opsets = self.opsets.clone();
-        scope.expect(proto.initializer.len() + proto.input.len() + proto.node.len());
+        let values = proto.initializer.len() + proto.input.len() + proto.node.len();
+        scope.expect(values);
+        body.graph.expect(values, proto.node.len());
         self.read_initializers(proto, &mut body, &mut scope)?;
         self.read_inputs(proto, &mut body, &mut scope)?;
         let mut met = self.define_outputs(proto, &mut body, &mut scope)?.into_iter();

@@ -32,36 +32,75 @@ enum Counted {
 
 /// Takes the messages in the fields of a message, which is one of `NESTING`, from `left`.
 fn count_messages(
-    mut bytes: &[u8],
+    bytes: &[u8],
     message: usize,
     depth: usize,
     left: &mut usize,
     passed: &impl Fn(&[u8]),
 ) -> Counted {
     let nested = NESTING.get(message).copied().unwrap_or_default();
-    while !bytes.is_empty() {
-        let Ok((field, wire_type)) = decode_key(&mut bytes) else { return Counted::Malformed };
-        let inner = nested.iter().find(|(number, _)| *number == field).map(|(_, inner)| *inner);
-        let (Some(inner), WireType::LengthDelimited) = (inner, wire_type) else {
-            match skip_field(wire_type, field, &mut bytes, DecodeContext::default()) {
-                Ok(()) => continue,
-                Err(_) => return Counted::Malformed,
-            }
-        };
-        let len = decode_varint(&mut bytes).ok().and_then(|len| usize::try_from(len).ok());
-        let Some((content, rest)) = len.and_then(|len| bytes.split_at_checked(len)) else {
-            return Counted::Malformed;
-        };
+    for field in Fields(bytes) {
+        let Some((field, content)) = field else { return Counted::Malformed };
+        let Some((_, inner)) = nested.iter().find(|(number, _)| *number == field) else { continue };
         let Some(fewer) = left.checked_sub(1) else { return Counted::TooMany };
         let Some(depth) = depth.checked_sub(1) else { return Counted::TooDeep };
         *left = fewer;
-        match count_messages(content, inner, depth, left, passed) {
-            Counted::All => bytes = rest,
+        match count_messages(content, *inner, depth, left, passed) {
+            Counted::All => passed(content),
             other => return other,
         }
-        passed(content);
     }
     Counted::All
+}
+
+/// How many nodes and initializers the main graph has, if there is one.
+pub(super) fn count_main(model: &[u8]) -> Option<(usize, usize)> {
+    const GRAPH: u32 = 7;
+    const NODE: u32 = 1;
+    const INITIALIZER: u32 = 5;
+    let graphs = || Fields(model).flatten().filter(|(field, _)| *field == GRAPH);
+    let count = |wanted| {
+        let fields = graphs().flat_map(|(_, graph)| Fields(graph).flatten());
+        fields.filter(|(field, _)| *field == wanted).count()
+    };
+    graphs().next().map(|_| (count(NODE), count(INITIALIZER)))
+}
+
+/// The fields of a message that have a length, each with its number and content. `None` comes, and ends it, where the message cannot
+/// be read any further.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The next field; without a content where it has no length.
+    fn read(&mut self) -> Option<(u32, Option<&'a [u8]>)> {
+        let (field, wire_type) = decode_key(&mut self.0).ok()?;
+        if wire_type != WireType::LengthDelimited {
+            skip_field(wire_type, field, &mut self.0, DecodeContext::default()).ok()?;
+            return Some((field, None));
+        }
+        let len = usize::try_from(decode_varint(&mut self.0).ok()?).ok()?;
+        let (content, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some((field, Some(content)))
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Option<(u32, &'a [u8])>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.0.is_empty() {
+            match self.read() {
+                Some((field, Some(content))) => return Some(Some((field, content))),
+                Some((_, None)) => {}
+                None => {
+                    self.0 = &[];
+                    return Some(None);
+                }
+            }
+        }
+        None
+    }
 }
 
 #[cfg(test)]

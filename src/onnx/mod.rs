@@ -134,7 +134,14 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
             file.release(passed);
         }
     })?;
-    let model = proto::ModelProto::decode(Passing::new(file)).map_err(|e| not_a_model(file).caused_by(e))?;
+    // There is room for all from the start: lists that grow are copied again and again.
+    let room = limit::count_main(&file.bytes()).map(|(nodes, initializers)| proto::GraphProto {
+        node: Vec::with_capacity(nodes),
+        initializer: Vec::with_capacity(initializers),
+        ..proto::GraphProto::default()
+    });
+    let mut model = proto::ModelProto { graph: room, ..proto::ModelProto::default() };
+    model.merge(Passing::new(file)).map_err(|e| not_a_model(file).caused_by(e))?;
     let Some(graph) = &model.graph else { return Err(not_a_model(file)) };
     let ir_version = model.ir_version.unwrap_or(0);
     if ir_version < 1 {

@@ -187,7 +187,7 @@ fn attributes_may_be_external() {
     let value = AttributeProto {
         name: text("value"),
         r#type: Some(AttributeType::Tensor.into()),
-        t: Some(external(DType::U8, &[4], &[("location", "data"), ("offset", "1")])),
+        t: Some(Box::new(external(DType::U8, &[4], &[("location", "data"), ("offset", "1")]))),
         ..Default::default()
     };
     let constant = NodeProto { attribute: vec![value], ..node("Constant", &[], &["y"]) };

@@ -202,7 +202,7 @@ fn constants_of_a_function_are_kept_once() {
     let value = AttributeProto {
         name: text("value"),
         r#type: Some(AttributeType::Tensor.into()),
-        t: Some(TensorProto { float_data: vec![1.0; 4], ..tensor("", DType::F32, &[4]) }),
+        t: Some(Box::new(TensorProto { float_data: vec![1.0; 4], ..tensor("", DType::F32, &[4]) })),
         ..Default::default()
     };
     let constant = NodeProto { attribute: vec![value], ..node("Constant", &[], &["c"]) };

@@ -81,7 +81,7 @@ fn body_attribute(name: &str, graph: GraphProto) -> AttributeProto {
     AttributeProto {
         name: text(name),
         r#type: Some(AttributeType::Graph.into()),
-        g: Some(graph),
+        g: Some(Box::new(graph)),
         ..Default::default()
     }
 }

@@ -47,7 +47,7 @@ fn full_graph() -> GraphProto {
         AttributeProto {
             name: text("value"),
             r#type: Some(AttributeType::Tensor.into()),
-            t: Some(raw("", DType::I4, &[3], &[0x21, 3])),
+            t: Some(Box::new(raw("", DType::I4, &[3], &[0x21, 3]))),
             ..Default::default()
         },
     ];
@@ -92,7 +92,7 @@ fn bodies_keep_what_they_capture() {
     let mut main = graph(vec![NodeProto { attribute: both, ..node("If", &["x"], &["y", "u", "v"]) }]);
     main.initializer.push(raw("c", DType::F32, &[2], &[0; 8]));
     let proto = round_trip(&read_model(&model(main)).unwrap()).graph.unwrap();
-    let bodies: Vec<&GraphProto> = proto.node[0].attribute.iter().map(|a| a.g.as_ref().unwrap()).collect();
+    let bodies: Vec<&GraphProto> = proto.node[0].attribute.iter().map(|a| a.g.as_deref().unwrap()).collect();
     assert_eq!(proto.initializer.len(), 1);
     for body in &bodies {
         assert_eq!(body.node[0].input, ["x", "c"]);
@@ -170,7 +170,7 @@ fn constants_are_written_beside_the_model() {
         .extend([raw("d/1", DType::U8, &[3000], &large(1)), raw("D.1", DType::U8, &[3000], &large(2))]);
     main.node[1].input.extend(texts(&["d/1", "D.1"]));
     let in_attribute = AttributeProto {
-        t: Some(raw("", DType::U8, &[3000], &large(3))),
+        t: Some(Box::new(raw("", DType::U8, &[3000], &large(3)))),
         ..main.node[0].attribute[2].clone()
     };
     main.node[0].attribute[2] = in_attribute;
@@ -285,7 +285,7 @@ fn what_nothing_here_reads_is_kept() {
     let odd = AttributeProto {
         name: text("odd"),
         r#type: Some(AttributeType::TypeProto.into()),
-        tp: tensor_type.clone(),
+        tp: tensor_type.clone().map(Box::new),
         ..Default::default()
     };
     main.node[0].attribute.push(odd.clone());
