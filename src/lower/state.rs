@@ -42,6 +42,9 @@ impl State {
 
     /// A node for which there is no layer at all is in the one that computes what it gives another form.
     pub(super) fn place_forms_alone(&mut self, graph: &Graph) {
+        if self.forms_alone.is_empty() {
+            return;
+        }
         let layers = &mut self.net.layers;
         let placed: BTreeSet<usize> =
             layers.iter().flat_map(|layer| layer.made_for.iter().copied()).collect();

@@ -125,6 +125,12 @@ impl Net {
         self.layers.iter().map(|layer| layer.layer.since()).max().unwrap_or(layer::OLDEST)
     }
 
+    /// Makes room for layers of one blob that are to come.
+    pub(crate) fn expect(&mut self, layers: usize) {
+        self.layers.reserve(layers);
+        self.blobs.reserve(layers);
+    }
+
     /// Adds a blob.
     pub(crate) fn add_blob(&mut self, blob: Blob) -> BlobId {
         self.blobs.push(blob);

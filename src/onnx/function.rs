@@ -80,8 +80,10 @@ impl<'m> Reader<'m> {
         }
         self.calls.push(function);
         self.budget.calls += 1;
+        self.tensors.again = true;
         let done = self.inline_body(function, &call, body);
         self.budget.calls -= 1;
+        self.tensors.again = self.budget.calls > 0;
         self.calls.pop();
         done.map_err(|e| e.in_graph(format!("function {name}")))
     }

@@ -16,8 +16,9 @@ use crate::tensor::{DType, MappedFile, Tensor};
 pub(super) struct Tensors {
     file: Arc<MappedFile>,
     pub external: ExternalFiles,
-    /// Constants that were copied out of the file, by the address of their message: a function that is called a thousand times
-    /// has its constants once.
+    /// Whether constants are read that may be read again: those of functions.
+    pub again: bool,
+    /// Those that were, by the address of their message: a function that is called a thousand times has its constants once.
     copied: BTreeMap<usize, Tensor>,
     /// Bytes that sparse constants may still take.
     dense_left: usize,
@@ -29,6 +30,7 @@ impl Tensors {
         Tensors {
             file: file.clone(),
             external: ExternalFiles::new(folder),
+            again: false,
             copied: BTreeMap::new(),
             dense_left: limits::DENSE_BYTES,
         }
@@ -60,7 +62,9 @@ impl Tensors {
             return Ok(tensor.clone());
         }
         let tensor = read(self)?;
-        self.copied.insert(address, tensor.clone());
+        if self.again {
+            self.copied.insert(address, tensor.clone());
+        }
         Ok(tensor)
     }
 

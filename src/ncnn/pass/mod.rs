@@ -12,7 +12,7 @@ mod wiring;
 
 use std::collections::BTreeSet;
 
-use super::{Layer, Net};
+use super::{Layer, Net, NetLayer};
 use crate::error::Result;
 use crate::numbered::Set;
 use crate::rounds::apply_in_rounds;
@@ -92,14 +92,14 @@ impl Net {
     /// Removes layers whose results nobody reads.
     pub(crate) fn remove_unread(&mut self) {
         let mut read: Set<_> = self.outputs.iter().map(|output| output.blob).collect();
-        let mut kept = Vec::with_capacity(self.layers.len());
-        for layer in std::mem::take(&mut self.layers).into_iter().rev() {
-            if matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(*top)) {
+        let is_needed = |layer: &NetLayer, read: &Set<_>| {
+            matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(*top))
+        };
+        for layer in self.layers.iter().rev() {
+            if is_needed(layer, &read) {
                 read.extend(layer.bottoms.iter().copied());
-                kept.push(layer);
             }
         }
-        kept.reverse();
-        self.layers = kept;
+        self.layers.retain(|layer| is_needed(layer, &read));
     }
 }
