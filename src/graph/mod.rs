@@ -255,6 +255,17 @@ impl Graph {
         self.order.clone()
     }
 
+    /// The operators of ONNX's own domain that there are.
+    pub(crate) fn operators(&self) -> BTreeSet<Word> {
+        let mut found = BTreeSet::new();
+        for (_, node) in self.nodes().filter(|(_, node)| node.domain.is_empty()) {
+            if !found.contains(&node.op_type) {
+                found.insert(node.op_type.clone());
+            }
+        }
+        found
+    }
+
     /// How many nodes there are.
     pub(crate) fn node_count(&self) -> usize {
         self.order.len()

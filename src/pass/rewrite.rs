@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Word};
 use crate::ncnn::pass::NET_PASSES;
-use crate::pass::dead;
 use crate::pass::infer::{self, Doubts};
+use crate::pass::{dead, identity};
 use crate::rounds::apply_in_rounds;
 
 pub use crate::pass::fuse::FUSIONS;
@@ -19,9 +19,34 @@ pub struct Rewrite {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
+    /// Operators of ONNX of which all that it finds has one; a graph without any of them is not looked at. None where there are no such
+    /// operators.
+    pub of: &'static [&'static str],
+    /// How it is done.
+    pub apply: Apply,
+}
+
+/// How a rewriting is done.
+#[derive(Clone, Copy, Debug)]
+pub enum Apply {
+    /// Nodes of its operators that hand on an input as it is are removed.
+    HandOn,
     /// Does it wherever it can; the answer is whether anything changed. Nodes that nobody reads any more may be left behind, and
     /// values that are made need neither types nor shapes.
-    pub apply: fn(&mut Graph) -> Result<bool>,
+    By(fn(&mut Graph) -> Result<bool>),
+}
+
+impl Rewrite {
+    fn is_for(&self, operators: &BTreeSet<Word>) -> bool {
+        self.of.is_empty() || self.of.iter().any(|op_type| operators.contains(*op_type))
+    }
+
+    fn apply(&self, graph: &mut Graph) -> Result<bool> {
+        match self.apply {
+            Apply::HandOn => identity::remove_identities(graph, self.of),
+            Apply::By(apply) => apply(graph),
+        }
+    }
 }
 
 /// Applies rewritings until none finds anything to do. Types, shapes and constants are inferred after each change, and nodes that
@@ -34,12 +59,14 @@ pub(crate) fn rewrite(
     mut after: impl FnMut(&'static str, &Graph) -> Result<()>,
 ) -> Result<()> {
     let tried: Vec<&Rewrite> = rewritings.iter().filter(|rewriting| !skip.contains(rewriting.name)).collect();
+    let mut operators = graph.operators();
     apply_in_rounds(&tried, |rewriting| {
-        let changed = (rewriting.apply)(graph)?;
+        let changed = rewriting.is_for(&operators) && rewriting.apply(graph)?;
         if changed {
             dead::remove_dead_nodes(graph);
             *doubts = infer::infer_and_fold(graph)?;
             after(rewriting.name, graph)?;
+            operators = graph.operators();
         }
         Ok(changed)
     })

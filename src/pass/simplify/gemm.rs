@@ -9,9 +9,6 @@ use super::{Edits, input, int, only_output};
 
 /// MatMul of two matrices and the sum with a constant become Gemm.
 pub(crate) fn fuse_matmul_add(graph: &mut Graph) -> Result<bool> {
-    if !graph.nodes().any(|(_, node)| node.is("MatMul")) {
-        return Ok(false);
-    }
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
     for (id, node) in graph.nodes() {

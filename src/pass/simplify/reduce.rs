@@ -34,9 +34,6 @@ pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
 
 /// The logarithm of a softmax becomes LogSoftmax, which does not lose what is small.
 pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
-    if !graph.nodes().any(|(_, node)| node.is("Log")) {
-        return Ok(false);
-    }
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Softmax")) {

@@ -27,9 +27,6 @@ struct Found {
 
 /// Batch normalisations, products, quotients, sums and differences with constants become part of the Conv after them.
 pub(crate) fn fuse_before(graph: &mut Graph) -> Result<bool> {
-    if !graph.nodes().any(|(_, node)| node.is("Conv")) {
-        return Ok(false);
-    }
     let readers = Readers::of(graph);
     let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
     let mut edits = Edits::default();

@@ -106,9 +106,6 @@ fn as_ints(perm: &[usize]) -> Option<Vec<i64>> {
 }
 
 fn cancel(graph: &mut Graph, kind: Kind) -> Result<bool> {
-    if !graph.nodes().any(|(_, node)| kind.holds(node)) {
-        return Ok(false);
-    }
     let readers = Readers::of(graph);
     let mut found = Vec::new();
     for island in island::find(graph, &readers, kind) {
