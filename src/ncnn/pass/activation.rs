@@ -19,8 +19,7 @@ mod activation_type {
 /// A function as a layer before it takes it: the type and its params.
 type Activation = (i32, Vec<f32>);
 
-pub(super) fn fuse_activations(net: &mut Net) -> Result<bool> {
-    let wiring = Wiring::of(net);
+pub(super) fn fuse_activations(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some(layer) = net.layers.get(index) else { continue };
@@ -112,6 +111,7 @@ fn set_activation(layer: &mut Layer, activation: Activation) -> bool {
 mod tests {
     use super::*;
     use crate::ncnn::layer::{Convolution, Gemm, Sigmoid, UnaryOp};
+    use crate::ncnn::pass::wiring::apply;
 
     fn kinds(net: &Net) -> Vec<String> {
         let text = |layer: &Layer| {
@@ -137,7 +137,7 @@ mod tests {
         let y = net.push_abs("y", blob);
         net.push_output("y", y);
         let all: Vec<usize> = (0..net.layers.len()).collect();
-        fuse_activations(&mut net).unwrap();
+        apply(fuse_activations, &mut net).unwrap();
         net.name(&[]).unwrap();
         net.check_flow().unwrap();
         let done = net.layers.iter().flat_map(|layer| &layer.made_for).copied();
@@ -180,11 +180,11 @@ mod tests {
         let y = net.push("y", ReLU { slope: 0.0 }, &[conv], &[1, 2, 2]);
         net.push_output("y", y);
         net.push_output("conv", conv);
-        assert!(!fuse_activations(&mut net).unwrap());
+        assert!(!apply(fuse_activations, &mut net).unwrap());
         net.outputs.pop();
         let z = net.push_abs("z", conv);
         net.push_output("z", z);
-        assert!(!fuse_activations(&mut net).unwrap());
+        assert!(!apply(fuse_activations, &mut net).unwrap());
     }
 
     #[test]
@@ -194,6 +194,6 @@ mod tests {
         let y = net.push("product", Gemm::default(), &[x], &[2, 2]);
         let y = net.push("y", ReLU { slope: 0.0 }, &[y], &[2, 2]);
         net.push_output("y", y);
-        assert!(!fuse_activations(&mut net).unwrap());
+        assert!(!apply(fuse_activations, &mut net).unwrap());
     }
 }

@@ -7,11 +7,10 @@ use super::wiring::{Edits, known};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-pub(super) fn fuse_biases(net: &mut Net) -> Result<bool> {
-    let wiring = Wiring::of(net);
+pub(super) fn fuse_biases(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
-        let Some((place, bias)) = find_sum(net, &wiring, index) else { continue };
+        let Some((place, bias)) = find_sum(net, wiring, index) else { continue };
         if edits.removes(place) {
             continue;
         }

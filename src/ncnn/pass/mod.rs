@@ -25,8 +25,9 @@ pub struct NetPass {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
-    /// Does it wherever it can; the answer is whether anything changed. Layers that nobody reads any more may be left behind.
-    pub apply: fn(&mut Net) -> Result<bool>,
+    /// Does it wherever it can, given the wiring of the net; the answer is whether anything changed. Layers that nobody reads any more
+    /// may be left behind.
+    apply: fn(&mut Net, &Wiring) -> Result<bool>,
 }
 
 /// All passes, in the order of their application.
@@ -78,10 +79,12 @@ impl Net {
     pub(crate) fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<Vec<(&'static str, usize)>> {
         let mut done = Vec::new();
         let tried: Vec<&NetPass> = NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)).collect();
+        let mut wiring = Wiring::of(self);
         apply_in_rounds(&tried, |pass| {
-            let changed = (pass.apply)(self)?;
+            let changed = (pass.apply)(self, &wiring)?;
             if changed {
                 self.remove_unread();
+                wiring = Wiring::of(self);
                 done.push((pass.name, self.layers.len()));
             }
             Ok(changed)

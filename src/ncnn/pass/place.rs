@@ -9,18 +9,15 @@ use crate::ncnn::Blob;
 
 /// Makes an InnerProduct of each Convolution whose bottom is a vector seen as an image of one place. Functions of each element may stand
 /// between.
-pub(super) fn convolutions_of_a_place(net: &mut Net) -> Result<bool> {
-    let wiring = Wiring::of(net);
+pub(super) fn convolutions_of_a_place(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some(old) = net.layers.get(index) else { continue };
         let ([bottom], [top]) = (old.bottoms.as_slice(), old.tops.as_slice()) else { continue };
+        let Some(layer) = inner_product(net, old)? else { continue };
+        let Some(vector) = read_vector(net, wiring, *bottom) else { continue };
         let (bottom, name, blob) = (*bottom, old.name.clone(), net.blob(*top).clone());
         let made_for = old.made_for.clone();
-        let (Some(layer), Some(vector)) = (inner_product(net, old)?, read_vector(net, &wiring, bottom))
-        else {
-            continue;
-        };
         let Some(reshape) = known(&blob.shape).and_then(|sizes| view::reshape_to(&sizes)) else { continue };
         let vector = match vector {
             Vector::Seen(vector) => vector,
@@ -87,11 +84,10 @@ fn is_unpadded(conv: &Convolution) -> bool {
 
 /// Lets arithmetic read a vector instead of its view along the outermost axis, with which the runtime lines it up by itself. Functions
 /// of each element may stand between the view and the arithmetic.
-pub(super) fn vectors_of_channels(net: &mut Net) -> Result<bool> {
-    let wiring = Wiring::of(net);
+pub(super) fn vectors_of_channels(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
-        let Some(side) = channel_side(net, &wiring, index).filter(|side| !edits.removes(side.view)) else {
+        let Some(side) = channel_side(net, wiring, index).filter(|side| !edits.removes(side.view)) else {
             continue;
         };
         side.flatten(net, &mut edits);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::layer::{Crop, Slice};
 use super::super::{BlobId, Layer, Net, NetLayer};
-use super::wiring::{Edits, known};
+use super::wiring::{Edits, Wiring, known};
 use crate::error::Result;
 
 /// "As much as there is" in Crop.
@@ -13,7 +13,7 @@ const REST: i32 = -233;
 /// A run along an axis: from, to, and the place of the layer.
 type Part = (i32, i32, usize);
 
-pub(super) fn join_crops(net: &mut Net) -> Result<bool> {
+pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
     let mut parts: BTreeMap<(BlobId, usize), Vec<Part>> = BTreeMap::new();
     for (index, layer) in net.layers.iter().enumerate() {
         if let Some((blob, axis, from, to)) = run_of(net, layer) {
@@ -90,6 +90,7 @@ fn run_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, usize, i32, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ncnn::pass::wiring::apply;
 
     /// The layers of a net of crops of `[4]` along its axis.
     fn joined(runs: &[(i32, i32)]) -> Vec<String> {
@@ -103,7 +104,7 @@ mod tests {
             let part = net.push(&format!("p{i}"), crop, &[a], &sizes);
             net.push_output(&format!("p{i}"), part);
         }
-        join_crops(&mut net).unwrap();
+        apply(join_crops, &mut net).unwrap();
         let kinds = net.layers.iter().skip(2).map(|layer| {
             let tops = layer.tops.iter().map(|top| net.blob(*top).name.clone()).collect::<Vec<_>>();
             format!("{} {}", layer.layer.type_name(), tops.join(" "))

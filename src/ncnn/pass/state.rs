@@ -15,11 +15,10 @@ struct State {
 
 /// Where the states of several layers are put together and then given one more axis, lets the layers keep that axis: a state that is
 /// computed has the form of the one that is given (`lstm.cpp`, `gru.cpp`, `rnn.cpp`).
-pub(super) fn keep_state_forms(net: &mut Net) -> Result<bool> {
-    let wiring = Wiring::of(net);
+pub(super) fn keep_state_forms(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
-        let Some((states, view, top)) = states_of(net, &wiring, index) else { continue };
+        let Some((states, view, top)) = states_of(net, wiring, index) else { continue };
         for State { layer, index, source } in states {
             let shape = net.blob(source).shape.clone();
             let Some(layer) = net.layers.get_mut(layer) else { continue };
@@ -78,6 +77,7 @@ fn state_of(net: &Net, wiring: &Wiring, blob: BlobId, size: i32) -> Option<State
 mod tests {
     use super::*;
     use crate::ncnn::layer::{Concat, GRU, Slice};
+    use crate::ncnn::pass::wiring::apply;
 
     /// Two layers, one behind the other, with states given and computed as `[2, 1, 4]`.
     fn stacked(direction: i32) -> Vec<&'static str> {
@@ -102,7 +102,7 @@ mod tests {
         let top = net.push("top", view::reshape_to(&[2, 1, 4]).unwrap(), &[joined], &[2, 1, 4]);
         net.push_output("y", x);
         net.push_output("top", top);
-        keep_state_forms(&mut net).unwrap();
+        apply(keep_state_forms, &mut net).unwrap();
         net.remove_unread();
         assert_eq!(known(&net.blob(top).shape).unwrap(), [2, 1, 4]);
         net.layers.iter().skip(4).map(|layer| layer.layer.type_name()).collect()

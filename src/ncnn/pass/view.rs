@@ -47,8 +47,7 @@ pub(super) fn reshape_to(sizes: &[i32]) -> Option<Layer> {
 }
 
 /// Joins such layers. The Reshape of an input stays even where it keeps the shape: users may give that input in several forms.
-pub(super) fn merge_views(net: &mut Net) -> Result<bool> {
-    let wiring = Wiring::of(net);
+pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     let mut made: BTreeMap<(BlobId, Vec<i32>), BlobId> = BTreeMap::new();
     let mut changed = false;
@@ -95,8 +94,7 @@ pub(super) fn merge_views(net: &mut Net) -> Result<bool> {
 const MAX_MOVED_AXES: usize = 3;
 
 /// Moves a Reshape behind the functions of each element that follow it, where another one comes behind them.
-pub(super) fn sink_views(net: &mut Net) -> Result<bool> {
-    let wiring = Wiring::of(net);
+pub(super) fn sink_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some((bottom, top)) = net.layers.get(index).and_then(|layer| view_of(net, layer)) else {
@@ -106,7 +104,7 @@ pub(super) fn sink_views(net: &mut Net) -> Result<bool> {
         if shape.len() > MAX_MOVED_AXES || edits.removes(index) {
             continue;
         }
-        let Some((chain, view)) = functions_behind(net, &wiring, top) else { continue };
+        let Some((chain, view)) = functions_behind(net, wiring, top) else { continue };
         let target = net.layers.get(view).and_then(|layer| layer.tops.first()).copied();
         let sizes = target.and_then(|target| known(&net.blob(target).shape));
         let (Some(reshape), Some(layer)) =
@@ -179,6 +177,7 @@ pub(super) fn is_function(layer: &Layer) -> bool {
 mod tests {
     use super::*;
     use crate::ncnn::layer::{Permute, UnaryOp};
+    use crate::ncnn::pass::wiring::apply;
 
     fn names(net: &Net) -> String {
         net.layers.iter().map(|layer| layer.layer.type_name()).collect::<Vec<_>>().join(" ")
@@ -205,7 +204,7 @@ mod tests {
     }
 
     fn settle(net: &mut Net) -> String {
-        while merge_views(net).unwrap() | sink_views(net).unwrap() {
+        while apply(merge_views, net).unwrap() | apply(sink_views, net).unwrap() {
             net.remove_unread();
         }
         let left = names(net);

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{BlobId, Net, NetLayer};
+#[cfg(test)]
+use crate::error::Result;
 use crate::numbered::{Lists, Map};
 use crate::tensor::Dim;
 
@@ -49,6 +51,13 @@ impl Wiring {
             _ => None,
         }
     }
+}
+
+/// Applies a pass once.
+#[cfg(test)]
+pub(super) fn apply(pass: fn(&mut Net, &Wiring) -> Result<bool>, net: &mut Net) -> Result<bool> {
+    let wiring = Wiring::of(net);
+    pass(net, &wiring)
 }
 
 /// Changes of a net that wait until all are known.
