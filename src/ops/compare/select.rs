@@ -3,6 +3,7 @@
 
 use super::super::broadcast::{lower_operands, refuse_nan};
 use crate::error::{At, Result};
+use crate::graph::{Graph, ValueId};
 use crate::lower::{Lower, Side};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Log, Power, binary_op, unary_op};
@@ -33,15 +34,39 @@ fn choose(lower: &mut Lower, condition: BlobId, x: Side, y: Side) -> Result<Blob
     let (pass, block) = limits(lower, condition)?;
     // What is infinite wherever it is chosen needs no limit of its own.
     match (infinity(lower, 1)?, infinity(lower, 2)?) {
-        (_, Some(f32::NEG_INFINITY)) => return lower.combine(binary_op::MIN, x, pass),
-        (_, Some(_)) => return lower.combine(binary_op::MAX, x, block),
-        (Some(f32::NEG_INFINITY), _) => return lower.combine(binary_op::MIN, y, block),
-        (Some(_), _) => return lower.combine(binary_op::MAX, y, pass),
+        (_, Some(f32::NEG_INFINITY)) => return hold(lower, binary_op::MIN, x, pass),
+        (_, Some(_)) => return hold(lower, binary_op::MAX, x, block),
+        (Some(f32::NEG_INFINITY), _) => return hold(lower, binary_op::MIN, y, block),
+        (Some(_), _) => return hold(lower, binary_op::MAX, y, pass),
         (None, None) => {}
     }
-    let x = lower.combine(binary_op::MIN, x, pass)?;
-    let y = lower.combine(binary_op::MIN, y, block)?;
+    let x = hold(lower, binary_op::MIN, x, pass)?;
+    let y = hold(lower, binary_op::MIN, y, block)?;
     lower.binary(binary_op::MAX, x, y)
+}
+
+/// A side as far as a limit lets it through. Whoever chooses by IsNaN means NaN not to come through: one order of a minimum drops it in
+/// vectorised code, the other one at the places that are left over (`binaryop.cpp`).
+fn hold(lower: &mut Lower, op_type: i32, side: Side, limit: Side) -> Result<BlobId> {
+    let held = lower.combine(op_type, side, limit)?;
+    let condition = lower.node().inputs.first().copied().flatten();
+    if condition.is_some_and(|condition| asks_for_nan(lower.graph(), condition, MAX_DEPTH)) {
+        return lower.combine(op_type, limit, Side::Blob(held));
+    }
+    Ok(held)
+}
+
+/// How many operators there are between IsNaN and Where at most.
+const MAX_DEPTH: usize = 4;
+
+/// Whether a condition has IsNaN in it.
+fn asks_for_nan(graph: &Graph, condition: ValueId, depth: usize) -> bool {
+    let Some(node) = graph.value(condition).producer.and_then(|id| graph.node(id)) else { return false };
+    let handed = ["And", "Cast", "Not", "Or", "Unsqueeze", "Xor"].iter().any(|op_type| node.is(op_type));
+    node.is("IsNaN")
+        || (handed
+            && depth > 0
+            && node.inputs.iter().flatten().any(|input| asks_for_nan(graph, *input, depth - 1)))
 }
 
 /// The infinity that a constant input of one element is.
