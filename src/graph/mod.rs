@@ -430,6 +430,16 @@ impl Graph {
         Arc::clone(self.readers.get_or_init(|| Arc::new(Lists::of(reads()))))
     }
 
+    /// Tells the body of one of the nodes what is known of the values that it reads from here.
+    pub(crate) fn describe_captures(&self, body: &mut Graph) -> Result<()> {
+        for Capture { outer, inner } in body.captures.clone() {
+            let (outer, inner) = (self.value(outer), body.value_mut(inner)?);
+            (inner.dtype, inner.shape) = (outer.dtype, outer.shape.clone());
+            (inner.constant, inner.elements) = (outer.constant.clone(), outer.elements.clone());
+        }
+        Ok(())
+    }
+
     /// Every value that a node reads, or that is an output.
     pub(crate) fn read_values(&self) -> Set<ValueId> {
         self.nodes().flat_map(|(_, node)| node.reads()).chain(self.outputs.iter().copied()).collect()

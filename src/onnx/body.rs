@@ -330,12 +330,7 @@ fn describe_captures(graph: &mut Graph) -> Result<()> {
         }
         let mut attributes = std::mem::take(&mut node.attributes);
         for body in attributes.iter_mut().flat_map(|(_, attribute)| attribute.graphs_mut()) {
-            for capture in body.captures.clone() {
-                let outer = graph.value(capture.outer);
-                let (dtype, shape, constant) = (outer.dtype, outer.shape.clone(), outer.constant.clone());
-                let inner = body.value_mut(capture.inner)?;
-                (inner.dtype, inner.shape, inner.constant) = (dtype, shape, constant);
-            }
+            graph.describe_captures(body)?;
             describe_captures(body)?;
         }
         if let Some(node) = graph.node_mut(id) {

@@ -9,10 +9,10 @@ mod float8;
 mod function;
 mod movement;
 mod source;
+mod write;
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -36,9 +36,6 @@ pub(crate) use source::{MappedFile, Passing, RELEASED, SourceFile};
 
 /// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
 const CHUNK_ELEMENTS: usize = 1 << 20;
-
-/// Elements that are handed on at a time: what is made of them stays in the cache of the processor.
-const SLICE_ELEMENTS: usize = 1 << 14;
 
 /// A constant: type, shape, and where its bytes are.
 #[derive(Clone)]
@@ -359,132 +356,6 @@ impl Tensor {
         }
         self.load()
     }
-
-    /// Writes the elements as little-endian singles; what needs no change is copied by the system.
-    pub(crate) fn write_f32(&self, out: &mut BufWriter<File>) -> Result<()> {
-        if self.dtype == DType::F32 {
-            return self.write_raw(out);
-        }
-        let mut bytes = Vec::new();
-        self.for_each_f32(&mut |elements| {
-            bytes.clear();
-            bytes.extend(elements.iter().flat_map(|element| element.to_le_bytes()));
-            out.write_all(&bytes).map_err(write_failed)
-        })
-    }
-
-    /// Hands on the elements as singles, in their order, some at a time.
-    pub fn for_each_f32(&self, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
-        match &self.data {
-            Data::Owned(bytes) => self.convert_chunks(bytes, take),
-            Data::Mapped { bytes, file } => {
-                let done = self.convert_chunks(bytes, take);
-                file.release(bytes);
-                done
-            }
-            Data::External { file, offset, len } => {
-                let chunk = u64::try_from(self.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS))?;
-                let mut bytes = Vec::new();
-                let mut at = 0_u64;
-                while at < *len {
-                    let size = chunk.min(len - at);
-                    read_exactly(file, offset + at, size, &mut bytes)?;
-                    self.convert_chunks(&bytes, take)?;
-                    at += size;
-                }
-                Ok(())
-            }
-            Data::Filled(element) => {
-                let mut left = self.len();
-                let chunk = element.cast(DType::F32)?.broadcast(&[left.min(SLICE_ELEMENTS)])?.float_list()?;
-                while left > 0 {
-                    let part = chunk.get(..left).unwrap_or(&chunk);
-                    take(part)?;
-                    left -= part.len();
-                }
-                Ok(())
-            }
-            Data::Text(_) | Data::Deferred(_) => take_array(&self.load()?, take),
-        }
-    }
-
-    /// Writes the bytes of the tensor in its own type, as `raw_data`.
-    pub(crate) fn write_raw(&self, out: &mut BufWriter<File>) -> Result<()> {
-        match &self.data {
-            Data::Owned(bytes) => out.write_all(bytes).map_err(write_failed),
-            Data::Mapped { bytes, file } => match file.offset_of(bytes).filter(|_| bytes.len() >= RELEASED) {
-                Some(offset) => copy_range(file.source(), offset, u64::try_from(bytes.len())?, out),
-                None => out.write_all(bytes).map_err(write_failed),
-            },
-            Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
-            // Types under 8 bits share bytes: their elements are laid out in memory.
-            Data::Filled(element) if self.dtype.bits() >= 8 => self.write_filled(element, out),
-            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => write_array(&self.load()?, out),
-        }
-    }
-
-    fn write_filled(&self, element: &Array, out: &mut BufWriter<File>) -> Result<()> {
-        let mut left = self.len();
-        let chunk = element.broadcast(&[left.min(CHUNK_ELEMENTS)])?.to_bytes()?;
-        let size = chunk.len() / left.clamp(1, CHUNK_ELEMENTS);
-        while left > 0 {
-            let count = left.min(CHUNK_ELEMENTS);
-            out.write_all(chunk.get(..count * size).unwrap_or(&chunk)).map_err(write_failed)?;
-            left -= count;
-        }
-        Ok(())
-    }
-
-    fn convert_chunks(&self, bytes: &[u8], take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
-        let bits = self.dtype.bits().max(1);
-        let chunk = self.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS).max(1);
-        let mut left = self.len();
-        for part in bytes.chunks(chunk) {
-            // The last byte of a packed type may hold fewer elements than it has room for.
-            let count = left.min(part.len().saturating_mul(8) / bits);
-            left -= count;
-            take_array(&Array::from_bytes(self.dtype, &[count], part)?, take)?;
-        }
-        Ok(())
-    }
-}
-
-/// Hands on the elements of an array as singles.
-fn take_array(array: &Array, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
-    let array = array.cast(DType::F32)?;
-    let Elements::F32(elements) = array.elements() else { return take(&array.float_list()?) };
-    if let Some(elements) = elements.as_slice() {
-        return elements.chunks(SLICE_ELEMENTS).try_for_each(take);
-    }
-    let mut part = Vec::with_capacity(SLICE_ELEMENTS);
-    for element in elements {
-        part.push(*element);
-        if part.len() == SLICE_ELEMENTS {
-            take(&part)?;
-            part.clear();
-        }
-    }
-    take(&part)
-}
-
-fn write_failed(source: io::Error) -> Error {
-    Error::io("writing failed", source)
-}
-
-fn write_array(array: &Array, out: &mut BufWriter<File>) -> Result<()> {
-    if let Elements::F32(elements) = array.elements() {
-        // A buffer of some pages: element-wise writes through the writer cost more than the conversion.
-        let mut buffer = Vec::with_capacity(1 << 16);
-        for element in elements {
-            buffer.extend(element.to_le_bytes());
-            if buffer.len() == 1 << 16 {
-                out.write_all(&buffer).map_err(write_failed)?;
-                buffer.clear();
-            }
-        }
-        return out.write_all(&buffer).map_err(write_failed);
-    }
-    out.write_all(&array.to_bytes()?).map_err(write_failed)
 }
 
 fn read_exactly(file: &SourceFile, offset: u64, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
@@ -493,23 +364,6 @@ fn read_exactly(file: &SourceFile, offset: u64, len: u64, bytes: &mut Vec<u8>) -
     let read = file.range(offset, len)?.read_to_end(bytes);
     let read = read.map_err(|e| Error::io("reading failed", e).in_file(file.path()))?;
     if u64::try_from(read)? != len {
-        return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
-    }
-    Ok(())
-}
-
-fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut BufWriter<File>) -> Result<()> {
-    let mut from = file.range(offset, len)?;
-    let copied = if ahead::pays(len) {
-        out.flush().map_err(write_failed)?;
-        ahead::copy(from, out.get_mut())
-    } else {
-        io::copy(&mut from, out)
-    };
-    // Either file may be at fault: what the system says tells which.
-    let failed = |e| Error::io(format!("copying from {} failed", file.path().display()), e);
-    let copied = copied.map_err(failed)?;
-    if copied != len {
         return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
     }
     Ok(())

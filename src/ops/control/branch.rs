@@ -42,12 +42,7 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
 fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, Doubts)> {
     let mut body = branch.clone();
     body.budget.sizes_alone = true;
-    for capture in &branch.captures {
-        let outer = call.graph().value(capture.outer);
-        let inner = body.value_mut(capture.inner)?;
-        (inner.dtype, inner.shape) = (outer.dtype, outer.shape.clone());
-        (inner.constant, inner.elements) = (outer.constant.clone(), outer.elements.clone());
-    }
+    call.graph().describe_captures(&mut body)?;
     // A branch that is not taken may be one that cannot be computed: that is no error of the model.
     let doubts = infer::infer_and_fold(&mut body).map_err(failed)?;
     Ok((body, doubts))
