@@ -8,7 +8,7 @@ use super::{Kind, Pool, read_pool, split_shape};
 use crate::error::{At, Error, Result, unsupported};
 use crate::limits;
 use crate::lower::Lower;
-use crate::ncnn::layer::{Pooling, Pooling1D, binary_op};
+use crate::ncnn::layer::{Crop, Pooling, Pooling1D, binary_op};
 use crate::ncnn::{BlobId, Layer};
 use crate::ops::window::{Pads, Span};
 use crate::tensor::{Dim, Tensor};
@@ -100,8 +100,38 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
         spans = window.spans(spatial)?;
     }
     let form = output_form(lower, x)?;
+    let x = if pad_mode == FULL { without_rest(lower, x, &mut spans, &form)? } else { x };
     let windows = Windows { spans, pooling_type, pad_mode, count_include_pad };
     lower.emit(windows.layer()?, &[x], &form)
+}
+
+/// Leaves out what no window reads of axes of fixed sizes, where the layer would begin one more window than ONNX does: in its padding.
+fn without_rest(lower: &mut Lower, x: BlobId, spans: &mut [Span], result: &[Dim]) -> Result<BlobId> {
+    let mut form = lower.form(x);
+    let mut crop = Crop::default();
+    for (i, span) in spans.iter_mut().enumerate() {
+        let axis = i + 1;
+        let (Some(size), Some(count)) = (form.at(axis)?.known(), result.at(axis)?.known()) else { continue };
+        let [kernel, stride, begin, end] = [span.kernel, span.stride, span.begin, span.end].map(i64::from);
+        if (size + begin + end - kernel + stride - 1) / stride + 1 == count {
+            continue;
+        }
+        let read = (count - 1) * stride + kernel - begin;
+        if !(1..=size).contains(&read) {
+            unsupported!("windows in ceil_mode over {size} places beside a size that is not fixed");
+        }
+        span.end = 0;
+        if read == size {
+            continue;
+        }
+        crop.starts.push(0);
+        crop.ends.push(i32::try_from(read)?);
+        crop.axes.push(i32::try_from(axis)?);
+        if let Some(slot) = form.get_mut(axis) {
+            *slot = Dim::from(read);
+        }
+    }
+    if crop.axes.is_empty() { Ok(x) } else { lower.emit(crop, &[x], &form) }
 }
 
 /// Windows over fixed sizes: all padding is explicit, what the last window needs beyond it too.
