@@ -1,6 +1,6 @@
 """Random graphs of supported operators: converted, run in ncnn, and compared with onnxruntime.
 
-usage: graphs.py CONVERTER [--first SEED] [--count N] [--keep FOLDER]
+usage: graphs.py CONVERTER [--first SEED] [--count N] [--free] [--keep FOLDER]
 
 Each seed makes one graph of a few operators, patterns that are fused among them, over values of any rank with a batch over 1 at
 times. What is not right is kept in FOLDER as a case: a model with its inputs and outputs. Exit code 1 where there was any.
@@ -24,6 +24,9 @@ OPSET, IR = 21, 10
 TOLERANCE = 1e-3
 # Values beyond this make differences of rounding large, which are not what is looked for.
 LARGEST = 1e4
+# A graph is not looked at where changes of this part in all that it computes move its results by more than a part of the tolerance:
+# what any runtime rounds would.
+SHAKE, MOVED = 1e-6, 0.2
 
 
 class Unfit(Exception):
@@ -36,6 +39,8 @@ class Graph:
         self.nodes, self.constants, self.inputs = [], {}, {}
         # The arrays of all values that may be read.
         self.values = {}
+        # Those that are no floats.
+        self.others = {}
         self.exact = set()
         for _ in range(self.random.integers(1, 3)):
             self.add_input(self.shape())
@@ -88,7 +93,8 @@ class Graph:
         if any(value == [] for value in attributes.values()):
             raise Unfit
         node = helper.make_node(op_type, inputs, names, **attributes)
-        read = {name: self.values[name] if name in self.values else self.constants[name] for name in inputs if name}
+        known = self.constants | self.others | self.values
+        read = {name: known[name] for name in inputs if name}
         try:
             arrays = run(model([node], read, {}, names), read)
         except Exception as error:
@@ -105,11 +111,8 @@ class Graph:
                 if exact:
                     self.exact.add(name)
             else:
-                self.constants.pop(name, None)
                 self.others[name] = array
         return names[0] if outputs == 1 else names
-
-    others = {}
 
 
 def model(nodes, inputs, constants, outputs):
@@ -132,6 +135,29 @@ def run(made, inputs):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, inputs)
+
+
+def shaken(g, outputs):
+    """The outputs where all that is computed on the way is off by a little, but for what has to be exact."""
+    nodes, noise, names = [], {}, {}
+    for node in g.nodes:
+        moved = helper.make_node(node.op_type, [names.get(name, name) for name in node.input], node.output)
+        moved.attribute.extend(node.attribute)
+        nodes.append(moved)
+        for name in node.output:
+            if name in g.values and name not in g.exact:
+                noise[f"{name}_noise"] = (1 + SHAKE * g.random.standard_normal(g.values[name].shape)).astype(np.float32)
+                names[name] = f"{name}_shaken"
+                nodes.append(helper.make_node("Mul", [name, f"{name}_noise"], [names[name]]))
+    read = {name for node in nodes for name in node.input}
+    inputs = {name: array for name, array in g.inputs.items() if name in read}
+    constants = {name: array for name, array in (g.constants | noise).items() if name in read}
+    return run(model(nodes, inputs, constants, outputs), inputs)
+
+
+def is_steady(expected, found):
+    """Whether outputs are off by no more than the part of the tolerance, which is one of the largest magnitude."""
+    return all(np.abs(a - b).max() <= MOVED * TOLERANCE * np.abs(a).max() for a, b in zip(expected, found))
 
 
 UNARY = "Abs Atan Cos Elu Erf Exp Gelu HardSigmoid HardSwish LeakyRelu Mish Neg Relu Selu Sigmoid Sin Softplus Softsign Tanh Celu ThresholdedRelu Identity Sinh Asinh Shrink".split()
@@ -186,12 +212,7 @@ def clip(g):
 def where(g):
     x = g.choose(sorted(g.exact))
     less = g.op("Less", x, g.constant(np.float32(0.1)))
-    y = g.value()
-    g.nodes.append(helper.make_node("Where", [less, x, y], [f"v{len(g.nodes)}_0"]))
-    try:
-        g.values[g.nodes[-1].output[0]] = np.where(g.values[x] < np.float32(0.1), g.values[x], g.values[y]).astype(np.float32)
-    except ValueError as error:
-        raise Unfit from error
+    g.op("Where", less, x, g.value())
 
 
 def activate(g, x):
@@ -513,17 +534,146 @@ def recurrent(g):
         g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), g.ints(length, batch, ways * hidden))
 
 
+def compared(g):
+    x = g.choose(sorted(g.exact))
+    by = operand(g, g.values[x].shape) if g.chance(0.5) else g.constant(np.float32(g.choose([-0.5, 0, 0.5])))
+    return g.op(g.choose(["Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal"]), x, by)
+
+
+def logic(g):
+    """A choice by several comparisons."""
+    condition = compared(g)
+    for _ in range(g.int(0, 2)):
+        condition = g.op("Not", condition) if g.chance(0.3) else g.op(g.choose(["And", "Or", "Xor"]), condition, compared(g))
+    if g.chance(0.2):
+        return g.op("Cast", condition, to=TensorProto.FLOAT)
+    x = g.value()
+    sides = [x, operand(g, g.values[x].shape) if g.chance(0.6) else g.value()]
+    return g.op("Where", condition, *(sides if g.chance(0.5) else sides[::-1]))
+
+
+def several(g):
+    x = g.value()
+    g.op(g.choose(["Max", "Min", "Mean", "Sum"]), x, operand(g, g.values[x].shape), g.value())
+
+
+def slope(g):
+    x = g.value()
+    g.op("PRelu", x, operand(g, g.values[x].shape))
+
+
+def einsum(g):
+    equation, ranks = g.choose(
+        [("ij->ji", [2]), ("ijk,jl->ikl", [3, 2]), ("...i,ij->...j", [0, 2]), ("bij,bjk->bik", [3, 3]), ("bhid,bhjd->bhij", [4, 4]), ("ijk->k", [3]), ("bij,bij->bi", [3, 3]), ("ii->i", [2])]
+    )
+    x = g.value(rank=None if ranks[0] == 0 else ranks[:1])
+    shape = g.values[x].shape
+    letters = dict(zip(reversed(equation.split(",")[0].split("-")[0].replace(".", "")), reversed(shape)))
+    others = [g.normal(*(letters.setdefault(letter, g.int(1, 4)) for letter in part), scale=0.5) for part in equation.split("-")[0].split(",")[1:]]
+    g.op("Einsum", x, *others, equation=equation)
+
+
+def triangle(g):
+    g.op("Trilu", g.value(rank=(2, 3, 4)), g.constant(np.int64(g.int(-2, 2))), upper=g.int(0, 1))
+
+
+def pick(g):
+    x = g.value()
+    shape = g.values[x].shape
+    axis = g.int(0, len(shape) - 1)
+    sizes = [g.int(1, 4) if i == axis else g.int(1, size) for i, size in enumerate(shape)]
+    indices = g.constant(g.random.integers(-shape[axis], shape[axis], sizes))
+    g.op("GatherElements", x, indices, axis=axis, exact=x in g.exact)
+
+
+def scatter(g):
+    x = g.value()
+    shape = g.values[x].shape
+    axis = g.int(0, len(shape) - 1)
+    reduction = g.choose(["none", "add", "mul", "max", "min"])
+    if g.chance(0.5):
+        places = g.random.permutation(shape[axis])[: g.int(1, shape[axis])]
+        sizes = [len(places) if i == axis else size for i, size in enumerate(shape)]
+        along = [len(places) if i == axis else 1 for i in range(len(shape))]
+        indices = np.broadcast_to(places.reshape(along), sizes).astype(np.int64)
+        return g.op("ScatterElements", x, g.constant(indices), g.normal(*sizes), axis=axis, reduction=reduction)
+    rows = g.random.permutation(shape[0])[: g.int(1, shape[0])].reshape(-1, 1)
+    return g.op("ScatterND", x, g.constant(rows.astype(np.int64)), g.normal(len(rows), *shape[1:]), reduction=reduction)
+
+
+def best(g):
+    """What is found by its place, of exact values alone."""
+    x = g.choose(sorted(g.exact))
+    shape = g.values[x].shape
+    axis = g.int(0, len(shape) - 1)
+    if g.chance(0.4):
+        return g.op("TopK", x, g.ints(g.int(1, shape[axis])), outputs=2, axis=axis, largest=g.int(0, 1))
+    place = g.op(g.choose(["ArgMax", "ArgMin"]), x, axis=axis, keepdims=g.int(0, 1))
+    if g.chance(0.5):
+        return g.op("Cast", place, to=TensorProto.FLOAT)
+    values = g.constant(np.array([g.choose([0, -1]), g.choose([1, 2])], np.float32))
+    return g.op("OneHot", place, g.constant(np.int64(shape[axis])), values, axis=g.choose([-1, 0]))
+
+
+def expand(g):
+    x = g.value()
+    sizes = [g.int(1, 4) if size == 1 else size for size in g.values[x].shape]
+    extra = [g.int(1, 2)] if len(sizes) < 4 and g.chance(0.3) else []
+    g.op("Expand", x, g.ints(*extra, *sizes))
+
+
+def sample(g):
+    x = g.value(rank=(4,))
+    grid = g.random.uniform(-1.2, 1.2, (g.values[x].shape[0], g.int(1, 4), g.int(1, 4), 2)).astype(np.float32)
+    g.op("GridSample", x, g.constant(grid), mode=g.choose(["linear", "cubic"]), padding_mode=g.choose(["zeros", "border", "reflection"]), align_corners=g.int(0, 1))
+
+
+def whole(g):
+    x = g.choose(sorted(g.exact))
+    if g.chance(0.5):
+        return g.op("Cast", g.op("Cast", x, to=TensorProto.INT32), to=TensorProto.FLOAT)
+    return g.op("Mod", x, g.constant(np.float32(g.choose([0.3, -0.7, 1, 2]))), fmod=1)
+
+
+def reversed_part(g):
+    x = g.value(rank=(2, 3, 4))
+    length, batch = g.values[x].shape[:2]
+    lengths = g.constant(g.random.integers(1, length + 1, batch))
+    g.op("ReverseSequence", x, lengths, time_axis=0, batch_axis=1, exact=x in g.exact)
+
+
+def compress(g):
+    x = g.value()
+    axis = g.int(0, g.values[x].ndim - 1)
+    kept = g.random.random(g.values[x].shape[axis]) < 0.6
+    g.op("Compress", x, g.constant(kept), axis=axis, exact=x in g.exact)
+
+
+def lp_pool(g):
+    x = g.value(rank=(3, 4))
+    if g.chance(0.4):
+        return g.op("GlobalLpPool", x, p=g.int(1, 3))
+    kernel = [g.int(1, min(3, size)) for size in g.values[x].shape[2:]]
+    return g.op("LpPool", x, kernel_shape=kernel, strides=[g.int(1, 2) for _ in kernel], p=g.int(1, 3))
+
+
+def mean_variance(g):
+    x = g.value()
+    rank = g.values[x].ndim
+    g.op("MeanVarianceNormalization", x, axes=sorted(g.random.permutation(rank)[: g.int(1, rank)].tolist()))
+
+
 OPERATORS = [
     unary, unary, jump, positive, binary, binary, binary, chained, power, clip, where, convolution, convolution, convolution, batch_norm, pool, pool,
     matmul, matmul, matmul, attention, layer_norm, layer_norm, other_norm, softmax, gate, gate, reduce, reduce, reshape, reshape, transpose, transpose,
     shuffle, squeeze, concat, concat, split, slices, slices, gather, pad, tile, resize, rearrange, cumulate, residual, recurrent,
+    logic, several, slope, einsum, triangle, pick, scatter, best, expand, sample, whole, reversed_part, compress, lp_pool, mean_variance,
 ]
 
 
 def make(seed):
     """-> (model, inputs, outputs), or None where the seed gives nothing."""
     g = Graph(seed)
-    g.others = {}
     for _ in range(g.int(1, 7)):
         try:
             g.choose(OPERATORS)(g)
@@ -540,9 +690,25 @@ def make(seed):
     whole = model(g.nodes, inputs, constants, outputs)
     try:
         whole = onnx.shape_inference.infer_shapes(whole)
-        return whole, inputs, dict(zip(outputs, run(whole, inputs)))
+        expected = run(whole, inputs)
+        if not is_steady(expected, shaken(g, outputs)):
+            return None
+        return whole, inputs, dict(zip(outputs, expected))
     except Exception:
         return None
+
+
+def free(made, seed):
+    """Leaves about half of the sizes of the inputs free; not the first, which is taken for a batch of 1 where it is free."""
+    random = np.random.default_rng(seed)
+    for info in made.graph.input:
+        for axis, size in enumerate(info.type.tensor_type.shape.dim):
+            if axis > 0 and size.dim_value > 1 and random.random() < 0.5:
+                size.dim_param = f"{info.name}_{axis}"
+    # What was inferred is of fixed sizes.
+    del made.graph.value_info[:]
+    for info in made.graph.output:
+        info.type.tensor_type.ClearField("shape")
 
 
 def main():
@@ -550,6 +716,7 @@ def main():
     parser.add_argument("converter")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--free", action="store_true", help="leave sizes of the inputs free")
     parser.add_argument("--keep", type=Path, default=Path(__file__).resolve().parent.parent / "target/wrong")
     arguments = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
@@ -562,6 +729,8 @@ def main():
                 continue
             case = folder / str(seed)
             case.mkdir()
+            if arguments.free:
+                free(made[0], seed)
             onnx.save(made[0], case / "model.onnx")
             np.savez(case / "inputs.npz", **made[1])
             np.savez(case / "outputs.npz", **made[2])
