@@ -8,6 +8,7 @@ times. What is not right is kept in FOLDER as a case: a model with its inputs an
 
 import argparse
 import collections
+import itertools
 import shutil
 import subprocess
 import sys
@@ -24,9 +25,9 @@ OPSET, IR = 21, 10
 TOLERANCE = 1e-3
 # Values beyond this make differences of rounding large, which are not what is looked for.
 LARGEST = 1e4
-# A graph is not looked at where changes of this part in all that it computes move its results by more than a part of the tolerance:
+# A graph is not looked at where changes of this part in all that it computes move its results by more than this part of the tolerance:
 # what any runtime rounds would.
-SHAKE, MOVED = 1e-6, 0.2
+SHAKE, MOVED = 1e-6, 0.05
 
 
 class Unfit(Exception):
@@ -711,6 +712,35 @@ def free(made, seed):
         info.type.tensor_type.ClearField("shape")
 
 
+def is_ambiguous(made, outputs):
+    """Whether a free size of an output is 1: whoever reads the result has to know that the axis is not left out."""
+    infos = onnx.shape_inference.infer_shapes(made).graph.output
+    axes = [
+        (dim.dim_value, size)
+        for info, array in zip(infos, outputs.values())
+        for dim, size in itertools.zip_longest(info.type.tensor_type.shape.dim, array.shape, fillvalue=onnx.TensorShapeProto.Dimension())
+    ]
+    return any(size == 1 and known != 1 for known, size in axes)
+
+
+def resized(made, seed):
+    """Inputs of other sizes, and the outputs, where the model takes them."""
+    random = np.random.default_rng(seed)
+    sizes = collections.defaultdict(lambda: int(random.integers(2, 9)))
+    others = {}
+    for info in made.graph.input:
+        dims = info.type.tensor_type.shape.dim
+        shape = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in dims]
+        others[info.name] = random.standard_normal(shape).astype(np.float32)
+    try:
+        outputs = run(made, others)
+    except Exception:
+        return None
+    if not all(array.size and np.isfinite(array).all() and np.abs(array).max() < LARGEST for array in outputs):
+        return None
+    return others, {info.name: array for info, array in zip(made.graph.output, outputs)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("converter")
@@ -727,14 +757,21 @@ def main():
             made = make(seed)
             if made is None:
                 continue
-            case = folder / str(seed)
-            case.mkdir()
+            cases = {str(seed): made[1:]}
             if arguments.free:
                 free(made[0], seed)
-            onnx.save(made[0], case / "model.onnx")
-            np.savez(case / "inputs.npz", **made[1])
-            np.savez(case / "outputs.npz", **made[2])
-            listed.append(f"{seed}\t{case}\n")
+                other = resized(made[0], seed)
+                if other is not None:
+                    cases[f"{seed}-resized"] = other
+            for name, (inputs, outputs) in cases.items():
+                if arguments.free and is_ambiguous(made[0], outputs):
+                    continue
+                case = folder / name
+                case.mkdir()
+                onnx.save(made[0], case / "model.onnx")
+                np.savez(case / "inputs.npz", **inputs)
+                np.savez(case / "outputs.npz", **outputs)
+                listed.append(f"{name}\t{case}\n")
         verdicts = folder / "verdicts"
         command = [sys.executable, RUN, Path(arguments.converter).resolve(), verdicts, str(TOLERANCE)]
         subprocess.run(command, input="".join(listed), text=True, check=True)
