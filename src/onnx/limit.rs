@@ -55,6 +55,7 @@ fn count_messages(
 
 /// How many nodes and initializers the main graph has, if there is one.
 pub(super) fn count_main(model: &[u8]) -> Option<(usize, usize)> {
+    // Fields of ModelProto and of GraphProto.
     const GRAPH: u32 = 7;
     const NODE: u32 = 1;
     const INITIALIZER: u32 = 5;
