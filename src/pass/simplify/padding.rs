@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ops;
-use crate::pass::pattern::{producer, scalar};
+use crate::pass::pattern::{Readers, producer, scalar};
 use crate::tensor::DType;
 
 use super::{Edits, input, int, only_output};
@@ -22,12 +22,17 @@ pub(crate) fn fuse_into_pool(graph: &mut Graph) -> Result<bool> {
 }
 
 fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
+    let readers = Readers::of(graph);
     let mut edits = Edits::default();
-    for (id, node) in graph.nodes() {
-        if op_types.iter().any(|op_type| node.is(op_type))
-            && let Some(fused) = fused(graph, node)
-        {
-            edits.replace(&[id], vec![fused]);
+    for (_, pad) in graph.nodes().filter(|(_, node)| node.is("Pad")) {
+        let Some(padded) = only_output(pad).filter(|padded| !readers.is_output(*padded)) else { continue };
+        // Where something else reads what is padded, it is padded all the same.
+        let fused = readers.all(padded).iter().map(|id| Some((*id, fused(graph, graph.node(*id)?)?)));
+        let Some(fused) = fused.collect::<Option<Vec<_>>>() else { continue };
+        for (id, node) in fused {
+            if op_types.iter().any(|op_type| node.is(op_type)) {
+                edits.replace(&[id], vec![node]);
+            }
         }
     }
     edits.apply(graph)
