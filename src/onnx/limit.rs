@@ -59,12 +59,15 @@ pub(super) fn count_main(model: &[u8]) -> Option<(usize, usize)> {
     const GRAPH: u32 = 7;
     const NODE: u32 = 1;
     const INITIALIZER: u32 = 5;
-    let graphs = || Fields(model).flatten().filter(|(field, _)| *field == GRAPH);
-    let count = |wanted| {
-        let fields = graphs().flat_map(|(_, graph)| Fields(graph).flatten());
-        fields.filter(|(field, _)| *field == wanted).count()
-    };
-    graphs().next().map(|_| (count(NODE), count(INITIALIZER)))
+    let mut counts = None;
+    for (_, graph) in Fields(model).flatten().filter(|(field, _)| *field == GRAPH) {
+        let (nodes, initializers) = counts.get_or_insert((0, 0));
+        for (field, _) in Fields(graph).flatten() {
+            *nodes += usize::from(field == NODE);
+            *initializers += usize::from(field == INITIALIZER);
+        }
+    }
+    counts
 }
 
 /// The fields of a message that have a length, each with its number and content. `None` comes, and ends it, where the message cannot

@@ -37,6 +37,23 @@ pub enum Apply {
 }
 
 impl Rewrite {
+    pub(crate) const fn by(
+        name: &'static str,
+        about: &'static str,
+        of: &'static [&'static str],
+        apply: fn(&mut Graph) -> Result<bool>,
+    ) -> Rewrite {
+        Rewrite { name, about, of, apply: Apply::By(apply) }
+    }
+
+    pub(crate) const fn hand_on(
+        name: &'static str,
+        about: &'static str,
+        of: &'static [&'static str],
+    ) -> Rewrite {
+        Rewrite { name, about, of, apply: Apply::HandOn }
+    }
+
     fn is_for(&self, operators: &BTreeSet<Word>) -> bool {
         self.of.is_empty() || self.of.iter().any(|op_type| operators.contains(*op_type))
     }

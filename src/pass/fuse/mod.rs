@@ -27,92 +27,97 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, Value, ValueId, Word};
 use crate::ops::{NEWEST_OPSET, OWN_DOMAIN};
 use crate::pass::pattern::{self, Readers};
-use crate::pass::rewrite::{Apply, Rewrite};
+use crate::pass::rewrite::Rewrite;
 use crate::pass::simplify::SHARE_SLICES;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// Those that make the operators that ncnn has a layer for out of what exporters write instead.
 pub const FUSIONS: &[Rewrite] = &[
-    fusion(
+    Rewrite::by(
         "eliminate_nop_gather",
         "Gather of all places of an axis in their order",
         &["Gather"],
         look_up::remove_gathers_of_all,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_gather_of_slice",
         "Gather from a constant at a part of constant places to a part of what is there",
         &["Gather"],
         look_up::fuse_gather_of_slice,
     ),
-    fusion("fuse_split", "Slices that are the parts of an axis to Split", &["Slice"], split::fuse_split),
-    fusion(
+    Rewrite::by("fuse_split", "Slices that are the parts of an axis to Split", &["Slice"], split::fuse_split),
+    Rewrite::by(
         "fuse_focus_conv",
         "blocks of places before a Conv to SpaceToDepth",
         &["Concat"],
         focus::fuse_focus_conv,
     ),
-    fusion("fuse_focus", "blocks of places to SpaceToDepth", &["Concat"], focus::fuse_focus),
-    fusion("fuse_softmax", "exponentials over their sum to Softmax", &["Exp"], softmax::fuse_softmax),
-    fusion("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", &["Exp"], swish::fuse_sigmoid),
-    fusion("fuse_swish", "x * Sigmoid(alpha * x) to Swish", &["Exp", "Sigmoid"], swish::fuse_swish),
-    fusion("fuse_glu", "a half of an axis, times Sigmoid of the other, to GLU", &["Sigmoid"], glu::fuse_glu),
-    fusion("fuse_mish", "x * Tanh(Softplus(x)) to Mish", &["Tanh"], mish::fuse_mish),
-    fusion(
+    Rewrite::by("fuse_focus", "blocks of places to SpaceToDepth", &["Concat"], focus::fuse_focus),
+    Rewrite::by("fuse_softmax", "exponentials over their sum to Softmax", &["Exp"], softmax::fuse_softmax),
+    Rewrite::by("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", &["Exp"], swish::fuse_sigmoid),
+    Rewrite::by("fuse_swish", "x * Sigmoid(alpha * x) to Swish", &["Exp", "Sigmoid"], swish::fuse_swish),
+    Rewrite::by(
+        "fuse_glu",
+        "a half of an axis, times Sigmoid of the other, to GLU",
+        &["Sigmoid"],
+        glu::fuse_glu,
+    ),
+    Rewrite::by("fuse_mish", "x * Tanh(Softplus(x)) to Mish", &["Tanh"], mish::fuse_mish),
+    Rewrite::by(
         "fuse_gelu",
         "x times a sum with Erf, or with Tanh, to Gelu",
         &["Erf", "Sigmoid", "Tanh"],
         gelu::fuse_gelu,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_hard_sigmoid",
         "a line held between 0 and 1 to HardSigmoid",
         &["Clip", "Max", "Min", "Relu"],
         hard_swish::fuse_hard_sigmoid,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_hard_swish",
         "x times such a line to HardSwish",
         &["Clip", "HardSigmoid", "Max", "Min", "Relu"],
         hard_swish::fuse_hard_swish,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_layer_norm",
         "mean, variance and root to LayerNormalization",
         &["Pow", "Sqrt"],
         layer_norm::fuse_layer_norm,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_l2_normalize",
         "an axis over its norm to Normalize",
         &["Pow", "ReduceL2", "Sqrt"],
         l2_normalize::fuse_l2_normalize,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_rms_norm",
         "root of the mean of squares to RMSNormalization",
         &["Pow", "Sqrt"],
         layer_norm::fuse_rms_norm,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_group_norm",
         "InstanceNormalization of groups to GroupNormalization",
         &["InstanceNormalization"],
         group_norm::fuse_group_norm,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_norm_affine",
         "scale and bias behind a normalization to its own",
         &["GroupNormalization", "InstanceNormalization", "LayerNormalization", "RMSNormalization"],
         affine::fuse_affine,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_shuffle",
         "Reshape, Transpose and Reshape to a rearrangement of an image",
         &["Transpose"],
         shuffle::fuse_shuffle,
     ),
-    fusion(
+    Rewrite::by(
         "fuse_attention",
         "attention with its linear maps to MultiHeadAttention",
         &["Softmax"],
@@ -120,15 +125,6 @@ pub const FUSIONS: &[Rewrite] = &[
     ),
     SHARE_SLICES,
 ];
-
-const fn fusion(
-    name: &'static str,
-    about: &'static str,
-    of: &'static [&'static str],
-    apply: fn(&mut Graph) -> Result<bool>,
-) -> Rewrite {
-    Rewrite { name, about, of, apply: Apply::By(apply) }
-}
 
 /// The graph while a pattern is looked for.
 pub(super) struct Look<'a> {

@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ops;
-use crate::pass::pattern::{Readers, producer, scalar};
+use crate::pass::pattern::{Readers, scalar};
 use crate::tensor::DType;
 
 use super::{Edits, input, int, only_output};
@@ -27,7 +27,8 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     for (_, pad) in graph.nodes().filter(|(_, node)| node.is("Pad")) {
         let Some(padded) = only_output(pad).filter(|padded| !readers.is_output(*padded)) else { continue };
         // Where something else reads what is padded, it is padded all the same.
-        let fused = readers.all(padded).iter().map(|id| Some((*id, fused(graph, graph.node(*id)?)?)));
+        let fused =
+            readers.all(padded).iter().map(|id| Some((*id, fused(graph, pad, padded, graph.node(*id)?)?)));
         let Some(fused) = fused.collect::<Option<Vec<_>>>() else { continue };
         for (id, node) in fused {
             if op_types.iter().any(|op_type| node.is(op_type)) {
@@ -39,10 +40,11 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
 }
 
 /// The node with the padding that is before it.
-fn fused(graph: &Graph, node: &Node) -> Option<Node> {
+fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node> {
     only_output(node)?;
-    let padded = input(node, 0)?;
-    let pad = producer(graph, padded, "Pad")?;
+    if !node.domain.is_empty() || input(node, 0) != Some(padded) {
+        return None;
+    }
     let data = input(pad, 0)?;
     let (value, amounts) = ops::constant_padding(graph, pad)?;
     let [(0, 0), (0, 0), spatial @ ..] = amounts.as_slice() else { return None };

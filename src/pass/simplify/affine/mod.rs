@@ -50,9 +50,6 @@ enum Layout {
 }
 
 fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
-    if !graph.nodes().any(|(_, node)| kinds.iter().any(|kind| node.is(kind))) {
-        return Ok(false);
-    }
     let readers = Readers::of(graph);
     let mut found = Vec::new();
     for (id, node) in graph.nodes() {
