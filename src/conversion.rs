@@ -1,13 +1,12 @@
 //! What became of a model.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};
 use crate::inspect::{Inspection, inspect_model};
 use crate::ncnn::{Embedding, Net, Written};
-use crate::onnx::{self, Model, Storage};
+use crate::onnx::{self, Model, Sources, Storage};
 use crate::report::{Converted, Report};
 use crate::tensor::Dim;
 use crate::{Converter, ops, output};
@@ -55,7 +54,7 @@ pub struct Conversion {
 /// What a net was made of, for reports.
 #[derive(Debug)]
 pub(crate) struct Source {
-    pub model: Arc<Model>,
+    pub sources: Sources,
     pub options: Converter,
     /// The graph that was lowered.
     pub graph: Graph,
@@ -81,7 +80,7 @@ impl Conversion {
 
     /// The files of the model: those of external data, and the model itself.
     pub fn sources(&self) -> &[PathBuf] {
-        &self.source.model.files
+        &self.source.sources.files
     }
 
     /// Writes both files, and further ones that were asked for: all are there afterwards, or none is changed.
@@ -102,14 +101,14 @@ impl Conversion {
         }
         files.extend(net_files);
         for (i, (target, _)) in files.iter().enumerate() {
-            if self.source.model.files.iter().any(|source| target.is_file(source)) {
+            if self.source.sources.files.iter().any(|source| target.is_file(source)) {
                 return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
             }
             if files.iter().take(i).any(|(other, _)| other.is(target)) {
                 return Err(Error::usage("two results would be the same file").in_file(target.named()));
             }
         }
-        self.source.model.sources.check_unchanged()?;
+        self.source.sources.check_unchanged()?;
         output::put_all(files)?;
         Ok(written)
     }
@@ -120,7 +119,7 @@ impl Conversion {
     ///
     /// The model cannot be counted.
     pub fn inspection(&self) -> Result<Inspection> {
-        inspect_model(&self.source.model, &self.source.options)
+        inspect_model(&self.source.sources, &self.source.options)
     }
 
     /// The report of what was written.
@@ -129,10 +128,10 @@ impl Conversion {
     ///
     /// The model cannot be counted.
     pub fn report(&self, written: &Written) -> Result<Report> {
-        let Source { model, graph, net_passes, .. } = &self.source;
+        let Source { sources, graph, net_passes, .. } = &self.source;
         let converted = Converted {
             inspection: &self.inspection()?,
-            model: &model.graph,
+            model: &sources.read()?.graph,
             graph,
             net: &self.net,
             inputs: &self.inputs,

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::error::{Cut, Errors};
 use crate::inspect::{Inspection, infer_model, inspect_model};
 use crate::lower::Refusal;
 use crate::ncnn::Embedding;
-use crate::onnx::{self, Input, ReadOptions};
+use crate::onnx::{Input, ReadOptions, Sources};
 use crate::pass::quantized::Quantization;
 use crate::report::untraced;
-use crate::simplify::{Simplified, expose_model, simplify_read};
+use crate::simplify::{Simplified, expose_model, simplify_model};
 use crate::tensor::Dim;
 use crate::{Conversion, convert_model};
 
@@ -220,17 +219,19 @@ impl Converter {
     ///
     /// Every node that is in the way is named, and a part of the model that can be converted, if there is one.
     pub fn convert(&self, input: &Input) -> Result<Conversion, Errors> {
-        let model = Arc::new(onnx::read(input, &self.read)?);
-        convert_model(&model, self).map_err(|Refusal { errors, cuts }| {
-            let works = |cut: &Cut| convert_model(&model, &self.cut_at(cut)).is_ok();
+        let sources = Sources::open(input, &self.read)?;
+        convert_model(&sources, self).map_err(|Refusal { errors, cuts }| {
+            let works = |cut: &Cut| convert_model(&sources, &self.cut_at(cut)).is_ok();
             let errors = errors.with_cut(cuts.into_iter().find(works));
             if !self.explain && self.report.is_none() && self.html.is_none() {
                 return errors;
             }
-            match infer_model(&model, self) {
-                Ok((inspection, graph)) => errors.with_model(inspection, untraced(&model.graph, &graph)),
+            match (infer_model(&sources, self), sources.read()) {
+                (Ok((inspection, graph)), Ok(model)) => {
+                    errors.with_model(inspection, untraced(&model.graph, &graph))
+                }
                 // Why it cannot be counted is among the errors.
-                Err(_) => errors,
+                _ => errors,
             }
         })
     }
@@ -244,7 +245,7 @@ impl Converter {
     ///
     /// The model cannot be read or breaks the specification.
     pub fn simplify(&self, input: &Input) -> Result<Simplified, Errors> {
-        simplify_read(&onnx::read(input, &self.read)?, self)
+        simplify_model(&Sources::open(input, &self.read)?, self)
     }
 
     /// A part of a model as it is, with further values as outputs: what a simplified model, or a net, is compared with. Values that
@@ -254,7 +255,7 @@ impl Converter {
     ///
     /// The model cannot be read or breaks the specification.
     pub fn expose(&self, input: &Input, values: &BTreeSet<String>) -> Result<Simplified, Errors> {
-        Ok(expose_model(onnx::read(input, &self.read)?, self, values)?)
+        Ok(expose_model(&Sources::open(input, &self.read)?, self, values)?)
     }
 
     /// Reads a model and counts what it consists of.
@@ -263,7 +264,7 @@ impl Converter {
     ///
     /// The model cannot be read or breaks the specification.
     pub fn inspect(&self, input: &Input) -> Result<Inspection, Errors> {
-        Ok(inspect_model(&onnx::read(input, &self.read)?, self)?)
+        Ok(inspect_model(&Sources::open(input, &self.read)?, self)?)
     }
 
     /// The same for a part of what was to be converted.

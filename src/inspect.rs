@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::Converter;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::onnx::Model;
+use crate::onnx::{Model, Sources};
 use crate::pass;
 use crate::tensor::Dim;
 
@@ -51,13 +51,13 @@ pub struct Described {
 }
 
 /// Counts what a model consists of.
-pub(crate) fn inspect_model(model: &Model, options: &Converter) -> Result<Inspection> {
-    Ok(infer_model(model, options)?.0)
+pub(crate) fn inspect_model(sources: &Sources, options: &Converter) -> Result<Inspection> {
+    Ok(infer_model(sources, options)?.0)
 }
 
 /// Counts what a model consists of, and infers the shapes of its values.
-pub(crate) fn infer_model(model: &Model, options: &Converter) -> Result<(Inspection, Graph)> {
-    let mut graph = model.graph.clone();
+pub(crate) fn infer_model(sources: &Sources, options: &Converter) -> Result<(Inspection, Graph)> {
+    let Model { mut graph, ir_version, producer, sources, .. } = sources.read()?;
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
     pass::dead::remove_dead_nodes(&mut graph);
     let mut operators = BTreeMap::new();
@@ -72,9 +72,9 @@ pub(crate) fn infer_model(model: &Model, options: &Converter) -> Result<(Inspect
         .collect();
     let describe = |ids: &[ValueId]| ids.iter().map(|id| describe(&graph, *id)).collect();
     let inspection = Inspection {
-        files: model.files.clone(),
-        producer: model.producer.clone(),
-        ir_version: model.ir_version,
+        files: sources.files,
+        producer,
+        ir_version,
         opsets: graph.opsets.clone(),
         inputs: describe(&graph.inputs),
         outputs: describe(&graph.outputs),

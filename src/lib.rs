@@ -41,13 +41,12 @@ mod supported;
 pub mod tensor;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::error::Error;
 use crate::graph::{Graph, ValueId};
 use crate::lower::Refusal;
 use crate::ncnn::{BlobId, Changes, Net, Renamed};
-use crate::onnx::Model;
+use crate::onnx::{Model, Sources};
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
 use crate::pass::rewrite::{FUSIONS, Rewrite, SIMPLIFICATIONS};
@@ -64,13 +63,14 @@ pub use crate::simplify::Simplified;
 pub use crate::supported::{Supported, supported};
 pub use crate::tensor::Dim;
 
-/// Converts a model that was read.
-fn convert_model(model: &Arc<Model>, options: &Converter) -> Result<Conversion, Refusal> {
+/// Converts a model.
+fn convert_model(sources: &Sources, options: &Converter) -> Result<Conversion, Refusal> {
+    let mut model = sources.read()?;
+    let mut warnings = defaulted_inputs(&model);
+    let mut graph = std::mem::take(&mut model.graph);
     let mut progress = Progress { options, passes: Vec::new(), warnings: Vec::new() };
-    let mut graph = model.graph.clone();
     progress.after("read", &graph)?;
     pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
-    let mut warnings = defaulted_inputs(model);
     pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
     check_tensors(&graph)?;
     if graph.outputs.is_empty() {
@@ -85,7 +85,7 @@ fn convert_model(model: &Arc<Model>, options: &Converter) -> Result<Conversion, 
     let mut doubts = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
     warnings.append(&mut progress.warnings);
     let keep =
-        |graph: &Graph, path: &PathBuf| (Model { graph: graph.clone(), ..Model::clone(model) }, path.clone());
+        |graph: &Graph, path: &PathBuf| (Model { graph: graph.clone(), ..model.clone() }, path.clone());
     let mut simplified = options.emit_onnx.as_ref().map(|path| keep(&graph, path));
     let mut scales = Vec::new();
     if options.quantization != Quantization::Exact {
@@ -146,7 +146,7 @@ fn convert_model(model: &Arc<Model>, options: &Converter) -> Result<Conversion, 
         passes: progress.passes,
         net,
         simplified,
-        source: Source { model: Arc::clone(model), options: options.clone(), graph, net_passes },
+        source: Source { sources: model.sources, options: options.clone(), graph, net_passes },
     })
 }
 

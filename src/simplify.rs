@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Errors, Result};
 use crate::graph::{Graph, Node, ValueId};
-use crate::onnx::{self, Model, Storage};
+use crate::onnx::{self, Model, Sources, Storage};
 use crate::pass::expand::Stage;
 use crate::pass::infer::Doubts;
 use crate::pass::rewrite::{
@@ -66,7 +66,7 @@ impl Simplified {
 
     fn put(&self, files: output::Staged) -> Result<Vec<PathBuf>> {
         for (i, (target, _)) in files.iter().enumerate() {
-            if self.model.files.iter().any(|source| target.is_file(source)) {
+            if self.model.sources.files.iter().any(|source| target.is_file(source)) {
                 return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
             }
             if files.iter().take(i).any(|(other, _)| other.is(target)) {
@@ -82,10 +82,11 @@ impl Simplified {
 
 /// A part of a model as it is, with further values as outputs.
 pub(crate) fn expose_model(
-    mut model: Model,
+    sources: &Sources,
     options: &Converter,
     values: &BTreeSet<String>,
 ) -> Result<Simplified> {
+    let mut model = sources.read()?;
     let graph = &mut model.graph;
     pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
     pass::dead::remove_dead_nodes(graph);
@@ -109,15 +110,18 @@ fn since(node: &Node, opset: i64) -> Option<i64> {
     ops::find(node)?.since_version(opset)
 }
 
-/// Simplifies a model that was read.
-pub(crate) fn simplify_read(model: &Model, options: &Converter) -> std::result::Result<Simplified, Errors> {
+/// Simplifies a model.
+pub(crate) fn simplify_model(
+    sources: &Sources,
+    options: &Converter,
+) -> std::result::Result<Simplified, Errors> {
     pass::rewrite::check_names(&options.skip)?;
     let all = rewrite::SIMPLIFICATIONS.iter().map(|rewriting| rewriting.name.to_owned());
     let nothing = Converter { skip: all.collect(), ..options.clone() };
     // What is made follows newer operator sets, with which other nodes of an old model may not go together.
     let mut refusal = None;
     for (options, stage) in [(options, Some(Stage::Branch)), (options, None), (&nothing, None)] {
-        let simplified = simplify_model(model, options, stage)?;
+        let simplified = simplify_read(sources.read()?, options, stage)?;
         match onnx::check_versions(&simplified.model, &since) {
             Ok(()) => return Ok(simplified),
             Err(error) => refusal.get_or_insert(error),
@@ -126,25 +130,25 @@ pub(crate) fn simplify_read(model: &Model, options: &Converter) -> std::result::
     Err(refusal.unwrap_or_else(|| Error::internal("no way to simplify was tried")).into())
 }
 
-fn simplify_model(model: &Model, options: &Converter, stage: Option<Stage>) -> Result<Simplified> {
+fn simplify_read(mut model: Model, options: &Converter, stage: Option<Stage>) -> Result<Simplified> {
     let mut progress = Progress { options, passes: Vec::new(), warnings: Vec::new() };
-    let mut graph = model.graph.clone();
-    progress.after("read", &graph)?;
-    graph.kept = unread_values(&graph, &options.skip);
-    pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
-    pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
-    progress.after("cut", &graph)?;
+    let graph = &mut model.graph;
+    progress.after("read", graph)?;
+    graph.kept = unread_values(graph, &options.skip);
+    pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
+    pass::input_shape::set_input_shapes(graph, &options.input_shapes)?;
+    progress.after("cut", graph)?;
     for _ in 0..MAX_ROUNDS {
         graph.folded = Some(Vec::new());
-        reduce(&mut graph, stage, &mut Doubts::new(), &mut progress)?;
-        pass::dead::remove_dead_nodes(&mut graph);
+        reduce(graph, stage, &mut Doubts::new(), &mut progress)?;
+        pass::dead::remove_dead_nodes(graph);
         let unfolding = Unfolding {
-            room: room_for_constants(model, &graph)?,
+            room: room_for_constants(&model.sources, graph)?,
             casts_stay_folded: !options.skip.contains(FOLD_CAST),
             constant_nodes_return: options.skip.contains(EXTRACT_CONSTANT),
         };
-        let unfolded = unfold_large_constants(&mut graph, unfolding)?;
-        progress.after("unfold large constants", &graph)?;
+        let unfolded = unfold_large_constants(graph, unfolding)?;
+        progress.after("unfold large constants", graph)?;
         if !unfolded {
             break;
         }
@@ -153,7 +157,7 @@ fn simplify_model(model: &Model, options: &Converter, stage: Option<Stage>) -> R
     let mut warnings = progress.warnings;
     let mut told = BTreeSet::new();
     warnings.retain(|warning| told.insert(warning.clone()));
-    Ok(Simplified { passes: progress.passes, warnings, model: Model { graph, ..model.clone() } })
+    Ok(Simplified { passes: progress.passes, warnings, model })
 }
 
 /// Values that nobody reads, of those that are to stay.
@@ -173,8 +177,8 @@ const NODE_BYTES: u64 = 256;
 
 /// Bytes that constants may take if the model is not to become larger than the file that it was read from. Constants beside the file
 /// have to go into it too.
-fn room_for_constants(model: &Model, graph: &Graph) -> Result<u64> {
-    let file = model.files.last().and_then(|file| fs::metadata(file).ok());
+fn room_for_constants(sources: &Sources, graph: &Graph) -> Result<u64> {
+    let file = sources.files.last().and_then(|file| fs::metadata(file).ok());
     let nodes = NODE_BYTES.saturating_mul(u64::try_from(graph.node_count())?);
     Ok(file.map_or(0, |file| file.len()).saturating_sub(nodes))
 }

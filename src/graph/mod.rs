@@ -203,6 +203,11 @@ impl Graph {
         self.order.reserve(nodes);
     }
 
+    /// How many constants there are.
+    pub(crate) fn constant_count(&self) -> usize {
+        self.values.iter().filter(|value| value.constant.is_some()).count()
+    }
+
     /// Adds a value.
     pub fn add_value(&mut self, value: Value) -> ValueId {
         self.values.push(value);

@@ -22,7 +22,7 @@ use crate::error::{At, Cut, Error, Errors, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::limits;
 use crate::ncnn::layer::Input;
-use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
+use crate::ncnn::{Blob, BlobId, Element, Layer, MadeFor, Net, NetLayer, Output};
 use crate::ops::{self, Call};
 use crate::pass::frontier::propose_cuts;
 use crate::pass::infer::Doubts;
@@ -70,7 +70,7 @@ pub(crate) fn lower_graph(
 ) -> std::result::Result<Net, Refusal> {
     let mut state = State { may_be_newer: asked.is_none(), ..State::default() };
     state.net.release = crate::ncnn::release(asked)?;
-    state.net.expect(graph.node_count());
+    state.net.expect(graph.node_count() + graph.constant_count());
     let mut errors = Vec::new();
     for input in graph.given_inputs() {
         if let Err(error) = lower_input(graph, input, double_as_float, &mut state) {
@@ -211,7 +211,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         layer: input.into(),
         bottoms: Vec::new(),
         tops: vec![blob],
-        made_for: BTreeSet::new(),
+        made_for: MadeFor::default(),
     });
     state.axes.add(blob, &form);
     state.net.inputs.push(blob);

@@ -46,8 +46,7 @@ impl State {
             return;
         }
         let layers = &mut self.net.layers;
-        let placed: BTreeSet<usize> =
-            layers.iter().flat_map(|layer| layer.made_for.iter().copied()).collect();
+        let placed: BTreeSet<usize> = layers.iter().flat_map(|layer| layer.made_for.iter()).collect();
         let producers = layers.iter().enumerate();
         let producers: Map<BlobId, usize> =
             producers.flat_map(|(place, layer)| layer.tops.iter().map(move |top| (*top, place))).collect();

@@ -1,9 +1,7 @@
 //! Small nets for tests.
 
-use std::collections::BTreeSet;
-
 use super::layer::{Input, UnaryOp, unary_op};
-use super::{Blob, BlobId, Element, Layer, Net, NetLayer, Output};
+use super::{Blob, BlobId, Element, Layer, MadeFor, Net, NetLayer, Output};
 use crate::tensor::Dim;
 
 impl Net {
@@ -22,7 +20,7 @@ impl Net {
             layer: layer.into(),
             bottoms: bottoms.to_vec(),
             tops: vec![top],
-            made_for: BTreeSet::from([self.layers.len()]),
+            made_for: MadeFor::from_iter([self.layers.len()]),
         };
         self.layers.push(layer);
         top

@@ -12,6 +12,7 @@ mod embed;
 mod example;
 mod halves;
 pub mod layer;
+mod made_for;
 mod name;
 pub(crate) mod pass;
 mod split;
@@ -19,14 +20,13 @@ mod table;
 mod text;
 mod write;
 
-use std::collections::BTreeSet;
-
 use crate::error::{Error, Result};
 use crate::numbered::Numbered;
 use crate::tensor::Dim;
 
 pub(crate) use embed::Embedding;
 pub use layer::Layer;
+pub use made_for::MadeFor;
 pub(crate) use name::{Changes, Renamed};
 pub(crate) use table::Scales;
 pub(crate) use text::is_readable;
@@ -73,8 +73,8 @@ pub struct NetLayer {
     pub bottoms: Vec<BlobId>,
     /// Blobs that are computed.
     pub tops: Vec<BlobId>,
-    /// What the layer does, by numbers that whoever makes the net gives. A layer that takes over what another one does has its too.
-    pub made_for: BTreeSet<usize>,
+    /// What it does. A layer that takes over what another one does has its numbers too.
+    pub made_for: MadeFor,
 }
 
 /// A blob that users extract, and by which name.
@@ -125,7 +125,7 @@ impl Net {
         self.layers.iter().map(|layer| layer.layer.since()).max().unwrap_or(layer::OLDEST)
     }
 
-    /// Makes room for layers of one blob that are to come.
+    /// Makes room for layers of one blob that may come. Room that stays empty takes no memory.
     pub(crate) fn expect(&mut self, layers: usize) {
         self.layers.reserve(layers);
         self.blobs.reserve(layers);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layer::Split;
-use super::{Blob, BlobId, Net, NetLayer};
+use super::{Blob, BlobId, MadeFor, Net, NetLayer};
 use crate::numbered::Set;
 
 /// A place that reads a blob.
@@ -94,7 +94,7 @@ impl Net {
             layer: Split::default().into(),
             bottoms: vec![from],
             tops,
-            made_for: BTreeSet::new(),
+            made_for: MadeFor::default(),
         }
     }
 }

@@ -25,7 +25,7 @@ impl<'m> Reader<'m> {
                 false => e.at_part(format!("attribute {name}")),
             };
             let Some(attribute) = self.read_attribute(proto, body, scope).map_err(here)? else { continue };
-            self.budget.take(size_of(&attribute))?;
+            self.take(size_of(&attribute))?;
             if attributes.insert(self.words.get(name), attribute).is_some() {
                 return Err(here(Error::invalid("it is given twice")));
             }

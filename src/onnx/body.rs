@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::domain_of;
-use super::external::Folder;
+use super::external::ExternalFiles;
 use super::function::{Budget, Functions};
 use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use super::scope::{Frame, Scope, Slot, check_name};
@@ -83,12 +83,12 @@ impl<'m> Reader<'m> {
     /// A reader of `model`, which was decoded from `file`.
     pub fn new(
         file: &Arc<MappedFile>,
-        folder: Folder,
+        external: ExternalFiles,
         model: &'m ModelProto,
         opsets: &'m BTreeMap<String, i64>,
     ) -> Result<Self> {
         Ok(Reader {
-            tensors: Tensors::new(file, folder),
+            tensors: Tensors::new(file, external),
             budget: Budget::default(),
             calls: Vec::new(),
             inlined: 0,
@@ -116,7 +116,7 @@ impl<'m> Reader<'m> {
         scope: &Scope<'m, '_>,
     ) -> Result<Graph> {
         let infos = proto.input.iter().chain(&proto.output).chain(&proto.value_info);
-        self.budget.take(infos.count() + proto.initializer.len() + proto.sparse_initializer.len())?;
+        self.take(infos.count() + proto.initializer.len() + proto.sparse_initializer.len())?;
         let mut body =
             self.nested(|reader| reader.read_graph(proto, Scope::new(scope.frame, Some(scope))))?;
         for (name, inner) in std::mem::take(&mut body.captured) {
@@ -258,7 +258,7 @@ impl<'m> Reader<'m> {
     pub(super) fn full_name(&mut self, name: &str, scope: &Scope) -> Result<String> {
         let name = scope.frame.full_name(name);
         check_name(&name)?;
-        self.budget.take(name.len() / 16)?;
+        self.take(name.len() / 16)?;
         Ok(name)
     }
 
@@ -271,7 +271,7 @@ impl<'m> Reader<'m> {
         scope: &Scope<'m, '_>,
         met: &mut impl Iterator<Item = Option<ValueId>>,
     ) -> Result<()> {
-        self.budget.take(1 + proto.input.len() + proto.output.len() + proto.attribute.len())?;
+        self.take(1 + proto.input.len() + proto.output.len() + proto.attribute.len())?;
         let mut known = || met.next().flatten();
         let inputs: Result<Vec<_>> = proto
             .input

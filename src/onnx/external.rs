@@ -80,6 +80,7 @@ impl Folder {
 }
 
 /// The files of external data of one model.
+#[derive(Clone, Debug)]
 pub(super) struct ExternalFiles {
     folder: Folder,
     /// Each file once, by its place behind links.
@@ -88,6 +89,7 @@ pub(super) struct ExternalFiles {
     places: BTreeMap<String, PathBuf>,
 }
 
+#[derive(Clone, Debug)]
 struct ExternalFile {
     source: Arc<SourceFile>,
     /// SHA-1 in hexadecimal, where a tensor asked for it.
@@ -136,8 +138,8 @@ impl ExternalFiles {
     }
 
     /// The files themselves.
-    pub fn sources(&self) -> Vec<Arc<SourceFile>> {
-        self.files.values().map(|file| file.source.clone()).collect()
+    pub fn sources(&self) -> impl Iterator<Item = &SourceFile> {
+        self.files.values().map(|file| &*file.source)
     }
 
     /// The bytes of all of them.

@@ -43,35 +43,29 @@ fn key<'a>(domain: &'a Option<String>, name: &'a Option<String>, overload: &'a O
 
 /// What inlining may still cost.
 #[derive(Debug)]
-pub(super) struct Budget {
-    left: usize,
-    /// Functions that are being inlined: only what is read inside of one costs anything.
-    pub calls: usize,
-}
+pub(super) struct Budget(usize);
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { left: limits::INLINING, calls: 0 }
+        Budget(limits::INLINING)
     }
 }
 
 impl Budget {
-    /// Takes `cost` where a function is being inlined.
-    pub fn take(&mut self, cost: usize) -> Result<()> {
-        if self.calls == 0 {
-            return Ok(());
-        }
-        match self.left.checked_sub(cost) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => Err(Error::limit("the functions of the model are too large once they are inlined")),
-        }
+    fn take(&mut self, cost: usize) -> Result<()> {
+        let left = self.0.checked_sub(cost);
+        self.0 = left
+            .ok_or_else(|| Error::limit("the functions of the model are too large once they are inlined"))?;
+        Ok(())
     }
 }
 
 impl<'m> Reader<'m> {
+    /// Takes from the budget where a function is being inlined: what is read outside costs nothing.
+    pub(super) fn take(&mut self, cost: usize) -> Result<()> {
+        if self.calls.is_empty() { Ok(()) } else { self.budget.take(cost) }
+    }
+
     /// Adds the nodes of a function in the place of its call.
     pub(super) fn inline(&mut self, function: &'m FunctionProto, call: Node, body: &mut Body) -> Result<()> {
         let name = function.name.as_deref().unwrap_or_default();
@@ -79,12 +73,10 @@ impl<'m> Reader<'m> {
             invalid!("the function {name} calls itself");
         }
         self.calls.push(function);
-        self.budget.calls += 1;
         self.tensors.again = true;
         let done = self.inline_body(function, &call, body);
-        self.budget.calls -= 1;
-        self.tensors.again = self.budget.calls > 0;
         self.calls.pop();
+        self.tensors.again = !self.calls.is_empty();
         done.map_err(|e| e.in_graph(format!("function {name}")))
     }
 

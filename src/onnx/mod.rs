@@ -30,7 +30,8 @@ use prost::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, ValueId};
 use crate::limits;
-use crate::tensor::{MappedFile, Passing, RELEASED, SourceFile};
+use crate::tensor::{MappedFile, Passing, RELEASED};
+use external::{ExternalFiles, Folder};
 
 pub use input::Input;
 pub use store::ExternalData;
@@ -80,23 +81,46 @@ pub struct Model {
     pub about: About,
     /// Constants of the graph that the model also lists as inputs: a caller of the ONNX model could give other values.
     pub defaulted_inputs: Vec<ValueId>,
-    /// The files that it was read from, those of external data among them.
-    pub files: Vec<PathBuf>,
+    /// The files that it was read from.
     pub(crate) sources: Sources,
 }
 
-/// The files of a model, as they were when they were opened.
+/// The files of a model, as they were when they were opened. The model can be read from them as often as its graph is needed as it
+/// was: that takes less than keeping a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Sources {
     model: Arc<MappedFile>,
-    external: Vec<Arc<SourceFile>>,
+    external: ExternalFiles,
+    /// Those of external data, where the model has been read, and then its own.
+    pub files: Vec<PathBuf>,
 }
 
 impl Sources {
+    /// Opens a model. External data is opened when the model that refers to it is read.
+    pub fn open(input: &Input, options: &ReadOptions) -> Result<Sources> {
+        let folder = match (&options.data_dir, input) {
+            (Some(folder), Input::Path(path)) => Folder::given(folder, Some(path)),
+            (Some(folder), Input::Stdin) => Folder::given(folder, None),
+            (None, Input::Path(path)) => Folder::of_model(path),
+            (None, Input::Stdin) => Folder::none(),
+        };
+        let model = input.open(options.max_size)?;
+        let files = vec![model.source().path().to_owned()];
+        Ok(Sources { model, external: ExternalFiles::new(folder), files })
+    }
+
+    /// Reads the model.
+    ///
+    /// Errors are of kind `Io` where a file cannot be read, `Parse` where it is no ONNX model, `Invalid` where the model breaks the
+    /// specification, `Unsupported` for what no later stage could convert, `Limit` above a limit.
+    pub fn read(&self) -> Result<Model> {
+        decode(&self.model, self.external.clone()).map_err(|e| e.in_file(self.model.source().path()))
+    }
+
     /// Refuses files that have become others: what was read of them may be of both.
     pub fn check_unchanged(&self) -> Result<()> {
         self.model.source().check_unchanged()?;
-        self.external.iter().try_for_each(|file| file.check_unchanged())
+        self.external.sources().try_for_each(|file| file.check_unchanged())
     }
 }
 
@@ -113,22 +137,7 @@ pub struct About {
     pub graph_doc: Option<String>,
 }
 
-/// Reads a model.
-///
-/// Errors are of kind `Io` where a file cannot be read, `Parse` where it is no ONNX model, `Invalid` where the model breaks the
-/// specification, `Unsupported` for what no later stage could convert, `Limit` above a limit.
-pub fn read(input: &Input, options: &ReadOptions) -> Result<Model> {
-    let file = input.open(options.max_size)?;
-    let folder = match (&options.data_dir, input) {
-        (Some(folder), Input::Path(path)) => external::Folder::given(folder, Some(path)),
-        (Some(folder), Input::Stdin) => external::Folder::given(folder, None),
-        (None, Input::Path(path)) => external::Folder::of_model(path),
-        (None, Input::Stdin) => external::Folder::none(),
-    };
-    decode(&file, folder).map_err(|e| e.in_file(file.source().path()))
-}
-
-fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
+fn decode(file: &Arc<MappedFile>, external: ExternalFiles) -> Result<Model> {
     limit::check_messages(&file.bytes(), &|passed| {
         if passed.len() >= RELEASED {
             file.release(passed);
@@ -153,7 +162,7 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
         )));
     }
     let opsets = model_opsets(&model, ir_version)?;
-    let mut reader = body::Reader::new(file, folder, &model, &opsets)?;
+    let mut reader = body::Reader::new(file, external, &model, &opsets)?;
     let mut body = reader.read_main(graph)?;
     // Functions are inlined, and their domains with them.
     for function in &model.functions {
@@ -179,8 +188,7 @@ fn decode(file: &Arc<MappedFile>, folder: external::Folder) -> Result<Model> {
             graph_doc: graph.doc_string.clone(),
         },
         defaulted_inputs: body.defaulted_inputs,
-        files,
-        sources: Sources { model: file.clone(), external: reader.tensors.external.sources() },
+        sources: Sources { model: file.clone(), external: reader.tensors.external, files },
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::external::{self, ExternalFiles};
+use super::external::ExternalFiles;
 use super::proto::{SparseTensorProto, TensorProto, tensor_proto::DataLocation};
 use super::sparse;
 use crate::error::{Error, Result, invalid, unsupported};
@@ -26,10 +26,10 @@ pub(super) struct Tensors {
 
 impl Tensors {
     /// Constants of a mapped model, with the files beside it.
-    pub fn new(file: &Arc<MappedFile>, folder: external::Folder) -> Tensors {
+    pub fn new(file: &Arc<MappedFile>, external: ExternalFiles) -> Tensors {
         Tensors {
             file: file.clone(),
-            external: ExternalFiles::new(folder),
+            external,
             again: false,
             copied: BTreeMap::new(),
             dense_left: limits::DENSE_BYTES,

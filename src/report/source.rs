@@ -65,7 +65,7 @@ pub(super) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, 
     let mut layers_of: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
     let mut nodes_of = Vec::with_capacity(net.layers.len());
     for (place, layer) in net.layers.iter().enumerate() {
-        let nodes = layer.made_for.iter().filter_map(|number| known.get(number)).flatten();
+        let nodes = layer.made_for.iter().filter_map(|number| known.get(&number)).flatten();
         let nodes: BTreeSet<usize> = nodes.copied().collect();
         for node in &nodes {
             if let Some(layers) = layers_of.get_mut(*node) {

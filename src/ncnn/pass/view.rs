@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::layer::Reshape;
-use super::super::{BlobId, Layer, Net, NetLayer};
+use super::super::{BlobId, Layer, MadeFor, Net, NetLayer};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
@@ -83,7 +83,7 @@ pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
             let Some(reshape) = reshape_to(&sizes) else { continue };
             layer.layer = reshape;
             layer.bottoms = vec![if alone { root } else { bottom }];
-            layer.made_for.extend(between.unwrap_or_default());
+            layer.made_for.extend(between.iter().flat_map(MadeFor::iter));
             changed = true;
         }
     }

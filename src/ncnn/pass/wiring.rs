@@ -136,7 +136,7 @@ impl Edits {
             }
             let work = net.layers.get(*place).map(|layer| layer.made_for.clone()).unwrap_or_default();
             if let Some(layer) = by.and_then(|by| net.layers.get_mut(by)) {
-                layer.made_for.extend(work);
+                layer.made_for.extend(work.iter());
             }
         }
     }

@@ -109,7 +109,7 @@ fn other_files_are_told_apart() {
 #[test]
 fn what_cannot_be_opened_is_an_io_error() {
     for path in ["/nowhere/model.onnx", "/"] {
-        let error = read(&Input::Path(PathBuf::from(path)), &ReadOptions::default()).unwrap_err();
+        let error = read_from(&Input::Path(PathBuf::from(path)), &ReadOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         assert_eq!(error.at().file.as_deref(), Some(path.as_ref()), "{error}");
     }
@@ -122,7 +122,7 @@ fn a_model_above_the_limit_is_refused() {
     file.write_all(&bytes).unwrap();
     let len = u64::try_from(bytes.len()).unwrap();
     let read_below = |max_size| {
-        read(&Input::Path(file.path().to_owned()), &ReadOptions { max_size, ..ReadOptions::default() })
+        read_from(&Input::Path(file.path().to_owned()), &ReadOptions { max_size, ..ReadOptions::default() })
     };
     assert!(read_below(len).is_ok());
     assert_eq!(read_below(len - 1).unwrap_err().kind(), ErrorKind::Limit);
@@ -132,9 +132,9 @@ fn a_model_above_the_limit_is_refused() {
 #[test]
 fn what_is_no_regular_file_is_read_to_its_end_or_the_limit() {
     let zeros = Input::Path(PathBuf::from("/dev/zero"));
-    let error = read(&zeros, &ReadOptions { max_size: 1 << 20, ..ReadOptions::default() }).unwrap_err();
+    let error = read_from(&zeros, &ReadOptions { max_size: 1 << 20, ..ReadOptions::default() }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     let nothing = Input::Path(PathBuf::from("/dev/null"));
-    let error = read(&nothing, &ReadOptions::default()).unwrap_err();
+    let error = read_from(&nothing, &ReadOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Parse, "{error}");
 }

@@ -26,7 +26,7 @@ fn read_constant(path: &Path) -> Result<Tensor> {
 }
 
 fn read_constant_with(path: &Path, options: &ReadOptions) -> Result<Tensor> {
-    let read = read(&Input::Path(path.to_owned()), options)?;
+    let read = read_from(&Input::Path(path.to_owned()), options)?;
     Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.as_deref().cloned()).unwrap())
 }
 
@@ -160,7 +160,7 @@ fn a_model_may_have_more_files_than_a_process() {
     }
     let path = folder.path().join("model.onnx");
     fs::write(&path, model(main).encode_to_vec()).unwrap();
-    let read = read(&Input::Path(path), &ReadOptions::default()).unwrap();
+    let read = read_from(&Input::Path(path), &ReadOptions::default()).unwrap();
     let constants = read.graph.value_ids().filter_map(|id| read.graph.value(id).constant.as_ref());
     assert!(constants.into_iter().all(|constant| constant.to_raw().unwrap().as_ref() == [7]));
 }
@@ -177,7 +177,7 @@ fn a_file_that_changes_is_noticed() {
 fn a_model_from_a_pipe_has_no_folder() {
     let (_folder, model) = folder(&[("location", "data")]);
     let mapped = Input::Path(model).open(u64::MAX).unwrap();
-    let error = super::super::decode(&mapped, super::super::external::Folder::none()).unwrap_err();
+    let error = decode(&mapped, ExternalFiles::new(Folder::none())).unwrap_err();
     assert!(error.help_text().unwrap().contains("--data-dir"), "{error}");
 }
 
@@ -192,7 +192,7 @@ fn attributes_may_be_external() {
     };
     let constant = NodeProto { attribute: vec![value], ..node("Constant", &[], &["y"]) };
     fs::write(&path, model(graph(vec![constant])).encode_to_vec()).unwrap();
-    let read = read(&Input::Path(path), &ReadOptions::default()).unwrap();
+    let read = read_from(&Input::Path(path), &ReadOptions::default()).unwrap();
     let (_, node) = read.graph.nodes().next().unwrap();
     let crate::graph::Attribute::Tensor(tensor) = &node.attributes[&"value".into()] else {
         panic!("{node:?}")

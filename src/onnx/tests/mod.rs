@@ -13,12 +13,17 @@ use std::io::Write;
 use prost::Message;
 use tempfile::NamedTempFile;
 
+use super::external::{ExternalFiles, Folder};
 use super::proto::attribute_proto::AttributeType;
 use super::proto::*;
-use super::{Input, Model, ReadOptions, read};
+use super::{Input, Model, ReadOptions, Sources, decode};
 use crate::error::{ErrorKind, Result};
 use crate::graph::Graph;
 use crate::tensor::DType;
+
+fn read_from(input: &Input, options: &ReadOptions) -> Result<Model> {
+    Sources::open(input, options)?.read()
+}
 
 fn text(s: &str) -> Option<String> {
     Some(s.to_owned())
@@ -108,7 +113,7 @@ fn model(graph: GraphProto) -> ModelProto {
 fn read_bytes(bytes: &[u8]) -> Result<Model> {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    read(&Input::Path(file.path().to_owned()), &ReadOptions::default())
+    read_from(&Input::Path(file.path().to_owned()), &ReadOptions::default())
 }
 
 fn read_model(model: &ModelProto) -> Result<Model> {

@@ -150,7 +150,7 @@ fn large_models_have_their_constants_beside_them() {
     let path = folder.path().join("out.onnx");
     output::put_all(stage_limited(&read, &path, &Storage::AsNeeded, NOTHING_KNOWN, 4000).unwrap()).unwrap();
     assert_eq!(fs::metadata(folder.path().join("out.onnx.data")).unwrap().len(), 8192 + 5000);
-    let again = super::read(&Input::Path(path.clone()), &ReadOptions::default()).unwrap();
+    let again = read_from(&Input::Path(path.clone()), &ReadOptions::default()).unwrap();
     let constants: Vec<&Tensor> =
         again.graph.value_ids().filter_map(|id| again.graph.value(id).constant.as_deref()).collect();
     assert_eq!(constants.len(), 3);
@@ -207,7 +207,7 @@ fn constants_are_written_beside_the_model() {
         found.sort();
         let found: Vec<(&str, u64)> = found.iter().map(|(name, len)| (name.as_str(), *len)).collect();
         assert_eq!(found, files, "{how:?}");
-        let again = super::read(&Input::Path(path), &ReadOptions::default()).unwrap();
+        let again = read_from(&Input::Path(path), &ReadOptions::default()).unwrap();
         let bytes = |graph: &Graph| -> Vec<Vec<u8>> {
             let attributes = graph.nodes().flat_map(|(_, node)| node.attributes.values());
             let in_attributes = attributes.filter_map(|attribute| match attribute {
