@@ -98,6 +98,9 @@ impl Lower<'_> {
             if best.as_ref().is_none_or(|(count, _, _)| reshapes < *count) {
                 best = Some((reshapes, form, forms.into_iter().map(Some).collect()));
             }
+            if reshapes == 0 {
+                break;
+            }
         }
         if let Some((_, form, forms)) = best {
             return Ok((form, forms));

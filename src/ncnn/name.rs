@@ -34,7 +34,7 @@ impl Net {
         let given = self.find_renamed(renames)?;
         let mut changes = Changes::default();
         let mut names = Names::with_capacity(self.blobs.len());
-        names.taken.extend(given.values().cloned());
+        names.taken.extend(given.values().map(|name| hash(name)));
         let mut named = Set::default();
         let inputs = self.inputs.iter().map(|blob| (*blob, self.blob(*blob).name.clone()));
         let outputs = self.outputs.iter().map(|output| (output.blob, output.name.clone()));
@@ -43,7 +43,8 @@ impl Net {
             if !named.insert(blob) {
                 continue;
             }
-            let to = given.get(&blob).cloned().unwrap_or_else(|| names.claim(&from, "blob"));
+            let other = given.get(&blob).cloned().or_else(|| names.claim(&from, "blob"));
+            let to = other.unwrap_or_else(|| from.clone());
             if from != to && !given.contains_key(&blob) {
                 changes.ends.push(Renamed { from, to: to.clone() });
             }
@@ -60,9 +61,9 @@ impl Net {
         for layer in &self.layers {
             for top in &layer.tops {
                 let Some(blob) = self.blobs.get_mut(top.0).filter(|_| named.insert(*top)) else { continue };
-                let from = &mut blob.name;
-                let to = given.get(top).cloned().unwrap_or_else(|| names.claim(from, &layer.name));
-                let from = std::mem::replace(from, to);
+                let other = given.get(top).cloned().or_else(|| names.claim(&blob.name, &layer.name));
+                let Some(to) = other else { continue };
+                let from = std::mem::replace(&mut blob.name, to);
                 if !is_legal(&from) && !from.is_empty() && !given.contains_key(top) {
                     changes.inside.push(Renamed { from, to: blob.name.clone() });
                 }
@@ -114,14 +115,17 @@ impl Net {
     fn name_layers(&mut self) {
         let mut names = Names::with_capacity(self.layers.len());
         for layer in &mut self.layers {
-            layer.name = names.claim(&layer.name, layer.layer.type_name());
+            if let Some(name) = names.claim(&layer.name, layer.layer.type_name()) {
+                layer.name = name;
+            }
         }
     }
 }
 
 /// Names that are taken.
 struct Names {
-    taken: HashSet<String>,
+    /// By their hashes: of two names with one hash the second is taken too.
+    taken: HashSet<u64>,
     /// The next number to try behind a name.
     next: HashMap<String, usize>,
 }
@@ -131,18 +135,22 @@ impl Names {
         Names { taken: HashSet::with_capacity(count), next: HashMap::new() }
     }
 
-    /// A name that nobody has: `wanted` if possible, `otherwise` if that is empty, with a number behind it where it is taken.
-    fn claim(&mut self, wanted: &str, otherwise: &str) -> String {
+    /// Takes a name that nobody has: `wanted` if possible, `otherwise` if that is empty, with a number behind it where it is taken.
+    /// Gives it where it is not `wanted`.
+    fn claim(&mut self, wanted: &str, otherwise: &str) -> Option<String> {
+        if !wanted.is_empty() && is_legal(wanted) && self.taken.insert(hash(wanted)) {
+            return None;
+        }
         let base = legal(if wanted.is_empty() { otherwise } else { wanted });
-        if self.taken.insert(base.clone()) {
-            return base;
+        if base != wanted && self.taken.insert(hash(&base)) {
+            return Some(base);
         }
         let next = self.next.entry(base.clone()).or_insert(1);
         loop {
             let name = legal(&format!("{base}_{next}"));
             *next += 1;
-            if self.taken.insert(name.clone()) {
-                return name;
+            if self.taken.insert(hash(&name)) {
+                return Some(name);
             }
         }
     }
@@ -168,7 +176,7 @@ fn legal(name: &str) -> String {
     if clean.len() <= MAX_NAME {
         return clean;
     }
-    let hash = format!("_{:016x}", fnv(clean.as_bytes()));
+    let hash = format!("_{:016x}", hash(&clean));
     let mut kept = String::with_capacity(MAX_NAME);
     kept.extend(
         clean.char_indices().take_while(|(at, c)| at + c.len_utf8() + hash.len() <= MAX_NAME).map(|(_, c)| c),
@@ -177,10 +185,9 @@ fn legal(name: &str) -> String {
 }
 
 /// The FNV-1a hash, which is the same on every machine and in every version of this program.
-fn fnv(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+fn hash(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -269,7 +276,7 @@ mod tests {
             let mut names = Names::with_capacity(0);
             let mut seen = BTreeSet::new();
             for name in wanted {
-                let claimed = names.claim(&name, "blob");
+                let claimed = names.claim(&name, "blob").unwrap_or(name);
                 prop_assert!(!claimed.is_empty() && claimed.len() <= MAX_NAME);
                 prop_assert!(!claimed.chars().any(|c| c.is_whitespace() || c.is_control()));
                 prop_assert!(seen.insert(claimed));

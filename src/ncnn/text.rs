@@ -1,9 +1,10 @@
 //! The `.param` file: a text that `ParamDict::load_param` and `Net::load_param` scan.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use super::layer::Param;
 use super::{BlobId, Element, Layer, Net, NetLayer};
+use crate::tensor::Dim;
 
 /// The first line of every `.param` file.
 pub(super) const MAGIC: u32 = 7_767_517;
@@ -39,25 +40,8 @@ impl Net {
     }
 
     /// The line of a layer.
-    pub(super) fn line(&self, layer: &NetLayer) -> String {
-        let mut line = format!(
-            "{:<24} {:<24} {} {}",
-            layer.layer.type_name(),
-            layer.name,
-            layer.bottoms.len(),
-            layer.tops.len()
-        );
-        let name = |blob: &BlobId| &self.blob(*blob).name;
-        for blob in layer.bottoms.iter().chain(&layer.tops).map(name) {
-            line.push(' ');
-            line.push_str(blob);
-        }
-        for (id, param) in self.params(layer) {
-            line.push(' ');
-            line.push_str(&format_param(id, &param));
-        }
-        line.push('\n');
-        line
+    pub(super) fn line<'a>(&'a self, layer: &'a NetLayer) -> Line<'a> {
+        Line { net: self, layer }
     }
 
     /// The params of a layer, with those that every layer has.
@@ -82,35 +66,52 @@ impl Net {
     /// Runtimes before 20260526 take four numbers a top whatever is written (`Net::load_param`), and skip over four axes: what they
     /// would take for something else is left out.
     fn shape_hints(&self, layer: &NetLayer) -> Option<Vec<i32>> {
-        let mut shapes = Vec::with_capacity(layer.tops.len());
+        let number = |size: &Dim| i32::try_from(size.known()?).ok();
+        let mut hints = Vec::with_capacity(5 * layer.tops.len());
         for top in &layer.tops {
-            let sizes: Option<Vec<i32>> =
-                self.blob(*top).shape.iter().map(|size| i32::try_from(size.known()?).ok()).collect();
-            shapes.push(sizes?);
+            match self.blob(*top).shape.as_slice() {
+                [w] => hints.extend([1, number(w)?, 1, 1]),
+                [h, w] => hints.extend([2, number(w)?, number(h)?, 1]),
+                [c, h, w] => hints.extend([3, number(w)?, number(h)?, number(c)?]),
+                [c, d, h, w] if layer.tops.len() == 1 => {
+                    hints.extend([4, number(w)?, number(h)?, number(d)?, number(c)?]);
+                }
+                _ => return None,
+            }
         }
-        let deep = shapes.iter().any(|sizes| sizes.len() == 4);
-        if deep && shapes.len() > 1 {
-            return None;
-        }
-        let hints = shapes.iter().map(|sizes| match *sizes.as_slice() {
-            [w] => Some(vec![1, w, 1, 1]),
-            [h, w] => Some(vec![2, w, h, 1]),
-            [c, h, w] => Some(vec![3, w, h, c]),
-            [c, d, h, w] => Some(vec![4, w, h, d, c]),
-            _ => None,
-        });
-        Some(hints.collect::<Option<Vec<_>>>()?.concat())
+        Some(hints)
     }
 }
 
-/// A param as `id=value`.
-pub(super) fn format_param(id: i32, param: &Param) -> String {
+/// A layer as a line of the `.param` file.
+pub(super) struct Line<'a> {
+    net: &'a Net,
+    layer: &'a NetLayer,
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let NetLayer { name, layer, bottoms, tops, .. } = self.layer;
+        write!(f, "{:<24} {name:<24} {} {}", layer.type_name(), bottoms.len(), tops.len())?;
+        for blob in bottoms.iter().chain(tops) {
+            write!(f, " {}", self.net.blob(*blob).name)?;
+        }
+        for (id, param) in self.net.params(self.layer) {
+            f.write_char(' ')?;
+            write_param(f, id, &param)?;
+        }
+        f.write_char('\n')
+    }
+}
+
+/// Writes a param as `id=value`.
+fn write_param(out: &mut impl Write, id: i32, param: &Param) -> fmt::Result {
     match param {
-        Param::Int(value) => format!("{id}={value}"),
-        Param::Float(value) => format!("{id}={}", format_float(*value)),
-        Param::Ints(values) => format_array(id, values.iter().map(i32::to_string)),
-        Param::Floats(values) => format_array(id, values.iter().copied().map(format_float)),
-        Param::Text(text) => format!("{id}=\"{text}\""),
+        Param::Int(value) => write!(out, "{id}={value}"),
+        Param::Float(value) => write!(out, "{id}={}", format_float(*value)),
+        Param::Ints(values) => write_array(out, id, values.iter()),
+        Param::Floats(values) => write_array(out, id, values.iter().copied().map(format_float)),
+        Param::Text(text) => write!(out, "{id}=\"{text}\""),
     }
 }
 
@@ -124,13 +125,13 @@ pub(crate) fn is_readable(text: &str) -> bool {
 }
 
 /// The form of arrays that every runtime reads.
-fn format_array(id: i32, values: impl ExactSizeIterator<Item = String>) -> String {
-    let mut text = format!("{}={}", ARRAY - id, values.len());
-    for value in values {
-        text.push(',');
-        text.push_str(&value);
-    }
-    text
+fn write_array(
+    out: &mut impl Write,
+    id: i32,
+    mut values: impl ExactSizeIterator<Item = impl fmt::Display>,
+) -> fmt::Result {
+    write!(out, "{}={}", ARRAY - id, values.len())?;
+    values.try_for_each(|value| write!(out, ",{value}"))
 }
 
 /// A float as the runtime tells it from an int, by its `e`; few digits that are read as the same number, at most 15 characters:
@@ -224,7 +225,9 @@ mod tests {
             (10, Param::Floats(vec![0.0, 6.0]), "-23310=2,0.0e+00,6.0e+00"),
             (6, Param::Text("0w,1h".into()), "6=\"0w,1h\""),
         ] {
-            assert_eq!(format_param(id, &param), text);
+            let mut written = String::new();
+            write_param(&mut written, id, &param).unwrap();
+            assert_eq!(written, text);
         }
     }
 

@@ -81,7 +81,7 @@ impl Net {
         let failed = |error| Error::io("writing failed", error);
         out.write_all(self.head().as_bytes()).map_err(failed)?;
         for layer in &self.layers {
-            out.write_all(self.line(layer).as_bytes()).map_err(failed)?;
+            write!(out, "{}", self.line(layer)).map_err(failed)?;
         }
         Ok(())
     }

@@ -18,19 +18,13 @@ const MAX_COMPARED: u64 = 1 << 16;
 pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-    let mut computed: HashMap<Vec<Option<ValueId>>, Siblings> = HashMap::with_capacity(graph.node_count());
+    let mut computed = Computed::with_capacity(graph.node_count());
     let mut sizes: BTreeMap<(DType, Vec<usize>, Vec<Dim>), ValueId> = BTreeMap::new();
     for (_, node) in graph.nodes() {
         let follow = |input: &ValueId| same.get(input).copied().unwrap_or(*input);
         let inputs: Vec<Option<ValueId>> =
             node.inputs.iter().map(|input| input.as_ref().map(follow)).collect();
-        let first = match computed.entry(inputs) {
-            Entry::Occupied(siblings) => siblings.into_mut().add(node),
-            Entry::Vacant(place) => {
-                place.insert(Siblings::of(node));
-                None
-            }
-        };
+        let first = computed.add(inputs, node);
         if let Some(first) = first.filter(|first| may_stand_for(&readers, &first.outputs, &node.outputs)) {
             let pairs = node.outputs.iter().flatten().zip(first.outputs.iter().flatten());
             same.extend(pairs.map(|(output, first)| (*output, *first)));
@@ -51,23 +45,37 @@ pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
     Ok(!same.is_empty())
 }
 
-/// Nodes with the same inputs. Most nodes have no sibling: what they compute is spelled out when the second one comes.
-struct Siblings<'g> {
-    first: Option<&'g Node>,
-    by_key: HashMap<String, &'g Node>,
+/// The nodes so far, by their inputs. Most nodes have no sibling: what they compute is spelled out when the second one comes.
+struct Computed<'g> {
+    /// The first node with these inputs, until it is spelled out.
+    first: HashMap<Inputs, Option<&'g Node>>,
+    spelled: HashMap<(Inputs, String), &'g Node>,
 }
 
-impl<'g> Siblings<'g> {
-    fn of(node: &'g Node) -> Self {
-        Siblings { first: Some(node), by_key: HashMap::new() }
+type Inputs = Vec<Option<ValueId>>;
+
+impl<'g> Computed<'g> {
+    fn with_capacity(nodes: usize) -> Self {
+        Computed { first: HashMap::with_capacity(nodes), spelled: HashMap::new() }
     }
 
     /// The node before this one that computes the same.
-    fn add(&mut self, node: &'g Node) -> Option<&'g Node> {
-        if let Some(first) = self.first.take() {
-            self.by_key.extend(key(first).map(|key| (key, first)));
-        }
-        match self.by_key.entry(key(node)?) {
+    fn add(&mut self, inputs: Inputs, node: &'g Node) -> Option<&'g Node> {
+        let inputs = match self.first.entry(inputs) {
+            Entry::Vacant(place) => {
+                place.insert(Some(node));
+                return None;
+            }
+            Entry::Occupied(mut place) => {
+                if let Some((first, key)) =
+                    place.get_mut().take().and_then(|first| Some((first, key(first)?)))
+                {
+                    self.spelled.insert((place.key().clone(), key), first);
+                }
+                place.key().clone()
+            }
+        };
+        match self.spelled.entry((inputs, key(node)?)) {
             Entry::Occupied(first) => Some(first.get()),
             Entry::Vacant(place) => {
                 place.insert(node);
