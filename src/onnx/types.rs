@@ -94,7 +94,6 @@ pub(super) fn write_info(name: &str, value: &Value) -> ValueInfoProto {
     ValueInfoProto {
         name: Some(name.to_owned()),
         r#type: tensor.map(type_proto::Value::TensorType).map(of_tensor).or(other),
-        ..ValueInfoProto::default()
     }
 }
 
