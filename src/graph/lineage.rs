@@ -69,6 +69,8 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
     use crate::graph::Value;
     use crate::pass::dead::remove_dead_nodes;
@@ -84,7 +86,7 @@ mod tests {
     }
 
     fn node(from: ValueId, to: ValueId) -> Node {
-        Node { inputs: vec![Some(from)], outputs: vec![Some(to)], ..Node::default() }
+        Node { inputs: smallvec![Some(from)], outputs: smallvec![Some(to)], ..Node::default() }
     }
 
     /// The nodes of a chain whose work the last node of the graph does.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::error::{Error, NodeAt, Result};
 use crate::limits::Budget;
@@ -71,6 +72,9 @@ pub struct OtherType {
     pub encoded: Bytes,
 }
 
+/// What a node reads or computes, in order; `None` where an optional one is left out. Most have a few, which are in the node itself.
+pub type Ids = SmallVec<[Option<ValueId>; 4]>;
+
 /// One call of an operator.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
@@ -85,9 +89,9 @@ pub struct Node {
     /// The version of the domain's operator set that the node follows.
     pub version: i64,
     /// Inputs in order; `None` where an optional one is left out.
-    pub inputs: Vec<Option<ValueId>>,
+    pub inputs: Ids,
     /// Outputs in order; `None` where an optional one is left out.
-    pub outputs: Vec<Option<ValueId>>,
+    pub outputs: Ids,
     /// Attributes by name.
     pub attributes: AttributeMap,
 }
@@ -351,7 +355,9 @@ impl Graph {
             return;
         }
         self.readers.take();
+        let mut removed: Set<NodeId> = Set::default();
         for id in remove {
+            removed.insert(*id);
             if let Some(node) = self.nodes.get(id.number()).and_then(Option::as_ref) {
                 self.lineage.leave(*id, node.reads());
             }
@@ -367,7 +373,7 @@ impl Graph {
                 }
             }
         }
-        self.order.retain(|id| self.nodes.get(id.number()).is_some_and(Option::is_some));
+        self.order.retain(|id| !removed.contains(*id));
     }
 
     /// Whether each node stands after those that it reads from.

@@ -11,7 +11,7 @@ use super::scope::{Frame, Scope, Slot, check_name};
 use super::tensor::Tensors;
 use super::types::{Declared, Types, name_of};
 use crate::error::{Error, NodeAt, Result, invalid};
-use crate::graph::{Capture, Graph, Node, Value, ValueId, Words};
+use crate::graph::{Capture, Graph, Ids, Node, Value, ValueId, Words};
 use crate::limits;
 use crate::tensor::{Dim, MappedFile};
 
@@ -273,7 +273,7 @@ impl<'m> Reader<'m> {
     ) -> Result<()> {
         self.take(1 + proto.input.len() + proto.output.len() + proto.attribute.len())?;
         let mut known = || met.next().flatten();
-        let inputs: Result<Vec<_>> = proto
+        let inputs: Result<Ids> = proto
             .input
             .iter()
             .map(|name| known().map_or_else(|| body.read_input(name, scope), |id| Ok(Some(id))))

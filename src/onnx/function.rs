@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::smallvec;
+
 use super::body::{Body, Met, Reader, at_node};
 use super::proto::{FunctionProto, NodeProto};
 use super::scope::{Frame, Scope, Slot};
@@ -115,8 +117,8 @@ impl<'m> Reader<'m> {
                 index: call.index,
                 op_type: "Identity".into(),
                 version: frame.versions.get("").copied().unwrap_or(1),
-                inputs: vec![Some(input)],
-                outputs: vec![Some(output)],
+                inputs: smallvec![Some(input)],
+                outputs: smallvec![Some(output)],
                 ..Node::default()
             });
         }

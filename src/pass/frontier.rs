@@ -155,7 +155,8 @@ mod tests {
             if blocked {
                 missing.extend(outputs.iter().flatten().copied());
             }
-            let id = graph.add_node(Node { inputs, outputs, ..Node::default() });
+            let id =
+                graph.add_node(Node { inputs: inputs.into(), outputs: outputs.into(), ..Node::default() });
             if name == "bad" {
                 failed.insert(id);
             }

@@ -127,6 +127,8 @@ fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) -> Res
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
     use crate::graph::Value;
 
@@ -146,7 +148,7 @@ mod tests {
             graph.inputs.push(id);
         }
         let computed = graph.add_value(Value { shape: Some(shape(model[2])), ..Value::default() });
-        graph.add_node(crate::graph::Node { outputs: vec![Some(computed)], ..Default::default() });
+        graph.add_node(crate::graph::Node { outputs: smallvec![Some(computed)], ..Default::default() });
         let given: Vec<_> = given.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
         set_input_shapes(&mut graph, &given).unwrap();
         fix_batch(&mut graph, &mut Vec::new()).unwrap();

@@ -88,7 +88,7 @@ mod tests {
             let value = Value { name: format!("v{place}"), shape: Some(stated.clone()), ..Value::default() };
             outputs.push(Some(graph.add_value(value)));
         }
-        graph.add_node(Node { outputs: outputs.clone(), ..Node::default() });
+        graph.add_node(Node { outputs: outputs.clone().into(), ..Node::default() });
         let stated = Stated::of(&graph);
         for (id, (_, inferred)) in outputs.iter().flatten().zip(shapes) {
             graph.value_mut(*id).unwrap().shape = Some(inferred);

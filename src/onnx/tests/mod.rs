@@ -11,6 +11,7 @@ mod writing;
 use std::io::Write;
 
 use prost::Message;
+use smallvec::smallvec;
 use tempfile::NamedTempFile;
 
 use super::external::{ExternalFiles, Folder};

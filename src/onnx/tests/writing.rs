@@ -112,7 +112,7 @@ fn every_value_gets_a_name_of_its_own() {
     let named = |name: &str| Value { name: name.to_owned(), ..Value::default() };
     let (a, b, c) =
         (read.graph.add_value(named("y")), read.graph.add_value(named("")), read.graph.add_value(named("")));
-    let next = |from, to| Node { inputs: vec![Some(from)], outputs: vec![Some(to)], ..old.clone() };
+    let next = |from, to| Node { inputs: smallvec![Some(from)], outputs: smallvec![Some(to)], ..old.clone() };
     let chain = [next(x, a), next(a, b), next(b, c), next(c, y)];
     read.graph.rewrite_nodes(|_, _| Ok(Some(chain.to_vec()))).unwrap();
     let proto = written(&read).graph.unwrap();

@@ -2,6 +2,8 @@
 //!
 //! <https://onnx.ai/onnx/operators/onnx__If.html>
 
+use smallvec::smallvec;
+
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Capture, Graph, Node, Value, ValueId};
 use crate::ops::compare::{number_like, risk};
@@ -97,7 +99,7 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
             op_type: op_type.into(),
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
-            outputs: vec![Some(output)],
+            outputs: smallvec![Some(output)],
             ..Node::default()
         };
         Ok(Some(vec![made("Reshape", &[condition, no_axes], scalar), made("Where", &sides, chosen), node]))

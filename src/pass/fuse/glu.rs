@@ -18,7 +18,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, usize)>> {
     orders(node).filter(|_| node.is("Mul")).find_map(|(value, gate)| {
         let closed = first(look.made_by(gate, "Sigmoid")?)?;
         let split = look.made_by(value, "Split")?;
-        if split.outputs != [Some(value), Some(closed)] || !look.alike(value, closed) {
+        if *split.outputs != [Some(value), Some(closed)] || !look.alike(value, closed) {
             return None;
         }
         let x = first(split)?;

@@ -23,8 +23,10 @@ mod view;
 
 use std::collections::BTreeSet;
 
+use smallvec::smallvec;
+
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, Value, ValueId, Word};
+use crate::graph::{Attribute, Graph, Ids, Node, Value, ValueId, Word};
 use crate::ops::{NEWEST_OPSET, OWN_DOMAIN};
 use crate::pass::pattern::{self, Readers};
 use crate::pass::rewrite::Rewrite;
@@ -258,7 +260,7 @@ impl Build<'_> {
         attributes: &[(&str, Attribute)],
     ) -> Result<ValueId> {
         let output = self.graph.add_value(Value::default());
-        self.push("", op_type, inputs, attributes, vec![Some(output)]);
+        self.push("", op_type, inputs, attributes, smallvec![Some(output)]);
         Ok(output)
     }
 
@@ -282,7 +284,7 @@ impl Build<'_> {
     /// An operator of this program's own domain that others read.
     pub fn own_op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
         let output = self.graph.add_value(Value::default());
-        self.push(OWN_DOMAIN, op_type, inputs, attributes, vec![Some(output)]);
+        self.push(OWN_DOMAIN, op_type, inputs, attributes, smallvec![Some(output)]);
         output
     }
 
@@ -297,7 +299,7 @@ impl Build<'_> {
         op_type: &str,
         inputs: &[ValueId],
         attributes: &[(&str, Attribute)],
-        outputs: Vec<Option<ValueId>>,
+        outputs: Ids,
     ) {
         self.nodes.push(Node {
             name: self.last.name.clone(),

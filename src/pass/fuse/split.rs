@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use smallvec::smallvec;
+
 use super::view::ints;
 use super::{Look, first};
 use crate::error::Result;
@@ -55,7 +57,7 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
         Ok(Some(vec![Node {
             op_type: "Split".into(),
             version: NEWEST_OPSET,
-            inputs: vec![Some(*x), Some(sizes)],
+            inputs: smallvec![Some(*x), Some(sizes)],
             outputs: parts.iter().map(|part| Some(part.output)).collect(),
             attributes: AttributeMap::from_iter([("axis".into(), Attribute::Int(i64::try_from(*axis)?))]),
             ..node

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_traits::AsPrimitive;
 
+use smallvec::smallvec;
+
 use super::weight::{bias, is_about_zero, scales};
 use super::{MOVING, between, input, made, own};
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, producer, scalar};
 use crate::tensor::{Array, DType, Tensor};
 
@@ -217,7 +219,7 @@ impl Site<'_> {
     }
 
     /// A node of this program's own domain in the place of both.
-    fn own(&self, op_type: &str, inputs: Vec<Option<ValueId>>, attributes: AttributeMap) -> Vec<Node> {
+    fn own(&self, op_type: &str, inputs: Ids, attributes: AttributeMap) -> Vec<Node> {
         let attributes = attributes.into_iter().chain(self.bounds.attributes()).collect();
         vec![Node { inputs, ..own(self.quantize, op_type, &[], attributes) }]
     }
@@ -426,7 +428,7 @@ fn sums(graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
         _ => ("MatMulInteger", AttributeMap::new()),
     };
     let steps = graph.add_constant("", Tensor::from_f32(&shape, steps)?)?;
-    let inputs = vec![Some(x.value), Some(weight.value), Some(x.zero), weight.zero];
+    let inputs = smallvec![Some(x.value), Some(weight.value), Some(x.zero), weight.zero];
     let bias = match (kind, input(node, 2)) {
         (Kind::Conv, Some(_)) => {
             let Some(list) = bias(graph, node, weight.steps.len())? else { return Ok(None) };
@@ -436,14 +438,14 @@ fn sums(graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
     };
     let to = AttributeMap::from_iter([("to".into(), Attribute::Int(float))]);
     let mut nodes = vec![
-        Node { inputs, attributes, ..made(node, op_type, &[], vec![Some(summed)]) },
-        Node { attributes: to, ..made(node, "Cast", &[summed], vec![Some(number)]) },
+        Node { inputs, attributes, ..made(node, op_type, &[], smallvec![Some(summed)]) },
+        Node { attributes: to, ..made(node, "Cast", &[summed], smallvec![Some(number)]) },
     ];
     match bias {
         None => nodes.push(made(node, "Mul", &[number, steps], node.outputs.clone())),
         Some(bias) => {
             let scaled = between(graph);
-            nodes.push(made(node, "Mul", &[number, steps], vec![Some(scaled)]));
+            nodes.push(made(node, "Mul", &[number, steps], smallvec![Some(scaled)]));
             nodes.push(made(node, "Add", &[scaled, bias], node.outputs.clone()));
         }
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::pattern::{producer, scalar};
 use crate::error::Result;
-use crate::graph::{AttributeMap, Graph, Node, Value, ValueId, Word};
+use crate::graph::{AttributeMap, Graph, Ids, Node, Value, ValueId, Word};
 use crate::ncnn::Scales;
 use crate::ops::{CONTRIB_DOMAIN, OWN_DOMAIN};
 use crate::tensor::{Array, DType, Tensor};
@@ -178,7 +178,7 @@ fn number(graph: &mut Graph, value: f32) -> Result<ValueId> {
 }
 
 /// A node in the place of `at`.
-fn made(at: &Node, op_type: &str, inputs: &[ValueId], outputs: Vec<Option<ValueId>>) -> Node {
+fn made(at: &Node, op_type: &str, inputs: &[ValueId], outputs: Ids) -> Node {
     Node {
         name: at.name.clone(),
         index: at.index,
@@ -200,13 +200,7 @@ fn own(at: &Node, op_type: &str, inputs: &[ValueId], attributes: AttributeMap) -
     }
 }
 
-fn clip(
-    graph: &mut Graph,
-    at: &Node,
-    x: ValueId,
-    bounds: [f32; 2],
-    outputs: Vec<Option<ValueId>>,
-) -> Result<Node> {
+fn clip(graph: &mut Graph, at: &Node, x: ValueId, bounds: [f32; 2], outputs: Ids) -> Result<Node> {
     let [low, high] = bounds;
     let (low, high) = (number(graph, low)?, number(graph, high)?);
     Ok(made(at, "Clip", &[x, low, high], outputs))

@@ -2,6 +2,8 @@
 //!
 //! Products and sums of singles are rounded in another order; constants whose product is out of the range of their type are left alone.
 
+use smallvec::smallvec;
+
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
@@ -84,7 +86,7 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
         let by = site.op(joined, &[first.by, second.by], &[]);
         site.take_name(by, first.by)?;
         let op_type = if first.inverse { opposite } else { direct };
-        let made = Node { op_type: op_type.into(), inputs: vec![Some(first.data), Some(by)], ..node };
+        let made = Node { op_type: op_type.into(), inputs: smallvec![Some(first.data), Some(by)], ..node };
         edits.replace(&pattern, site.end_with(made));
     }
     edits.apply(graph)

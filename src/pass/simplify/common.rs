@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Attribute, Graph, Ids, Node, ValueId};
 use crate::numbered::Set;
 use crate::ops;
 use crate::pass::pattern::Readers;
@@ -22,8 +22,7 @@ pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
     let mut sizes: BTreeMap<(DType, Vec<usize>, Vec<Dim>), ValueId> = BTreeMap::new();
     for (_, node) in graph.nodes() {
         let follow = |input: &ValueId| same.get(input).copied().unwrap_or(*input);
-        let inputs: Vec<Option<ValueId>> =
-            node.inputs.iter().map(|input| input.as_ref().map(follow)).collect();
+        let inputs: Ids = node.inputs.iter().map(|input| input.as_ref().map(follow)).collect();
         let first = computed.add(inputs, node);
         if let Some(first) = first.filter(|first| may_stand_for(&readers, &first.outputs, &node.outputs)) {
             let pairs = node.outputs.iter().flatten().zip(first.outputs.iter().flatten());
@@ -48,11 +47,9 @@ pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
 /// The nodes so far, by their inputs. Most nodes have no sibling: what they compute is spelled out when the second one comes.
 struct Computed<'g> {
     /// The first node with these inputs, until it is spelled out.
-    first: HashMap<Inputs, Option<&'g Node>>,
-    spelled: HashMap<(Inputs, String), &'g Node>,
+    first: HashMap<Ids, Option<&'g Node>>,
+    spelled: HashMap<(Ids, String), &'g Node>,
 }
-
-type Inputs = Vec<Option<ValueId>>;
 
 impl<'g> Computed<'g> {
     fn with_capacity(nodes: usize) -> Self {
@@ -60,7 +57,7 @@ impl<'g> Computed<'g> {
     }
 
     /// The node before this one that computes the same.
-    fn add(&mut self, inputs: Inputs, node: &'g Node) -> Option<&'g Node> {
+    fn add(&mut self, inputs: Ids, node: &'g Node) -> Option<&'g Node> {
         let inputs = match self.first.entry(inputs) {
             Entry::Vacant(place) => {
                 place.insert(Some(node));

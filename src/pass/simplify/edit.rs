@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use smallvec::smallvec;
+
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId, Word};
 use crate::ops::NEWEST_OPSET;
@@ -82,7 +84,7 @@ impl<'g> Site<'g> {
             op_type: op_type.into(),
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
-            outputs: vec![Some(output)],
+            outputs: smallvec![Some(output)],
             attributes: attributes.iter().map(|(name, a)| (Word::from(*name), a.clone())).collect(),
             ..Node::default()
         });

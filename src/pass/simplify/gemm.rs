@@ -38,7 +38,7 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
     (known && are_matrices && fits).then(|| {
         let gemm = Node {
             op_type: "Gemm".into(),
-            inputs: [a, b, addend].map(Some).to_vec(),
+            inputs: [a, b, addend].map(Some).into_iter().collect(),
             outputs: add.outputs.clone(),
             attributes: AttributeMap::new(),
             ..node.clone()

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::smallvec;
+
 use crate::error::Result;
-use crate::graph::{Graph, Node, Value, ValueId};
+use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::ops;
 use crate::pass::pattern::{Readers, producer};
 
@@ -82,7 +84,7 @@ impl Bounds {
 
     fn node(&self, graph: &mut Graph, node: &Node, data: ValueId) -> Result<Node> {
         let mut site = Site::new(graph);
-        let mut inputs = vec![Some(data)];
+        let mut inputs: Ids = smallvec![Some(data)];
         for list in [&self.starts, &self.ends, &self.axes, &self.steps] {
             inputs.push(Some(site.ints(list)?));
         }
@@ -134,7 +136,7 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
                 None => {
                     let begun = graph.add_value(Value::default());
                     let made = bounds.node(graph, &node, data)?;
-                    nodes.push(Node { outputs: vec![Some(begun)], ..made });
+                    nodes.push(Node { outputs: smallvec![Some(begun)], ..made });
                     shared.insert((data, bounds.key()), begun);
                     begun
                 }
@@ -212,8 +214,8 @@ pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
         while let Some((range, whole)) = whole_split(graph, &inputs, axis) {
             inputs.splice(range, [Some(whole)]);
         }
-        if inputs != node.inputs {
-            edits.replace(&[id], vec![Node { inputs: inputs.clone(), ..node.clone() }]);
+        if *inputs != *node.inputs {
+            edits.replace(&[id], vec![Node { inputs: inputs.clone().into(), ..node.clone() }]);
         }
         parts.insert(output, inputs);
     }

@@ -1,5 +1,7 @@
 //! Transposes in a row.
 
+use smallvec::smallvec;
+
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::ops;
@@ -33,7 +35,7 @@ pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
         let Some((data, perm)) = with_unit_axes(graph, node) else { continue };
         let made = Node {
             op_type: "Transpose".into(),
-            inputs: vec![Some(data)],
+            inputs: smallvec![Some(data)],
             attributes: AttributeMap::from_iter([("perm".into(), Attribute::Ints(perm))]),
             ..node.clone()
         };

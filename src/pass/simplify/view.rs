@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::smallvec;
+
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::tensor::Dim;
@@ -96,7 +98,7 @@ pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target
     let target = Site::new(graph).ints(target)?;
     Ok(Node {
         op_type: "Reshape".into(),
-        inputs: vec![Some(data), Some(target)],
+        inputs: smallvec![Some(data), Some(target)],
         attributes: AttributeMap::new(),
         ..node.clone()
     })
@@ -104,7 +106,7 @@ pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target
 
 /// The same operator with other axes, an attribute before operator set 13.
 fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Result<Node> {
-    let mut made = Node { inputs: vec![Some(data)], ..node.clone() };
+    let mut made = Node { inputs: smallvec![Some(data)], ..node.clone() };
     if node.version < 13 {
         made.attributes.insert("axes".into(), Attribute::Ints(axes.to_vec()));
     } else {

@@ -4,9 +4,11 @@
 mod range;
 mod recurrent;
 
+use smallvec::smallvec;
+
 use super::{MOVING, input};
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, Value, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, Value, ValueId};
 use crate::ops::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
 use crate::pass::pattern::scalar;
 use crate::tensor::DType;
@@ -145,10 +147,11 @@ fn move_numbers(graph: &mut Graph) -> Result<()> {
         }
         let mut plain = Plain { graph, node: &node, nodes: Vec::new() };
         let mut number = plain.number();
-        let inputs = vec![Some(value), plain.input(1), plain.input(2)];
-        plain.push("DequantizeLinear", inputs, AttributeMap::new(), vec![Some(number)]);
+        let inputs = smallvec![Some(value), plain.input(1), plain.input(2)];
+        plain.push("DequantizeLinear", inputs, AttributeMap::new(), smallvec![Some(number)]);
         while let Some(mut step) = moves.pop() {
-            let result = if moves.is_empty() { node.outputs.clone() } else { vec![Some(plain.number())] };
+            let result =
+                if moves.is_empty() { node.outputs.clone() } else { smallvec![Some(plain.number())] };
             if let Some(first) = step.inputs.first_mut() {
                 *first = Some(number);
             }
@@ -180,7 +183,7 @@ impl Plain<'_> {
         let last = added.is_none() && result.is_none();
         let mut outputs = self.node.outputs.clone();
         if !last {
-            outputs = vec![Some(self.number())];
+            outputs = smallvec![Some(self.number())];
         }
         let number = outputs.first().copied().flatten();
         self.push(form.plain, inputs, attributes, outputs);
@@ -191,10 +194,10 @@ impl Plain<'_> {
             product.version = 1;
         }
         if let Some(result) = result {
-            let inputs = vec![number, self.input(result), self.input(result + 1)];
+            let inputs = smallvec![number, self.input(result), self.input(result + 1)];
             self.push("QuantizeLinear", inputs, AttributeMap::new(), self.node.outputs.clone());
         } else if added.is_some() {
-            self.push("Add", vec![number, added], AttributeMap::new(), self.node.outputs.clone());
+            self.push("Add", smallvec![number, added], AttributeMap::new(), self.node.outputs.clone());
         }
         Ok(Some(self.nodes))
     }
@@ -209,13 +212,7 @@ impl Plain<'_> {
     }
 
     /// A node of the model's own operator set, so that it can be written beside those of the model.
-    fn push(
-        &mut self,
-        op_type: &str,
-        inputs: Vec<Option<ValueId>>,
-        attributes: AttributeMap,
-        outputs: Vec<Option<ValueId>>,
-    ) {
+    fn push(&mut self, op_type: &str, inputs: Ids, attributes: AttributeMap, outputs: Ids) {
         self.nodes.push(Node {
             name: self.node.name.clone(),
             index: self.node.index,
@@ -229,7 +226,7 @@ impl Plain<'_> {
     }
 
     /// The operands as numbers, and what stands around them.
-    fn operands(&mut self, form: &Form) -> Result<Option<Vec<Option<ValueId>>>> {
+    fn operands(&mut self, form: &Form) -> Result<Option<Ids>> {
         // The parts of QLinearConcat follow the step of the result.
         let parts: Vec<[usize; 3]> =
             (2..self.node.inputs.len()).step_by(3).map(|part| [part, part + 1, part + 2]).collect();
@@ -240,7 +237,7 @@ impl Plain<'_> {
         };
         let transposed =
             matches!(self.node.attributes.get("transB"), Some(Attribute::Int(flag)) if *flag != 0);
-        let mut numbers: Vec<Option<ValueId>> = form.before.iter().map(|index| self.input(*index)).collect();
+        let mut numbers: Ids = form.before.iter().map(|index| self.input(*index)).collect();
         for (index, places) in places.iter().enumerate() {
             let inputs = places.map(|index| self.input(index));
             let axis = match axes.get(index) {
@@ -250,17 +247,22 @@ impl Plain<'_> {
             };
             let number = self.number();
             let attributes = AttributeMap::from_iter([("axis".into(), Attribute::Int(axis))]);
-            self.push("DequantizeLinear", inputs.to_vec(), attributes, vec![Some(number)]);
+            self.push("DequantizeLinear", inputs.into_iter().collect(), attributes, smallvec![Some(number)]);
             numbers.push(Some(number));
         }
         if let Some(bias) = form.bias.and_then(|index| self.input(index)) {
             let [Some(x), Some(weight)] = [1, 4].map(|index| self.input(index)) else { return Ok(None) };
             let scale = self.number();
-            self.push("Mul", vec![Some(x), Some(weight)], AttributeMap::new(), vec![Some(scale)]);
+            self.push("Mul", smallvec![Some(x), Some(weight)], AttributeMap::new(), smallvec![Some(scale)]);
             let number = self.number();
             let axis = self.graph.value(bias).shape.as_ref().map_or(1, Vec::len).saturating_sub(1);
             let attributes = AttributeMap::from_iter([("axis".into(), Attribute::Int(i64::try_from(axis)?))]);
-            self.push("DequantizeLinear", vec![Some(bias), Some(scale)], attributes, vec![Some(number)]);
+            self.push(
+                "DequantizeLinear",
+                smallvec![Some(bias), Some(scale)],
+                attributes,
+                smallvec![Some(number)],
+            );
             numbers.push(Some(number));
         }
         numbers.extend(form.behind.iter().map(|index| self.input(*index)));

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use smallvec::smallvec;
+
 use super::Plain;
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::pass::quantized::input;
 use crate::tensor::{Array, DType, Tensor};
@@ -38,7 +40,7 @@ pub(super) fn keep_ranges(graph: &mut Graph) -> Result<()> {
         let mut plain = Plain { graph, node: &node, nodes: Vec::new() };
         match number {
             Some(x) if node.is("DequantizeLinear") => {
-                plain.push("Identity", vec![Some(x)], AttributeMap::new(), node.outputs.clone());
+                plain.push("Identity", smallvec![Some(x)], AttributeMap::new(), node.outputs.clone());
             }
             _ if is_product(&node)
                 && node.inputs.iter().flatten().any(|value| numbers.contains_key(value)) =>
@@ -60,7 +62,7 @@ fn is_product(node: &Node) -> bool {
 impl Plain<'_> {
     /// MatMulInteger or ConvInteger on numbers. What it gives is a number, too: it is cast to one anyway.
     fn product(&mut self, numbers: &BTreeMap<ValueId, ValueId>, zeros: &BTreeSet<ValueId>) -> Result<()> {
-        let mut operands = Vec::new();
+        let mut operands = Ids::new();
         for index in [0, 1] {
             let Some(value) = self.input(index) else { continue };
             operands.push(match numbers.get(&value) {
@@ -87,7 +89,12 @@ impl Plain<'_> {
         let scale = self.graph.add_constant("", Tensor::filled(&one, shape)?)?;
         let number = self.number();
         let attributes = AttributeMap::from_iter([("axis".into(), Attribute::Int(axis))]);
-        self.push("DequantizeLinear", vec![Some(value), Some(scale), zero], attributes, vec![Some(number)]);
+        self.push(
+            "DequantizeLinear",
+            smallvec![Some(value), Some(scale), zero],
+            attributes,
+            smallvec![Some(number)],
+        );
         Ok(number)
     }
 }

@@ -1,8 +1,10 @@
 //! DynamicQuantizeLSTM, whose weights are quantised, and everything else at each step by its own range.
 
+use smallvec::smallvec;
+
 use super::Plain;
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Node, ValueId};
+use crate::graph::{Attribute, AttributeMap, Ids, Node, ValueId};
 use crate::tensor::{Array, DType, Tensor};
 
 /// The names of the weights of DynamicQuantizeLSTM by their places: the weight, its step, its zero point.
@@ -11,7 +13,7 @@ const RECURRENT: [[usize; 3]; 2] = [[1, 8, 9], [2, 10, 11]];
 impl Plain<'_> {
     /// DynamicQuantizeLSTM as LSTM. Its weights have the gates along the last axis, and a step for each direction or each gate.
     pub(super) fn recurrent(mut self) -> Result<Vec<Node>> {
-        let mut inputs: Vec<Option<ValueId>> = (0..8).map(|index| self.input(index)).collect();
+        let mut inputs: Ids = (0..8).map(|index| self.input(index)).collect();
         for [weight, scale, zero] in RECURRENT {
             let levels = self.single(weight);
             let mut operand = levels;
@@ -19,14 +21,24 @@ impl Plain<'_> {
                 let parameter = self.single(place);
                 let shape = self.graph.add_constant("", Tensor::from_array(&along_gates()?)?)?;
                 let apart = self.number();
-                self.push("Reshape", vec![parameter, Some(shape)], AttributeMap::new(), vec![Some(apart)]);
+                self.push(
+                    "Reshape",
+                    smallvec![parameter, Some(shape)],
+                    AttributeMap::new(),
+                    smallvec![Some(apart)],
+                );
                 let result = self.number();
-                self.push(op_type, vec![operand, Some(apart)], AttributeMap::new(), vec![Some(result)]);
+                self.push(
+                    op_type,
+                    smallvec![operand, Some(apart)],
+                    AttributeMap::new(),
+                    smallvec![Some(result)],
+                );
                 operand = Some(result);
             }
             let turned = self.number();
             let perm = AttributeMap::from_iter([("perm".into(), Attribute::Ints(vec![0, 2, 1]))]);
-            self.push("Transpose", vec![operand], perm, vec![Some(turned)]);
+            self.push("Transpose", smallvec![operand], perm, smallvec![Some(turned)]);
             if let Some(slot) = inputs.get_mut(weight) {
                 *slot = Some(turned);
             }
@@ -43,7 +55,7 @@ impl Plain<'_> {
         let value = self.input(index)?;
         let number = self.number();
         let to = AttributeMap::from_iter([("to".into(), Attribute::Int(i64::from(DType::F32.to_onnx())))]);
-        self.push("Cast", vec![Some(value)], to, vec![Some(number)]);
+        self.push("Cast", smallvec![Some(value)], to, smallvec![Some(number)]);
         Some(number)
     }
 }

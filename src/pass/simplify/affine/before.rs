@@ -115,7 +115,7 @@ impl Found {
         while inputs.last() == Some(&None) {
             inputs.pop();
         }
-        node.inputs = inputs;
+        node.inputs = inputs.into();
         Ok(site.end_with(node))
     }
 

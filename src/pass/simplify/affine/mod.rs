@@ -147,7 +147,7 @@ impl Product {
             let channels = site.ints(&[i64::try_from(self.channels.count)?])?;
             inputs.push(Some(site.op("Expand", &[shift, channels], &[])));
         }
-        node.inputs = inputs;
+        node.inputs = inputs.into();
         Ok(site.end_with(node))
     }
 

@@ -10,6 +10,8 @@ mod operand;
 
 use std::collections::BTreeMap;
 
+use smallvec::smallvec;
+
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Value, ValueId};
 use crate::pass::pattern::Readers;
@@ -154,7 +156,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
         // What is known by a name outside keeps it there.
         let moved = if is_exit { site.new_value() } else { site.namesake(output) };
         inside.insert(output, moved);
-        made.outputs = vec![Some(moved)];
+        made.outputs = smallvec![Some(moved)];
         let nodes = match is_exit {
             true => {
                 let back = site.mover(&node, moved, output, &leave)?;
@@ -211,7 +213,7 @@ impl Site<'_> {
     }
 
     fn mover(&mut self, like: &Node, from: ValueId, to: ValueId, by: &Move) -> Result<Node> {
-        let node = Node { inputs: vec![Some(from)], outputs: vec![Some(to)], ..like.clone() };
+        let node = Node { inputs: smallvec![Some(from)], outputs: smallvec![Some(to)], ..like.clone() };
         Ok(match by {
             Move::Transpose(perm) => Node {
                 op_type: "Transpose".into(),
@@ -220,7 +222,7 @@ impl Site<'_> {
             },
             Move::Reshape(target) => Node {
                 op_type: "Reshape".into(),
-                inputs: vec![Some(from), Some(self.ints(target)?)],
+                inputs: smallvec![Some(from), Some(self.ints(target)?)],
                 attributes: AttributeMap::new(),
                 ..node
             },
