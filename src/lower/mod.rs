@@ -18,11 +18,13 @@ mod state;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
+use smallvec::smallvec;
+
 use crate::error::{At, Cut, Error, Errors, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::limits;
 use crate::ncnn::layer::Input;
-use crate::ncnn::{Blob, BlobId, Element, Layer, MadeFor, Net, NetLayer, Output};
+use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, MadeFor, Net, NetLayer, Output};
 use crate::ops::{self, Call};
 use crate::pass::frontier::propose_cuts;
 use crate::pass::infer::Doubts;
@@ -209,8 +211,8 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     state.net.layers.push(NetLayer {
         name: value.name.clone(),
         layer: input.into(),
-        bottoms: Vec::new(),
-        tops: vec![blob],
+        bottoms: BlobIds::new(),
+        tops: smallvec![blob],
         made_for: MadeFor::default(),
     });
     state.axes.add(blob, &form);
@@ -303,7 +305,7 @@ impl Lower<'_> {
 
     /// Adds a layer with one top of this form.
     pub fn emit(&mut self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
-        let tops = self.emit_n(layer, bottoms, &[form.to_vec()])?;
+        let tops = self.emit_n(layer, bottoms, &[form])?;
         tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
     }
 
@@ -312,8 +314,8 @@ impl Lower<'_> {
         &mut self,
         layer: impl Into<Layer>,
         bottoms: &[BlobId],
-        forms: &[Vec<Dim>],
-    ) -> Result<Vec<BlobId>> {
+        forms: &[impl AsRef<[Dim]>],
+    ) -> Result<BlobIds> {
         let name = self.name();
         self.state.emit(&name, layer.into(), bottoms, forms)
     }

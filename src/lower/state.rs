@@ -6,7 +6,7 @@ use super::{check_elements, expression, index, same_elements};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
-use crate::ncnn::{Blob, BlobId, Element, Layer, Net, NetLayer};
+use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer};
 use crate::numbered::{Map, Numbered, Set};
 use crate::tensor::{Dim, Tensor, display_shape};
 
@@ -65,18 +65,18 @@ impl State {
         name: &str,
         layer: Layer,
         bottoms: &[BlobId],
-        shapes: &[Vec<Dim>],
-    ) -> Result<Vec<BlobId>> {
+        shapes: &[impl AsRef<[Dim]>],
+    ) -> Result<BlobIds> {
         layer.check_since(self.net.release)?;
-        let mut tops = Vec::with_capacity(shapes.len());
-        for shape in shapes {
+        let mut tops = BlobIds::new();
+        for shape in shapes.iter().map(AsRef::as_ref) {
             if shape.is_empty() || shape.len() > 4 {
                 unsupported!("a blob of shape {}: ncnn has one to four axes", display_shape(shape));
             }
             if shape.iter().any(|d| d.is(0)) {
                 unsupported!("a blob of shape {} has no elements", display_shape(shape));
             }
-            let blob = Blob { name: name.to_owned(), shape: shape.clone(), element: Element::F32 };
+            let blob = Blob { name: name.to_owned(), shape: shape.to_vec(), element: Element::F32 };
             let top = self.net.add_blob(blob);
             self.axes.add(top, shape);
             tops.push(top);
@@ -84,7 +84,7 @@ impl State {
         self.net.layers.push(NetLayer {
             name: name.to_owned(),
             layer,
-            bottoms: bottoms.to_vec(),
+            bottoms: bottoms.into(),
             tops: tops.clone(),
             made_for: self.node.iter().map(|node| node.number()).collect(),
         });
@@ -136,7 +136,7 @@ impl State {
             [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
             _ => unsupported!("a constant of {} axes", form.len()),
         }
-        let tops = self.emit(name, layer.into(), &[], &[form.to_vec()])?;
+        let tops = self.emit(name, layer.into(), &[], &[form])?;
         tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
     }
 
@@ -167,7 +167,7 @@ impl State {
         };
         let layer = Layer::from(layer);
         self.allow(&layer);
-        let tops = self.emit(name, layer, &bottoms, &[form.to_vec()])?;
+        let tops = self.emit(name, layer, &bottoms, &[form])?;
         let made = *tops.first().ok_or_else(|| Error::internal("a layer without a top"))?;
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);

@@ -1,5 +1,7 @@
 //! Small nets for tests.
 
+use smallvec::smallvec;
+
 use super::layer::{Input, UnaryOp, unary_op};
 use super::{Blob, BlobId, Element, Layer, MadeFor, Net, NetLayer, Output};
 use crate::tensor::Dim;
@@ -18,8 +20,8 @@ impl Net {
         let layer = NetLayer {
             name: name.to_owned(),
             layer: layer.into(),
-            bottoms: bottoms.to_vec(),
-            tops: vec![top],
+            bottoms: bottoms.into(),
+            tops: smallvec![top],
             made_for: MadeFor::from_iter([self.layers.len()]),
         };
         self.layers.push(layer);

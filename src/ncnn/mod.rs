@@ -20,8 +20,10 @@ mod table;
 mod text;
 mod write;
 
+use smallvec::SmallVec;
+
 use crate::error::{Error, Result};
-use crate::numbered::Numbered;
+use crate::numbered::{Number, Numbered};
 use crate::tensor::Dim;
 
 pub(crate) use embed::Embedding;
@@ -34,13 +36,16 @@ pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlobId(usize);
+pub struct BlobId(Number);
 
 impl Numbered for BlobId {
     fn number(self) -> usize {
-        self.0
+        self.0.get()
     }
 }
+
+/// Blobs that a layer reads or computes. Most have a few, which are in the layer itself.
+pub type BlobIds = SmallVec<[BlobId; 4]>;
 
 /// How the runtime reads the elements of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +75,9 @@ pub struct NetLayer {
     /// Type, params and weights.
     pub layer: Layer,
     /// Blobs that are read.
-    pub bottoms: Vec<BlobId>,
+    pub bottoms: BlobIds,
     /// Blobs that are computed.
-    pub tops: Vec<BlobId>,
+    pub tops: BlobIds,
     /// What it does. A layer that takes over what another one does has its numbers too.
     pub made_for: MadeFor,
 }
@@ -134,22 +139,22 @@ impl Net {
     /// Adds a blob.
     pub(crate) fn add_blob(&mut self, blob: Blob) -> BlobId {
         self.blobs.push(blob);
-        BlobId(self.blobs.len() - 1)
+        BlobId(Number::of(self.blobs.len() - 1))
     }
 
     /// A blob. Ids are only made by this net, so the blob exists.
     pub fn blob(&self, id: BlobId) -> &Blob {
         const MISSING: &Blob = &Blob { name: String::new(), shape: Vec::new(), element: Element::F32 };
-        self.blobs.get(id.0).unwrap_or(MISSING)
+        self.blobs.get(id.number()).unwrap_or(MISSING)
     }
 
     /// A blob, to change it.
     pub(crate) fn blob_mut(&mut self, id: BlobId) -> Option<&mut Blob> {
-        self.blobs.get_mut(id.0)
+        self.blobs.get_mut(id.number())
     }
 
     /// All blobs, in the order of their making.
     pub fn blob_ids(&self) -> impl Iterator<Item = BlobId> + use<> {
-        (0..self.blobs.len()).map(BlobId)
+        (0..self.blobs.len()).map(|place| BlobId(Number::of(place)))
     }
 }

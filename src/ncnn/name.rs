@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{BlobId, Net};
 use crate::error::{Error, Result};
-use crate::numbered::Set;
+use crate::numbered::{Numbered, Set};
 
 /// Longest name, in bytes.
 const MAX_NAME: usize = 255;
@@ -53,14 +53,16 @@ impl Net {
             }
         }
         for output in &mut self.outputs {
-            if let Some(blob) = self.blobs.get(output.blob.0) {
+            if let Some(blob) = self.blobs.get(output.blob.number()) {
                 output.name.clone_from(&blob.name);
             }
         }
         self.name_layers();
         for layer in &self.layers {
             for top in &layer.tops {
-                let Some(blob) = self.blobs.get_mut(top.0).filter(|_| named.insert(*top)) else { continue };
+                let Some(blob) = self.blobs.get_mut(top.number()).filter(|_| named.insert(*top)) else {
+                    continue;
+                };
                 let other = given.get(top).cloned().or_else(|| names.claim(&blob.name, &layer.name));
                 let Some(to) = other else { continue };
                 let from = std::mem::replace(&mut blob.name, to);

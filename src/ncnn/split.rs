@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use smallvec::smallvec;
+
 use super::layer::Split;
-use super::{Blob, BlobId, MadeFor, Net, NetLayer};
+use super::{Blob, BlobId, BlobIds, MadeFor, Net, NetLayer};
 use crate::numbered::Set;
 
 /// A place that reads a blob.
@@ -66,7 +68,7 @@ impl Net {
     }
 
     fn split_layer(&mut self, from: BlobId, readers: &[Reader]) -> NetLayer {
-        let mut tops = Vec::with_capacity(readers.len());
+        let mut tops = BlobIds::with_capacity(readers.len());
         for (end, reader) in readers.iter().enumerate() {
             let blob = self.blob(from);
             let name = format!("{}_splitncnn_{end}", blob.name);
@@ -92,7 +94,7 @@ impl Net {
         NetLayer {
             name,
             layer: Split::default().into(),
-            bottoms: vec![from],
+            bottoms: smallvec![from],
             tops,
             made_for: MadeFor::default(),
         }

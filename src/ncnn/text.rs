@@ -251,6 +251,7 @@ mod tests {
 
     #[test]
     fn hints_are_left_out_where_an_old_runtime_misreads_them() {
+        use crate::ncnn::BlobIds;
         use crate::ncnn::layer::{Noop, Split};
         use crate::tensor::Dim;
         let mut net = Net::default();
@@ -261,8 +262,8 @@ mod tests {
         let layer = |layer: crate::ncnn::Layer, tops: &[BlobId]| NetLayer {
             name: String::new(),
             layer,
-            bottoms: Vec::new(),
-            tops: tops.to_vec(),
+            bottoms: BlobIds::new(),
+            tops: tops.into(),
             made_for: Default::default(),
         };
         let hints = |l: NetLayer| net.shape_hints(&l);

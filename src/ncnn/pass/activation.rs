@@ -1,5 +1,7 @@
 //! Functions of each element that convolutions and inner products apply to their results themselves.
 
+use smallvec::smallvec;
+
 use super::super::layer::{Clip, HardSwish, PReLU, ReLU};
 use super::super::{Layer, Net};
 use super::Wiring;
@@ -35,7 +37,7 @@ pub(super) fn fuse_activations(net: &mut Net, wiring: &Wiring) -> Result<bool> {
         }
         let Some(producer) = net.layers.get_mut(place) else { continue };
         if set_activation(&mut producer.layer, activation) {
-            producer.tops = vec![top];
+            producer.tops = smallvec![top];
             edits.remove(index, Some(place));
         }
     }

@@ -1,5 +1,7 @@
 //! Constants that are added to a product with a constant: Gemm and InnerProduct add them themselves.
 
+use smallvec::smallvec;
+
 use super::super::layer::{BinaryOp, MemoryData, binary_op, broadcast_type_c};
 use super::super::{Layer, Net};
 use super::Wiring;
@@ -17,7 +19,7 @@ pub(super) fn fuse_biases(net: &mut Net, wiring: &Wiring) -> Result<bool> {
         let Some(top) = net.layers.get(index).and_then(|layer| layer.tops.first()).copied() else { continue };
         let Some(producer) = net.layers.get_mut(place) else { continue };
         if set_bias(&mut producer.layer, bias)? {
-            producer.tops = vec![top];
+            producer.tops = smallvec![top];
             edits.remove(index, Some(place));
         }
     }

@@ -1,5 +1,7 @@
 //! What computes on a single place of an image computes on its channels alone.
 
+use smallvec::smallvec;
+
 use super::super::layer::{Convolution, InnerProduct};
 use super::super::{BlobId, Layer, Net, NetLayer};
 use super::wiring::{Edits, known};
@@ -27,12 +29,12 @@ pub(super) fn convolutions_of_a_place(net: &mut Net, wiring: &Wiring) -> Result<
             }
         };
         let made = net.add_blob(Blob { shape: blob.shape.iter().take(1).cloned().collect(), ..blob });
-        let (bottoms, tops) = (vec![vector], vec![made]);
+        let (bottoms, tops) = (smallvec![vector], smallvec![made]);
         let product = NetLayer { name, layer: layer.into(), bottoms, tops, made_for };
         edits.insert_before(index, product);
         // Where this is behind another one, the Reshape that follows from it is found at its place.
         if let Some(old) = net.layers.get_mut(index) {
-            (old.layer, old.bottoms) = (reshape, vec![made]);
+            (old.layer, old.bottoms) = (reshape, smallvec![made]);
         }
     }
     Ok(edits.apply(net))

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::smallvec;
+
 use super::super::layer::{Crop, Slice};
-use super::super::{BlobId, Layer, Net, NetLayer};
+use super::super::{BlobId, BlobIds, Layer, Net, NetLayer};
 use super::wiring::{Edits, Wiring, known};
 use crate::error::Result;
 
@@ -41,7 +43,7 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
             continue;
         }
         let top = |index: usize| net.layers.get(index).and_then(|layer| layer.tops.first()).copied();
-        let Some(tops) = runs.iter().map(|(_, _, index)| top(*index)).collect::<Option<Vec<_>>>() else {
+        let Some(tops) = runs.iter().map(|(_, _, index)| top(*index)).collect::<Option<BlobIds>>() else {
             continue;
         };
         let indices = || runs.iter().map(|(_, _, index)| *index);
@@ -52,7 +54,7 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
         let all = indices().chain(same.iter().map(|(index, _)| *index));
         let made_for = all.filter_map(|index| net.layers.get(index)).flat_map(|layer| layer.made_for.iter());
         let made_for = made_for.collect();
-        let slice = NetLayer { name, layer: layer.into(), bottoms: vec![blob], tops, made_for };
+        let slice = NetLayer { name, layer: layer.into(), bottoms: smallvec![blob], tops, made_for };
         edits.insert_before(first, slice);
         indices().for_each(|index| edits.remove(index, None));
         for (index, first) in same {

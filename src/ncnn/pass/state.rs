@@ -1,5 +1,7 @@
 //! States of recurrent layers in the form in which users give and get them.
 
+use smallvec::smallvec;
+
 use super::super::{BlobId, Layer, Net};
 use super::wiring::{Edits, known};
 use super::{Wiring, view};
@@ -32,7 +34,7 @@ pub(super) fn keep_state_forms(net: &mut Net, wiring: &Wiring) -> Result<bool> {
         }
         edits.remove(view, Some(index));
         if let Some(concat) = net.layers.get_mut(index) {
-            concat.tops = vec![top];
+            concat.tops = smallvec![top];
         }
     }
     Ok(edits.apply(net))

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::smallvec;
+
 use super::super::layer::Reshape;
 use super::super::{BlobId, Layer, MadeFor, Net, NetLayer};
 use super::Wiring;
@@ -82,7 +84,7 @@ pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
         if (root != bottom && alone) || !is_reshape {
             let Some(reshape) = reshape_to(&sizes) else { continue };
             layer.layer = reshape;
-            layer.bottoms = vec![if alone { root } else { bottom }];
+            layer.bottoms = smallvec![if alone { root } else { bottom }];
             layer.made_for.extend(between.iter().flat_map(MadeFor::iter));
             changed = true;
         }
