@@ -200,10 +200,11 @@ impl Graph {
         (0..self.values.len()).map(|place| ValueId(Number::of(place)))
     }
 
-    /// Makes room for values and nodes that are to come.
+    /// Makes room for values and nodes that are to come, and for as many that may stand in their places later: room that stays empty
+    /// takes no memory, and lists that grow are copied.
     pub(crate) fn expect(&mut self, values: usize, nodes: usize) {
-        self.values.reserve(values);
-        self.nodes.reserve(nodes);
+        self.values.reserve(2 * values);
+        self.nodes.reserve(2 * nodes);
         self.order.reserve(nodes);
     }
 
@@ -483,7 +484,8 @@ impl Graph {
                 self.lineage.take(by, of);
             }
         }
-        for node in self.nodes.iter_mut().flatten() {
+        for id in &self.order {
+            let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::as_mut) else { continue };
             for input in node.inputs.iter_mut().flatten() {
                 *input = follow(*input);
             }

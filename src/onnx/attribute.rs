@@ -16,7 +16,7 @@ impl<'m> Reader<'m> {
         body: &mut Body,
         scope: &Scope<'m, '_>,
     ) -> Result<AttributeMap> {
-        let mut attributes = AttributeMap::new();
+        let mut attributes = AttributeMap::with_capacity(node.attribute.len());
         for proto in &node.attribute {
             let name = proto.name.as_deref().unwrap_or_default();
             let bodies = proto.g.is_some() || !proto.graphs.is_empty();
