@@ -1,4 +1,5 @@
-//! Converts large models with the command and copies the same bytes with `cp`, in turns: times, their ratio, peak memory.
+//! Converts large models with the command and copies the same bytes with `cp`, in turns: times, their ratio, peak memory. And converts
+//! chains of 100,000 nodes beside those of 10,000.
 //!
 //! Conversion is meant to be a copy: what needs no change goes from file to file, and nothing holds all weights.
 
@@ -6,6 +7,8 @@
 // `wait4` waits for the child; the lint knows the standard library's way alone.
 #![allow(clippy::zombie_processes)]
 
+mod chain;
+mod message;
 mod model;
 mod run;
 
@@ -14,6 +17,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use chain::Link;
 use model::{Model, Operator, Place};
 use run::run;
 
@@ -26,7 +30,51 @@ fn main() {
     compare("1 GB in the model", &folder, &model(Operator::Conv, 27, Place::Inside), 5);
     compare("1 GB that is transposed", &folder, &model(Operator::MatMul, 27, Place::Inside), 5);
     compare("4 GB of external data", &folder, &model(Operator::Conv, 108, Place::External), 3);
+    println!("\n{:<24}{:>10}{:>10}{:>8}{:>10}", "", "100,000", "10,000", "ratio", "peak");
+    for (name, link) in [
+        ("Relu", Link::Relu),
+        ("Conv", Link::Conv),
+        ("Add of constants", Link::Add),
+        ("Add and Relu", Link::Residual),
+    ] {
+        grow(name, &folder, link);
+    }
     fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Prints what a chain takes, and what one of a tenth of the nodes takes: the large one once and the small one ten times, in some rounds.
+/// The machine is another one from second to second, and both meet all of it.
+fn grow(name: &str, folder: &Path, link: Link) {
+    const ROUNDS: u32 = 7;
+    const TIMES: u32 = 10;
+    let [small, large] = [10_000, 100_000].map(|nodes| link.write(folder, nodes));
+    let [param, bin] = ["net.param", "net.bin"].map(|name| folder.join(name));
+    let convert = |onnx: &Path| {
+        let paths = [onnx, param.as_path(), bin.as_path()];
+        run(Command::new(env!("CARGO_BIN_EXE_onnx2ncnn")).arg("--quiet").args(paths))
+    };
+    let (mut of_small, mut of_large) = (Duration::ZERO, Duration::ZERO);
+    let mut peak = 0;
+    for _ in 0..ROUNDS {
+        for time in 0..TIMES {
+            of_small += convert(&small).time;
+            if time == TIMES / 2 {
+                let conversion = convert(&large);
+                of_large += conversion.time;
+                peak = peak.max(conversion.peak_bytes);
+            }
+        }
+    }
+    let [of_small, of_large] =
+        [of_small / (ROUNDS * TIMES), of_large / ROUNDS].map(|time| time.as_secs_f64());
+    println!(
+        "{name:<24}{of_large:>8.3} s{of_small:>8.3} s{:>8.1}{:>7} MB",
+        of_large / of_small,
+        peak / 1_000_000
+    );
+    for path in [small, large] {
+        fs::remove_file(path).unwrap();
+    }
 }
 
 /// Prints the medians of some rounds. Before each command all that was written has reached the disk: none pays for another's.

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use crate::message::Message;
+
 const CHANNELS: u64 = 1024;
 const KERNEL: u64 = 3;
 /// Rows and columns of a product whose weight has as many elements.
@@ -62,11 +64,7 @@ impl Model {
         let inside = if self.place == Place::Inside { ELEMENTS * 4 } else { 0 };
         let tensors: u64 = heads.iter().map(|head| framed(head.len() + inside)).sum();
 
-        let mut model = Message::default();
-        model.number(1, 8);
-        let mut opset = Message::default();
-        opset.number(2, 17);
-        model.message(8, &opset);
+        let mut model = Message::model();
         model.head(7, small.len() + tensors);
 
         let mut out = BufWriter::new(File::create(&path).unwrap());
@@ -147,21 +145,7 @@ impl Model {
             Operator::Conv => &[1, CHANNELS, 16, 16],
             Operator::MatMul => &[1, 16, COLUMNS],
         };
-        let mut shape = Message::default();
-        for size in sizes {
-            let mut dim = Message::default();
-            dim.number(1, *size);
-            shape.message(1, &dim);
-        }
-        let mut tensor = Message::default();
-        tensor.number(1, 1);
-        tensor.message(2, &shape);
-        let mut kind = Message::default();
-        kind.message(1, &tensor);
-        let mut value = Message::default();
-        value.text(1, name);
-        value.message(2, &kind);
-        value
+        Message::value(name, sizes)
     }
 }
 
@@ -176,45 +160,6 @@ fn write_weight(out: &mut impl Write) {
         .collect();
     for _ in 0..ELEMENTS / BLOCK {
         out.write_all(&block).unwrap();
-    }
-}
-
-/// Bytes of a protobuf message.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn len(&self) -> u64 {
-        u64::try_from(self.0.len()).unwrap()
-    }
-
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
-            value >>= 7;
-        }
-        self.0.push(u8::try_from(value).unwrap());
-    }
-
-    fn number(&mut self, field: u64, value: u64) {
-        self.varint(field << 3);
-        self.varint(value);
-    }
-
-    /// What stands before `len` bytes of text, bytes or a message.
-    fn head(&mut self, field: u64, len: u64) {
-        self.varint(field << 3 | 2);
-        self.varint(len);
-    }
-
-    fn text(&mut self, field: u64, text: &str) {
-        self.head(field, u64::try_from(text.len()).unwrap());
-        self.0.extend(text.as_bytes());
-    }
-
-    fn message(&mut self, field: u64, message: &Message) {
-        self.head(field, message.len());
-        self.0.extend(&message.0);
     }
 }
 
