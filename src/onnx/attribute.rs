@@ -8,13 +8,13 @@ use super::scope::Scope;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Attribute, AttributeMap};
 
-impl<'m> Reader<'m> {
+impl Reader<'_> {
     /// The attributes of a node. One that stands for an argument which the function's call does not give is left out.
-    pub(super) fn read_attributes(
+    pub(super) fn read_attributes<'n>(
         &mut self,
-        node: &'m NodeProto,
+        node: &'n NodeProto,
         body: &mut Body,
-        scope: &Scope<'m, '_>,
+        scope: &Scope<'n, '_>,
     ) -> Result<AttributeMap> {
         let mut attributes = AttributeMap::with_capacity(node.attribute.len());
         for proto in &node.attribute {
@@ -33,11 +33,11 @@ impl<'m> Reader<'m> {
         Ok(attributes)
     }
 
-    fn read_attribute(
+    fn read_attribute<'n>(
         &mut self,
-        proto: &'m AttributeProto,
+        proto: &'n AttributeProto,
         body: &mut Body,
-        scope: &Scope<'m, '_>,
+        scope: &Scope<'n, '_>,
     ) -> Result<Option<Attribute>> {
         if let Some(argument) = proto.ref_attr_name.as_deref().filter(|name| !name.is_empty()) {
             let Some(arguments) = &scope.frame.arguments else {

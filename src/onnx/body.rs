@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::domain_of;
 use super::external::ExternalFiles;
 use super::function::{Budget, Functions};
+use super::parts::Parts;
 use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use super::scope::{Frame, Scope, Slot, check_name};
 use super::tensor::Tensors;
@@ -101,24 +102,25 @@ impl<'m> Reader<'m> {
     }
 
     /// The main graph.
-    pub fn read_main(&mut self, proto: &'m GraphProto) -> Result<Body> {
+    pub fn read_main(&mut self, parts: &Parts) -> Result<Body> {
         let frame = Frame { versions: self.opsets.clone(), ..Frame::default() };
-        let mut main = self.read_graph(proto, Scope::new(&frame, None))?;
+        let mut main = self.read_graph(parts, Scope::new(&frame, None))?;
         describe_captures(&mut main.graph)?;
         Ok(main)
     }
 
     /// The body of a control-flow node in the graph `around`.
-    pub(super) fn read_body(
+    pub(super) fn read_body<'n>(
         &mut self,
-        proto: &'m GraphProto,
+        proto: &'n GraphProto,
         around: &mut Body,
-        scope: &Scope<'m, '_>,
+        scope: &Scope<'n, '_>,
     ) -> Result<Graph> {
         let infos = proto.input.iter().chain(&proto.output).chain(&proto.value_info);
         self.take(infos.count() + proto.initializer.len() + proto.sparse_initializer.len())?;
+        let parts = Parts::of_body(proto);
         let mut body =
-            self.nested(|reader| reader.read_graph(proto, Scope::new(scope.frame, Some(scope))))?;
+            self.nested(|reader| reader.read_graph(&parts, Scope::new(scope.frame, Some(scope))))?;
         for (name, inner) in std::mem::take(&mut body.captured) {
             if let Some(Slot::Value(outer)) = around.resolve(&name, scope) {
                 body.graph.captures.push(Capture { outer, inner });
@@ -141,19 +143,37 @@ impl<'m> Reader<'m> {
     }
 
     /// A graph; `scope` holds no name of its own yet.
-    fn read_graph(&mut self, proto: &'m GraphProto, mut scope: Scope<'m, '_>) -> Result<Body> {
+    fn read_graph<'n>(&mut self, parts: &Parts<'n>, mut scope: Scope<'n, '_>) -> Result<Body> {
+        let proto = parts.proto;
         let mut body = Body::default();
         body.graph.name = proto.name.clone().unwrap_or_default();
         body.graph.opsets = self.opsets.clone();
-        let values = proto.initializer.len() + proto.input.len() + proto.node.len();
+        let values = parts.initializers.len() + proto.input.len() + parts.nodes.len();
         scope.expect(values);
-        body.graph.expect(values, proto.node.len());
-        self.read_initializers(proto, &mut body, &mut scope)?;
+        body.graph.expect(values, parts.nodes.len());
+        self.read_initializers(parts, &mut body, &mut scope)?;
         self.read_inputs(proto, &mut body, &mut scope)?;
-        let mut met = self.define_outputs(proto, &mut body, &mut scope)?.into_iter();
-        for (index, node) in proto.node.iter().enumerate() {
-            self.read_node(node, index, &mut body, &scope, &mut met)
-                .map_err(|e| at_node(e, node, index, &scope))?;
+        let mut hints = self.read_hints(proto);
+        // From the first node on that needs what stands behind it, or may: all names are defined before one of them is read.
+        let mut later = Vec::new();
+        for (index, message) in parts.nodes.with_outputs().enumerate() {
+            let (node, outputs) = message?;
+            let mut met: Met = node.input.iter().map(|name| scope.own_value(name)).collect();
+            let ready = later.is_empty() && self.stands_alone(&node, &met);
+            for (name, key) in node.output.iter().zip(outputs) {
+                let defined = self.define_output(name, key, &mut hints, &mut body, &mut scope);
+                met.push(defined.map_err(|e| at_node(e, &node, index, &scope))?);
+            }
+            if ready {
+                self.read_node(&node, index, &mut body, &scope, &mut met.into_iter())
+                    .map_err(|e| at_node(e, &node, index, &scope))?;
+            } else {
+                later.push((index, node, met));
+            }
+        }
+        for (index, node, met) in later {
+            self.read_node(&node, index, &mut body, &scope, &mut met.into_iter())
+                .map_err(|e| at_node(e, &node, index, &scope))?;
         }
         for info in &proto.output {
             let name = name_of(info);
@@ -166,31 +186,32 @@ impl<'m> Reader<'m> {
         Ok(body)
     }
 
-    fn read_initializers(
+    fn read_initializers<'n>(
         &mut self,
-        proto: &'m GraphProto,
+        parts: &Parts<'n>,
         body: &mut Body,
-        scope: &mut Scope<'m, '_>,
+        scope: &mut Scope<'n, '_>,
     ) -> Result<()> {
-        for tensor in &proto.initializer {
+        for message in parts.initializers.with_names() {
+            let (tensor, key) = message?;
             let name = tensor.name.as_deref().unwrap_or_default();
-            let id = body.graph.add_constant(name, self.tensors.read(tensor)?)?;
-            scope.define(name, Slot::Value(id))?;
+            let id = body.graph.add_constant(name, self.tensors.read(&tensor)?)?;
+            scope.define(key, Slot::Value(id))?;
         }
-        for sparse in &proto.sparse_initializer {
+        for sparse in &parts.proto.sparse_initializer {
             let name = sparse.values.as_ref().and_then(|v| v.name.as_deref()).unwrap_or_default();
             let id = body.graph.add_constant(name, self.tensors.read_sparse(sparse)?)?;
-            scope.define(name, Slot::Value(id))?;
+            scope.define(name.as_bytes(), Slot::Value(id))?;
         }
         Ok(())
     }
 
     /// Adds the inputs. Those that are initializers too are constants: nobody gives them another value.
-    fn read_inputs(
+    fn read_inputs<'n>(
         &mut self,
-        proto: &'m GraphProto,
+        proto: &'n GraphProto,
         body: &mut Body,
-        scope: &mut Scope<'m, '_>,
+        scope: &mut Scope<'n, '_>,
     ) -> Result<()> {
         let mut seen = BTreeSet::new();
         for info in &proto.input {
@@ -213,62 +234,69 @@ impl<'m> Reader<'m> {
             let name_and_type =
                 Value { name: name.to_owned(), other_type: other.map(Box::new), ..Value::default() };
             let id = body.graph.add_value(Value { dtype, shape, ..name_and_type });
-            scope.define(name, Slot::Value(id))?;
+            scope.define(name.as_bytes(), Slot::Value(id))?;
             body.graph.inputs.push(id);
         }
         Ok(())
     }
 
-    /// Defines what the nodes compute. What the model says of types and shapes is a hint until it is inferred.
-    fn define_outputs(
-        &mut self,
-        proto: &'m GraphProto,
-        body: &mut Body,
-        scope: &mut Scope<'m, '_>,
-    ) -> Result<Met> {
-        let mut met = Vec::with_capacity(2 * proto.node.len());
-        let mut hints: HashMap<&str, Declared> = HashMap::new();
+    /// What the model says of types and shapes, which is a hint until it is inferred.
+    fn read_hints<'n>(&mut self, proto: &'n GraphProto) -> HashMap<&'n str, Declared> {
+        let mut hints = HashMap::new();
         for info in proto.output.iter().chain(&proto.value_info) {
             if let Ok(declared) = self.types.read(info) {
                 hints.entry(name_of(info)).or_insert(declared);
             }
         }
-        for (index, node) in proto.node.iter().enumerate() {
-            met.extend(node.input.iter().map(|name| scope.own_value(name)));
-            for name in &node.output {
-                if name.is_empty() {
-                    met.push(None);
-                    continue;
-                }
-                let hint = hints.remove(name.as_str());
-                let declared = hint.is_some();
-                let Declared { dtype, shape, other } = hint.unwrap_or_default();
-                let full_name = self.full_name(name, scope)?;
-                let name_and_type =
-                    Value { name: full_name, other_type: other.map(Box::new), ..Value::default() };
-                let id = body.graph.add_value(Value { dtype, shape, declared, ..name_and_type });
-                scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, index, scope))?;
-                met.push(Some(id));
-            }
+        hints
+    }
+
+    /// Whether a node can be read before those behind it: it reads nothing of theirs, has no bodies that may, and calls no function,
+    /// whose values are numbered behind those of the graph.
+    fn stands_alone(&self, node: &NodeProto, met: &Met) -> bool {
+        node.input.iter().zip(met).all(|(name, value)| name.is_empty() || value.is_some())
+            && node.attribute.iter().all(|attribute| attribute.g.is_none() && attribute.graphs.is_empty())
+            && self.functions.find(node).is_none()
+    }
+
+    /// Defines what a node computes, by a name whose bytes stay.
+    fn define_output<'n>(
+        &mut self,
+        name: &str,
+        key: &'n [u8],
+        hints: &mut HashMap<&'n str, Declared>,
+        body: &mut Body,
+        scope: &mut Scope<'n, '_>,
+    ) -> Result<Option<ValueId>> {
+        if name.is_empty() {
+            return Ok(None);
         }
-        Ok(met)
+        let hint = hints.remove(name);
+        let declared = hint.is_some();
+        let Declared { dtype, shape, other } = hint.unwrap_or_default();
+        let full_name = self.full_name(name, scope)?;
+        let name_and_type =
+            Value { name: full_name, other_type: other.map(Box::new), ..Value::default() };
+        let id = body.graph.add_value(Value { dtype, shape, declared, ..name_and_type });
+        scope.define(key, Slot::Value(id))?;
+        Ok(Some(id))
     }
 
     /// A name as the inlined graph has it.
     pub(super) fn full_name(&mut self, name: &str, scope: &Scope) -> Result<String> {
         let name = scope.frame.full_name(name);
-        check_name(&name)?;
+        check_name(name.as_bytes())?;
         self.take(name.len() / 16)?;
         Ok(name)
     }
 
     /// Adds a node, or what a call of a function is replaced by. What it computes is defined in `scope` already, and comes next in `met`.
-    pub(super) fn read_node(
+    pub(super) fn read_node<'n>(
         &mut self,
-        proto: &'m NodeProto,
+        proto: &'n NodeProto,
         index: usize,
         body: &mut Body,
-        scope: &Scope<'m, '_>,
+        scope: &Scope<'n, '_>,
         met: &mut impl Iterator<Item = Option<ValueId>>,
     ) -> Result<()> {
         self.take(1 + proto.input.len() + proto.output.len() + proto.attribute.len())?;

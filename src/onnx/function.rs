@@ -100,7 +100,7 @@ impl<'m> Reader<'m> {
         let mut scope = Scope::new(&frame, None);
         for (i, name) in function.input.iter().enumerate() {
             let given = call.inputs.get(i).copied().flatten();
-            scope.define(name, given.map_or(Slot::Omitted, Slot::Value))?;
+            scope.define(name.as_bytes(), given.map_or(Slot::Omitted, Slot::Value))?;
         }
         let (met, copies) = define_values(function, call, body, &mut scope, &mut self.budget)?;
         let mut met = met.into_iter();
@@ -182,7 +182,7 @@ fn define_values<'m>(
                     body.graph.add_value(Value { name, ..Value::default() })
                 }
             };
-            scope.define(name, Slot::Value(id)).map_err(|e| at_node(e, node, call.index, scope))?;
+            scope.define(name.as_bytes(), Slot::Value(id)).map_err(|e| at_node(e, node, call.index, scope))?;
             met.push(Some(id));
         }
     }

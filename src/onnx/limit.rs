@@ -53,28 +53,28 @@ fn count_messages(
     Counted::All
 }
 
-/// How many nodes and initializers the main graph has, if there is one.
-pub(super) fn count_main(model: &[u8]) -> Option<(usize, usize)> {
-    // Fields of ModelProto and of GraphProto.
-    const GRAPH: u32 = 7;
-    const NODE: u32 = 1;
-    const INITIALIZER: u32 = 5;
-    let mut counts = None;
-    for (_, graph) in Fields(model).flatten().filter(|(field, _)| *field == GRAPH) {
-        let (nodes, initializers) = counts.get_or_insert((0, 0));
-        for (field, _) in Fields(graph).flatten() {
-            *nodes += usize::from(field == NODE);
-            *initializers += usize::from(field == INITIALIZER);
-        }
-    }
-    counts
-}
-
 /// The fields of a message that have a length, each with its number and content. `None` comes, and ends it, where the message cannot
 /// be read any further.
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
+    /// Every field: its number, the whole of it, and its content where it has a length. Where the message cannot be read any further,
+    /// all that is left is one field, for the decoder to refuse.
+    pub fn wholes(mut self) -> impl Iterator<Item = (u32, &'a [u8], Option<&'a [u8]>)> {
+        std::iter::from_fn(move || {
+            let before = self.0;
+            if before.is_empty() {
+                return None;
+            }
+            let Some((field, content)) = self.read() else {
+                self.0 = &[];
+                return Some((0, before, None));
+            };
+            let whole = before.get(..before.len() - self.0.len()).unwrap_or_default();
+            Some((field, whole, content))
+        })
+    }
+
     /// The next field; without a content where it has no length.
     fn read(&mut self) -> Option<(u32, Option<&'a [u8]>)> {
         let (field, wire_type) = decode_key(&mut self.0).ok()?;

@@ -11,6 +11,7 @@ mod input;
 mod limit;
 mod message;
 mod name;
+mod parts;
 mod scope;
 mod sparse;
 mod store;
@@ -25,13 +26,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prost::Message;
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, ValueId};
 use crate::limits;
-use crate::tensor::{MappedFile, Passing, RELEASED};
+use crate::tensor::{MappedFile, RELEASED};
 use external::{ExternalFiles, Folder};
+use parts::{Encoded, Parts};
 
 pub use input::Input;
 pub use store::ExternalData;
@@ -143,14 +143,9 @@ fn decode(file: &Arc<MappedFile>, external: ExternalFiles) -> Result<Model> {
             file.release(passed);
         }
     })?;
-    // There is room for all from the start: lists that grow are copied again and again.
-    let room = limit::count_main(&file.bytes()).map(|(nodes, initializers)| proto::GraphProto {
-        node: Vec::with_capacity(nodes),
-        initializer: Vec::with_capacity(initializers),
-        ..proto::GraphProto::default()
-    });
-    let mut model = proto::ModelProto { graph: room, ..proto::ModelProto::default() };
-    model.merge(Passing::new(file)).map_err(|e| not_a_model(file).caused_by(e))?;
+    let bytes = file.bytes();
+    let encoded = Encoded::new(file, &bytes);
+    let (model, main) = encoded.decode()?;
     let Some(graph) = &model.graph else { return Err(not_a_model(file)) };
     let ir_version = model.ir_version.unwrap_or(0);
     if ir_version < 1 {
@@ -163,7 +158,7 @@ fn decode(file: &Arc<MappedFile>, external: ExternalFiles) -> Result<Model> {
     }
     let opsets = model_opsets(&model, ir_version)?;
     let mut reader = body::Reader::new(file, external, &model, &opsets)?;
-    let mut body = reader.read_main(graph)?;
+    let mut body = reader.read_main(&Parts::of_main(&main, graph))?;
     // Functions are inlined, and their domains with them.
     for function in &model.functions {
         if !domain_of(&function.domain).is_empty() {

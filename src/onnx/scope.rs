@@ -29,7 +29,7 @@ impl Frame {
 }
 
 /// Refuses a name that is longer than any.
-pub(super) fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > limits::NAME_BYTES {
         return Err(Error::limit(format!("a name of {} bytes", name.len())));
     }
@@ -49,7 +49,8 @@ pub(super) enum Slot {
 #[derive(Debug)]
 pub(super) struct Scope<'m, 's> {
     pub frame: &'s Frame,
-    names: HashMap<&'m str, Slot>,
+    /// By their bytes, which may lie in the file.
+    names: HashMap<&'m [u8], Slot>,
     /// The names of the graph around; none in the main graph, and none in a function, which sees its inputs only.
     around: Option<&'s Scope<'m, 's>>,
 }
@@ -65,20 +66,20 @@ impl<'m, 's> Scope<'m, 's> {
     }
 
     /// Gives a name its one meaning here.
-    pub fn define(&mut self, name: &'m str, slot: Slot) -> Result<()> {
+    pub fn define(&mut self, name: &'m [u8], slot: Slot) -> Result<()> {
         if name.is_empty() {
             invalid!("a value without a name");
         }
         check_name(name)?;
         if self.names.insert(name, slot).is_some() {
-            invalid!("\"{name}\" is defined twice");
+            invalid!("\"{}\" is defined twice", String::from_utf8_lossy(name));
         }
         Ok(())
     }
 
     /// What a name means that is defined here.
     pub fn own(&self, name: &str) -> Option<Slot> {
-        self.names.get(name).copied()
+        self.names.get(name.as_bytes()).copied()
     }
 
     /// The value of a name that is defined here.

@@ -58,7 +58,9 @@ impl Tensors {
         address: usize,
         read: impl FnOnce(&mut Self) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        if let Some(tensor) = self.copied.get(&address) {
+        if self.again
+            && let Some(tensor) = self.copied.get(&address)
+        {
             return Ok(tensor.clone());
         }
         let tensor = read(self)?;

@@ -176,9 +176,9 @@ pub(crate) struct Passing {
 }
 
 impl Passing {
-    /// All bytes of a file.
-    pub fn new(file: &Arc<MappedFile>) -> Passing {
-        Passing { file: file.clone(), left: file.bytes() }
+    /// A part of a file.
+    pub fn part(file: &Arc<MappedFile>, bytes: Bytes) -> Passing {
+        Passing { file: file.clone(), left: bytes }
     }
 }
 
