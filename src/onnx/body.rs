@@ -275,8 +275,7 @@ impl<'m> Reader<'m> {
         let declared = hint.is_some();
         let Declared { dtype, shape, other } = hint.unwrap_or_default();
         let full_name = self.full_name(name, scope)?;
-        let name_and_type =
-            Value { name: full_name, other_type: other.map(Box::new), ..Value::default() };
+        let name_and_type = Value { name: full_name, other_type: other.map(Box::new), ..Value::default() };
         let id = body.graph.add_value(Value { dtype, shape, declared, ..name_and_type });
         scope.define(key, Slot::Value(id))?;
         Ok(Some(id))

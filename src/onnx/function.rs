@@ -182,7 +182,9 @@ fn define_values<'m>(
                     body.graph.add_value(Value { name, ..Value::default() })
                 }
             };
-            scope.define(name.as_bytes(), Slot::Value(id)).map_err(|e| at_node(e, node, call.index, scope))?;
+            scope
+                .define(name.as_bytes(), Slot::Value(id))
+                .map_err(|e| at_node(e, node, call.index, scope))?;
             met.push(Some(id));
         }
     }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::limit::Fields;
 use super::not_a_model;
 use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::{MappedFile, Passing};
 
 /// Fields of ModelProto, GraphProto, NodeProto and TensorProto.
@@ -69,7 +69,7 @@ impl<'m> Encoded<'m> {
         Passing::part(self.file, self.bytes.slice_ref(part))
     }
 
-    fn failed(&self, error: DecodeError) -> crate::error::Error {
+    fn failed(&self, error: DecodeError) -> Error {
         not_a_model(self.file).caused_by(error)
     }
 }
@@ -147,6 +147,7 @@ impl<'n> Messages<'n, TensorProto> {
     /// Each constant, and its name.
     pub fn with_names(&self) -> impl Iterator<Item = Result<(Cow<'n, TensorProto>, &'n [u8])>> {
         let named = self.each(NAME, |tensor| tensor.name.iter().map(|name| name.as_bytes()).collect());
-        named.map(|message| message.map(|(tensor, names)| (tensor, names.last().copied().unwrap_or_default())))
+        named
+            .map(|message| message.map(|(tensor, names)| (tensor, names.last().copied().unwrap_or_default())))
     }
 }

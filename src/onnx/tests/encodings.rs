@@ -164,3 +164,27 @@ fn sparse_tensors_are_made_dense() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+/// Protobuf lets a writer give a message in pieces.
+#[test]
+fn a_graph_in_pieces_is_one() {
+    let whole = graph(vec![node("Relu", &["x"], &["v"]), node("Add", &["v", "c"], &["y"])]);
+    let whole = GraphProto { initializer: vec![raw("c", DType::F32, &[2], &[0; 8])], ..whole };
+    let mut first = model(whole.clone());
+    let mut second = ModelProto { graph: Some(GraphProto::default()), ..ModelProto::default() };
+    let (graph, rest) = (first.graph.as_mut().unwrap(), second.graph.as_mut().unwrap());
+    rest.node.extend(graph.node.pop());
+    rest.initializer = std::mem::take(&mut graph.initializer);
+    rest.output = std::mem::take(&mut graph.output);
+    let pieces = read_bytes(&[first.encode_to_vec(), second.encode_to_vec()].concat()).unwrap();
+    assert_eq!(pieces.graph.to_string(), read_model(&model(whole)).unwrap().graph.to_string());
+}
+
+#[test]
+fn damage_in_a_node_is_told_as_that_of_a_model() {
+    // A node whose first input is no text.
+    let mut damaged = model(graph(vec![node("Relu", &["x"], &["y"])])).encode_to_vec();
+    let place = damaged.windows(3).position(|bytes| bytes == [0x0a, 1, b'x']).unwrap();
+    damaged[place + 2] = 0xff;
+    assert_eq!(read_bytes(&damaged).unwrap_err().kind(), ErrorKind::Parse);
+}
