@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{Graph, Node};
 use crate::inspect::{Inspection, inspect_model};
 use crate::ncnn::{Embedding, Net, Written};
@@ -100,16 +100,7 @@ impl Conversion {
             files.extend(self.report(&written)?.stage(report.as_deref(), html.as_deref())?);
         }
         files.extend(net_files);
-        for (i, (target, _)) in files.iter().enumerate() {
-            if self.source.sources.files.iter().any(|source| target.is_file(source)) {
-                return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
-            }
-            if files.iter().take(i).any(|(other, _)| other.is(target)) {
-                return Err(Error::usage("two results would be the same file").in_file(target.named()));
-            }
-        }
-        self.source.sources.check_unchanged()?;
-        output::put_all(files)?;
+        self.source.sources.put_beside(files)?;
         Ok(written)
     }
 

@@ -65,17 +65,8 @@ impl Simplified {
     }
 
     fn put(&self, files: output::Staged) -> Result<Vec<PathBuf>> {
-        for (i, (target, _)) in files.iter().enumerate() {
-            if self.model.sources.files.iter().any(|source| target.is_file(source)) {
-                return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
-            }
-            if files.iter().take(i).any(|(other, _)| other.is(target)) {
-                return Err(Error::usage("two results would be the same file").in_file(target.named()));
-            }
-        }
         let written = files.iter().map(|(target, _)| target.named().to_owned()).collect();
-        self.model.sources.check_unchanged()?;
-        output::put_all(files)?;
+        self.model.sources.put_beside(files)?;
         Ok(written)
     }
 }

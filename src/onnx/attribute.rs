@@ -19,8 +19,7 @@ impl Reader<'_> {
         let mut attributes = AttributeMap::with_capacity(node.attribute.len());
         for proto in &node.attribute {
             let name = proto.name.as_deref().unwrap_or_default();
-            let bodies = proto.g.is_some() || !proto.graphs.is_empty();
-            let here = |e: Error| match bodies {
+            let here = |e: Error| match has_bodies(proto) {
                 true => e.in_graph(body_name(node, name)),
                 false => e.at_part(format!("attribute {name}")),
             };
@@ -94,6 +93,11 @@ impl Reader<'_> {
             AttributeType::Undefined => invalid!("its kind is not given"),
         })
     }
+}
+
+/// Whether an attribute is a graph, or several.
+pub(super) fn has_bodies(proto: &AttributeProto) -> bool {
+    proto.g.is_some() || !proto.graphs.is_empty()
 }
 
 /// Names a body in messages: its node, where that has a name, and the attribute.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::attribute::has_bodies;
 use super::domain_of;
 use super::external::ExternalFiles;
 use super::function::{Budget, Functions};
@@ -255,7 +256,7 @@ impl<'m> Reader<'m> {
     /// whose values are numbered behind those of the graph.
     fn stands_alone(&self, node: &NodeProto, met: &Met) -> bool {
         node.input.iter().zip(met).all(|(name, value)| name.is_empty() || value.is_some())
-            && node.attribute.iter().all(|attribute| attribute.g.is_none() && attribute.graphs.is_empty())
+            && !node.attribute.iter().any(has_bodies)
             && self.functions.find(node).is_none()
     }
 

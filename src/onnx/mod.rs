@@ -29,6 +29,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, ValueId};
 use crate::limits;
+use crate::output::{self, Staged};
 use crate::tensor::{MappedFile, RELEASED};
 use external::{ExternalFiles, Folder};
 use parts::{Encoded, Parts};
@@ -117,8 +118,22 @@ impl Sources {
         decode(&self.model, self.external.clone()).map_err(|e| e.in_file(self.model.source().path()))
     }
 
+    /// Puts results in their places: none over a file of the model, and only where that is still the one that was read.
+    pub fn put_beside(&self, results: Staged) -> Result<()> {
+        for (i, (target, _)) in results.iter().enumerate() {
+            if self.files.iter().any(|source| target.is_file(source)) {
+                return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
+            }
+            if results.iter().take(i).any(|(other, _)| other.is(target)) {
+                return Err(Error::usage("two results would be the same file").in_file(target.named()));
+            }
+        }
+        self.check_unchanged()?;
+        output::put_all(results)
+    }
+
     /// Refuses files that have become others: what was read of them may be of both.
-    pub fn check_unchanged(&self) -> Result<()> {
+    fn check_unchanged(&self) -> Result<()> {
         self.model.source().check_unchanged()?;
         self.external.sources().try_for_each(|file| file.check_unchanged())
     }
@@ -138,12 +153,12 @@ pub struct About {
 }
 
 fn decode(file: &Arc<MappedFile>, external: ExternalFiles) -> Result<Model> {
-    limit::check_messages(&file.bytes(), &|passed| {
+    let bytes = file.bytes();
+    limit::check_messages(&bytes, &|passed| {
         if passed.len() >= RELEASED {
             file.release(passed);
         }
     })?;
-    let bytes = file.bytes();
     let encoded = Encoded::new(file, &bytes);
     let (model, main) = encoded.decode()?;
     let Some(graph) = &model.graph else { return Err(not_a_model(file)) };

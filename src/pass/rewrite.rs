@@ -37,6 +37,7 @@ pub enum Apply {
 }
 
 impl Rewrite {
+    /// One that is done by a function.
     pub(crate) const fn by(
         name: &'static str,
         about: &'static str,
@@ -46,6 +47,7 @@ impl Rewrite {
         Rewrite { name, about, of, apply: Apply::By(apply) }
     }
 
+    /// One that removes nodes which hand on an input.
     pub(crate) const fn hand_on(
         name: &'static str,
         about: &'static str,
