@@ -259,7 +259,7 @@ fn port(graph: &Graph, net: &Net, value: ValueId, blob: BlobId) -> Port {
         dtype: value.dtype.map_or_else(|| "?".to_owned(), |dtype| dtype.name().to_owned()),
         shape: value.shape.clone().unwrap_or_default(),
         blob: blob.name.clone(),
-        form: blob.shape.clone(),
+        form: blob.shape.to_vec(),
         int32: blob.element == ncnn::Element::I32,
     }
 }

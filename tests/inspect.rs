@@ -1,5 +1,7 @@
 //! `onnx2ncnn inspect`: what is told of a model.
 
+#![allow(clippy::unwrap_used)] // A test may fail where it stands.
+
 #[path = "support/words.rs"]
 mod onnx;
 #[path = "support/room.rs"]

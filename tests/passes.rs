@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use onnx2ncnn::{Converter, Input, PassKind, passes};
 
@@ -18,9 +18,9 @@ fn models() -> Vec<PathBuf> {
     models
 }
 
-fn passes_of(model: &PathBuf, skip: Option<&str>) -> BTreeSet<&'static str> {
+fn passes_of(model: &Path, skip: Option<&str>) -> BTreeSet<&'static str> {
     let converter = skip.into_iter().fold(Converter::new().check(true), Converter::skip);
-    let simplified = converter.simplify(&Input::Path(model.clone())).unwrap();
+    let simplified = converter.simplify(&Input::Path(model.to_owned())).unwrap();
     simplified.passes.iter().map(|pass| pass.name).collect()
 }
 

@@ -1,6 +1,6 @@
 //! `onnx2ncnn simplify`: what is written, and what is left as it is.
 
-#![allow(clippy::unwrap_used)] // A test may fail where it stands.
+#![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
 #[path = "support/words.rs"]
 mod onnx;

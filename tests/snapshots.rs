@@ -3,6 +3,8 @@
 //!
 //! A fixture has either `expected.param` and `expected.weights`, or `expected.err`.
 
+#![allow(clippy::unwrap_used)] // A test may fail where it stands.
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;

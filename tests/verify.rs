@@ -1,6 +1,6 @@
 //! `onnx2ncnn verify` and `simplify --check`: what other runtimes find.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
 #[path = "support/room.rs"]
 mod room;

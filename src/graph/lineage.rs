@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_is_read_past_is_the_work_of_what_is_read_instead() {
         let (mut graph, nodes, values) = chain(3);
-        graph.redirect(&BTreeMap::from([(values[2], values[1])]));
+        graph.redirect(&Map::from_iter([(values[2], values[1])]));
         remove_dead_nodes(&mut graph);
         assert_eq!(work(&graph, &nodes), [2]);
         let done = graph.ancestry().of(nodes[0]);

@@ -31,12 +31,20 @@ pub struct ValueId(Number);
 pub struct NodeId(Number);
 
 impl Numbered for ValueId {
+    fn of(number: usize) -> ValueId {
+        ValueId(Number::of(number))
+    }
+
     fn number(self) -> usize {
         self.0.get()
     }
 }
 
 impl Numbered for NodeId {
+    fn of(number: usize) -> NodeId {
+        NodeId(Number::of(number))
+    }
+
     fn number(self) -> usize {
         self.0.get()
     }
@@ -197,7 +205,7 @@ impl Graph {
 
     /// All values, in the order of their making.
     pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
-        (0..self.values.len()).map(|place| ValueId(Number::of(place)))
+        (0..self.values.len()).map(ValueId::of)
     }
 
     /// Makes room for values and nodes that are to come, and for as many that may stand in their places later: room that stays empty
@@ -216,7 +224,7 @@ impl Graph {
     /// Adds a value.
     pub fn add_value(&mut self, value: Value) -> ValueId {
         self.values.push(value);
-        ValueId(Number::of(self.values.len() - 1))
+        ValueId::of(self.values.len() - 1)
     }
 
     /// Adds a constant.
@@ -295,7 +303,7 @@ impl Graph {
 
     fn new_node(&mut self, node: Node) -> NodeId {
         self.readers.take();
-        let id = NodeId(Number::of(self.nodes.len()));
+        let id = NodeId::of(self.nodes.len());
         for output in node.outputs.iter().flatten() {
             if let Some(value) = self.values.get_mut(output.number()) {
                 value.producer = Some(id);
@@ -351,24 +359,22 @@ impl Graph {
     }
 
     /// Removes nodes; what they computed has no producer any more.
-    pub fn remove_nodes(&mut self, remove: &BTreeSet<NodeId>) {
-        if remove.is_empty() {
+    pub(crate) fn remove_nodes(&mut self, removed: &Set<NodeId>) {
+        if removed.is_empty() {
             return;
         }
         self.readers.take();
-        let mut removed: Set<NodeId> = Set::default();
-        for id in remove {
-            removed.insert(*id);
+        for id in removed.iter() {
             if let Some(node) = self.nodes.get(id.number()).and_then(Option::as_ref) {
-                self.lineage.leave(*id, node.reads());
+                self.lineage.leave(id, node.reads());
             }
         }
-        for id in remove {
+        for id in removed.iter() {
             let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::take) else { continue };
-            self.lineage.remove(*id, &node);
+            self.lineage.remove(id, &node);
             for output in node.outputs.iter().flatten() {
                 if let Some(value) = self.values.get_mut(output.number())
-                    && value.producer == Some(*id)
+                    && value.producer == Some(id)
                 {
                     value.producer = None;
                 }
@@ -458,17 +464,17 @@ impl Graph {
     }
 
     /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
-    pub fn redirect(&mut self, map: &BTreeMap<ValueId, ValueId>) {
+    pub(crate) fn redirect(&mut self, map: &Map<ValueId, ValueId>) {
         if map.is_empty() {
             return;
         }
         self.readers.take();
         // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
         let mut ends: Map<ValueId, ValueId> = Map::default();
-        for from in map.keys() {
-            let (mut id, mut walked) = (*from, Vec::new());
+        for (from, _) in map.iter() {
+            let (mut id, mut walked) = (from, Vec::new());
             // The bound guards against a cycle.
-            while let (Some(next), true) = (map.get(&id), walked.len() < map.len()) {
+            while let (Some(next), true) = (map.get(id), walked.len() < map.len()) {
                 walked.push(id);
                 id = *next;
                 if let Some(end) = ends.get(id) {
@@ -479,8 +485,8 @@ impl Graph {
             ends.extend(walked.into_iter().map(|passed| (passed, id)));
         }
         let follow = |id: ValueId| ends.get(id).copied().unwrap_or(id);
-        for from in map.keys() {
-            if let (Some(of), Some(by)) = (self.value(*from).producer, self.value(follow(*from)).producer) {
+        for (from, _) in map.iter() {
+            if let (Some(of), Some(by)) = (self.value(from).producer, self.value(follow(from)).producer) {
                 self.lineage.take(by, of);
             }
         }

@@ -73,7 +73,7 @@ impl State {
         if !readers.contains(&true) && !net.outputs.iter().any(|output| output.blob == input) {
             return Ok(());
         }
-        let shape = net.blob(input).shape.clone();
+        let shape = net.blob(input).shape.to_vec();
         // Until 2024-08 Dequantize overlooks the axis d.
         let planar = match shape.as_slice() {
             [c, d, h, w] => vec![c.clone(), d.mul(h)?, w.clone()],

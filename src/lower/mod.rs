@@ -196,8 +196,11 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     }
     check_size(graph, id)?;
     let form = interface_form(shape)?;
-    let blob =
-        state.net.add_blob(Blob { name: value.name.clone(), shape: form.clone(), element: Element::F32 });
+    let blob = state.net.add_blob(Blob {
+        name: value.name.clone(),
+        shape: form.as_slice().into(),
+        element: Element::F32,
+    });
     let sizes: Option<Vec<i32>> =
         form.iter().map(|d| d.known().and_then(|n| i32::try_from(n).ok())).collect();
     let mut input = Input::default();
@@ -288,7 +291,7 @@ impl Lower<'_> {
 
     /// The sizes of a blob, outermost first.
     pub fn form(&self, blob: BlobId) -> Vec<Dim> {
-        self.state.net.blob(blob).shape.clone()
+        self.state.net.blob(blob).shape.to_vec()
     }
 
     /// A blob of three axes whose height and width are these, if there is one: layers read sizes from it.

@@ -76,7 +76,7 @@ impl State {
             if shape.iter().any(|d| d.is(0)) {
                 unsupported!("a blob of shape {} has no elements", display_shape(shape));
             }
-            let blob = Blob { name: name.to_owned(), shape: shape.to_vec(), element: Element::F32 };
+            let blob = Blob { name: name.to_owned(), shape: shape.into(), element: Element::F32 };
             let top = self.net.add_blob(blob);
             self.axes.add(top, shape);
             tops.push(top);
@@ -94,7 +94,7 @@ impl State {
     /// A value in a form, through a Reshape or a MemoryData where it is not held in that form yet.
     pub(super) fn form(&mut self, graph: &Graph, id: ValueId, form: &[Dim]) -> Result<BlobId> {
         let held = self.forms.get(id).cloned().unwrap_or_default();
-        if let Some(blob) = held.iter().find(|blob| self.net.blob(**blob).shape == form) {
+        if let Some(blob) = held.iter().find(|blob| *self.net.blob(**blob).shape == *form) {
             return Ok(*blob);
         }
         let value = graph.value(id);
@@ -142,7 +142,7 @@ impl State {
 
     pub(super) fn reshape(&mut self, name: &str, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
         let from = self.net.blob(blob).shape.clone();
-        if from == form {
+        if *from == *form {
             return Ok(blob);
         }
         if !same_elements(&from, form)? {
@@ -151,10 +151,10 @@ impl State {
         // A Reshape of a Reshape is one of the blob before it, if that is not a matter of sizes that are not fixed.
         let root = self.reshaped_from.get(blob).copied().filter(|root| {
             let shape = &self.net.blob(*root).shape;
-            shape == form || reshape_layer(shape, form).is_ok()
+            **shape == *form || reshape_layer(shape, form).is_ok()
         });
         let root = root.unwrap_or(blob);
-        if self.net.blob(root).shape == form {
+        if *self.net.blob(root).shape == *form {
             return Ok(root);
         }
         if let Some(made) = self.reshapes.get(&(root, form.to_vec())) {

@@ -39,6 +39,10 @@ pub use write::{Stored, Written};
 pub struct BlobId(Number);
 
 impl Numbered for BlobId {
+    fn of(number: usize) -> BlobId {
+        BlobId(Number::of(number))
+    }
+
     fn number(self) -> usize {
         self.0.get()
     }
@@ -46,6 +50,9 @@ impl Numbered for BlobId {
 
 /// Blobs that a layer reads or computes. Most have a few, which are in the layer itself.
 pub type BlobIds = SmallVec<[BlobId; 4]>;
+
+/// The sizes of a blob, which are in the blob itself.
+pub type BlobShape = SmallVec<[Dim; 4]>;
 
 /// How the runtime reads the elements of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +69,7 @@ pub struct Blob {
     /// The name in the `.param` file.
     pub name: String,
     /// Sizes, outermost first: `[w]`, `[h, w]`, `[c, h, w]` or `[c, d, h, w]`.
-    pub shape: Vec<Dim>,
+    pub shape: BlobShape,
     /// The kind of the elements.
     pub element: Element,
 }
@@ -139,12 +146,13 @@ impl Net {
     /// Adds a blob.
     pub(crate) fn add_blob(&mut self, blob: Blob) -> BlobId {
         self.blobs.push(blob);
-        BlobId(Number::of(self.blobs.len() - 1))
+        BlobId::of(self.blobs.len() - 1)
     }
 
     /// A blob. Ids are only made by this net, so the blob exists.
     pub fn blob(&self, id: BlobId) -> &Blob {
-        const MISSING: &Blob = &Blob { name: String::new(), shape: Vec::new(), element: Element::F32 };
+        const MISSING: &Blob =
+            &Blob { name: String::new(), shape: BlobShape::new_const(), element: Element::F32 };
         self.blobs.get(id.number()).unwrap_or(MISSING)
     }
 
@@ -155,6 +163,6 @@ impl Net {
 
     /// All blobs, in the order of their making.
     pub fn blob_ids(&self) -> impl Iterator<Item = BlobId> + use<> {
-        (0..self.blobs.len()).map(|place| BlobId(Number::of(place)))
+        (0..self.blobs.len()).map(BlobId::of)
     }
 }

@@ -1,6 +1,8 @@
 //! Names that the runtime can read: `%255s` in `Net::load_param`, found again by their text.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::{HashMap, HashSet};
 
 use super::{BlobId, Net};
 use crate::error::{Error, Result};

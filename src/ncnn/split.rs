@@ -3,13 +3,13 @@
 //! A blob that the user extracts has no other reader, since the runtime takes a blob away from the extractor when a layer reads it
 //! (`NetPrivate::do_forward_layer` in `net.cpp`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use smallvec::smallvec;
 
 use super::layer::Split;
 use super::{Blob, BlobId, BlobIds, MadeFor, Net, NetLayer};
-use crate::numbered::Set;
+use crate::numbered::{Map, Set};
 
 /// A place that reads a blob.
 enum Reader {
@@ -25,36 +25,39 @@ impl Net {
         let bottoms = self.layers.iter().flat_map(|layer| &layer.bottoms).copied();
         let outputs = self.outputs.iter().map(|output| output.blob);
         let several: Set<BlobId> = bottoms.filter(|blob| !read.insert(*blob)).chain(outputs).collect();
-        let mut readers: BTreeMap<BlobId, Vec<Reader>> = BTreeMap::new();
+        let mut readers: Map<BlobId, Vec<Reader>> = Map::default();
         for (layer, net_layer) in self.layers.iter().enumerate() {
             for (index, bottom) in net_layer.bottoms.iter().enumerate() {
                 if several.contains(*bottom) {
-                    readers.entry(*bottom).or_default().push(Reader::Bottom { layer, index });
+                    readers.push(*bottom, Reader::Bottom { layer, index });
                 }
             }
         }
         let mut seen = BTreeSet::new();
         for output in &self.outputs {
             if seen.insert(output) {
-                readers.entry(output.blob).or_default().push(Reader::Output(output.name.clone()));
+                readers.push(output.blob, Reader::Output(output.name.clone()));
             }
         }
-        readers.retain(|blob, readers| self.must_split(*blob, readers));
+        readers.retain(|blob, readers| self.must_split(blob, readers));
 
-        let splits: BTreeMap<BlobId, NetLayer> =
-            readers.iter().map(|(blob, readers)| (*blob, self.split_layer(*blob, readers))).collect();
+        let splits: Vec<(BlobId, NetLayer)> =
+            readers.iter().map(|(blob, readers)| (blob, self.split_layer(blob, readers))).collect();
         self.insert_behind_producers(splits);
     }
 
-    fn insert_behind_producers(&mut self, mut splits: BTreeMap<BlobId, NetLayer>) {
+    fn insert_behind_producers(&mut self, splits: Vec<(BlobId, NetLayer)>) {
         if splits.is_empty() {
             return;
         }
+        let places: Map<BlobId, usize> = splits.iter().map(|(blob, _)| *blob).zip(0..).collect();
+        let mut splits: Vec<Option<NetLayer>> = splits.into_iter().map(|(_, split)| Some(split)).collect();
         let layers = Vec::with_capacity(self.layers.len() + splits.len());
         for layer in std::mem::replace(&mut self.layers, layers) {
             let tops = layer.tops.clone();
             self.layers.push(layer);
-            self.layers.extend(tops.iter().filter_map(|top| splits.remove(top)));
+            let places = tops.iter().filter_map(|top| places.get(*top));
+            self.layers.extend(places.filter_map(|place| splits.get_mut(*place)?.take()));
         }
     }
 

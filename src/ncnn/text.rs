@@ -258,7 +258,7 @@ mod tests {
         let deep = net.push_input("deep", &[2, 3, 4, 5]);
         let flat = net.push_input("flat", &[4, 5]);
         let free = net.push_input("free", &[4, 5]);
-        net.blob_mut(free).unwrap().shape = vec![Dim::symbol("h"), Dim::Known(5)];
+        net.blob_mut(free).unwrap().shape = smallvec::smallvec![Dim::symbol("h"), Dim::Known(5)];
         let layer = |layer: crate::ncnn::Layer, tops: &[BlobId]| NetLayer {
             name: String::new(),
             layer,

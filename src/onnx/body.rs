@@ -1,7 +1,9 @@
 //! `GraphProto` to [`Graph`]: names become values, in the main graph and in the bodies of control-flow nodes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use super::attribute::has_bodies;
 use super::domain_of;

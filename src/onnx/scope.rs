@@ -1,10 +1,12 @@
 //! Which value a name means: in a graph, in the graphs around it, in the body of a function.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use crate::error::{Error, Result, invalid};
 use crate::graph::{AttributeMap, ValueId};
 use crate::limits;
+use crate::numbered::Numbering;
 
 /// What is the same for all nodes of a model or of a function's body.
 #[derive(Debug, Default)]
@@ -50,19 +52,24 @@ pub(super) enum Slot {
 pub(super) struct Scope<'m, 's> {
     pub frame: &'s Frame,
     /// By their bytes, which may lie in the file.
-    names: HashMap<&'m [u8], Slot>,
+    names: Numbering<&'m [u8]>,
+    /// What each of them means.
+    slots: Vec<Slot>,
+    /// The number of the name that was found last, those that had just been defined not among them.
+    found: Cell<usize>,
     /// The names of the graph around; none in the main graph, and none in a function, which sees its inputs only.
     around: Option<&'s Scope<'m, 's>>,
 }
 
 impl<'m, 's> Scope<'m, 's> {
     pub fn new(frame: &'s Frame, around: Option<&'s Scope<'m, 's>>) -> Self {
-        Scope { frame, names: HashMap::new(), around }
+        Scope { frame, names: Numbering::default(), slots: Vec::new(), found: Cell::new(0), around }
     }
 
     /// Makes room for so many names.
     pub fn expect(&mut self, names: usize) {
         self.names.reserve(names);
+        self.slots.reserve(names);
     }
 
     /// Gives a name its one meaning here.
@@ -71,15 +78,25 @@ impl<'m, 's> Scope<'m, 's> {
             invalid!("a value without a name");
         }
         check_name(name)?;
-        if self.names.insert(name, slot).is_some() {
+        if self.names.add(name).is_err() {
             invalid!("\"{}\" is defined twice", String::from_utf8_lossy(name));
         }
+        self.slots.push(slot);
         Ok(())
     }
 
     /// What a name means that is defined here.
     pub fn own(&self, name: &str) -> Option<Slot> {
-        self.names.get(name.as_bytes()).copied()
+        let name = name.as_bytes();
+        // Models list what they have in the order of its use: it is what was defined last, or what stands behind what was found last.
+        let is_here = |number: usize| self.names.get(number) == Some(&name);
+        let (newest, next) = (self.slots.len().wrapping_sub(1), self.found.get() + 1);
+        if is_here(newest) {
+            return self.slots.last().copied();
+        }
+        let number = if is_here(next) { next } else { self.names.find(&name)? };
+        self.found.set(number);
+        self.slots.get(number).copied()
     }
 
     /// The value of a name that is defined here.

@@ -63,8 +63,9 @@ mod unary;
 mod unpool;
 mod window;
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};

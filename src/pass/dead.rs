@@ -1,7 +1,5 @@
 //! Removes nodes whose outputs nobody reads.
 
-use std::collections::BTreeSet;
-
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::numbered::Set;
 use crate::ops;
@@ -9,7 +7,7 @@ use crate::ops;
 /// Keeps what the graph's outputs need, and what is to be kept; also takes away optional outputs that nobody reads.
 pub fn remove_dead_nodes(graph: &mut Graph) {
     let mut needed: Set<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
-    let mut dead = BTreeSet::new();
+    let mut dead = Set::default();
     let ids = graph.node_ids();
     for id in ids.iter().rev() {
         let Some(node) = graph.node(*id) else { continue };

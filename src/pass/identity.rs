@@ -1,9 +1,8 @@
 //! Removes nodes that hand on an input as it is.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::numbered::{Map, Set};
 use crate::ops;
 use crate::pass::pattern::Readers;
 
@@ -24,8 +23,8 @@ pub fn remove_identities(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
         return Ok(false);
     }
     let readers = Readers::of(graph);
-    let mut map = BTreeMap::new();
-    let mut removed = BTreeSet::new();
+    let mut map = Map::default();
+    let mut removed = Set::default();
     for (id, input, output) in found {
         let is_output = readers.is_output(output);
         if !is_output {

@@ -1,11 +1,12 @@
 //! Shapes, types and constants, from the inputs to the outputs in one sweep.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, NodeId, Value, ValueId};
 use crate::limits;
+use crate::numbered::Set;
 use crate::ops::{self, Attributes, Call, Fact, Op};
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 
@@ -15,7 +16,7 @@ pub type Doubts = BTreeMap<NodeId, Error>;
 /// Infers and folds everything. `Err` is a model that breaks ONNX; what merely cannot be known is in the doubts.
 pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
     let mut doubts = Doubts::new();
-    let mut folded = BTreeSet::new();
+    let mut folded = Set::default();
     for input in &graph.inputs {
         let value = graph.value(*input);
         check_sizes(value.shape.as_deref().unwrap_or_default())

@@ -1,15 +1,14 @@
 //! What the model itself says of shapes, held against what is inferred.
 
-use std::collections::BTreeMap;
-
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
+use crate::numbered::Map;
 use crate::ops;
 use crate::tensor::{Dim, display_shape};
 
 /// The shapes that a model states of values that are computed.
 #[derive(Debug)]
-pub struct Stated(BTreeMap<ValueId, Vec<Dim>>);
+pub struct Stated(Map<ValueId, Vec<Dim>>);
 
 impl Stated {
     /// What a graph that was not inferred yet says.
@@ -27,8 +26,8 @@ impl Stated {
             stated.zip(inferred.known()).is_some_and(|(stated, inferred)| stated != inferred)
         };
         let mut lines = Vec::new();
-        for (id, stated) in &self.0 {
-            let value = graph.value(*id);
+        for (id, stated) in self.0.iter() {
+            let value = graph.value(id);
             let Some(inferred) = &value.shape else { continue };
             if stated.len() != inferred.len() || stated.iter().zip(inferred).any(differs) {
                 let (stated, inferred) = (display_shape(stated), display_shape(inferred));

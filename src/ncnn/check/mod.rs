@@ -4,14 +4,14 @@
 mod shape;
 mod weight;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use super::layer::{Arity, Param};
 use super::name::is_legal;
 use super::text::is_readable;
 use super::{BlobId, Element, Layer, Net, NetLayer};
 use crate::error::{Result, invalid, unsupported};
-use crate::numbered::{Map, Set};
+use crate::numbered::{Map, Numbering, Set};
 use crate::tensor::DType;
 
 pub(in crate::ncnn) use shape::permuted;
@@ -29,8 +29,8 @@ impl Net {
         let (layers, blobs) = self.counts();
         i32::try_from(layers)?;
         i32::try_from(blobs)?;
-        let mut names = HashSet::with_capacity(layers);
-        if let Some(layer) = self.layers.iter().find(|layer| !names.insert(&layer.name)) {
+        let mut names = Numbering::with_capacity(layers);
+        if let Some(layer) = self.layers.iter().find(|layer| names.add(layer.name.as_str()).is_err()) {
             invalid!("two layers are called \"{}\"", layer.name);
         }
         self.check_flow()?;
@@ -77,11 +77,11 @@ impl Net {
     }
 
     fn check_blobs(&self) -> Result<()> {
-        let mut names = HashSet::with_capacity(self.blobs.len());
+        let mut names = Numbering::with_capacity(self.blobs.len());
         for top in self.layers.iter().flat_map(|layer| &layer.tops) {
             let blob = self.blob(*top);
             check_name(&blob.name).map_err(|e| e.at_part(format!("blob \"{}\"", blob.name)))?;
-            if !names.insert(&blob.name) {
+            if names.add(blob.name.as_str()).is_err() {
                 invalid!("two blobs are called \"{}\"", blob.name);
             }
             if blob.shape.is_empty() || blob.shape.len() > 4 {
@@ -288,7 +288,7 @@ mod tests {
         net.blob_mut(y).unwrap().name = "a b".into();
         refused(net, "cannot be read");
         let (mut net, _, y) = base();
-        net.blob_mut(y).unwrap().shape = vec![crate::tensor::Dim::Known(0)];
+        net.blob_mut(y).unwrap().shape = smallvec::smallvec![crate::tensor::Dim::Known(0)];
         refused(net, "has an axis of size 0");
     }
 }

@@ -64,11 +64,11 @@ pub(super) fn apply(pass: fn(&mut Net, &Wiring) -> Result<bool>, net: &mut Net) 
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     /// Places of layers that go, and of those that do their work.
-    removed: BTreeMap<usize, Option<usize>>,
+    removed: Map<usize, Option<usize>>,
     /// Layers that go before the one at a place.
     inserted: BTreeMap<usize, Vec<NetLayer>>,
     /// Blobs that are read in place of others.
-    replaced: BTreeMap<BlobId, BlobId>,
+    replaced: Map<BlobId, BlobId>,
 }
 
 impl Edits {
@@ -79,7 +79,7 @@ impl Edits {
 
     /// Whether a layer goes.
     pub fn removes(&self, layer: usize) -> bool {
-        self.removed.contains_key(&layer)
+        self.removed.contains(layer)
     }
 
     /// Adds a layer before the one at this place.
@@ -95,7 +95,7 @@ impl Edits {
     /// What is read in place of a blob.
     pub fn resolve(&self, blob: BlobId) -> BlobId {
         let mut blob = blob;
-        while let Some(other) = self.replaced.get(&blob) {
+        while let Some(other) = self.replaced.get(blob) {
             blob = *other;
         }
         blob
@@ -110,7 +110,7 @@ impl Edits {
         let mut layers = Vec::with_capacity(net.layers.len());
         for (place, layer) in std::mem::take(&mut net.layers).into_iter().enumerate() {
             layers.extend(self.inserted.remove(&place).unwrap_or_default());
-            if !self.removed.contains_key(&place) {
+            if !self.removed.contains(place) {
                 layers.push(layer);
             }
         }
@@ -125,16 +125,16 @@ impl Edits {
     }
 
     fn hand_on_work(&self, net: &mut Net) {
-        for (place, by) in &self.removed {
+        for (place, by) in self.removed.iter() {
             let mut by = *by;
             // Each of those may go as well; the bound guards against a cycle.
             for _ in 0..self.removed.len() {
-                match by.and_then(|by| self.removed.get(&by)) {
+                match by.and_then(|by| self.removed.get(by)) {
                     Some(next) => by = *next,
                     None => break,
                 }
             }
-            let work = net.layers.get(*place).map(|layer| layer.made_for.clone()).unwrap_or_default();
+            let work = net.layers.get(place).map(|layer| layer.made_for.clone()).unwrap_or_default();
             if let Some(layer) = by.and_then(|by| net.layers.get_mut(by)) {
                 layer.made_for.extend(work.iter());
             }

@@ -56,7 +56,6 @@ fn info(name: &str, dim: Vec<tensor_shape_proto::Dimension>) -> ValueInfoProto {
     ValueInfoProto {
         name: text(name),
         r#type: Some(TypeProto { value, ..Default::default() }),
-        ..Default::default()
     }
 }
 

@@ -1,12 +1,14 @@
 //! What is computed twice is computed once; constants that are alike are one.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write;
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Ids, Node, ValueId};
-use crate::numbered::Set;
+use crate::numbered::{Map, Numbering, Set};
 use crate::ops;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim, Tensor};
@@ -16,12 +18,19 @@ const MAX_COMPARED: u64 = 1 << 16;
 
 /// Nodes of one operator with the same inputs and attributes, and sizes that are the same expression.
 pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
+    let same = computed_before(graph)?;
+    graph.redirect(&same);
+    Ok(!same.is_empty())
+}
+
+/// Values that are computed before, by other nodes, and those of these nodes.
+fn computed_before(graph: &Graph) -> Result<Map<ValueId, ValueId>> {
     let readers = Readers::of(graph);
-    let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let mut same: Map<ValueId, ValueId> = Map::default();
     let mut computed = Computed::with_capacity(graph.node_count());
     let mut sizes: BTreeMap<(DType, Vec<usize>, Vec<Dim>), ValueId> = BTreeMap::new();
     for (_, node) in graph.nodes() {
-        let follow = |input: &ValueId| same.get(input).copied().unwrap_or(*input);
+        let follow = |input: &ValueId| same.get(*input).copied().unwrap_or(*input);
         let inputs: Ids = node.inputs.iter().map(|input| input.as_ref().map(follow)).collect();
         let first = computed.add(inputs, node);
         if let Some(first) = first.filter(|first| may_stand_for(&readers, &first.outputs, &node.outputs)) {
@@ -39,39 +48,41 @@ pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
             }
         }
     }
-    same.retain(|value, _| !readers.all(*value).is_empty());
-    graph.redirect(&same);
-    Ok(!same.is_empty())
+    same.retain(|value, _| !readers.all(value).is_empty());
+    Ok(same)
 }
 
 /// The nodes so far, by their inputs. Most nodes have no sibling: what they compute is spelled out when the second one comes.
 struct Computed<'g> {
-    /// The first node with these inputs, until it is spelled out.
-    first: HashMap<Ids, Option<&'g Node>>,
-    spelled: HashMap<(Ids, String), &'g Node>,
+    inputs: Numbering<Ids>,
+    /// The first node with each of those inputs, until it is spelled out.
+    first: Vec<Option<&'g Node>>,
+    /// By the numbers of their inputs.
+    spelled: HashMap<(usize, String), &'g Node>,
 }
 
 impl<'g> Computed<'g> {
     fn with_capacity(nodes: usize) -> Self {
-        Computed { first: HashMap::with_capacity(nodes), spelled: HashMap::new() }
+        Computed {
+            inputs: Numbering::with_capacity(nodes),
+            first: Vec::with_capacity(nodes),
+            spelled: HashMap::new(),
+        }
     }
 
     /// The node before this one that computes the same.
     fn add(&mut self, inputs: Ids, node: &'g Node) -> Option<&'g Node> {
-        let inputs = match self.first.entry(inputs) {
-            Entry::Vacant(place) => {
-                place.insert(Some(node));
+        let inputs = match self.inputs.add(inputs) {
+            Ok(_) => {
+                self.first.push(Some(node));
                 return None;
             }
-            Entry::Occupied(mut place) => {
-                if let Some((first, key)) =
-                    place.get_mut().take().and_then(|first| Some((first, key(first)?)))
-                {
-                    self.spelled.insert((place.key().clone(), key), first);
-                }
-                place.key().clone()
-            }
+            Err(number) => number,
         };
+        let first = self.first.get_mut(inputs).and_then(Option::take);
+        if let Some((first, key)) = first.and_then(|first| Some((first, key(first)?))) {
+            self.spelled.insert((inputs, key), first);
+        }
         match self.spelled.entry((inputs, key(node)?)) {
             Entry::Occupied(first) => Some(first.get()),
             Entry::Vacant(place) => {
@@ -117,13 +128,16 @@ fn key(node: &Node) -> Option<String> {
 /// Constants that are alike.
 pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
     let read: Set<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
-    let mut first: HashMap<Content, ValueId> = HashMap::new();
-    let mut same = BTreeMap::new();
+    let mut contents: Numbering<Content> = Numbering::with_capacity(graph.constant_count());
+    let mut first: Vec<ValueId> = Vec::new();
+    let mut same = Map::default();
     for id in graph.value_ids().filter(|id| read.contains(*id)) {
         let Some(content) = graph.value(id).constant.as_deref().and_then(content) else { continue };
-        let kept = *first.entry(content).or_insert(id);
-        if kept != id {
-            same.insert(id, kept);
+        match contents.add(content).map_err(|number| first.get(number)) {
+            Ok(_) => first.push(id),
+            Err(kept) => {
+                same.extend(kept.map(|kept| (id, *kept)));
+            }
         }
     }
     graph.redirect(&same);

@@ -1,11 +1,10 @@
 //! Changes to a graph while patterns are looked for, and nodes in the making.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId, Word};
+use crate::numbered::{Map, Set};
 use crate::ops::NEWEST_OPSET;
 use crate::tensor::{Array, DType, Tensor};
 
@@ -13,19 +12,19 @@ use crate::tensor::{Array, DType, Tensor};
 /// looked for in a graph that stays as it is.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    replaced: BTreeMap<NodeId, Vec<Node>>,
-    touched: BTreeSet<NodeId>,
+    replaced: Map<NodeId, Vec<Node>>,
+    touched: Set<NodeId>,
 }
 
 impl Edits {
     /// Whether none of these nodes is part of a pattern that was found before.
     pub fn are_free(&self, nodes: &[NodeId]) -> bool {
-        nodes.iter().all(|node| !self.touched.contains(node))
+        nodes.iter().all(|node| !self.touched.contains(*node))
     }
 
     /// Keeps nodes from being part of another pattern.
     pub fn touch(&mut self, nodes: &[NodeId]) {
-        self.touched.extend(nodes);
+        self.touched.extend(nodes.iter().copied());
     }
 
     /// Puts nodes in the place of the last of a pattern; the other nodes of it stay for those who read them.
@@ -41,7 +40,7 @@ impl Edits {
         if self.replaced.is_empty() {
             return Ok(false);
         }
-        graph.rewrite_nodes(|_, id| Ok(self.replaced.remove(&id)))?;
+        graph.rewrite_nodes(|_, id| Ok(self.replaced.remove(id)))?;
         Ok(true)
     }
 }

@@ -6,6 +6,7 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Graph, Ids, Node, Value, ValueId};
+use crate::numbered::Map;
 use crate::ops;
 use crate::pass::pattern::{Readers, producer};
 
@@ -242,7 +243,7 @@ fn whole_split(
 /// A Split of a Concat into the parts that it was made from hands them on.
 pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
-    let mut map = BTreeMap::new();
+    let mut map = Map::default();
     for (_, node) in graph.nodes().filter(|(_, node)| node.is("Split")) {
         let Some(concat) = input(node, 0).and_then(|data| producer(graph, data, "Concat")) else { continue };
         let rank = input(node, 0).and_then(|data| graph.value(data).shape.as_ref()).map_or(0, Vec::len);

@@ -1,12 +1,11 @@
 //! Operators that give the elements another shape and leave them in their order: Reshape, Flatten, Squeeze, Unsqueeze. What matters
 //! of several in a row is the last shape.
 
-use std::collections::BTreeMap;
-
 use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
+use crate::numbered::Map;
 use crate::tensor::Dim;
 
 use super::{Edits, Site, input, only_output};
@@ -66,11 +65,11 @@ fn fuse(
 ) -> Result<bool> {
     let is_view = |node: &Node| op_types.iter().any(|op_type| node.is(op_type));
     // What each view looks at: views are in order, so one that is looked at is known already.
-    let mut roots: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let mut roots: Map<ValueId, ValueId> = Map::default();
     let mut found: Vec<(NodeId, ValueId, View)> = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| is_view(node)) {
         let (Some(data), Some(output)) = (input(node, 0), only_output(node)) else { continue };
-        let Some(root) = roots.get(&data).copied() else {
+        let Some(root) = roots.get(data).copied() else {
             roots.insert(output, data);
             continue;
         };
