@@ -53,10 +53,7 @@ fn info(name: &str, dim: Vec<tensor_shape_proto::Dimension>) -> ValueInfoProto {
     let shape = Some(TensorShapeProto { dim });
     let tensor = type_proto::Tensor { elem_type: Some(DType::F32.to_onnx()), shape };
     let value = Some(type_proto::Value::TensorType(tensor));
-    ValueInfoProto {
-        name: text(name),
-        r#type: Some(TypeProto { value, ..Default::default() }),
-    }
+    ValueInfoProto { name: text(name), r#type: Some(TypeProto { value, ..Default::default() }) }
 }
 
 /// A constant without data.
