@@ -60,30 +60,24 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
         return Ok(false);
     }
     let readers = Readers::of(graph);
-    let mut found: Vec<([NodeId; 2], [Step; 2])> = Vec::new();
+    let mut found: Vec<(Vec<NodeId>, Vec<Step>)> = Vec::new();
     let mut edits = Edits::default();
     for (id, node) in graph.nodes() {
-        let Some(first) = read_step(graph, node, op_types) else { continue };
-        let second = readers
-            .only(first.output)
-            .and_then(|reader| Some((reader, read_step(graph, graph.node(reader)?, op_types)?)));
-        if let Some((reader, second)) = second
-            && second.data == first.output
-            && edits.are_free(&[id, reader])
-            && fits(graph, first, second, op_types)
-        {
-            edits.touch(&[id, reader]);
-            found.push(([id, reader], [first, second]));
+        let Some(first) = read_step(graph, node, op_types).filter(|_| edits.are_free(&[id])) else {
+            continue;
+        };
+        let (pattern, steps) = run_from(graph, &readers, (id, first), op_types);
+        if steps.len() > 1 {
+            edits.touch(&pattern);
+            found.push((pattern, steps));
         }
     }
-    for (pattern, [first, second]) in found {
-        let [_, last] = pattern;
-        let Some(node) = graph.node(last).cloned() else { continue };
+    let [direct, opposite] = op_types;
+    for (pattern, steps) in found {
+        let Some(node) = pattern.last().and_then(|last| graph.node(*last)).cloned() else { continue };
+        let Some(first) = steps.first().copied() else { continue };
         let mut site = Site::new(graph);
-        let [direct, opposite] = op_types;
-        // (x o a) o b is x o (a b), or x o (a / b), and so on.
-        let joined = if first.inverse == second.inverse { direct } else { opposite };
-        let by = site.op(joined, &[first.by, second.by], &[]);
+        let Some(by) = join(&mut site, steps, op_types) else { continue };
         site.take_name(by, first.by)?;
         let op_type = if first.inverse { opposite } else { direct };
         let made = Node { op_type: op_type.into(), inputs: smallvec![Some(first.data), Some(by)], ..node };
@@ -92,24 +86,136 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Whether the two constants make one that is no larger than they are, and within the range of their type.
-fn fits(graph: &Graph, first: Step, second: Step, op_types: [&str; 2]) -> bool {
-    let tensors = (&graph.value(first.by).constant, &graph.value(second.by).constant);
-    let (Some(a), Some(b)) = tensors else { return false };
-    let one_shape =
-        broadcast_lens(&[a.shape(), b.shape()]).is_ok_and(|shape| shape == a.shape() || shape == b.shape());
-    let magnitudes = |tensor: &Tensor| {
+/// The steps from one on of which each is all that reads the one before, as far as their constants make one.
+fn run_from(
+    graph: &Graph,
+    readers: &Readers,
+    (id, first): (NodeId, Step),
+    op_types: [&str; 2],
+) -> (Vec<NodeId>, Vec<Step>) {
+    let (mut pattern, mut steps) = (vec![id], vec![first]);
+    let mut joined = Joined::of(graph, first.by);
+    let mut last = first;
+    while let Some(before) = joined
+        && let Some(reader) = readers.only(last.output)
+        && let Some(next) = graph.node(reader).and_then(|node| read_step(graph, node, op_types))
+        && next.data == last.output
+        && let Some(with_next) =
+            before.with(Joined::of(graph, next.by), first.inverse == next.inverse, op_types)
+    {
+        pattern.push(reader);
+        steps.push(next);
+        (joined, last) = (Some(with_next), next);
+    }
+    (pattern, steps)
+}
+
+/// Nodes for the one constant of several steps, by pairs, so that few roundings lie on the way of each:
+/// (x o a) o b is x o (a b), or x o (a / b), and so on.
+fn join(site: &mut Site, mut steps: Vec<Step>, [direct, opposite]: [&str; 2]) -> Option<ValueId> {
+    while steps.len() > 1 {
+        let pairs = steps.chunks(2).filter_map(|pair| match pair {
+            [first, second] => {
+                let op_type = if first.inverse == second.inverse { direct } else { opposite };
+                Some(Step { by: site.op(op_type, &[first.by, second.by], &[]), ..*first })
+            }
+            _ => pair.first().copied(),
+        });
+        steps = pairs.collect();
+    }
+    steps.first().map(|step| step.by)
+}
+
+/// What is known of the constant that several make.
+struct Joined<'g> {
+    shape: &'g [usize],
+    /// Bounds of the magnitudes of its elements.
+    least: f64,
+    most: f64,
+}
+
+impl<'g> Joined<'g> {
+    /// Of one constant whose elements are all numbers.
+    fn of(graph: &'g Graph, constant: ValueId) -> Option<Joined<'g>> {
+        let tensor: &Tensor = graph.value(constant).constant.as_ref()?;
         let elements = tensor.load_listed().ok()?.to_f64().ok()?;
         let bounds = |(least, most): (f64, f64), x: &f64| (least.min(x.abs()), most.max(x.abs()));
-        let all_finite = elements.iter().all(|x| x.is_finite());
-        all_finite.then(|| elements.iter().fold((f64::INFINITY, 0.0), bounds))
-    };
-    let (Some(a), Some(b)) = (magnitudes(a), magnitudes(b)) else { return false };
-    let within = |least_factor: f64, most: f64| [a, b].iter().all(|x| x.0 >= least_factor && x.1 <= most);
-    one_shape
-        && if op_types.contains(&"Add") {
-            within(0.0, MAX_TERM)
-        } else {
-            within(1.0 / MAX_FACTOR, MAX_FACTOR)
+        let (least, most) = elements.iter().fold((f64::INFINITY, 0.0), bounds);
+        elements.iter().all(|x| x.is_finite()).then_some(Joined { shape: tensor.shape(), least, most })
+    }
+
+    /// With another one, where that makes one that is no larger than they are, and both are within the range of their type.
+    fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
+        let other = other?;
+        let shape = broadcast_lens(&[self.shape, other.shape]).ok()?;
+        let shape = [self.shape, other.shape].into_iter().find(|one| *one == shape)?;
+        let within =
+            |least: f64, most: f64| [&self, &other].iter().all(|x| x.least >= least && x.most <= most);
+        let (least, most) = match op_types.contains(&"Add") {
+            true if within(0.0, MAX_TERM) => (0.0, self.most + other.most),
+            false if within(1.0 / MAX_FACTOR, MAX_FACTOR) && alike => {
+                (self.least * other.least, self.most * other.most)
+            }
+            false if within(1.0 / MAX_FACTOR, MAX_FACTOR) => {
+                (self.least / other.most, self.most / other.least)
+            }
+            _ => return None,
+        };
+        Some(Joined { shape, least, most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Value;
+    use crate::pass::dead::remove_dead_nodes;
+    use crate::pass::infer::infer_and_fold;
+    use crate::pass::pattern::scalar;
+
+    /// What is left of a number that goes through operators with constants: each with its constant.
+    fn left_of(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
+        let mut graph = Graph::default();
+        let value = Value { dtype: Some(DType::F32), shape: Some(Vec::new()), ..Value::default() };
+        let mut last = graph.add_value(value.clone());
+        graph.inputs.push(last);
+        for (op_type, number) in steps {
+            let by = graph.add_constant("", Tensor::from_f32(&[], vec![*number]).unwrap()).unwrap();
+            let output = graph.add_value(value.clone());
+            let inputs = smallvec![Some(last), Some(by)];
+            let outputs = smallvec![Some(output)];
+            graph.add_node(Node {
+                op_type: (*op_type).into(),
+                version: 14,
+                inputs,
+                outputs,
+                ..Node::default()
+            });
+            last = output;
         }
+        graph.outputs.push(last);
+        apply(&mut graph).unwrap();
+        remove_dead_nodes(&mut graph);
+        infer_and_fold(&mut graph).unwrap();
+        let number = |node: &Node| scalar(&graph, node.inputs[1].unwrap()).unwrap();
+        graph.nodes().map(|(_, node)| (node.op_type.to_string(), number(node))).collect()
+    }
+
+    #[test]
+    fn a_row_of_constants_is_one() {
+        let sum = [("Sub", 1.0), ("Add", 2.0), ("Add", 4.0), ("Sub", 8.0), ("Sub", 16.0)];
+        assert_eq!(left_of(&sum, fuse_terms), [("Sub".to_owned(), 19.0)]);
+        let product = [("Div", 2.0), ("Mul", 8.0), ("Div", 4.0)];
+        assert_eq!(left_of(&product, fuse_factors), [("Div".to_owned(), 1.0)]);
+    }
+
+    #[test]
+    fn what_is_far_from_others_stays_apart() {
+        let sum = [("Add", 1.0), ("Add", 1e5), ("Add", 1.0), ("Add", 2.0)];
+        let wanted = [("Add", 1.0), ("Add", 1e5), ("Add", 3.0)].map(|(op, x)| (op.to_owned(), x));
+        assert_eq!(left_of(&sum, fuse_terms), wanted);
+        let product = [("Mul", 2_f32.powi(33)); 3];
+        let wanted = [("Mul", 66), ("Mul", 33)].map(|(op, n)| (op.to_owned(), 2_f64.powi(n)));
+        assert_eq!(left_of(&product, fuse_factors), wanted);
+    }
 }
