@@ -236,6 +236,7 @@ fn the_page_shows_a_network() {
     assert_eq!(seen["requests"], serde_json::json!([]));
     assert_eq!(seen["boxes"], layers.len() + list(&report["net"], "outputs").len());
     assert!(seen["drawn"].as_u64().unwrap() > 3 && seen["pixels"].as_u64().unwrap() > 2000, "{seen}");
+    assert_eq!(seen["resized"], true);
     assert!(seen["moved"].as_bool().unwrap() && seen["zoomed"].as_bool().unwrap(), "{seen}");
     assert_eq!(seen["chosen"], find);
     assert!(seen["details"].as_str().unwrap().contains("kernel_w"), "{seen}");

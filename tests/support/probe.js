@@ -14,8 +14,19 @@
     await frame();
     seen.boxes = Number(canvas.dataset.boxes);
     seen.drawn = Number(canvas.dataset.drawn);
-    const dots = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-    seen.pixels = dots.filter((value, i) => i % 4 === 3 && value > 0).length;
+    const dots = () => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const pixels = () => dots().filter((value, i) => i % 4 === 3 && value > 0).length;
+    seen.pixels = pixels();
+    // A stage of another size is drawn again before the next frame.
+    const later = [], soon = window.requestAnimationFrame;
+    window.requestAnimationFrame = (draw) => later.push(draw);
+    canvas.parentElement.style.width = "200px";
+    for (let i = 0; i < 50 && canvas.width !== 200; i++) await frame();
+    seen.resized = canvas.width === 200 && pixels() > 0;
+    canvas.parentElement.style.width = "";
+    window.requestAnimationFrame = soon;
+    later.forEach(soon);
+    await frame();
     const before = picture(), pointer = (type, x, y) => canvas.dispatchEvent(new PointerEvent(type, { pointerId: 1, clientX: x, clientY: y, bubbles: true }));
     canvas.setPointerCapture = () => {};
     pointer("pointerdown", 100, 300);

@@ -59,9 +59,12 @@ function readColors() {
 
 function resize() {
   const ratio = window.devicePixelRatio || 1, { width, height } = stage.getBoundingClientRect();
-  canvas.width = Math.max(1, Math.round(width * ratio));
-  canvas.height = Math.max(1, Math.round(height * ratio));
-  redraw();
+  const [w, h] = [width, height].map((size) => Math.max(1, Math.round(size * ratio)));
+  if (canvas.width === w && canvas.height === h) return;
+  canvas.width = w;
+  canvas.height = h;
+  // Another size makes it empty: it is drawn before anyone sees that.
+  draw();
 }
 
 function redraw() {
