@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{check_elements, expression, index, same_elements};
+use super::{check_elements, expression, index, is_empty, same_elements};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
@@ -105,6 +105,10 @@ impl State {
             (None, None) if value.elements.is_some() => {
                 return Err(Error::unsupported("sizes that are not fixed are computed with")
                     .help("fix them with --input-shape"));
+            }
+            // Whatever computes it has left it out.
+            (None, None) if is_empty(graph, id) => {
+                unsupported!("a blob of shape {} has no elements", display_shape(form))
             }
             (None, None) => return Err(Error::internal(format!("\"{}\" has no blob", value.name))),
         };
