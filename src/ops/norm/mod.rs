@@ -93,9 +93,8 @@ fn repeat(vector: &Tensor, outer: usize, inner: usize) -> Result<Tensor> {
     limits::check_listed(len)?;
     Tensor::deferred(crate::tensor::DType::F32, vec![len], vec![vector.clone()], move |arrays| {
         let elements = arrays.at(0)?.float_list()?;
-        let each = elements.iter().flat_map(|x| std::iter::repeat_n(*x, inner));
-        let all: Vec<f32> = std::iter::repeat_n(each.collect::<Vec<f32>>(), outer).flatten().collect();
-        Ok(Array::f32(ndarray::ArrayD::from_shape_vec(vec![len], all)?))
+        let each: Vec<f32> = elements.iter().flat_map(|x| std::iter::repeat_n(*x, inner)).collect();
+        Ok(Array::f32(ndarray::ArrayD::from_shape_vec(vec![len], each.repeat(outer))?))
     })
 }
 
