@@ -74,12 +74,15 @@ impl State {
                 unsupported!("a blob of shape {}: ncnn has one to four axes", display_shape(shape));
             }
             if shape.iter().any(|d| d.is(0)) {
-                unsupported!("a blob of shape {} has no elements", display_shape(shape));
+                return Err(no_elements(shape));
             }
             let blob = Blob { name: name.to_owned(), shape: shape.into(), element: Element::F32 };
             let top = self.net.add_blob(blob);
             self.axes.add(top, shape);
             tops.push(top);
+        }
+        if let Some(weight) = layer.weights().iter().find(|weight| weight.tensor.is_empty()) {
+            unsupported!("{} of {} has no elements", weight.name, layer.type_name());
         }
         self.net.layers.push(NetLayer {
             name: name.to_owned(),
@@ -107,9 +110,7 @@ impl State {
                     .help("fix them with --input-shape"));
             }
             // Whatever computes it has left it out.
-            (None, None) if is_empty(graph, id) => {
-                unsupported!("a blob of shape {} has no elements", display_shape(form))
-            }
+            (None, None) if is_empty(graph, id) => return Err(no_elements(form)),
             (None, None) => return Err(Error::internal(format!("\"{}\" has no blob", value.name))),
         };
         // A node that computes nothing but this form has a part in it.
@@ -224,4 +225,9 @@ pub(super) fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
         _ => unsupported!("a blob of {} axes", to.len()),
     }
     Ok(layer)
+}
+
+/// ncnn has no such blobs.
+fn no_elements(shape: &[Dim]) -> Error {
+    Error::unsupported(format!("a blob of shape {} has no elements", display_shape(shape)))
 }
