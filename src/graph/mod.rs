@@ -3,7 +3,9 @@
 mod attribute;
 mod check;
 mod dump;
+mod edit;
 mod lineage;
+mod order;
 mod word;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, NodeAt, Result};
 use crate::limits::Budget;
-use crate::numbered::{Lists, Map, Number, Numbered, Set};
+use crate::numbered::{Lists, Number, Numbered, Set};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 pub use attribute::{Attribute, AttributeMap};
@@ -313,135 +315,6 @@ impl Graph {
         id
     }
 
-    /// Removes a node whose work others do.
-    fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
-        self.readers.take();
-        let Some(node) = self.nodes.get_mut(old.number()).and_then(Option::take) else { return };
-        self.lineage.leave(old, node.reads());
-        // What it computed may be computed elsewhere, by one node for several.
-        let elsewhere = node.outputs.iter().flatten().filter_map(|output| self.value(*output).producer);
-        let by: BTreeSet<NodeId> = new.iter().copied().chain(elsewhere).filter(|id| *id != old).collect();
-        for id in by {
-            self.lineage.take(id, old);
-        }
-    }
-
-    /// Puts a whole new list of nodes: `make` is asked for each node in order what stands in its place. Nodes without a name of their
-    /// own are found in the model where that node is.
-    pub fn rewrite_nodes(
-        &mut self,
-        mut make: impl FnMut(&mut Graph, NodeId) -> Result<Option<Vec<Node>>>,
-    ) -> Result<()> {
-        // The order, once it is another one.
-        let mut changed: Option<Vec<NodeId>> = None;
-        let mut place = 0;
-        while let Some(id) = self.order.get(place).copied() {
-            let index = self.node(id).map_or(0, |node| node.index);
-            match (make(self, id)?, &mut changed) {
-                (None, None) => {}
-                (None, Some(order)) => order.push(id),
-                (Some(mut nodes), _) => {
-                    for node in nodes.iter_mut().filter(|node| node.name.is_empty()) {
-                        node.index = index;
-                    }
-                    let made: Vec<NodeId> = nodes.into_iter().map(|node| self.new_node(node)).collect();
-                    self.put_in_place(id, &made);
-                    let before = || self.order.iter().take(place).copied().collect();
-                    changed.get_or_insert_with(before).extend(made);
-                }
-            }
-            place += 1;
-        }
-        if let Some(order) = changed {
-            self.order = order;
-        }
-        Ok(())
-    }
-
-    /// Removes nodes; what they computed has no producer any more.
-    pub(crate) fn remove_nodes(&mut self, removed: &Set<NodeId>) {
-        if removed.is_empty() {
-            return;
-        }
-        self.readers.take();
-        for id in removed.iter() {
-            if let Some(node) = self.nodes.get(id.number()).and_then(Option::as_ref) {
-                self.lineage.leave(id, node.reads());
-            }
-        }
-        for id in removed.iter() {
-            let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::take) else { continue };
-            self.lineage.remove(id, &node);
-            for output in node.outputs.iter().flatten() {
-                if let Some(value) = self.values.get_mut(output.number())
-                    && value.producer == Some(id)
-                {
-                    value.producer = None;
-                }
-            }
-        }
-        self.order.retain(|id| !removed.contains(*id));
-    }
-
-    /// Whether each node stands after those that it reads from.
-    fn is_sorted(&self) -> bool {
-        let mut passed: Set<NodeId> = Set::default();
-        self.nodes().all(|(id, node)| {
-            let mut producers = node.reads().filter_map(|value| self.value(value).producer);
-            let follows = producers.all(|producer| passed.contains(producer));
-            passed.insert(id);
-            follows
-        })
-    }
-
-    /// Sorts the nodes so that each stands after those that it reads from, and else in the order they have.
-    pub fn sort_nodes(&mut self) -> Result<()> {
-        // As nearly every model has them.
-        if self.is_sorted() {
-            return Ok(());
-        }
-        self.readers.take();
-        let place: Map<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
-        let mut needs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
-        for (id, node) in self.nodes() {
-            let producers = node.reads().filter_map(|value| self.value(value).producer);
-            needs.extend(producers.map(|producer| (producer, id)));
-        }
-        let readers = Lists::of(needs.iter().copied());
-        let mut waiting: Map<NodeId, usize> = self.order.iter().map(|id| (*id, 0)).collect();
-        for (_, reader) in &needs {
-            if let Some(count) = waiting.get_mut(*reader) {
-                *count += 1;
-            }
-        }
-        let placed = |id: NodeId| (place.get(id).copied().unwrap_or(0), id);
-        let is_free = |id: &NodeId| waiting.get(*id) == Some(&0);
-        let mut ready: BTreeSet<(usize, NodeId)> =
-            self.order.iter().copied().filter(is_free).map(placed).collect();
-        let mut order = Vec::with_capacity(self.order.len());
-        while let Some((_, id)) = ready.pop_first() {
-            order.push(id);
-            for reader in readers.get(id) {
-                if let Some(count) = waiting.get_mut(*reader) {
-                    *count -= 1;
-                    if *count == 0 {
-                        ready.insert(placed(*reader));
-                    }
-                }
-            }
-        }
-        if order.len() != self.order.len() {
-            let stuck = self.nodes().find(|(id, _)| waiting.get(*id).is_some_and(|count| *count > 0));
-            let error = Error::invalid("the node reads, through others, what it computes");
-            return Err(match stuck {
-                Some((_, node)) => error.at_node(|| node.at()),
-                None => error,
-            });
-        }
-        self.order = order;
-        Ok(())
-    }
-
     /// The nodes that read each value; one that reads a value twice is there twice.
     pub(crate) fn readers(&self) -> Arc<Lists<ValueId, NodeId>> {
         let reads = || self.nodes().flat_map(|(id, node)| node.reads().map(move |value| (value, id)));
@@ -461,43 +334,5 @@ impl Graph {
     /// Every value that a node reads, or that is an output.
     pub(crate) fn read_values(&self) -> Set<ValueId> {
         self.nodes().flat_map(|(_, node)| node.reads()).chain(self.outputs.iter().copied()).collect()
-    }
-
-    /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
-    pub(crate) fn redirect(&mut self, map: &Map<ValueId, ValueId>) {
-        if map.is_empty() {
-            return;
-        }
-        self.readers.take();
-        // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
-        let mut ends: Map<ValueId, ValueId> = Map::default();
-        for (from, _) in map.iter() {
-            let (mut id, mut walked) = (from, Vec::new());
-            // The bound guards against a cycle.
-            while let (Some(next), true) = (map.get(id), walked.len() < map.len()) {
-                walked.push(id);
-                id = *next;
-                if let Some(end) = ends.get(id) {
-                    id = *end;
-                    break;
-                }
-            }
-            ends.extend(walked.into_iter().map(|passed| (passed, id)));
-        }
-        let follow = |id: ValueId| ends.get(id).copied().unwrap_or(id);
-        for (from, _) in map.iter() {
-            if let (Some(of), Some(by)) = (self.value(from).producer, self.value(follow(from)).producer) {
-                self.lineage.take(by, of);
-            }
-        }
-        for id in &self.order {
-            let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::as_mut) else { continue };
-            for input in node.inputs.iter_mut().flatten() {
-                *input = follow(*input);
-            }
-            for capture in node.bodies_mut().flat_map(|body| &mut body.captures) {
-                capture.outer = follow(capture.outer);
-            }
-        }
     }
 }

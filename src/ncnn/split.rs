@@ -41,23 +41,21 @@ impl Net {
         }
         readers.retain(|blob, readers| self.must_split(blob, readers));
 
-        let splits: Vec<(BlobId, NetLayer)> =
-            readers.iter().map(|(blob, readers)| (blob, self.split_layer(blob, readers))).collect();
+        // Most blobs have none: each place is that of a pointer.
+        let splits: Map<BlobId, Box<NetLayer>> =
+            readers.iter().map(|(blob, readers)| (blob, Box::new(self.split_layer(blob, readers)))).collect();
         self.insert_behind_producers(splits);
     }
 
-    fn insert_behind_producers(&mut self, splits: Vec<(BlobId, NetLayer)>) {
+    fn insert_behind_producers(&mut self, mut splits: Map<BlobId, Box<NetLayer>>) {
         if splits.is_empty() {
             return;
         }
-        let places: Map<BlobId, usize> = splits.iter().map(|(blob, _)| *blob).zip(0..).collect();
-        let mut splits: Vec<Option<NetLayer>> = splits.into_iter().map(|(_, split)| Some(split)).collect();
         let layers = Vec::with_capacity(self.layers.len() + splits.len());
         for layer in std::mem::replace(&mut self.layers, layers) {
             let tops = layer.tops.clone();
             self.layers.push(layer);
-            let places = tops.iter().filter_map(|top| places.get(*top));
-            self.layers.extend(places.filter_map(|place| splits.get_mut(*place)?.take()));
+            self.layers.extend(tops.iter().filter_map(|top| splits.remove(*top)).map(|split| *split));
         }
     }
 

@@ -144,22 +144,21 @@ impl<'g> Joined<'g> {
         elements.iter().all(|x| x.is_finite()).then_some(Joined { shape: tensor.shape(), least, most })
     }
 
-    /// With another one, where that makes one that is no larger than they are, and both are within the range of their type.
+    /// With another one, which has the same operator where it is `alike`: where that makes one that is no larger than they are, and
+    /// both are far from the ends of their type.
     fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
         let other = other?;
         let shape = broadcast_lens(&[self.shape, other.shape]).ok()?;
         let shape = [self.shape, other.shape].into_iter().find(|one| *one == shape)?;
-        let within =
-            |least: f64, most: f64| [&self, &other].iter().all(|x| x.least >= least && x.most <= most);
-        let (least, most) = match op_types.contains(&"Add") {
-            true if within(0.0, MAX_TERM) => (0.0, self.most + other.most),
-            false if within(1.0 / MAX_FACTOR, MAX_FACTOR) && alike => {
-                (self.least * other.least, self.most * other.most)
-            }
-            false if within(1.0 / MAX_FACTOR, MAX_FACTOR) => {
-                (self.least / other.most, self.most / other.least)
-            }
-            _ => return None,
+        let is_sum = op_types.contains(&"Add");
+        let range = if is_sum { 0.0..=MAX_TERM } else { 1.0 / MAX_FACTOR..=MAX_FACTOR };
+        if ![&self, &other].iter().all(|x| x.least >= *range.start() && x.most <= *range.end()) {
+            return None;
+        }
+        let (least, most) = match (is_sum, alike) {
+            (true, _) => (0.0, self.most + other.most),
+            (false, true) => (self.least * other.least, self.most * other.most),
+            (false, false) => (self.least / other.most, self.most / other.least),
         };
         Some(Joined { shape, least, most })
     }

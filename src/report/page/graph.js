@@ -57,14 +57,14 @@ function readColors() {
   colors = Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
 }
 
+// Whether the stage has another size; that makes it empty.
 function resize() {
   const ratio = window.devicePixelRatio || 1, { width, height } = stage.getBoundingClientRect();
   const [w, h] = [width, height].map((size) => Math.max(1, Math.round(size * ratio)));
-  if (canvas.width === w && canvas.height === h) return;
+  if (canvas.width === w && canvas.height === h) return false;
   canvas.width = w;
   canvas.height = h;
-  // Another size makes it empty: it is drawn before anyone sees that.
-  draw();
+  return true;
 }
 
 function redraw() {
@@ -309,7 +309,8 @@ function listen() {
   byId("zoom-in").addEventListener("click", () => zoomBy(ZOOM.step));
   byId("zoom-out").addEventListener("click", () => zoomBy(1 / ZOOM.step));
   byId("zoom-fit").addEventListener("click", () => showAll(false));
-  new ResizeObserver(resize).observe(stage);
+  // Drawn at once: in the next frame, someone would have seen it empty.
+  new ResizeObserver(() => { if (resize()) draw(); }).observe(stage);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColors(); redraw(); });
 }
 

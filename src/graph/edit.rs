@@ -1,0 +1,117 @@
+//! Nodes that take the places of others, go, or read something else. Each edit notes in the lineage who does whose work.
+
+use std::collections::BTreeSet;
+
+use super::{Graph, Node, NodeId, ValueId};
+use crate::error::Result;
+use crate::numbered::{Map, Numbered, Set};
+
+impl Graph {
+    /// Removes a node whose work others do.
+    fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
+        self.readers.take();
+        let Some(node) = self.nodes.get_mut(old.number()).and_then(Option::take) else { return };
+        self.lineage.leave(old, node.reads());
+        // What it computed may be computed elsewhere, by one node for several.
+        let elsewhere = node.outputs.iter().flatten().filter_map(|output| self.value(*output).producer);
+        let by: BTreeSet<NodeId> = new.iter().copied().chain(elsewhere).filter(|id| *id != old).collect();
+        for id in by {
+            self.lineage.take(id, old);
+        }
+    }
+
+    /// Puts a whole new list of nodes: `make` is asked for each node in order what stands in its place. Nodes without a name of their
+    /// own are found in the model where that node is.
+    pub fn rewrite_nodes(
+        &mut self,
+        mut make: impl FnMut(&mut Graph, NodeId) -> Result<Option<Vec<Node>>>,
+    ) -> Result<()> {
+        // The order, once it is another one.
+        let mut changed: Option<Vec<NodeId>> = None;
+        let mut place = 0;
+        while let Some(id) = self.order.get(place).copied() {
+            let index = self.node(id).map_or(0, |node| node.index);
+            match (make(self, id)?, &mut changed) {
+                (None, None) => {}
+                (None, Some(order)) => order.push(id),
+                (Some(mut nodes), _) => {
+                    for node in nodes.iter_mut().filter(|node| node.name.is_empty()) {
+                        node.index = index;
+                    }
+                    let made: Vec<NodeId> = nodes.into_iter().map(|node| self.new_node(node)).collect();
+                    self.put_in_place(id, &made);
+                    let before = || self.order.iter().take(place).copied().collect();
+                    changed.get_or_insert_with(before).extend(made);
+                }
+            }
+            place += 1;
+        }
+        if let Some(order) = changed {
+            self.order = order;
+        }
+        Ok(())
+    }
+
+    /// Removes nodes; what they computed has no producer any more.
+    pub(crate) fn remove_nodes(&mut self, removed: &Set<NodeId>) {
+        if removed.is_empty() {
+            return;
+        }
+        self.readers.take();
+        for id in removed.iter() {
+            if let Some(node) = self.nodes.get(id.number()).and_then(Option::as_ref) {
+                self.lineage.leave(id, node.reads());
+            }
+        }
+        for id in removed.iter() {
+            let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::take) else { continue };
+            self.lineage.remove(id, &node);
+            for output in node.outputs.iter().flatten() {
+                if let Some(value) = self.values.get_mut(output.number())
+                    && value.producer == Some(id)
+                {
+                    value.producer = None;
+                }
+            }
+        }
+        self.order.retain(|id| !removed.contains(*id));
+    }
+
+    /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
+    pub(crate) fn redirect(&mut self, map: &Map<ValueId, ValueId>) {
+        if map.is_empty() {
+            return;
+        }
+        self.readers.take();
+        // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
+        let mut ends: Map<ValueId, ValueId> = Map::default();
+        for (from, _) in map.iter() {
+            let (mut id, mut walked) = (from, Vec::new());
+            // The bound guards against a cycle.
+            while let (Some(next), true) = (map.get(id), walked.len() < map.len()) {
+                walked.push(id);
+                id = *next;
+                if let Some(end) = ends.get(id) {
+                    id = *end;
+                    break;
+                }
+            }
+            ends.extend(walked.into_iter().map(|passed| (passed, id)));
+        }
+        let follow = |id: ValueId| ends.get(id).copied().unwrap_or(id);
+        for (from, _) in map.iter() {
+            if let (Some(of), Some(by)) = (self.value(from).producer, self.value(follow(from)).producer) {
+                self.lineage.take(by, of);
+            }
+        }
+        for id in &self.order {
+            let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::as_mut) else { continue };
+            for input in node.inputs.iter_mut().flatten() {
+                *input = follow(*input);
+            }
+            for capture in node.bodies_mut().flat_map(|body| &mut body.captures) {
+                capture.outer = follow(capture.outer);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The order of nodes: each stands after those that it reads from.
+
+use std::collections::BTreeSet;
+
+use super::{Graph, NodeId};
+use crate::error::{Error, Result};
+use crate::numbered::{Lists, Map, Set};
+
+impl Graph {
+    /// Whether each node stands after those that it reads from.
+    fn is_sorted(&self) -> bool {
+        let mut passed: Set<NodeId> = Set::default();
+        self.nodes().all(|(id, node)| {
+            let mut producers = node.reads().filter_map(|value| self.value(value).producer);
+            let follows = producers.all(|producer| passed.contains(producer));
+            passed.insert(id);
+            follows
+        })
+    }
+
+    /// Sorts the nodes so that each stands after those that it reads from, and else in the order they have.
+    pub fn sort_nodes(&mut self) -> Result<()> {
+        // As nearly every model has them.
+        if self.is_sorted() {
+            return Ok(());
+        }
+        self.readers.take();
+        let place: Map<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        let mut needs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
+        for (id, node) in self.nodes() {
+            let producers = node.reads().filter_map(|value| self.value(value).producer);
+            needs.extend(producers.map(|producer| (producer, id)));
+        }
+        let readers = Lists::of(needs.iter().copied());
+        let mut waiting: Map<NodeId, usize> = self.order.iter().map(|id| (*id, 0)).collect();
+        for (_, reader) in &needs {
+            if let Some(count) = waiting.get_mut(*reader) {
+                *count += 1;
+            }
+        }
+        let placed = |id: NodeId| (place.get(id).copied().unwrap_or(0), id);
+        let is_free = |id: &NodeId| waiting.get(*id) == Some(&0);
+        let mut ready: BTreeSet<(usize, NodeId)> =
+            self.order.iter().copied().filter(is_free).map(placed).collect();
+        let mut order = Vec::with_capacity(self.order.len());
+        while let Some((_, id)) = ready.pop_first() {
+            order.push(id);
+            for reader in readers.get(id) {
+                if let Some(count) = waiting.get_mut(*reader) {
+                    *count -= 1;
+                    if *count == 0 {
+                        ready.insert(placed(*reader));
+                    }
+                }
+            }
+        }
+        if order.len() != self.order.len() {
+            let stuck = self.nodes().find(|(id, _)| waiting.get(*id).is_some_and(|count| *count > 0));
+            let error = Error::invalid("the node reads, through others, what it computes");
+            return Err(match stuck {
+                Some((_, node)) => error.at_node(|| node.at()),
+                None => error,
+            });
+        }
+        self.order = order;
+        Ok(())
+    }
+}
