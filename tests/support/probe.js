@@ -2,6 +2,8 @@
 (async () => {
   const by = (id) => document.getElementById(id);
   const frame = () => new Promise((done) => setTimeout(done, 100));
+  // Takes none of the browser's virtual time, which runs ahead of the frames in which sizes are observed.
+  const turn = () => new Promise((done) => { const { port1, port2 } = new MessageChannel(); port1.onmessage = done; port2.postMessage(0); });
   seen.ready = performance.now() - seen.start;
   seen.title = document.title;
   const key = (element, name) => element.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
@@ -18,12 +20,14 @@
     const pixels = () => dots().filter((value, i) => i % 4 === 3 && value > 0).length;
     seen.pixels = pixels();
     // A stage of another size is drawn again before the next frame.
-    const later = [], soon = window.requestAnimationFrame;
+    const later = [], soon = window.requestAnimationFrame, whole = canvas.width;
     window.requestAnimationFrame = (draw) => later.push(draw);
-    canvas.parentElement.style.width = "200px";
-    for (let i = 0; i < 50 && canvas.width !== 200; i++) await frame();
-    seen.resized = canvas.width === 200 && pixels() > 0;
-    canvas.parentElement.style.width = "";
+    const resized = async (style, width) => {
+      canvas.parentElement.style.width = style;
+      for (let i = 0; i < 100000 && canvas.width !== width; i++) await turn();
+      return canvas.width === width && pixels() > 0;
+    };
+    seen.resized = await resized("200px", 200) && await resized("", whole);
     window.requestAnimationFrame = soon;
     later.forEach(soon);
     await frame();
