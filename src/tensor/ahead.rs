@@ -3,20 +3,17 @@
 //! Weights have another place within their page in the `.bin` file than in the model, and there the system's own copying from file to
 //! file, page by page, takes longer than reading and writing side by side.
 
-use std::hint;
 use std::io::{self, Read, Write};
 use std::num::NonZero;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Bytes that go from one thread to the other at a time: they are still in the cache of the processor when they are written.
-const PART: usize = 1 << 17;
+/// Bytes that go from one thread to the other at a time: for small ones the system takes small pages, of larger ones less is still in
+/// the cache of the processor when they are written.
+const PART: usize = 1 << 20;
 
 /// How many parts are read ahead.
 const PARTS: usize = 3;
-
-/// How often a thread looks for a part before it sleeps: to be woken takes longer than to copy one.
-const LOOKS: usize = 1 << 12;
 
 /// Least bytes that are worth a thread.
 const LEAST: u64 = 1 << 21;
@@ -30,13 +27,14 @@ pub(super) fn pays(len: u64) -> bool {
 pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Result<u64> {
     let (full, parts) = sync_channel(PARTS);
     let (empty, buffers) = sync_channel(PARTS);
+    for _ in 0..PARTS {
+        empty.send(Vec::new()).map_err(io::Error::other)?;
+    }
     // What is dropped at the end of this, also after an error, tells the other thread to end.
     thread::scope(move |scope| {
         scope.spawn(move || {
-            for place in 0.. {
-                // Where the other thread has failed nobody waits for more.
-                let buffer = if place < PARTS { Some(Vec::with_capacity(PART)) } else { next(&buffers) };
-                let Some(buffer) = buffer else { break };
+            // Where the other thread has failed nobody sends more.
+            for buffer in buffers {
                 let part = read_part(&mut from, buffer);
                 let ends = part.as_ref().is_ok_and(Vec::is_empty) || part.is_err();
                 if full.send(part).is_err() || ends {
@@ -45,11 +43,10 @@ pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Resu
             }
         });
         let mut copied = 0;
-        while let Some(part) = next(&parts) {
-            let mut part = part?;
+        for part in parts {
+            let part = part?;
             out.write_all(&part)?;
             copied += u64::try_from(part.len()).map_err(io::Error::other)?;
-            part.clear();
             // The other thread may have read all there is.
             let _ = empty.send(part);
         }
@@ -57,22 +54,19 @@ pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Resu
     })
 }
 
-/// What the other thread sends next; nothing where it has ended.
-fn next<T>(from: &Receiver<T>) -> Option<T> {
-    for _ in 0..LOOKS {
-        match from.try_recv() {
-            Ok(item) => return Some(item),
-            Err(TryRecvError::Empty) => hint::spin_loop(),
-            Err(TryRecvError::Disconnected) => return None,
+/// The next bytes; none at the end. Asked for one by one: `read_to_end` begins with small ones.
+fn read_part(from: &mut impl Read, mut buffer: Vec<u8>) -> io::Result<Vec<u8>> {
+    buffer.resize(PART, 0);
+    let mut len = 0;
+    while let Some(rest) = buffer.get_mut(len..).filter(|rest| !rest.is_empty()) {
+        match from.read(rest) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
-    from.recv().ok()
-}
-
-/// The next bytes; none at the end.
-fn read_part(from: &mut impl Read, mut buffer: Vec<u8>) -> io::Result<Vec<u8>> {
-    let most = u64::try_from(PART).map_err(io::Error::other)?;
-    from.by_ref().take(most).read_to_end(&mut buffer)?;
+    buffer.truncate(len);
     Ok(buffer)
 }
 
