@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use chain::Link;
 use model::{Model, Operator, Place};
-use run::run;
+use run::{Run, run};
 
 fn main() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench");
@@ -42,84 +42,85 @@ fn main() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Prints what a chain takes, and what one of a tenth of the nodes takes: the large one once and the small one ten times, in some rounds.
-/// The machine is another one from second to second, and both meet all of it.
+/// Prints what a chain takes, and what one of a tenth of the nodes takes: the large one once and the small one ten times, in some rounds,
+/// and the medians. The machine is another one from second to second, and both meet all of it. Only the [second] time counts.
 fn grow(name: &str, folder: &Path, link: Link) {
-    const ROUNDS: u32 = 7;
-    const TIMES: u32 = 10;
+    const ROUNDS: usize = 7;
+    const TIMES: usize = 10;
     let [small, large] = [10_000, 100_000].map(|nodes| link.write(folder, nodes));
     let [param, bin] = ["net.param", "net.bin"].map(|name| folder.join(name));
     let convert = |onnx: &Path| {
         let paths = [onnx, param.as_path(), bin.as_path()];
         run(Command::new(env!("CARGO_BIN_EXE_onnx2ncnn")).arg("--quiet").args(paths))
     };
-    let (mut of_small, mut of_large) = (Duration::ZERO, Duration::ZERO);
-    let mut peak = 0;
+    let (mut of_small, mut of_large) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         for time in 0..TIMES {
-            of_small += convert(&small).time;
+            of_small.push(second(|| convert(&small)));
             if time == TIMES / 2 {
-                let conversion = convert(&large);
-                of_large += conversion.time;
-                peak = peak.max(conversion.peak_bytes);
+                of_large.push(second(|| convert(&large)));
             }
         }
     }
-    let [of_small, of_large] =
-        [of_small / (ROUNDS * TIMES), of_large / ROUNDS].map(|time| time.as_secs_f64());
-    println!(
-        "{name:<24}{of_large:>8.3} s{of_small:>8.3} s{:>8.1}{:>7} MB",
-        of_large / of_small,
-        peak / 1_000_000
-    );
+    print(name, &of_large, &of_small);
     for path in [small, large] {
         fs::remove_file(path).unwrap();
     }
 }
 
-/// Prints the medians of some rounds, in which one command goes first and the other in turns. Before each, all that was written has
-/// reached the disk: none pays for another's.
+/// Prints the medians of some rounds, in which one command goes first and the other in turns. Before each run all that was written has
+/// reached the disk: none pays for another's. Only the [second] time counts.
 fn compare(name: &str, folder: &Path, model: &Model) {
     const ROUNDS: usize = 8;
     let (onnx, weights) = model.write(folder);
     let [param, bin, copy] = ["net.param", "net.bin", "copy"].map(|name| folder.join(name));
-    let (mut converted, mut copied) = (Vec::new(), Vec::new());
-    let mut peak = 0;
-    let mut convert = || {
+    let convert = || {
         run(&mut Command::new("sync"));
         let conversion =
             run(Command::new(env!("CARGO_BIN_EXE_onnx2ncnn")).arg("--quiet").args([&onnx, &param, &bin]));
         assert!(fs::metadata(&bin).unwrap().len() >= model.weight_bytes());
-        converted.push(conversion.time);
-        peak = peak.max(conversion.peak_bytes);
         for file in [&param, &bin] {
             fs::remove_file(file).unwrap();
         }
+        conversion
     };
-    let mut copy = || {
+    let cp = || {
         run(&mut Command::new("sync"));
-        copied.push(run(Command::new("cp").args([&weights, &copy])).time);
+        let copying = run(Command::new("cp").args([&weights, &copy]));
         fs::remove_file(&copy).unwrap();
+        copying
     };
-    for _ in 0..ROUNDS / 2 {
-        convert();
-        copy();
-        copy();
-        convert();
+    let (mut conversions, mut copyings) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        if round % 2 == 0 {
+            conversions.push(second(convert));
+            copyings.push(second(cp));
+        } else {
+            copyings.push(second(cp));
+            conversions.push(second(convert));
+        }
     }
-    let [converted, copied] = [converted, copied].map(median);
-    let ratio = converted.as_secs_f64() / copied.as_secs_f64();
-    println!(
-        "{name:<24}{:>8.2} s{:>8.2} s{ratio:>8.2}{:>7} MB",
-        converted.as_secs_f64(),
-        copied.as_secs_f64(),
-        peak / 1_000_000
-    );
+    print(name, &conversions, &copyings);
     fs::remove_file(&onnx).unwrap();
     let _ = fs::remove_file(&weights);
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+/// Prints the median times of both, their ratio, and the most memory of the first.
+fn print(name: &str, runs: &[Run], others: &[Run]) {
+    let [time, other] = [runs, others].map(|runs| median(runs).as_secs_f64());
+    let peak = runs.iter().map(|run| run.peak_bytes).max().unwrap() / 1_000_000;
+    println!("{name:<24}{time:>8.3} s{other:>8.3} s{:>8.2}{peak:>7} MB", time / other);
+}
+
+/// What something gives the second time, when it takes the memory that it gave back the first time. What lies free in a virtual machine
+/// may have gone back to the host, and whoever takes it then waits for longer than a gigabyte is copied.
+fn second<T>(does: impl Fn() -> T) -> T {
+    does();
+    does()
+}
+
+fn median(runs: &[Run]) -> Duration {
+    let mut times: Vec<Duration> = runs.iter().map(|run| run.time).collect();
     times.sort();
     times[times.len() / 2]
 }

@@ -8,9 +8,10 @@ use std::num::NonZero;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Bytes that go from one thread to the other at a time: for small ones the system takes small pages, of larger ones less is still in
-/// the cache of the processor when they are written.
-const PART: usize = 1 << 20;
+/// Bytes that go from one thread to the other at a time. Parts are written to multiples of it, where the system keeps a file in large
+/// pieces. For a gigabyte in memory (Linux 6.18, ext4) parts of half the size took a fifth longer, and so did parts of 1 MB that began
+/// anywhere.
+const PART: usize = 1 << 18;
 
 /// How many parts are read ahead.
 const PARTS: usize = 3;
@@ -23,8 +24,8 @@ pub(super) fn pays(len: u64) -> bool {
     len >= LEAST && thread::available_parallelism().is_ok_and(|count| count > NonZero::<usize>::MIN)
 }
 
-/// Copies all of `from`; the answer is how many bytes there were.
-pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Result<u64> {
+/// Copies all of `from` to a file of which `before` bytes are written; the answer is how many bytes there were.
+pub(super) fn copy(mut from: impl Read + Send, before: u64, out: &mut impl Write) -> io::Result<u64> {
     let (full, parts) = sync_channel(PARTS);
     let (empty, buffers) = sync_channel(PARTS);
     for _ in 0..PARTS {
@@ -33,13 +34,15 @@ pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Resu
     // What is dropped at the end of this, also after an error, tells the other thread to end.
     thread::scope(move |scope| {
         scope.spawn(move || {
+            let mut len = up_to_multiple(before);
             // Where the other thread has failed nobody sends more.
             for buffer in buffers {
-                let part = read_part(&mut from, buffer);
+                let part = read_part(&mut from, buffer, len);
                 let ends = part.as_ref().is_ok_and(Vec::is_empty) || part.is_err();
                 if full.send(part).is_err() || ends {
                     break;
                 }
+                len = PART;
             }
         });
         let mut copied = 0;
@@ -54,19 +57,25 @@ pub(super) fn copy(mut from: impl Read + Send, out: &mut impl Write) -> io::Resu
     })
 }
 
-/// The next bytes; none at the end. Asked for one by one: `read_to_end` begins with small ones.
-fn read_part(from: &mut impl Read, mut buffer: Vec<u8>) -> io::Result<Vec<u8>> {
-    buffer.resize(PART, 0);
-    let mut len = 0;
-    while let Some(rest) = buffer.get_mut(len..).filter(|rest| !rest.is_empty()) {
+/// Bytes from a place in a file to the next multiple of a part's.
+fn up_to_multiple(place: u64) -> usize {
+    let part = u64::try_from(PART).unwrap_or(u64::MAX);
+    usize::try_from(part - place % part).unwrap_or(PART)
+}
+
+/// The next bytes, `len` of them; fewer at the end. In large reads: `read_to_end` begins with small ones.
+fn read_part(from: &mut impl Read, mut buffer: Vec<u8>, len: usize) -> io::Result<Vec<u8>> {
+    buffer.resize(len, 0);
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match from.read(rest) {
             Ok(0) => break,
-            Ok(read) => len += read,
+            Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    buffer.truncate(len);
+    buffer.truncate(filled);
     Ok(buffer)
 }
 
@@ -79,10 +88,34 @@ mod tests {
     fn everything_is_copied_in_order() {
         for len in [0, 1, PART - 1, PART, PART + 1, 9 * PART + 5] {
             let bytes: Vec<u8> = (0..len).map(|i| (i % 251).to_le_bytes()[0]).collect();
-            let mut out = Vec::new();
-            assert_eq!(copy(bytes.as_slice(), &mut out).unwrap(), u64::try_from(len).unwrap());
-            assert!(out == bytes, "{len}");
+            for before in [0, 5] {
+                let mut out = Vec::new();
+                assert_eq!(copy(bytes.as_slice(), before, &mut out).unwrap(), u64::try_from(len).unwrap());
+                assert!(out == bytes, "{len} after {before}");
+            }
         }
+    }
+
+    /// Keeps how much is written at a time.
+    struct Lengths(Vec<usize>);
+
+    impl Write for Lengths {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn parts_begin_at_multiples() {
+        let mut out = Lengths(Vec::new());
+        let len = u64::try_from(2 * PART).unwrap();
+        copy(io::repeat(1).take(len), len + 5, &mut out).unwrap();
+        assert_eq!(out.0, [PART - 5, PART, 5]);
     }
 
     /// Reads some, then fails.
@@ -115,9 +148,9 @@ mod tests {
 
     #[test]
     fn errors_of_both_sides_end_it() {
-        let error = copy(Broken(5 * PART), &mut io::sink()).unwrap_err();
+        let error = copy(Broken(5 * PART), 0, &mut io::sink()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
-        let error = copy(io::repeat(1), &mut Full(5 * PART)).unwrap_err();
+        let error = copy(io::repeat(1), 0, &mut Full(5 * PART)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -1,7 +1,7 @@
 //! Elements on their way out: handed on as singles, some at a time, and written.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, Write};
 
 use super::{
     Array, CHUNK_ELEMENTS, DType, Data, Elements, RELEASED, SourceFile, Tensor, ahead, read_exactly,
@@ -143,7 +143,9 @@ fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut BufWriter<File
     let mut from = file.range(offset, len)?;
     let copied = if ahead::pays(len) {
         out.flush().map_err(write_failed)?;
-        ahead::copy(from, out.get_mut())
+        let out = out.get_mut();
+        let before = out.stream_position().map_err(write_failed)?;
+        ahead::copy(from, before, out)
     } else {
         io::copy(&mut from, out)
     };
