@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use chain::Link;
 use model::{Model, Operator, Place};
-use run::{Run, run};
+use run::run;
 
 fn main() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench");
@@ -42,10 +42,10 @@ fn main() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Prints what a chain takes, and what one of a tenth of the nodes takes: the large one once and the small one ten times, in some rounds,
-/// and the medians. The machine is another one from second to second, and both meet all of it. Only the [second] time counts.
+/// Prints what a chain takes, and what one of a tenth of the nodes takes: in each round the large one once, in the middle of ten times the
+/// small one. Only the [second] time counts.
 fn grow(name: &str, folder: &Path, link: Link) {
-    const ROUNDS: usize = 7;
+    const ROUNDS: usize = 9;
     const TIMES: usize = 10;
     let [small, large] = [10_000, 100_000].map(|nodes| link.write(folder, nodes));
     let [param, bin] = ["net.param", "net.bin"].map(|name| folder.join(name));
@@ -53,22 +53,23 @@ fn grow(name: &str, folder: &Path, link: Link) {
         let paths = [onnx, param.as_path(), bin.as_path()];
         run(Command::new(env!("CARGO_BIN_EXE_onnx2ncnn")).arg("--quiet").args(paths))
     };
-    let (mut of_small, mut of_large) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        for time in 0..TIMES {
-            of_small.push(second(|| convert(&small)));
-            if time == TIMES / 2 {
-                of_large.push(second(|| convert(&large)));
-            }
-        }
-    }
-    print(name, &of_large, &of_small);
+    let some_small = || (0..TIMES / 2).map(|_| second(|| convert(&small)).time);
+    let mut peak = 0;
+    let rounds = (0..ROUNDS).map(|_| {
+        let mut of_small: Vec<Duration> = some_small().collect();
+        let conversion = second(|| convert(&large));
+        of_small.extend(some_small());
+        peak = peak.max(conversion.peak_bytes);
+        (conversion.time, median(of_small))
+    });
+    let rounds = rounds.collect();
+    print(name, rounds, peak);
     for path in [small, large] {
         fs::remove_file(path).unwrap();
     }
 }
 
-/// Prints the medians of some rounds, in which one command goes first and the other in turns. Before each run all that was written has
+/// Prints what a conversion takes and what `cp` takes, one of them first and the other in turns. Before each run all that was written has
 /// reached the disk: none pays for another's. Only the [second] time counts.
 fn compare(name: &str, folder: &Path, model: &Model) {
     const ROUNDS: usize = 8;
@@ -90,26 +91,18 @@ fn compare(name: &str, folder: &Path, model: &Model) {
         fs::remove_file(&copy).unwrap();
         copying
     };
-    let (mut conversions, mut copyings) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        if round % 2 == 0 {
-            conversions.push(second(convert));
-            copyings.push(second(cp));
-        } else {
-            copyings.push(second(cp));
-            conversions.push(second(convert));
-        }
-    }
-    print(name, &conversions, &copyings);
+    let mut peak = 0;
+    let rounds = (0..ROUNDS).map(|round| {
+        let before = (round % 2 == 1).then(|| second(cp));
+        let conversion = second(convert);
+        let copying = before.unwrap_or_else(|| second(cp));
+        peak = peak.max(conversion.peak_bytes);
+        (conversion.time, copying.time)
+    });
+    let rounds = rounds.collect();
+    print(name, rounds, peak);
     fs::remove_file(&onnx).unwrap();
     let _ = fs::remove_file(&weights);
-}
-
-/// Prints the median times of both, their ratio, and the most memory of the first.
-fn print(name: &str, runs: &[Run], others: &[Run]) {
-    let [time, other] = [runs, others].map(|runs| median(runs).as_secs_f64());
-    let peak = runs.iter().map(|run| run.peak_bytes).max().unwrap() / 1_000_000;
-    println!("{name:<24}{time:>8.3} s{other:>8.3} s{:>8.2}{peak:>7} MB", time / other);
 }
 
 /// What something gives the second time, when it takes the memory that it gave back the first time. What lies free in a virtual machine
@@ -119,8 +112,17 @@ fn second<T>(does: impl Fn() -> T) -> T {
     does()
 }
 
-fn median(runs: &[Run]) -> Duration {
-    let mut times: Vec<Duration> = runs.iter().map(|run| run.time).collect();
-    times.sort();
-    times[times.len() / 2]
+/// Prints the medians of what two take, and of their ratio: the machine is another one from second to second, and those of a round are close
+/// in time.
+fn print(name: &str, rounds: Vec<(Duration, Duration)>, peak_bytes: u64) {
+    let ratios = rounds.iter().map(|(one, other)| one.as_secs_f64() / other.as_secs_f64()).collect();
+    let (ones, others) = rounds.into_iter().unzip();
+    let [one, other] = [ones, others].map(|times| median::<Duration>(times).as_secs_f64());
+    let (ratio, peak) = (median::<f64>(ratios), peak_bytes / 1_000_000);
+    println!("{name:<24}{one:>8.3} s{other:>8.3} s{ratio:>8.2}{peak:>7} MB");
+}
+
+fn median<T: PartialOrd + Copy>(mut all: Vec<T>) -> T {
+    all.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    all[all.len() / 2]
 }
