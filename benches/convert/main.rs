@@ -112,8 +112,7 @@ fn second<T>(does: impl Fn() -> T) -> T {
     does()
 }
 
-/// Prints the medians of what two take, and of their ratio: the machine is another one from second to second, and those of a round are close
-/// in time.
+/// Prints the medians of what two take and of their ratio in each round: the machine is now faster, now slower, and a round is short.
 fn print(name: &str, rounds: Vec<(Duration, Duration)>, peak_bytes: u64) {
     let ratios = rounds.iter().map(|(one, other)| one.as_secs_f64() / other.as_secs_f64()).collect();
     let (ones, others) = rounds.into_iter().unzip();

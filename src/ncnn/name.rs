@@ -59,8 +59,11 @@ impl Net {
                 output.name.clone_from(&blob.name);
             }
         }
-        self.name_layers();
-        for layer in &self.layers {
+        let mut layer_names = Names::with_capacity(self.layers.len());
+        for layer in &mut self.layers {
+            if let Some(name) = layer_names.claim(&layer.name, layer.layer.type_name()) {
+                layer.name = name;
+            }
             for top in &layer.tops {
                 let Some(blob) = self.blobs.get_mut(top.number()).filter(|_| named.insert(*top)) else {
                     continue;
@@ -114,15 +117,6 @@ impl Net {
             }
         }
         Ok(given)
-    }
-
-    fn name_layers(&mut self) {
-        let mut names = Names::with_capacity(self.layers.len());
-        for layer in &mut self.layers {
-            if let Some(name) = names.claim(&layer.name, layer.layer.type_name()) {
-                layer.name = name;
-            }
-        }
     }
 }
 

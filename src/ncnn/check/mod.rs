@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use super::layer::{Arity, Param};
 use super::name::is_legal;
 use super::text::is_readable;
-use super::{BlobId, Element, Layer, Net, NetLayer};
+use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::error::{Result, invalid, unsupported};
-use crate::numbered::{Map, Numbering, Set};
+use crate::numbered::{Numbering, Set};
 use crate::tensor::DType;
 
 pub(in crate::ncnn) use shape::permuted;
@@ -29,13 +29,21 @@ impl Net {
         let (layers, blobs) = self.counts();
         i32::try_from(layers)?;
         i32::try_from(blobs)?;
-        let mut names = Numbering::with_capacity(layers);
-        if let Some(layer) = self.layers.iter().find(|layer| names.add(layer.name.as_str()).is_err()) {
-            invalid!("two layers are called \"{}\"", layer.name);
-        }
-        self.check_flow()?;
-        self.check_blobs()?;
+        // In one walk: what does not fit near the processor comes from afar in each.
+        let mut layer_names = Numbering::with_capacity(layers);
+        let mut blob_names = Numbering::with_capacity(blobs);
+        let mut flow = Flow::default();
         for layer in &self.layers {
+            if layer_names.add(layer.name.as_str()).is_err() {
+                invalid!("two layers are called \"{}\"", layer.name);
+            }
+            flow.pass(self, layer)?;
+            for blob in layer.tops.iter().map(|top| self.blob(*top)) {
+                if blob_names.add(blob.name.as_str()).is_err() {
+                    invalid!("two blobs are called \"{}\"", blob.name);
+                }
+                check_blob(blob)?;
+            }
             check_name(&layer.name)
                 .and_then(|()| check_layer(layer, self.release))
                 .and_then(|()| self.check_weights(layer))
@@ -43,57 +51,21 @@ impl Net {
                 .and_then(|()| self.check_shapes(layer))
                 .map_err(|e| e.at_part(describe(layer)))?;
         }
-        self.check_interface()
+        flow.end(self)
     }
 
+    /// Checks that every blob is computed once, before it is read, and read once at most.
+    #[cfg(test)]
     pub(super) fn check_flow(&self) -> Result<()> {
-        let mut computed = Set::default();
-        let mut read: Map<BlobId, &str> = Map::default();
-        for layer in &self.layers {
-            for bottom in &layer.bottoms {
-                let name = &self.blob(*bottom).name;
-                if !computed.contains(*bottom) {
-                    invalid!("{} reads \"{name}\" before it is computed", describe(layer));
-                }
-                if let Some(other) = read.insert(*bottom, &layer.name) {
-                    invalid!("{} reads \"{name}\", which layer \"{other}\" has read", describe(layer));
-                }
-            }
-            for top in &layer.tops {
-                if !computed.insert(*top) {
-                    invalid!("{} computes \"{}\" again", describe(layer), self.blob(*top).name);
-                }
-            }
-        }
-        for output in &self.outputs {
-            if !computed.contains(output.blob) {
-                invalid!("output \"{}\" is not computed", output.name);
-            }
-            if let Some(layer) = read.get(output.blob) {
-                invalid!("output \"{}\" is read by layer \"{layer}\"", output.name);
-            }
-        }
-        Ok(())
+        let mut flow = Flow::default();
+        self.layers.iter().try_for_each(|layer| flow.pass(self, layer))?;
+        flow.end(self)
     }
 
-    fn check_blobs(&self) -> Result<()> {
-        let mut names = Numbering::with_capacity(self.blobs.len());
-        for top in self.layers.iter().flat_map(|layer| &layer.tops) {
-            let blob = self.blob(*top);
-            check_name(&blob.name).map_err(|e| e.at_part(format!("blob \"{}\"", blob.name)))?;
-            if names.add(blob.name.as_str()).is_err() {
-                invalid!("two blobs are called \"{}\"", blob.name);
-            }
-            if blob.shape.is_empty() || blob.shape.len() > 4 {
-                invalid!("blob \"{}\" has {} axes: ncnn has one to four", blob.name, blob.shape.len());
-            }
-            for size in blob.shape.iter().filter_map(|size| size.known()) {
-                if i32::try_from(size).is_err() || size < 1 {
-                    unsupported!("blob \"{}\" has an axis of size {size}", blob.name);
-                }
-            }
-        }
-        Ok(())
+    /// The first layer that reads a blob.
+    fn reader(&self, blob: BlobId) -> &str {
+        let reader = self.layers.iter().find(|layer| layer.bottoms.contains(&blob));
+        reader.map_or("", |layer| &layer.name)
     }
 
     /// 32-bit integers go where they are read as such, and nothing else does.
@@ -111,17 +83,59 @@ impl Net {
         }
         Ok(())
     }
+}
 
-    fn check_interface(&self) -> Result<()> {
-        let is_input = |layer: &&NetLayer| matches!(layer.layer, Layer::Input(_));
-        let tops: BTreeSet<_> = self.layers.iter().filter(is_input).flat_map(|layer| &layer.tops).collect();
-        if tops != self.inputs.iter().collect() {
+/// Blobs that were met, layer after layer.
+#[derive(Default)]
+struct Flow {
+    computed: Set<BlobId>,
+    read: Set<BlobId>,
+    /// Those of Input layers.
+    given: BTreeSet<BlobId>,
+}
+
+impl Flow {
+    /// The next layer.
+    fn pass(&mut self, net: &Net, layer: &NetLayer) -> Result<()> {
+        let name = |blob: BlobId| &net.blob(blob).name;
+        for bottom in &layer.bottoms {
+            if !self.computed.contains(*bottom) {
+                invalid!("{} reads \"{}\" before it is computed", describe(layer), name(*bottom));
+            }
+            if !self.read.insert(*bottom) {
+                let (blob, other) = (name(*bottom), net.reader(*bottom));
+                invalid!("{} reads \"{blob}\", which layer \"{other}\" has read", describe(layer));
+            }
+        }
+        for top in &layer.tops {
+            if !self.computed.insert(*top) {
+                invalid!("{} computes \"{}\" again", describe(layer), name(*top));
+            }
+        }
+        if let Layer::Input(_) = layer.layer {
+            self.given.extend(&layer.tops);
+        }
+        Ok(())
+    }
+
+    /// Behind the last layer.
+    fn end(&self, net: &Net) -> Result<()> {
+        for output in &net.outputs {
+            let name = &output.name;
+            if !self.computed.contains(output.blob) {
+                invalid!("output \"{name}\" is not computed");
+            }
+            if self.read.contains(output.blob) {
+                invalid!("output \"{name}\" is read by layer \"{}\"", net.reader(output.blob));
+            }
+            if *name != net.blob(output.blob).name {
+                invalid!("output \"{name}\" is called otherwise");
+            }
+        }
+        if self.given != net.inputs.iter().copied().collect() {
             invalid!("the inputs are not the blobs of the Input layers");
         }
-        match self.outputs.iter().find(|output| output.name != self.blob(output.blob).name) {
-            Some(output) => invalid!("output \"{}\" is called otherwise", output.name),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -132,6 +146,19 @@ fn describe(layer: &NetLayer) -> String {
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || !is_legal(name) {
         invalid!("the name {name:?} cannot be read by ncnn");
+    }
+    Ok(())
+}
+
+fn check_blob(blob: &Blob) -> Result<()> {
+    check_name(&blob.name).map_err(|e| e.at_part(format!("blob \"{}\"", blob.name)))?;
+    if blob.shape.is_empty() || blob.shape.len() > 4 {
+        invalid!("blob \"{}\" has {} axes: ncnn has one to four", blob.name, blob.shape.len());
+    }
+    for size in blob.shape.iter().filter_map(|size| size.known()) {
+        if i32::try_from(size).is_err() || size < 1 {
+            unsupported!("blob \"{}\" has an axis of size {size}", blob.name);
+        }
     }
     Ok(())
 }

@@ -15,15 +15,14 @@ use crate::ncnn::check::permuted;
 /// What such a layer reads and gives, where all sizes are fixed.
 pub(super) fn view_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, BlobId)> {
     let ([bottom], [top]) = (layer.bottoms.as_slice(), layer.tops.as_slice()) else { return None };
-    let from = known(&net.blob(*bottom).shape)?;
-    known(&net.blob(*top).shape)?;
+    let sizes = |blob: BlobId| known(&net.blob(blob).shape);
     let moves_nothing = match &layer.layer {
         Layer::Reshape(reshape) => reshape.shape_expr.is_empty(),
         Layer::Flatten(_) | Layer::Squeeze(_) | Layer::ExpandDims(_) => true,
-        Layer::Permute(permute) => keeps_order(permute.order_type, &from),
+        Layer::Permute(permute) => keeps_order(permute.order_type, &sizes(*bottom)?),
         _ => false,
     };
-    moves_nothing.then_some((*bottom, *top))
+    (moves_nothing && sizes(*bottom).is_some() && sizes(*top).is_some()).then_some((*bottom, *top))
 }
 
 /// Whether an order of axes leaves those that are not 1 in theirs.
