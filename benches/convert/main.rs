@@ -72,7 +72,7 @@ fn grow(name: &str, folder: &Path, link: Link) {
 /// Prints what a conversion takes and what `cp` takes, one of them first and the other in turns. Before each run all that was written has
 /// reached the disk: none pays for another's. Only the [second] time counts.
 fn compare(name: &str, folder: &Path, model: &Model) {
-    const ROUNDS: usize = 8;
+    const ROUNDS: usize = 9;
     let (onnx, weights) = model.write(folder);
     let [param, bin, copy] = ["net.param", "net.bin", "copy"].map(|name| folder.join(name));
     let convert = || {
@@ -112,16 +112,15 @@ fn second<T>(does: impl Fn() -> T) -> T {
     does()
 }
 
-/// Prints the medians of what two take and of their ratio in each round: the machine is now faster, now slower, and a round is short.
+/// Prints the medians of what two take, and how many times the second the first is.
 fn print(name: &str, rounds: Vec<(Duration, Duration)>, peak_bytes: u64) {
-    let ratios = rounds.iter().map(|(one, other)| one.as_secs_f64() / other.as_secs_f64()).collect();
     let (ones, others) = rounds.into_iter().unzip();
-    let [one, other] = [ones, others].map(|times| median::<Duration>(times).as_secs_f64());
-    let (ratio, peak) = (median::<f64>(ratios), peak_bytes / 1_000_000);
+    let [one, other] = [ones, others].map(|times| median(times).as_secs_f64());
+    let (ratio, peak) = (one / other, peak_bytes / 1_000_000);
     println!("{name:<24}{one:>8.3} s{other:>8.3} s{ratio:>8.2}{peak:>7} MB");
 }
 
-fn median<T: PartialOrd + Copy>(mut all: Vec<T>) -> T {
-    all.sort_by(|a, b| a.partial_cmp(b).unwrap());
-    all[all.len() / 2]
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
 }

@@ -84,8 +84,8 @@ pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
     if negative { -value } else { value }
 }
 
-/// Elements that could be copied in the time that the search for one takes.
-pub const SEARCHED: u64 = 16;
+/// Elements that could be copied in the time that one is encoded or decoded.
+pub const COPIES: u64 = 16;
 
 /// The numbers of a float of eight or six bits, as arithmetic that rounds to them needs to know them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,6 +126,9 @@ pub(crate) fn magnitudes(dtype: DType) -> Vec<f32> {
     (0..sign_bit).map(|byte| decode(byte, dtype)).collect()
 }
 
+/// More than any number of these types.
+const BEYOND: f32 = 262_144.0;
+
 /// The element that stands for `value`.
 pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
     if dtype == DType::F8E8M0 {
@@ -138,28 +141,21 @@ pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
     if value.is_nan() {
         return nan;
     }
+    let magnitude = value.abs().min(BEYOND);
+    // Numbers of one exponent are as far apart as those of the least one, and ascend with their bits: the byte counts them.
+    let biased: i32 = magnitude.to_bits().wrapping_shr(23).as_();
+    let exponent = (biased - 127).max(1 - l.bias);
+    let mantissa_bits: i32 = l.mantissa_bits.as_();
+    let steps: u32 = (magnitude * 2_f32.powi(mantissa_bits - exponent)).round_ties_even().as_();
+    let before: u32 = (exponent + l.bias - 1).as_();
+    let rounded = before.wrapping_shl(l.mantissa_bits) + steps;
     let end = l.first_special.min(sign_bit);
-    // What is far beyond the largest number would be as far from each of them in single precision.
-    let magnitude = value.abs().min(4.0 * decode(end - 1, dtype));
-    // The numbers ascend with their bits: the first that is not below, and the one before it.
-    let (mut below, mut above) = (0_u8, end - 1);
-    while below < above {
-        let middle = below + (above - below) / 2;
-        if decode(middle, dtype) < magnitude { below = middle + 1 } else { above = middle }
-    }
-    let (before, distance) = (above.saturating_sub(1), |byte| (decode(byte, dtype) - magnitude).abs());
-    let is_before_nearer =
-        distance(before) < distance(above) || (distance(before) == distance(above) && before % 2 == 0);
-    let mut best = if is_before_nearer { before } else { above };
-    if !narrowing.saturate && has_nan {
-        // Where the numbers would go on, the next one would be this far away.
-        let (largest, before) = (decode(end - 1, dtype), decode(end - 2, dtype));
-        let middle = largest + (largest - before) / 2.0;
-        let even = end % 2 == 1;
-        if magnitude > middle || (magnitude == middle && !even) {
-            best = if l.has_infinity { l.first_special } else { return nan };
-        }
-    }
+    let best = match u8::try_from(rounded) {
+        Ok(byte) if byte < end => byte,
+        _ if narrowing.saturate || !has_nan => end - 1,
+        _ if l.has_infinity => l.first_special,
+        _ => return nan,
+    };
     if value.is_sign_negative() && !(l.unsigned_zero && best == 0) { best | sign_bit } else { best }
 }
 
@@ -215,6 +211,37 @@ mod tests {
         assert!(decode(0x80, DType::F8E5M2FNUZ).is_nan());
         assert_eq!(decode(0xfc, DType::F8E5M2), f32::NEG_INFINITY);
     }
+
+    /// Each number goes to the nearest, of two that are as near to the one whose last bit is 0.
+    #[test]
+    fn numbers_are_rounded_to_the_nearest() {
+        for dtype in [
+            DType::F8E4M3FN,
+            DType::F8E4M3FNUZ,
+            DType::F8E5M2,
+            DType::F8E5M2FNUZ,
+            DType::F6E2M3,
+            DType::F6E3M2,
+            DType::F4E2M1,
+        ] {
+            let finite: Vec<(u8, f32)> = (0..=u8::MAX)
+                .map(|byte| (byte, decode(byte, dtype)))
+                .take_while(|(byte, number)| number.is_finite() && (*byte == 0 || *number > 0.0))
+                .collect();
+            let nearest = |value: f32| {
+                let distance = |byte: u8, number: f32| ((value - number).abs(), byte % 2);
+                let near = finite.iter().map(|(byte, number)| (distance(*byte, *number), *byte));
+                near.min_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap()).unwrap().1
+            };
+            // Singles of a leading 1 and six more bits, from 2^-20 to 2^18, and those beside them.
+            for bits in (107_u32 << 6..145 << 6).map(|bits| bits << 17) {
+                for value in [bits - 1, bits, bits + 1].map(f32::from_bits) {
+                    assert_eq!(encode(value, dtype, Narrowing::default()), nearest(value), "{dtype} {value}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn what_is_too_large_saturates_or_overflows() {
         let overflowing = Narrowing { saturate: false, power: Power::Up };

@@ -89,9 +89,9 @@ impl Extent {
     fn of(dtype: DType, shape: &[usize]) -> Extent {
         let elements = shape.iter().fold(1_usize, |n, d| n.saturating_mul(*d));
         let elements = u64::try_from(elements).unwrap_or(u64::MAX);
-        let searched = if dtype.is_float() && dtype.bits() <= 8 { float8::SEARCHED } else { 1 };
+        let copies = if dtype.is_float() && dtype.bits() <= 8 { float8::COPIES } else { 1 };
         let width = if dtype == DType::F32 { 4 } else { 8 };
-        Extent { steps: elements.saturating_mul(searched), bytes: elements.saturating_mul(width) }
+        Extent { steps: elements.saturating_mul(copies), bytes: elements.saturating_mul(width) }
     }
 }
 
