@@ -142,7 +142,8 @@ pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
         return nan;
     }
     let magnitude = value.abs().min(BEYOND);
-    // Numbers of one exponent are as far apart as those of the least one, and ascend with their bits: the byte counts them.
+    // The numbers of one exponent are equally far apart, below the least one too, and all ascend with their bytes: a byte is the count of
+    // those below.
     let biased: i32 = magnitude.to_bits().wrapping_shr(23).as_();
     let exponent = (biased - 127).max(1 - l.bias);
     let mantissa_bits: i32 = l.mantissa_bits.as_();
