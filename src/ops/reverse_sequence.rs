@@ -9,7 +9,7 @@ use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, display_shape, map_elements};
+use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
 
 pub(super) const OPS: &[Op] = &[Op::new("ReverseSequence", &[10, 28], infer_reverse)
     .fold(fold_reverse)
@@ -59,7 +59,7 @@ fn fold_reverse(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     let lens = given(inputs, 1)?.int_list()?;
     lens.iter().try_for_each(|len| check_len(*len, size))?;
     let lens: Vec<isize> = lens.into_iter().map(isize::try_from).collect::<std::result::Result<_, _>>()?;
-    Ok(vec![map_elements!(data, elements => reverse(elements, Axis(batch), &lens))])
+    Ok(vec![move_elements!(data, elements => reverse(elements, Axis(batch), &lens))])
 }
 
 fn reverse<T: Clone>(data: &ArrayD<T>, batch: Axis, lens: &[isize]) -> ArrayD<T> {

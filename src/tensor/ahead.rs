@@ -8,6 +8,8 @@ use std::num::NonZero;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use super::source::read_full;
+
 /// Bytes that go from one thread to the other at a time. Parts are written to multiples of it, where the system keeps a file in large
 /// pieces. For a gigabyte in memory (Linux 6.18, ext4) parts of half the size took a fifth longer, and so did parts of 1 MB that began
 /// anywhere.
@@ -36,8 +38,8 @@ pub(super) fn copy(mut from: impl Read + Send, before: u64, out: &mut impl Write
         scope.spawn(move || {
             let mut len = up_to_multiple(before);
             // Where the other thread has failed nobody sends more.
-            for buffer in buffers {
-                let part = read_part(&mut from, buffer, len);
+            for mut buffer in buffers {
+                let part = read_full(&mut from, len, &mut buffer).map(|()| buffer);
                 let ends = part.as_ref().is_ok_and(Vec::is_empty) || part.is_err();
                 if full.send(part).is_err() || ends {
                     break;
@@ -61,22 +63,6 @@ pub(super) fn copy(mut from: impl Read + Send, before: u64, out: &mut impl Write
 fn up_to_multiple(place: u64) -> usize {
     let part = u64::try_from(PART).unwrap_or(u64::MAX);
     usize::try_from(part - place % part).unwrap_or(PART)
-}
-
-/// The next bytes, `len` of them; fewer at the end. In large reads: `read_to_end` begins with small ones.
-fn read_part(from: &mut impl Read, mut buffer: Vec<u8>, len: usize) -> io::Result<Vec<u8>> {
-    buffer.resize(len, 0);
-    let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match from.read(rest) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    buffer.truncate(filled);
-    Ok(buffer)
 }
 
 #[cfg(test)]

@@ -31,21 +31,21 @@ pub struct Array {
     pub(super) elements: Elements,
 }
 
-/// Maps the elements of an array to elements of the same kind, whatever the kind is.
-macro_rules! map_elements {
+/// The elements of an array, moved: taken, repeated or put into another order, whatever their kind is.
+macro_rules! move_elements {
     ($array:expr, $elements:ident => $body:expr) => {{
         use $crate::tensor::Elements;
         let array: &$crate::tensor::Array = $array;
-        let mapped = match array.elements() {
+        let moved = match array.elements() {
             Elements::F32($elements) => Elements::F32($body),
             Elements::F64($elements) => Elements::F64($body),
             Elements::I64($elements) => Elements::I64($body),
             Elements::Dim($elements) => Elements::Dim($body),
         };
-        $crate::tensor::Array::new(array.dtype(), mapped)
+        $crate::tensor::Array::moved(array.dtype(), moved)
     }};
 }
-pub(crate) use map_elements;
+pub(crate) use move_elements;
 
 /// Computes a value from the elements of an array, whatever their kind is.
 macro_rules! with_elements {
@@ -114,6 +114,15 @@ impl Array {
         Array { dtype, elements }
     }
 
+    /// An array of elements that `dtype` can hold, since they come out of arrays of it: nothing is rounded.
+    pub(crate) fn moved(dtype: DType, elements: Elements) -> Array {
+        match elements {
+            // Of sizes all those that are left may be known.
+            Elements::Dim(_) => Array::new(dtype, elements),
+            _ => Array { dtype, elements },
+        }
+    }
+
     /// Singles.
     pub fn f32(elements: ArrayD<f32>) -> Array {
         Array::new(DType::F32, Elements::F32(elements))
@@ -175,7 +184,9 @@ impl Array {
 
     /// The same elements in another shape.
     pub fn reshape(&self, shape: &[usize]) -> Result<Array> {
-        Ok(map_elements!(self, a => a.as_standard_layout().into_owned().into_shape_with_order(IxDyn(shape))?))
+        Ok(
+            move_elements!(self, a => a.as_standard_layout().into_owned().into_shape_with_order(IxDyn(shape))?),
+        )
     }
 
     /// As singles, whatever the type.
@@ -300,11 +311,12 @@ impl Array {
                 }
             }
             DType::U4 | DType::I4 | DType::U2 | DType::I2 => {
-                ints(unpack(bytes, dtype.bits()).take(count).map(i64::from).collect())?
+                let values = unpack(bytes, dtype.bits()).take(count);
+                ints(values.map(|bits| wrap(i64::from(bits), dtype)).collect())?
             }
             DType::String | DType::C64 | DType::C128 => unsupported!("a tensor of {dtype}"),
         };
-        Ok(Array::new(dtype, elements))
+        Ok(Array { dtype, elements })
     }
 
     /// Encodes the elements as ONNX's `raw_data`.

@@ -56,10 +56,20 @@ fn layout(dtype: DType) -> Layout {
     Layout { mantissa_bits, exponent_bits, bias, first_special, has_infinity, unsigned_zero }
 }
 
+/// 2 to a power from -126 to 127.
+fn power_of_two(exponent: i32) -> f32 {
+    let biased: u32 = (exponent + 127).as_();
+    f32::from_bits(biased.wrapping_shl(23))
+}
+
 /// The value of one encoded element.
 pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
     if dtype == DType::F8E8M0 {
-        return if byte == 0xff { f32::NAN } else { 2_f32.powi(i32::from(byte) - 127) };
+        return match byte {
+            0 => f32::MIN_POSITIVE / 2.0,
+            0xff => f32::NAN,
+            _ => power_of_two(i32::from(byte) - 127),
+        };
     }
     let l = layout(dtype);
     let sign_bit = 1_u8.wrapping_shl(l.mantissa_bits + l.exponent_bits);
@@ -74,11 +84,11 @@ pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
         let fraction = magnitude & 1_u8.wrapping_shl(l.mantissa_bits).wrapping_sub(1);
         let exponent = i32::from(magnitude.wrapping_shr(l.mantissa_bits));
         let steps: i32 = l.mantissa_bits.as_();
-        let fraction = f32::from(fraction) / 2_f32.powi(steps);
+        let fraction = f32::from(fraction) * power_of_two(-steps);
         if exponent == 0 {
-            fraction * 2_f32.powi(1 - l.bias)
+            fraction * power_of_two(1 - l.bias)
         } else {
-            (1.0 + fraction) * 2_f32.powi(exponent - l.bias)
+            (1.0 + fraction) * power_of_two(exponent - l.bias)
         }
     };
     if negative { -value } else { value }
@@ -147,7 +157,7 @@ pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
     let biased: i32 = magnitude.to_bits().wrapping_shr(23).as_();
     let exponent = (biased - 127).max(1 - l.bias);
     let mantissa_bits: i32 = l.mantissa_bits.as_();
-    let steps: u32 = (magnitude * 2_f32.powi(mantissa_bits - exponent)).round_ties_even().as_();
+    let steps: u32 = (magnitude * power_of_two(mantissa_bits - exponent)).round_ties_even().as_();
     let before: u32 = (exponent + l.bias - 1).as_();
     let rounded = before.wrapping_shl(l.mantissa_bits) + steps;
     let end = l.first_special.min(sign_bit);

@@ -12,7 +12,6 @@ mod source;
 mod write;
 
 use std::fmt;
-use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,7 +20,7 @@ use crate::error::{Error, Result, invalid};
 use crate::limits;
 
 pub use array::{Array, Elements};
-pub(crate) use array::{map_elements, round_float};
+pub(crate) use array::{move_elements, round_float};
 pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub(crate) use dim::{Operation, Sum};
@@ -359,11 +358,11 @@ impl Tensor {
 }
 
 fn read_exactly(file: &SourceFile, offset: u64, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
-    bytes.clear();
-    bytes.reserve_exact(usize::try_from(len)?);
-    let read = file.range(offset, len)?.read_to_end(bytes);
-    let read = read.map_err(|e| Error::io("reading failed", e).in_file(file.path()))?;
-    if u64::try_from(read)? != len {
+    let mut range = file.range(offset, len)?;
+    let len = usize::try_from(len)?;
+    source::read_full(&mut range, len, bytes)
+        .map_err(|e| Error::io("reading failed", e).in_file(file.path()))?;
+    if bytes.len() != len {
         return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
     }
     Ok(())

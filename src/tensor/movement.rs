@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayD, Axis, IxDyn};
 
-use super::{Array, Dim, Elements, map_elements};
+use super::{Array, Dim, Elements, move_elements};
 use crate::error::{At, Error, Result, invalid};
 
 impl Array {
@@ -12,7 +12,7 @@ impl Array {
         if let Some(outside) = places.iter().find(|place| **place >= size) {
             invalid!("element {outside} of {size} along axis {axis}");
         }
-        Ok(map_elements!(self, a => a.select(Axis(axis), places)))
+        Ok(move_elements!(self, a => a.select(Axis(axis), places)))
     }
 
     /// The axes in the order `perm`.
@@ -22,13 +22,13 @@ impl Array {
         if !sorted.into_iter().eq(0..self.shape().len()) {
             invalid!("{perm:?} is not an order of {} axes", self.shape().len());
         }
-        Ok(map_elements!(self, a => a.view().permuted_axes(IxDyn(perm)).as_standard_layout().into_owned()))
+        Ok(move_elements!(self, a => a.view().permuted_axes(IxDyn(perm)).as_standard_layout().into_owned()))
     }
 
     /// The elements repeated to `shape`, by ONNX's rules of broadcasting in one direction.
     pub fn broadcast(&self, shape: &[usize]) -> Result<Array> {
         let error = || Error::invalid(format!("{:?} does not broadcast to {shape:?}", self.shape()));
-        Ok(map_elements!(self, a => a.broadcast(IxDyn(shape)).ok_or_else(error)?.to_owned()))
+        Ok(move_elements!(self, a => a.broadcast(IxDyn(shape)).ok_or_else(error)?.to_owned()))
     }
 
     /// The arrays one after the other along an axis.
@@ -53,7 +53,7 @@ impl Array {
             Elements::I64(_) => concat!(I64),
             Elements::Dim(_) => concat!(Dim),
         };
-        Ok(Array::new(first.dtype(), elements))
+        Ok(Array::moved(first.dtype(), elements))
     }
 
     /// The same arrays with elements of one kind: numbers become sizes where one of them holds sizes.
@@ -96,7 +96,7 @@ impl Array {
             (Elements::Dim(a), Elements::Dim(b)) => replace!(Dim, a, b),
             _ => invalid!("{} beside {}", base.dtype(), updates.dtype()),
         };
-        Ok(Array::new(base.dtype(), elements))
+        Ok(Array::moved(base.dtype(), elements))
     }
 
     /// The elements at `places`, which count in row-major order, in a new shape.

@@ -104,6 +104,22 @@ impl SourceFile {
     }
 }
 
+/// The next bytes, `len` of them; fewer at the end. In large reads: `read_to_end` begins with small ones.
+pub(super) fn read_full(from: &mut impl Read, len: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
+    bytes.resize(len, 0);
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match from.read(rest) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(())
+}
+
 /// A model file in memory: its tensor data are slices of the mapping.
 #[derive(Debug)]
 pub struct MappedFile {

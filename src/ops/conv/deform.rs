@@ -9,7 +9,7 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{DeformableConv2D, binary_op};
 use crate::ops::{Call, Fact};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim, Tensor, display_shape, map_elements};
+use crate::tensor::{Array, DType, Dim, Tensor, display_shape, move_elements};
 
 /// Most layers that a node becomes: one for each block of channels with one group and one set of offsets.
 const MAX_BLOCKS: i64 = 64;
@@ -262,7 +262,7 @@ fn part_of(weight: &Tensor, rows: (i64, i64), columns: (i64, i64)) -> Result<Ten
     }
     Tensor::deferred(weight.dtype(), shape, vec![weight.clone()], move |arrays| {
         let array = arrays.at(0)?;
-        Ok(map_elements!(array, elements => {
+        Ok(move_elements!(array, elements => {
             let mut view = elements.view();
             for (axis, (start, end, _)) in ranges.iter().enumerate() {
                 view.slice_axis_inplace(ndarray::Axis(axis), ndarray::Slice::from(*start..*end));

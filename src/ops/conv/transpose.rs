@@ -5,7 +5,7 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ops::window::{Pads, Span, Window, read_window};
 use crate::ops::{Call, Fact};
-use crate::tensor::{Dim, Tensor, display_shape, map_elements};
+use crate::tensor::{Dim, Tensor, display_shape, move_elements};
 
 struct ConvTranspose {
     window: Window,
@@ -140,7 +140,7 @@ fn outputs_first(weight: &Tensor, group: usize) -> Result<Tensor> {
     let area: usize = shape.iter().skip(2).product();
     Tensor::deferred(weight.dtype(), shape.clone(), vec![weight.clone()], move |arrays| {
         let grouped = arrays.at(0)?.reshape(&[group, inputs, outputs, area])?;
-        let swapped = map_elements!(&grouped, a => a.clone().permuted_axes(ndarray::IxDyn(&[0, 2, 1, 3])));
+        let swapped = move_elements!(&grouped, a => a.clone().permuted_axes(ndarray::IxDyn(&[0, 2, 1, 3])));
         swapped.reshape(&shape)
     })
 }

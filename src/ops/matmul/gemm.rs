@@ -8,7 +8,7 @@ use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Gemm, InnerProduct, binary_op, broadcast_type_c};
 use crate::ops::{Attributes, Call, Fact, given};
-use crate::tensor::{Array, DType, Dim, Elements, Tensor, display_shape, map_elements};
+use crate::tensor::{Array, DType, Dim, Elements, Tensor, display_shape, move_elements};
 
 struct GemmAttributes {
     alpha: f32,
@@ -85,7 +85,7 @@ pub(super) fn fold_gemm(attributes: &Attributes, inputs: &[Option<Array>]) -> Re
         if !transposed {
             return Ok(array.clone());
         }
-        Ok(map_elements!(array, a => a.t().as_standard_layout().into_owned()))
+        Ok(move_elements!(array, a => a.t().as_standard_layout().into_owned()))
     };
     let product = matmul(&side(0, gemm.trans_a)?, &side(1, gemm.trans_b)?)?;
     let c = inputs.get(2).and_then(Option::as_ref);
@@ -242,7 +242,7 @@ fn emit_inner_product(
     } else {
         let matrix = weight.reshaped(&known_sizes(&[k_b.clone(), n.clone()])?)?;
         Tensor::deferred(matrix.dtype(), known_sizes(&[n.clone(), k_b.clone()])?, vec![matrix], |inputs| {
-            Ok(map_elements!(inputs.at(0)?, a => a.t().as_standard_layout().into_owned()))
+            Ok(move_elements!(inputs.at(0)?, a => a.t().as_standard_layout().into_owned()))
         })?
     });
     let bottom = lower.blob_as(0, std::slice::from_ref(k_a))?;
