@@ -4,6 +4,9 @@
 //! What is above a limit is refused with an error of kind `Limit`, or stays a node that is computed when the net runs. Bounds of
 //! single operators, on how many layers one node may become, stand with their operators.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::error::{Error, Result};
 
 // Reading
@@ -64,9 +67,9 @@ pub(crate) const FOLD_GROWTH: u64 = 1 << 26;
 /// kilobyte does not take a whole one. Constants that are one element repeated take none until then.
 pub(crate) const FOLDING_BYTES: u64 = 1 << 29;
 
-/// Most elements that are computed for one constant, beside 256 for each byte of the model: what is read twice by what is read twice is
-/// computed 2^n times.
-pub(crate) const FOLDING_WORK: u64 = 1 << 30;
+/// Most elements that are computed for all constants of a model, each time that they are, beside 256 for each byte of the model: what
+/// is read twice by what is read twice is computed 2^n times. Some seconds.
+pub(crate) const FOLDING_WORK: u64 = 1 << 28;
 
 /// Most elements that are computed for one constant where only sizes are.
 pub(crate) const SIZES_WORK: u64 = 1 << 16;
@@ -123,6 +126,7 @@ pub(crate) struct Budget {
     pub sizes_alone: bool,
     nodes: usize,
     bytes: u64,
+    computed: Arc<AtomicU64>,
 }
 
 impl Budget {
@@ -131,8 +135,13 @@ impl Budget {
         if self.sizes_alone {
             return work <= SIZES_WORK;
         }
-        work <= FOLDING_WORK.saturating_add(self.stored.saturating_mul(256))
-            && memory <= FOLDING_BYTES.saturating_add(self.stored.saturating_mul(16))
+        work <= self.meter().left() && memory <= FOLDING_BYTES.saturating_add(self.stored.saturating_mul(16))
+    }
+
+    /// What counts the elements that are computed for constants of the model.
+    pub fn meter(&self) -> Meter {
+        let allowed = FOLDING_WORK.saturating_add(self.stored.saturating_mul(256));
+        Meter { computed: Arc::clone(&self.computed), allowed }
     }
 
     /// Takes what a node was expanded to.
@@ -155,9 +164,47 @@ impl Budget {
     }
 }
 
+/// Counts the elements that are computed for constants, wherever in the conversion they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    computed: Arc<AtomicU64>,
+    allowed: u64,
+}
+
+impl Meter {
+    /// How many elements may still be computed.
+    pub fn left(&self) -> u64 {
+        self.allowed.saturating_sub(self.computed.load(Ordering::Relaxed))
+    }
+
+    /// Takes what is about to be computed.
+    pub fn take(&self, elements: u64) -> Result<()> {
+        let add = |computed: u64| Some(computed.saturating_add(elements));
+        let (Ok(before) | Err(before)) =
+            self.computed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        if before.saturating_add(elements) > self.allowed {
+            let allowed = self.allowed;
+            return Err(Error::limit(format!(
+                "constants are computed from others, of more than {allowed} elements on the way"
+            )));
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_computed_is_counted_wherever_it_is() {
+        let budget = Budget { stored: 1, ..Budget::default() };
+        let most = FOLDING_WORK + 256;
+        budget.clone().meter().take(most - 10).unwrap();
+        assert!(budget.may_fold(10, 0) && !budget.may_fold(11, 0));
+        assert_eq!(budget.meter().take(11).unwrap_err().kind(), crate::error::ErrorKind::Limit);
+        assert_eq!(budget.meter().left(), 0);
+    }
 
     #[test]
     fn what_is_inferred_again_and_again_computes_sizes_alone() {

@@ -65,6 +65,24 @@ fn constants_that_are_read_twice_are_not_computed_for_ever() {
 }
 
 #[test]
+fn constants_are_not_each_computed_at_length() {
+    let mut parts = vec![ints("n", &[1 << 22]), node("ConstantOfShape", &["n"], &["b0"], &[])];
+    for i in 0..8 {
+        parts.push(node("Tan", &[&format!("b{i}")], &[&format!("b{}", i + 1)], &[]));
+    }
+    // Each of these computes all that is before it.
+    let mut sum = "x".to_owned();
+    for i in 0..11 {
+        let (largest, next) = (format!("m{i}"), if i == 10 { "y".to_owned() } else { format!("s{i}") });
+        parts.push(node("ReduceMax", &["b8"], &[&largest], &[("keepdims", 0)]));
+        parts.push(node("Add", &[&sum, &largest], &[&next], &[]));
+        sum = next;
+    }
+    let text = convert("again", &model(&["4"], &parts));
+    assert!(text.contains("limit exceeded: ") && text.contains("elements on the way"), "{text}");
+}
+
+#[test]
 fn constants_side_by_side_are_not_all_in_memory() {
     let functions = ["Sin", "Cos", "Tan", "Atan", "Exp", "Tanh", "Sigmoid", "Erf"];
     let mut parts = vec![ints("n", &[1 << 25]), node("ConstantOfShape", &["n"], &["c"], &[])];

@@ -94,7 +94,7 @@ pub(crate) const CONTRIB_DOMAIN: &str = "com.microsoft";
 pub(crate) type Infer = fn(&Call) -> Result<Vec<Fact>>;
 /// Evaluates the node on constants: an array an output.
 pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
-/// About how many elements could be copied in the time that evaluating the node takes, by the shapes of its inputs.
+/// About how many elements of a sum could be computed in the time that evaluating the node takes, by the shapes of its inputs.
 pub(crate) type Work = fn(&[&[usize]]) -> u64;
 /// Expresses the node in ncnn layers.
 pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;

@@ -8,7 +8,7 @@ use crate::graph::{Graph, Node, NodeId, Value, ValueId};
 use crate::limits;
 use crate::numbered::Set;
 use crate::ops::{self, Attributes, Call, Fact, Op};
-use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
+use crate::tensor::{Array, Cost, DType, Dim, Tensor, display_shape};
 
 /// Why the outputs of nodes could not be inferred: reported if the node is needed in the end.
 pub type Doubts = BTreeMap<NodeId, Error>;
@@ -164,13 +164,17 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     if !constant && bytes > limits::EAGER_BYTES {
         return Ok(Visited::Inferred);
     }
-    if constant && !may_fold(graph, node, op) {
+    let costs = if constant { costs(graph, node, op) } else { Vec::new() };
+    if !costs.iter().all(|cost| graph.budget.may_fold(cost.work(), cost.memory)) {
         return Ok(Visited::Inferred);
     }
     if constant && bytes > limits::EAGER_BYTES {
-        return defer(graph, node, op);
+        return defer(graph, node, op, &costs);
     }
     let arrays = load_inputs(graph, node)?;
+    if let Some(own) = costs.iter().map(|cost| cost.own).max() {
+        graph.budget.meter().take(own)?;
+    }
     let folded = match evaluate(&Attributes::new(node, op), &arrays) {
         Ok(folded) => folded,
         // What cannot be evaluated stays a node: it may be lowered, or its reason is reported then.
@@ -199,20 +203,20 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
     node.inputs.iter().map(load).collect()
 }
 
-/// Whether the model may have a node on constants evaluated.
-fn may_fold(graph: &Graph, node: &Node, op: &'static Op) -> bool {
+/// What it takes to evaluate a node on constants, an output each.
+fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     let constant = |id: &ValueId| graph.value(*id).constant.as_deref().cloned();
     let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
     let shapes: Vec<&[usize]> = inputs.iter().map(Tensor::shape).collect();
     let of_shapes = op.work.map_or(0, |work| work(&shapes));
-    node.outputs.iter().flatten().all(|output| {
+    let cost = |output: &ValueId| {
         let value = graph.value(*output);
         let sizes: Option<Vec<usize>> =
             value.shape.iter().flatten().map(|size| usize::try_from(size.known()?).ok()).collect();
-        let (work, memory) =
-            Tensor::cost(value.dtype.unwrap_or(DType::I64), &sizes.unwrap_or_default(), &inputs);
-        graph.budget.may_fold(work.saturating_add(of_shapes), memory)
-    })
+        let cost = Tensor::cost(value.dtype.unwrap_or(DType::I64), &sizes.unwrap_or_default(), &inputs);
+        Cost { own: cost.own.saturating_add(of_shapes), ..cost }
+    };
+    node.outputs.iter().flatten().map(cost).collect()
 }
 
 /// Bytes that the outputs take together, as far as their sizes are known.
@@ -228,8 +232,8 @@ fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Makes each output a tensor that is computed when it is read.
-fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
+/// Makes each output a tensor that is computed when it is read, at its cost.
+fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Result<Visited> {
     let tensors: Vec<Option<Tensor>> =
         node.inputs.iter().map(|id| graph.value((*id)?).constant.as_deref().cloned()).collect();
     let mut given = 0_u64;
@@ -241,9 +245,9 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
         return Ok(Visited::Inferred);
     }
     let mut made = Vec::new();
-    for (index, output) in node.outputs.iter().enumerate() {
-        let Some(output) = output else { continue };
-        let value = graph.value(*output);
+    let named = node.outputs.iter().enumerate().filter_map(|(index, output)| Some((index, (*output)?)));
+    for ((index, output), cost) in named.zip(costs) {
+        let value = graph.value(output);
         let sizes: Option<Vec<usize>> = value
             .shape
             .as_ref()
@@ -251,7 +255,8 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
         let (Some(dtype), Some(shape)) = (value.dtype, sizes) else { return Ok(Visited::Inferred) };
         let (node, present) = (node.clone(), tensors.iter().map(Option::is_some).collect::<Vec<_>>());
         let inputs = tensors.iter().flatten().cloned().collect();
-        let tensor = Tensor::deferred(dtype, shape, inputs, move |arrays| {
+        let meter = Some(graph.budget.meter());
+        let tensor = Tensor::deferred_at(*cost, meter, dtype, shape, inputs, move |arrays| {
             let mut arrays = arrays.iter();
             let inputs: Vec<Option<Array>> =
                 present.iter().map(|given| if *given { arrays.next().cloned() } else { None }).collect();
@@ -260,7 +265,7 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
                 evaluate(&Attributes::new(&node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
             folded.into_iter().nth(index).ok_or_else(|| Error::internal("an output was not evaluated"))
         })?;
-        made.push((*output, tensor));
+        made.push((output, tensor));
     }
     for (output, tensor) in made {
         graph.value_mut(output)?.constant = Some(Arc::new(tensor));

@@ -94,8 +94,8 @@ pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
     if negative { -value } else { value }
 }
 
-/// Elements that could be copied in the time that one is encoded or decoded.
-pub const COPIES: u64 = 16;
+/// Singles that could be computed in the time that one element is, between being decoded and encoded.
+pub const STEPS: u64 = 4;
 
 /// The numbers of a float of eight or six bits, as arithmetic that rounds to them needs to know them.
 #[derive(Clone, Copy, Debug, PartialEq)]

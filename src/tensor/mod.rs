@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, Result, invalid};
-use crate::limits;
+use crate::limits::{self, Meter};
 
 pub use array::{Array, Elements};
 pub(crate) use array::{move_elements, round_float};
@@ -70,15 +70,32 @@ struct Deferred {
     inputs: Vec<Tensor>,
     evaluate: Box<Evaluate>,
     depth: usize,
-    /// Elements that are computed on the way, those of the inputs as often as they are read.
-    work: u64,
+    cost: Cost,
+    /// What each evaluation is taken from.
+    meter: Option<Meter>,
+}
+
+/// What it takes to compute a tensor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Elements that are computed on the way to its inputs, as often as they are read.
+    pub before: u64,
+    /// Elements that are computed then.
+    pub own: u64,
     /// Most bytes in memory on the way.
-    memory: u64,
+    pub memory: u64,
+}
+
+impl Cost {
+    /// Elements that are computed altogether.
+    pub fn work(self) -> u64 {
+        self.before.saturating_add(self.own)
+    }
 }
 
 /// What an array takes.
 struct Extent {
-    /// About how many elements could be copied in the time that converting its elements takes.
+    /// About how many elements of a single could be computed in the time that those of its type take.
     steps: u64,
     /// Its bytes in memory.
     bytes: u64,
@@ -88,9 +105,9 @@ impl Extent {
     fn of(dtype: DType, shape: &[usize]) -> Extent {
         let elements = shape.iter().fold(1_usize, |n, d| n.saturating_mul(*d));
         let elements = u64::try_from(elements).unwrap_or(u64::MAX);
-        let copies = if dtype.is_float() && dtype.bits() <= 8 { float8::COPIES } else { 1 };
+        let steps = if dtype.is_float() && dtype.bits() <= 8 { float8::STEPS } else { 1 };
         let width = if dtype == DType::F32 { 4 } else { 8 };
-        Extent { steps: elements.saturating_mul(copies), bytes: elements.saturating_mul(width) }
+        Extent { steps: elements.saturating_mul(steps), bytes: elements.saturating_mul(width) }
     }
 }
 
@@ -160,9 +177,25 @@ impl Tensor {
         inputs: Vec<Tensor>,
         evaluate: impl Fn(&[Array]) -> Result<Array> + Send + Sync + 'static,
     ) -> Result<Tensor> {
+        let cost = Tensor::cost(dtype, &shape, &inputs);
+        let meter = inputs.iter().find_map(|input| match &input.data {
+            Data::Deferred(deferred) => deferred.meter.clone(),
+            _ => None,
+        });
+        Tensor::deferred_at(cost, meter, dtype, shape, inputs, evaluate)
+    }
+
+    /// As [`Tensor::deferred`], where the cost is known: each time that the tensor is read it is taken from the meter.
+    pub(crate) fn deferred_at(
+        cost: Cost,
+        meter: Option<Meter>,
+        dtype: DType,
+        shape: Vec<usize>,
+        inputs: Vec<Tensor>,
+        evaluate: impl Fn(&[Array]) -> Result<Array> + Send + Sync + 'static,
+    ) -> Result<Tensor> {
         let depth = 1 + inputs.iter().map(Tensor::depth).max().unwrap_or(0);
-        let (work, memory) = Tensor::cost(dtype, &shape, &inputs);
-        let deferred = Deferred { inputs, evaluate: Box::new(evaluate), depth, work, memory };
+        let deferred = Deferred { inputs, evaluate: Box::new(evaluate), depth, cost, meter };
         let tensor = Tensor { dtype, shape, data: Data::Deferred(Arc::new(deferred)) };
         if depth > limits::DEFERRED_DEPTH { Tensor::from_array(&tensor.load()?) } else { Ok(tensor) }
     }
@@ -174,21 +207,23 @@ impl Tensor {
         }
     }
 
-    /// What it takes to compute a tensor from `inputs`: elements that are computed on the way, and most bytes in memory.
-    pub(crate) fn cost(dtype: DType, shape: &[usize], inputs: &[Tensor]) -> (u64, u64) {
+    /// What it takes to compute a tensor from `inputs`, where each element takes one step.
+    pub(crate) fn cost(dtype: DType, shape: &[usize], inputs: &[Tensor]) -> Cost {
         let made = Extent::of(dtype, shape);
-        let (mut work, mut held, mut memory) = (made.steps, 0_u64, 0_u64);
+        let (mut before, mut own, mut held, mut memory) = (0_u64, made.steps, 0_u64, 0_u64);
         for input in inputs {
             let extent = Extent::of(input.dtype, &input.shape);
-            let (input_work, input_memory) = match &input.data {
-                Data::Deferred(deferred) => (deferred.work, deferred.memory),
-                _ => (extent.steps, extent.bytes),
+            let input_memory = if let Data::Deferred(deferred) = &input.data {
+                before = before.saturating_add(deferred.cost.work());
+                deferred.cost.memory
+            } else {
+                own = own.saturating_add(extent.steps);
+                extent.bytes
             };
-            work = work.saturating_add(input_work);
             memory = memory.max(held.saturating_add(input_memory));
             held = held.saturating_add(extent.bytes);
         }
-        (work, memory.max(held.saturating_add(made.bytes.saturating_mul(2))))
+        Cost { before, own, memory: memory.max(held.saturating_add(made.bytes.saturating_mul(2))) }
     }
 
     fn check(self) -> Result<Tensor> {
@@ -314,6 +349,15 @@ impl Tensor {
 
     /// Reads, or computes, all elements.
     pub fn load(&self) -> Result<Array> {
+        if let Data::Deferred(deferred) = &self.data
+            && let Some(meter) = &deferred.meter
+        {
+            meter.take(deferred.cost.work())?;
+        }
+        self.read()
+    }
+
+    fn read(&self) -> Result<Array> {
         match &self.data {
             Data::Owned(bytes) => Array::from_bytes(self.dtype, &self.shape, bytes),
             Data::Mapped { bytes, file } => {
@@ -331,7 +375,7 @@ impl Tensor {
             Data::Text(_) => Array::from_bytes(self.dtype, &self.shape, &[]),
             Data::Filled(element) => element.broadcast(&self.shape),
             Data::Deferred(deferred) => {
-                let inputs: Result<Vec<Array>> = deferred.inputs.iter().map(Tensor::load).collect();
+                let inputs: Result<Vec<Array>> = deferred.inputs.iter().map(Tensor::read).collect();
                 let array = (deferred.evaluate)(&inputs?)?;
                 if array.dtype() != self.dtype || array.shape() != self.shape {
                     return Err(Error::invalid(format!(

@@ -43,6 +43,7 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
 /// A branch with what is known of its values, and why some of it is not.
 fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, Doubts)> {
     let mut body = branch.clone();
+    body.budget = call.graph().budget.clone();
     body.budget.sizes_alone = true;
     call.graph().describe_captures(&mut body)?;
     // A branch that is not taken may be one that cannot be computed: that is no error of the model.

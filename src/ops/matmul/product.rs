@@ -12,7 +12,7 @@ pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
     Ok(vec![matmul(given(inputs, 0)?, given(inputs, 1)?)?])
 }
 
-/// Products that are summed up in the time of a copied element.
+/// Products that are summed up in the time of one element of a sum of tensors.
 const PRODUCTS_A_STEP: usize = 16;
 
 /// No more than each element of one matrix with each row or column of the other.
