@@ -128,6 +128,7 @@ fn convert_model(sources: &Sources, options: &Converter) -> Result<Conversion, R
         warnings.push("nothing in the model can be an int8 layer".to_owned());
     }
     net.check().map_err(Error::into_internal)?;
+    graph.budget.check_written(net.weight_elements()?)?;
     let ports = |values: &[ValueId], blobs: Vec<BlobId>| {
         values.iter().zip(blobs).map(|(value, blob)| port(&graph, &net, *value, blob)).collect()
     };

@@ -117,6 +117,12 @@ pub(crate) const RESIZED: i64 = 1 << 20;
 /// Most elements that a constant is stretched to where broadcasting has more axes than ncnn.
 pub(crate) const STRETCHED: i64 = 1 << 22;
 
+// Writing
+
+/// Most elements of all weights of a net, beside 256 for each byte of the model: a kilobyte must not fill a disk. What several layers
+/// read is written for each of them, and one element repeated is written as often as it is.
+pub(crate) const WRITTEN_ELEMENTS: u64 = 1 << 28;
+
 /// What a model has cost so far, against what it may.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
@@ -153,6 +159,16 @@ impl Budget {
             return Err(Error::limit(format!(
                 "the model expands to {nodes} nodes, and {bytes} bytes of constants"
             )));
+        }
+        Ok(())
+    }
+
+    /// Refuses to write a net of more weights than the model may have.
+    pub fn check_written(&self, elements: u64) -> Result<()> {
+        let allowed = WRITTEN_ELEMENTS.saturating_add(self.stored.saturating_mul(256));
+        if elements > allowed {
+            let message = format!("the net has {elements} elements of weights; {allowed} are the most");
+            return Err(Error::limit(message));
         }
         Ok(())
     }

@@ -96,6 +96,18 @@ fn constants_side_by_side_are_not_all_in_memory() {
 }
 
 #[test]
+fn one_weight_of_many_layers_does_not_fill_the_disk() {
+    let mut parts = vec![ints("n", &[1 << 14, 1 << 14]), node("ConstantOfShape", &["n"], &["w"], &[])];
+    for i in 0..20 {
+        let (from, to) = (format!("v{i}"), format!("v{}", i + 1));
+        let from = if i == 0 { "x" } else { &from };
+        parts.push(node("MatMul", &[from, "w"], &[if i == 19 { "y" } else { &to }], &[]));
+    }
+    let text = convert("shared", &model(&["2", "16384"], &parts));
+    assert!(text.contains("limit exceeded: the net has 5368709120 elements of weights"), "{text}");
+}
+
+#[test]
 fn long_lists_are_summed_in_their_place_and_are_no_shapes() {
     let parts = [
         ints("n", &[1 << 24]),

@@ -54,6 +54,13 @@ impl Net {
         Ok(written)
     }
 
+    /// The elements of all weights.
+    pub(crate) fn weight_elements(&self) -> Result<u64> {
+        let weights = self.layers.iter().flat_map(|layer| layer.layer.weights());
+        let elements = weights.fold(0_usize, |sum, weight| sum.saturating_add(weight.tensor.len()));
+        Ok(u64::try_from(elements)?)
+    }
+
     /// The files of [`Net::write`] for a net that has been checked, written beside their places.
     pub(crate) fn stage(
         &self,
