@@ -114,6 +114,9 @@ pub(crate) const COMPARED: i64 = 1 << 26;
 /// Longest axis that is resized: the weights of each of its places are worked out.
 pub(crate) const RESIZED: i64 = 1 << 20;
 
+/// Most weights of all places of such an axis: a filter that smooths reaches over as many elements as become one.
+pub(crate) const RESIZED_WEIGHTS: i64 = 1 << 23;
+
 /// Most elements that a constant is stretched to where broadcasting has more axes than ncnn.
 pub(crate) const STRETCHED: i64 = 1 << 22;
 

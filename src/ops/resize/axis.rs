@@ -62,6 +62,13 @@ pub(super) fn onnx_map(filter: &Filter, axis: &AxisResize, input: i64) -> Result
             limits::RESIZED
         )));
     }
+    let listed = radius(filter, scale).saturating_mul(2).saturating_mul(output);
+    if listed > limits::RESIZED_WEIGHTS {
+        return Err(Error::limit(format!(
+            "an axis is resized to {output} by {listed} weights; {} are the most",
+            limits::RESIZED_WEIGHTS
+        )));
+    }
     let count = usize::try_from(input)?;
     let mut map = AxisMap { input: count, rows: Vec::new(), outside: Vec::new() };
     for x in 0..output {
@@ -131,14 +138,29 @@ fn disagree(transform: Transform) -> Result<()> {
     .help("export the model with sizes, or with a scale that gives a whole number of elements"))
 }
 
+/// How much smaller the filter makes distances: with antialias all elements that become one have a weight.
+fn stretched(filter: &Filter, scale: f32) -> f64 {
+    if filter.antialias { f64::from(scale.min(1.0)) } else { 1.0 }
+}
+
+/// How many elements on each side of a place may have a weight.
+fn radius(filter: &Filter, scale: f32) -> i64 {
+    let reach = match filter.mode {
+        Mode::Nearest(_) => return 1,
+        Mode::Linear => 1.0,
+        Mode::Cubic => 2.0,
+    };
+    (reach / stretched(filter, scale)).ceil().as_()
+}
+
 /// The weights of the elements around `place`.
 fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
     let floor = place.floor();
     let ratio = f64::from(place - floor);
     let first: i64 = floor.as_();
-    let stretched = if filter.antialias { f64::from(scale.min(1.0)) } else { 1.0 };
+    let stretched = stretched(filter, scale);
     let a = f64::from(filter.cubic_coeff_a);
-    let (reach, kernel): (f64, &dyn Fn(f64) -> f64) = match filter.mode {
+    let kernel: &dyn Fn(f64) -> f64 = match filter.mode {
         Mode::Nearest(nearest) => {
             let at = |place| nearest_place(nearest, place, scale).clamp(0, input - 1);
             // The other coordinates take few operations, whose rounding is the same everywhere.
@@ -150,10 +172,10 @@ fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
             }
             return Ok(vec![(usize::try_from(at(place))?, 1.0)]);
         }
-        Mode::Linear => (1.0, &|x: f64| (1.0 - x.abs()).max(0.0)),
-        Mode::Cubic => (2.0, &move |x: f64| cubic(x.abs(), a)),
+        Mode::Linear => &|x: f64| (1.0 - x.abs()).max(0.0),
+        Mode::Cubic => &move |x: f64| cubic(x.abs(), a),
     };
-    let radius: i64 = (reach / stretched).ceil().as_();
+    let radius = radius(filter, scale);
     if radius > input.saturating_mul(4).max(64) {
         unsupported!("a filter of {radius} elements over {input}");
     }
@@ -275,10 +297,20 @@ mod tests {
         Filter { mode, transform, cubic_coeff_a: -0.75, exclude_outside: false, antialias: false }
     }
 
-    fn resized(filter: &Filter, input: i64, output: i64) -> AxisMap {
+    fn resized(filter: &Filter, input: i64, output: i64) -> Result<AxisMap> {
         let scale: f32 = <i64 as AsPrimitive<f32>>::as_(output) / <i64 as AsPrimitive<f32>>::as_(input);
         let axis = AxisResize { axis: 0, output: Dim::Known(output), scale: Some(scale), roi: (0.0, 1.0) };
-        onnx_map(filter, &axis, input).unwrap()
+        onnx_map(filter, &axis, input)
+    }
+
+    #[test]
+    fn smoothing_over_a_long_axis_is_refused_before_its_weights_are_listed() {
+        let smooth = |mode| Filter { antialias: true, ..filter(mode, Transform::HalfPixel) };
+        assert_eq!(resized(&smooth(Mode::Linear), 64, 16).unwrap().rows.len(), 16);
+        for mode in [Mode::Linear, Mode::Cubic] {
+            let error = resized(&smooth(mode), 1 << 24, 3).unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Limit);
+        }
     }
 
     #[test]
@@ -299,7 +331,7 @@ mod tests {
         ] {
             let map = interp_map(interp, input, output).unwrap();
             assert_eq!(
-                resized(&filter(mode, transform), input, output).same(&map),
+                resized(&filter(mode, transform), input, output).unwrap().same(&map),
                 same,
                 "{mode:?} {transform:?}"
             );
