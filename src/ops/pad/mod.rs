@@ -250,7 +250,8 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
         };
         // What is taken away is not seen by what is added.
         let size = i64::try_from(*data.shape().at(axis)?)?;
-        let kept: Vec<usize> = (0.max(-before)..size.min(size + behind))
+        let padded = size.saturating_add(before).saturating_add(behind);
+        let kept: Vec<usize> = (0.max(before.saturating_neg())..size.min(size.saturating_add(behind)))
             .map(usize::try_from)
             .collect::<std::result::Result<_, _>>()?;
         let size = i64::try_from(kept.len())?;
@@ -269,7 +270,8 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
             let places = range.filter_map(|place| source(place, size, mode)).map(usize::try_from);
             data.take(axis, &places.collect::<std::result::Result<Vec<_>, _>>()?)
         };
-        let (before, behind) = (before.max(0), behind.max(0));
+        // Where nothing is left of the axis, what is still to be taken away is taken from what is added.
+        let (before, behind) = if size == 0 { (0, padded) } else { (before.max(0), behind.max(0)) };
         let parts = match mode {
             Mode::Constant => [block(before)?, data.clone(), block(behind)?],
             _ => [taken(-before..0)?, data.clone(), taken(size..size + behind)?],
@@ -282,6 +284,22 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As onnxruntime 1.31 does.
+    #[test]
+    fn more_may_be_taken_away_than_there_is() {
+        let data = Array::f32(ndarray::ArrayD::from_elem(vec![6], 1.0));
+        let value = fill(9.0, &data).unwrap();
+        let padded = |before, behind| {
+            let amounts = [(Dim::Known(before), Dim::Known(behind))];
+            pad(&data, &amounts.to_vec(), Mode::Constant, &value).unwrap().float_list().unwrap()
+        };
+        assert_eq!(padded(-8, 5), [9.0; 3]);
+        assert_eq!(padded(5, -8), [9.0; 3]);
+        assert_eq!(padded(-(1 << 31), (1 << 31) - 1), [9.0; 5]);
+        assert_eq!(padded(-7, 1), [0.0; 0]);
+        assert_eq!(padded(-5, 2), [1.0, 9.0, 9.0]);
+    }
 
     #[test]
     fn places_are_those_of_numpy() {
