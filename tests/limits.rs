@@ -135,6 +135,7 @@ fn what_is_made_of_nothing_is_refused() {
     };
     let expanded = model(&["1"], &[ints("n", &[1 << 31]), node("Expand", &["x", "n"], &["y"], &[])]);
     let stretched = model(&["W"], &[ints("n", &[1 << 30]), node("Expand", &["x", "n"], &["y"], &[])]);
+    let padded = model(&["W"], &[ints("p", &[i64::MIN, 0]), node("Pad", &["x", "p"], &["y"], &[])]);
     let sizes = ints("sizes", &[1, 1, 1 << 24, 4]);
     let resized =
         model(&["1", "1", "4", "4"], &[sizes, node("Resize", &["x", "", "", "sizes"], &["y"], &[])]);
@@ -148,6 +149,7 @@ fn what_is_made_of_nothing_is_refused() {
         ("filled", filled(&[1 << 29]), "elements of one value"),
         ("expanded", expanded, "the most of a blob"),
         ("stretched", stretched, "1073741824 ones"),
+        ("padded", padded, "an axis is padded by -9223372036854775808"),
         ("resized", resized, "an axis is resized"),
         ("empty", empty, "a tensor of shape [0, 1073741824, 3]"),
         ("axes", model(&axes, &[node("Relu", &["x"], &["y"], &[])]), "a tensor of 65 axes"),

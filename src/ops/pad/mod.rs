@@ -18,6 +18,7 @@ use super::run_time::{check_list, distinct_axes};
 use super::{Attributes, Call, Fact, Op, given, required, resolve_axis};
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
+use crate::limits;
 use crate::ops;
 use crate::tensor::{Array, Dim};
 
@@ -95,6 +96,14 @@ fn pad_amounts(
             invalid!("axis {axis} is padded twice");
         }
         padded.push(axis);
+        for amount in [before, behind].into_iter().filter_map(Dim::known) {
+            if amount.unsigned_abs() > limits::BLOB_ELEMENTS.unsigned_abs() {
+                let most = limits::BLOB_ELEMENTS;
+                let message =
+                    format!("an axis is padded by {amount}; {most} elements are the most of a blob");
+                return Err(Error::limit(message));
+            }
+        }
         if let Some(slot) = amounts.get_mut(axis) {
             *slot = (before.clone(), behind.clone());
         }
