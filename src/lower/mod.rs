@@ -72,7 +72,7 @@ pub(crate) fn lower_graph(
 ) -> std::result::Result<Net, Refusal> {
     let mut state = State { may_be_newer: asked.is_none(), ..State::default() };
     state.net.release = crate::ncnn::release(asked)?;
-    state.net.expect(graph.node_count() + graph.constant_count());
+    state.net.expect(graph.inputs.len() + graph.node_count() + graph.constant_count());
     let mut errors = Vec::new();
     for input in graph.given_inputs() {
         if let Err(error) = lower_input(graph, input, double_as_float, &mut state) {

@@ -137,10 +137,11 @@ impl Net {
         self.layers.iter().map(|layer| layer.layer.since()).max().unwrap_or(layer::OLDEST)
     }
 
-    /// Makes room for layers of one blob that may come. Room that stays empty takes no memory.
+    /// Makes room for layers of one blob that may come, and for as many blobs that they may be split into. Room that stays empty takes no
+    /// memory.
     pub(crate) fn expect(&mut self, layers: usize) {
         self.layers.reserve(layers);
-        self.blobs.reserve(layers);
+        self.blobs.reserve(2 * layers);
     }
 
     /// Adds a blob.

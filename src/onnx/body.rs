@@ -24,7 +24,7 @@ const UNIMPORTED: &str = "com.microsoft";
 
 /// What the names of nodes mean, node after node: the inputs, as far as they were defined when the node was met, then the outputs.
 /// Looking names up again takes longer than all else in reading a node.
-pub(super) type Met = Vec<Option<ValueId>>;
+pub(super) type Met = Ids;
 
 /// What all graphs of one model share while they are read.
 pub(super) struct Reader<'m> {

@@ -158,7 +158,7 @@ fn define_values<'m>(
     budget: &mut Budget,
 ) -> Result<(Met, Vec<(&'m str, ValueId)>)> {
     let mut computed: BTreeMap<&str, ValueId> = BTreeMap::new();
-    let (mut met, mut copies) = (Vec::new(), Vec::new());
+    let (mut met, mut copies) = (Met::new(), Vec::new());
     for (name, output) in function.output.iter().zip(&call.outputs) {
         let Some(output) = output else { continue };
         if scope.own(name).is_some() || computed.contains_key(name.as_str()) {
