@@ -15,6 +15,11 @@ use crate::error::{Error, Result};
 /// Begins the names of files that are not whole yet.
 pub(crate) const TEMPORARY: &str = ".onnx2ncnn-";
 
+/// Bytes that are written at a time, best to multiples of it. The system keeps them in memory of one piece, and looks for that where
+/// it is free in larger pieces yet: in a virtual machine it may have to ask its host for those. For 4 GB (Linux 6.18, ext4) pieces of
+/// 256 KB took three times as long as `cp` then, of 1 MB four times, and these less than it.
+pub(crate) const PIECE: usize = 1 << 16;
+
 /// A place for a file.
 pub(crate) struct Target {
     /// What the user named: for messages.
@@ -182,7 +187,7 @@ impl Target {
     }
 
     fn fill(&self, file: File, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<File> {
-        let mut out = BufWriter::with_capacity(1 << 20, file);
+        let mut out = BufWriter::with_capacity(PIECE, file);
         content(&mut out).map_err(|error| error.in_file(&self.named))?;
         out.into_inner().map_err(|error| self.failed("the file cannot be written", error.into_error()))
     }
