@@ -12,8 +12,9 @@ use std::thread;
 use super::source::read_full;
 use crate::output::PIECE;
 
-/// Bytes that go from one thread to the other at a time: waking the other one costs as much as copying some pieces.
-const PART: usize = 1 << 20;
+/// Bytes that go from one thread to the other at a time: waking the other one costs as much as copying some pieces. Each copying makes its
+/// own buffers: with four times the size weights of 2.4 MB took a tenth longer, 4 GB of weights of 38 MB as long.
+const PART: usize = 1 << 18;
 
 /// How many parts are read ahead.
 const PARTS: usize = 3;
