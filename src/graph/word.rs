@@ -1,14 +1,26 @@
 //! The words that nodes have in common.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A domain, or the name of an operator. Copies share one piece of memory: whoever compares those of many nodes finds them near.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Word(Arc<str>);
+use crate::ops::{self, Op};
+
+/// A domain, the name of an operator or of an attribute. Copies share one piece of memory: whoever compares those of many nodes finds
+/// them near.
+#[derive(Clone, Default)]
+pub struct Word(Arc<Letters>);
+
+#[derive(Default)]
+struct Letters {
+    text: Box<str>,
+    /// ONNX's own operator of this name. Passes ask for those of all nodes: it is looked up once for all of them.
+    op: Option<&'static Op>,
+}
 
 /// The words that were met while a model is read.
 #[derive(Debug, Default)]
@@ -30,55 +42,92 @@ impl Deref for Word {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl Borrow<str> for Word {
     fn borrow(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl Word {
     /// Its letters.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.0.text
+    }
+
+    /// ONNX's own operator of this name.
+    pub(crate) fn op(&self) -> Option<&'static Op> {
+        self.0.op
     }
 }
 
 impl From<&str> for Word {
     fn from(text: &str) -> Word {
-        Word(text.into())
+        Word(Arc::new(Letters { text: text.into(), op: ops::named("", text) }))
     }
 }
 
 impl From<String> for Word {
     fn from(text: String) -> Word {
-        Word(text.into())
+        Word::from(text.as_str())
     }
 }
 
 impl PartialEq<str> for Word {
     fn eq(&self, other: &str) -> bool {
-        *self.0 == *other
+        *self.as_str() == *other
     }
 }
 
 impl PartialEq<&str> for Word {
     fn eq(&self, other: &&str) -> bool {
-        *self.0 == **other
+        *self.as_str() == **other
     }
 }
 
 impl PartialEq<Word> for &str {
     fn eq(&self, other: &Word) -> bool {
-        **self == *other.0
+        **self == *other.as_str()
     }
 }
 
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        self.0.fmt(f)
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Word) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Word {}
+
+impl PartialOrd for Word {
+    fn partial_cmp(&self, other: &Word) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Word {
+    fn cmp(&self, other: &Word) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for Word {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }

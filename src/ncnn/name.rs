@@ -183,7 +183,7 @@ fn legal(name: &str) -> String {
 }
 
 /// The FNV-1a hash, which is the same on every machine and in every version of this program.
-fn hash(name: &str) -> u64 {
+pub(super) fn hash(name: &str) -> u64 {
     name.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

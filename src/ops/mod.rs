@@ -309,11 +309,16 @@ impl Op {
 static REGISTRY: LazyLock<HashMap<(&'static str, &'static str), &'static Op>> =
     LazyLock::new(|| all().map(|op| ((op.domain, op.name), op)).collect());
 
-/// The row of a node.
-pub(crate) fn find(node: &Node) -> Option<&'static Op> {
+/// The row of an operator.
+pub(crate) fn named(domain: &str, name: &str) -> Option<&'static Op> {
     // The key's lifetime is that of the look-up, not 'static: the map finds it through the shorter borrow.
     let registry: &HashMap<(&str, &str), &'static Op> = &REGISTRY;
-    registry.get(&(node.domain.as_str(), node.op_type.as_str())).copied()
+    registry.get(&(domain, name)).copied()
+}
+
+/// The row of a node.
+pub(crate) fn find(node: &Node) -> Option<&'static Op> {
+    if node.domain.is_empty() { node.op_type.op() } else { named(&node.domain, &node.op_type) }
 }
 
 /// The way out for operators that have none to ncnn.

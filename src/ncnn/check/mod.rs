@@ -7,11 +7,11 @@ mod weight;
 use std::collections::BTreeSet;
 
 use super::layer::{Arity, Param};
-use super::name::is_legal;
+use super::name::{hash, is_legal};
 use super::text::is_readable;
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::error::{Result, invalid, unsupported};
-use crate::numbered::{Numbering, Set};
+use crate::numbered::Set;
 use crate::tensor::DType;
 
 pub(in crate::ncnn) use shape::permuted;
@@ -30,18 +30,13 @@ impl Net {
         i32::try_from(layers)?;
         i32::try_from(blobs)?;
         // In one walk: what does not fit near the processor comes from afar in each.
-        let mut layer_names = Numbering::with_capacity(layers);
-        let mut blob_names = Numbering::with_capacity(blobs);
+        let [mut layer_names, mut blob_names] = [layers, blobs].map(Distinct::with_capacity);
         let mut flow = Flow::default();
         for layer in &self.layers {
-            if layer_names.add(layer.name.as_str()).is_err() {
-                invalid!("two layers are called \"{}\"", layer.name);
-            }
+            layer_names.add(&layer.name);
             flow.pass(self, layer)?;
             for blob in layer.tops.iter().map(|top| self.blob(*top)) {
-                if blob_names.add(blob.name.as_str()).is_err() {
-                    invalid!("two blobs are called \"{}\"", blob.name);
-                }
+                blob_names.add(&blob.name);
                 check_blob(blob)?;
             }
             check_name(&layer.name)
@@ -50,6 +45,12 @@ impl Net {
                 .and_then(|()| self.check_elements(layer))
                 .and_then(|()| self.check_shapes(layer))
                 .map_err(|e| e.at_part(describe(layer)))?;
+        }
+        if let Some(name) = layer_names.find_twice(self.layers.iter().map(|layer| layer.name.as_str())) {
+            invalid!("two layers are called \"{name}\"");
+        }
+        if let Some(name) = blob_names.find_twice(self.tops().map(|blob| self.blob(blob).name.as_str())) {
+            invalid!("two blobs are called \"{name}\"");
         }
         flow.end(self)
     }
@@ -82,6 +83,30 @@ impl Net {
             invalid!("it takes 32-bit integers for singles, or singles for them");
         }
         Ok(())
+    }
+}
+
+/// Names that are to be different, by their hashes: to sort those of many names takes half of what a table of them takes, since the places
+/// of a table are far apart.
+struct Distinct(Vec<u64>);
+
+impl Distinct {
+    fn with_capacity(count: usize) -> Distinct {
+        Distinct(Vec::with_capacity(count))
+    }
+
+    fn add(&mut self, name: &str) {
+        self.0.push(hash(name));
+    }
+
+    /// The first name that stands twice among those that were added.
+    fn find_twice<'n>(mut self, mut names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+        self.0.sort_unstable();
+        if self.0.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        let mut seen = BTreeSet::new();
+        names.find(|name| !seen.insert(*name))
     }
 }
 
