@@ -12,9 +12,14 @@ use std::thread;
 use super::source::read_full;
 use crate::output::PIECE;
 
-/// Bytes that go from one thread to the other at a time: waking the other one costs as much as copying some pieces. Each copying makes its
-/// own buffers: with four times the size weights of 2.4 MB took a tenth longer, 4 GB of weights of 38 MB as long.
-const PART: usize = 1 << 18;
+/// Bytes that go from one thread to the other at a time: waking the other one costs as much as copying some pieces.
+const PART: usize = 1 << 20;
+
+/// The same where less is copied. Each copying makes its own buffers: with the larger ones weights of 2.4 MB took a tenth longer.
+const SMALL_PART: usize = 1 << 18;
+
+/// Least bytes that pay for the larger buffers.
+const LARGE: u64 = 1 << 24;
 
 /// How many parts are read ahead.
 const PARTS: usize = 3;
@@ -27,8 +32,15 @@ pub(super) fn pays(len: u64) -> bool {
     len >= LEAST && thread::available_parallelism().is_ok_and(|count| count > NonZero::<usize>::MIN)
 }
 
-/// Copies all of `from` to a file of which `before` bytes are written; the answer is how many bytes there were.
-pub(super) fn copy(mut from: impl Read + Send, before: u64, out: &mut impl Write) -> io::Result<u64> {
+/// Copies all of `from`, which has about `len` bytes, to a file of which `before` bytes are written; the answer is how many bytes there
+/// were.
+pub(super) fn copy(
+    mut from: impl Read + Send,
+    len: u64,
+    before: u64,
+    out: &mut impl Write,
+) -> io::Result<u64> {
+    let size = if len < LARGE { SMALL_PART } else { PART };
     let (full, parts) = sync_channel(PARTS);
     let (empty, buffers) = sync_channel(PARTS);
     for _ in 0..PARTS {
@@ -37,7 +49,7 @@ pub(super) fn copy(mut from: impl Read + Send, before: u64, out: &mut impl Write
     // What is dropped at the end of this, also after an error, tells the other thread to end.
     thread::scope(move |scope| {
         scope.spawn(move || {
-            let mut len = up_to_multiple(before, PART);
+            let mut len = up_to_multiple(before, size);
             // Where the other thread has failed nobody sends more.
             for mut buffer in buffers {
                 let part = read_full(&mut from, len, &mut buffer).map(|()| buffer);
@@ -45,7 +57,7 @@ pub(super) fn copy(mut from: impl Read + Send, before: u64, out: &mut impl Write
                 if full.send(part).is_err() || ends {
                     break;
                 }
-                len = PART;
+                len = size;
             }
         });
         let mut copied = 0;
@@ -74,11 +86,12 @@ mod tests {
 
     #[test]
     fn everything_is_copied_in_order() {
-        for len in [0, 1, PART - 1, PART, PART + 1, 9 * PART + 5] {
+        for len in [0, 1, SMALL_PART - 1, SMALL_PART, SMALL_PART + 1, 9 * SMALL_PART + 5, 17 * PART + 5] {
             let bytes: Vec<u8> = (0..len).map(|i| (i % 251).to_le_bytes()[0]).collect();
+            let count = u64::try_from(len).unwrap();
             for before in [0, 5] {
                 let mut out = Vec::new();
-                assert_eq!(copy(bytes.as_slice(), before, &mut out).unwrap(), u64::try_from(len).unwrap());
+                assert_eq!(copy(bytes.as_slice(), count, before, &mut out).unwrap(), count);
                 assert!(out == bytes, "{len} after {before}");
             }
         }
@@ -102,7 +115,7 @@ mod tests {
     fn pieces_begin_at_multiples() {
         let mut out = Lengths(Vec::new());
         let len = u64::try_from(2 * PART).unwrap();
-        copy(io::repeat(1).take(len), len + 5, &mut out).unwrap();
+        copy(io::repeat(1).take(len), len, len + 5, &mut out).unwrap();
         let whole = vec![PIECE; 2 * PART / PIECE - 1];
         assert_eq!(out.0, [vec![PIECE - 5], whole, vec![5]].concat());
     }
@@ -137,9 +150,9 @@ mod tests {
 
     #[test]
     fn errors_of_both_sides_end_it() {
-        let error = copy(Broken(5 * PART), 0, &mut io::sink()).unwrap_err();
+        let error = copy(Broken(5 * PART), LARGE, 0, &mut io::sink()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
-        let error = copy(io::repeat(1), 0, &mut Full(5 * PART)).unwrap_err();
+        let error = copy(io::repeat(1), LARGE, 0, &mut Full(5 * PART)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

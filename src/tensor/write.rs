@@ -145,7 +145,7 @@ fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut BufWriter<File
         out.flush().map_err(write_failed)?;
         let out = out.get_mut();
         let before = out.stream_position().map_err(write_failed)?;
-        ahead::copy(from, before, out)
+        ahead::copy(from, len, before, out)
     } else {
         io::copy(&mut from, out)
     };

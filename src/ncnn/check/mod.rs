@@ -86,8 +86,8 @@ impl Net {
     }
 }
 
-/// Names that are to be different, by their hashes: to sort those of many names takes half of what a table of them takes, since the places
-/// of a table are far apart.
+/// Names that are to be different, by their hashes: where there are many it takes less to sort those than to look each up in a table,
+/// whose places are far apart.
 struct Distinct(Vec<u64>);
 
 impl Distinct {
@@ -336,6 +336,9 @@ mod tests {
         let (mut net, ..) = base();
         net.push_input("y", &[4]);
         refused(net, "two layers are called \"y\"");
+        let (mut net, _, y) = base();
+        net.blob_mut(y).unwrap().name = "x".into();
+        refused(net, "two blobs are called \"x\"");
         let (mut net, _, y) = base();
         net.blob_mut(y).unwrap().name = "a b".into();
         refused(net, "cannot be read");
