@@ -78,19 +78,19 @@ impl From<String> for Word {
 
 impl PartialEq<str> for Word {
     fn eq(&self, other: &str) -> bool {
-        *self.as_str() == *other
+        self.as_str() == other
     }
 }
 
 impl PartialEq<&str> for Word {
     fn eq(&self, other: &&str) -> bool {
-        *self.as_str() == **other
+        self.as_str() == *other
     }
 }
 
 impl PartialEq<Word> for &str {
     fn eq(&self, other: &Word) -> bool {
-        **self == *other.as_str()
+        *self == other.as_str()
     }
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for Word {
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{:?}", self.as_str())
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 

@@ -49,15 +49,15 @@ pub(super) fn copy(
     // What is dropped at the end of this, also after an error, tells the other thread to end.
     thread::scope(move |scope| {
         scope.spawn(move || {
-            let mut len = up_to_multiple(before, size);
+            let mut next = up_to_multiple(before, size);
             // Where the other thread has failed nobody sends more.
             for mut buffer in buffers {
-                let part = read_full(&mut from, len, &mut buffer).map(|()| buffer);
+                let part = read_full(&mut from, next, &mut buffer).map(|()| buffer);
                 let ends = part.as_ref().is_ok_and(Vec::is_empty) || part.is_err();
                 if full.send(part).is_err() || ends {
                     break;
                 }
-                len = size;
+                next = size;
             }
         });
         let mut copied = 0;
