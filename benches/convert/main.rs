@@ -107,6 +107,9 @@ fn compare(name: &str, folder: &Path, model: &Model) {
 
 /// What something gives the second time, when it takes the memory that it gave back the first time. What lies free in a virtual machine
 /// may have gone back to the host, and whoever takes it then waits for longer than a gigabyte is copied.
+///
+/// Where the system goes on giving it back while they run, 4 GB take up to twice as long, those of `cp` less so. Linux gives back free
+/// blocks of `page_reporting_order` and above (`/sys/module/page_reporting/parameters`): with 11, more than any has, none.
 fn second<T>(does: impl Fn() -> T) -> T {
     does();
     does()
