@@ -1,6 +1,7 @@
 //! The `.param` file: a text that `ParamDict::load_param` and `Net::load_param` scan.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
+use std::iter;
 
 use super::layer::Param;
 use super::{BlobId, Element, Layer, Net, NetLayer};
@@ -27,6 +28,9 @@ const FIRST_SCAN: usize = 15;
 /// Characters of a text that are scanned behind the first ones.
 const MAX_REST: usize = 240;
 
+/// Characters of the columns of types and names.
+const COLUMN: usize = 24;
+
 impl Net {
     /// The counts in the second line: layers and blobs.
     pub(super) fn counts(&self) -> (usize, usize) {
@@ -39,9 +43,23 @@ impl Net {
         format!("{MAGIC}\n{layers} {blobs}\n")
     }
 
-    /// The line of a layer.
-    pub(super) fn line<'a>(&'a self, layer: &'a NetLayer) -> Line<'a> {
-        Line { net: self, layer }
+    /// Adds the line of a layer.
+    pub(super) fn push_line(&self, text: &mut String, layer: &NetLayer) {
+        let NetLayer { name, layer: kind, bottoms, tops, .. } = layer;
+        push_padded(text, kind.type_name());
+        push_padded(text, name);
+        push_number(text, bottoms.len());
+        text.push(' ');
+        push_number(text, tops.len());
+        for blob in bottoms.iter().chain(tops) {
+            text.push(' ');
+            text.push_str(&self.blob(*blob).name);
+        }
+        for (id, param) in self.params(layer) {
+            text.push(' ');
+            push_param(text, id, &param);
+        }
+        text.push('\n');
     }
 
     /// The params of a layer, with those that every layer has.
@@ -83,35 +101,50 @@ impl Net {
     }
 }
 
-/// A layer as a line of the `.param` file.
-pub(super) struct Line<'a> {
-    net: &'a Net,
-    layer: &'a NetLayer,
+/// Adds a word and the space behind it, in a column of [`COLUMN`] characters if it fits.
+fn push_padded(text: &mut String, word: &str) {
+    text.push_str(word);
+    text.extend(iter::repeat_n(' ', COLUMN.saturating_sub(word.chars().count()) + 1));
 }
 
-impl fmt::Display for Line<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let NetLayer { name, layer, bottoms, tops, .. } = self.layer;
-        write!(f, "{:<24} {name:<24} {} {}", layer.type_name(), bottoms.len(), tops.len())?;
-        for blob in bottoms.iter().chain(tops) {
-            write!(f, " {}", self.net.blob(*blob).name)?;
+fn push_number(text: &mut String, number: impl itoa::Integer) {
+    text.push_str(itoa::Buffer::new().format(number));
+}
+
+/// Adds a param as `id=value`.
+fn push_param(text: &mut String, id: i32, param: &Param) {
+    match param {
+        Param::Ints(values) => push_array(text, id, values, |text, value| push_number(text, *value)),
+        Param::Floats(values) => {
+            push_array(text, id, values, |text, value| text.push_str(&format_float(*value)));
         }
-        for (id, param) in self.net.params(self.layer) {
-            f.write_char(' ')?;
-            write_param(f, id, &param)?;
+        Param::Int(value) => {
+            push_id(text, id);
+            push_number(text, *value);
         }
-        f.write_char('\n')
+        Param::Float(value) => {
+            push_id(text, id);
+            text.push_str(&format_float(*value));
+        }
+        Param::Text(value) => {
+            push_id(text, id);
+            text.extend(["\"", value, "\""]);
+        }
     }
 }
 
-/// Writes a param as `id=value`.
-fn write_param(out: &mut impl Write, id: i32, param: &Param) -> fmt::Result {
-    match param {
-        Param::Int(value) => write!(out, "{id}={value}"),
-        Param::Float(value) => write!(out, "{id}={}", format_float(*value)),
-        Param::Ints(values) => write_array(out, id, values.iter()),
-        Param::Floats(values) => write_array(out, id, values.iter().copied().map(format_float)),
-        Param::Text(text) => write!(out, "{id}=\"{text}\""),
+fn push_id(text: &mut String, id: i32) {
+    push_number(text, id);
+    text.push('=');
+}
+
+/// Adds an array in the form that every runtime reads.
+fn push_array<T>(text: &mut String, id: i32, values: &[T], push: impl Fn(&mut String, &T)) {
+    push_id(text, ARRAY - id);
+    push_number(text, values.len());
+    for value in values {
+        text.push(',');
+        push(text, value);
     }
 }
 
@@ -122,16 +155,6 @@ pub(crate) fn is_readable(text: &str) -> bool {
     let first = text.split([',', ' ']).next().map_or(0, str::len);
     let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '"' || c == ' ');
     plain && first > 0 && !(first == text.len() && first == FIRST_SCAN - 1) && text.len() < MAX_REST
-}
-
-/// The form of arrays that every runtime reads.
-fn write_array(
-    out: &mut impl Write,
-    id: i32,
-    mut values: impl ExactSizeIterator<Item = impl fmt::Display>,
-) -> fmt::Result {
-    write!(out, "{}={}", ARRAY - id, values.len())?;
-    values.try_for_each(|value| write!(out, ",{value}"))
 }
 
 /// A float as the runtime tells it from an int, by its `e`; few digits that are read as the same number, at most 15 characters:
@@ -226,7 +249,7 @@ mod tests {
             (6, Param::Text("0w,1h".into()), "6=\"0w,1h\""),
         ] {
             let mut written = String::new();
-            write_param(&mut written, id, &param).unwrap();
+            push_param(&mut written, id, &param);
             assert_eq!(written, text);
         }
     }

@@ -87,8 +87,11 @@ impl Net {
     fn write_param(&self, out: &mut BufWriter<File>) -> Result<()> {
         let failed = |error| Error::io("writing failed", error);
         out.write_all(self.head().as_bytes()).map_err(failed)?;
+        let mut line = String::new();
         for layer in &self.layers {
-            write!(out, "{}", self.line(layer)).map_err(failed)?;
+            line.clear();
+            self.push_line(&mut line, layer);
+            out.write_all(line.as_bytes()).map_err(failed)?;
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ impl<'m> Reader<'m> {
 
     /// The main graph.
     pub fn read_main(&mut self, parts: &Parts) -> Result<Body> {
-        let frame = Frame { versions: self.opsets.clone(), ..Frame::default() };
+        let frame = Frame::new(self.opsets.clone());
         let mut main = self.read_graph(parts, Scope::new(&frame, None))?;
         describe_captures(&mut main.graph)?;
         Ok(main)
@@ -321,8 +321,8 @@ impl<'m> Reader<'m> {
         if let Some(function) = self.functions.find(proto) {
             return self.nested(|reader| reader.inline(function, node, body));
         }
-        match (scope.frame.versions.get(node.domain.as_str()), node.domain.as_str()) {
-            (Some(version), _) => node.version = *version,
+        match (scope.frame.version(&node.domain), node.domain.as_str()) {
+            (Some(version), _) => node.version = version,
             (None, UNIMPORTED) => {}
             (None, domain) => invalid!("no operator set of the domain \"{domain}\" is imported"),
         }
@@ -345,7 +345,7 @@ pub(super) fn at_node(error: Error, proto: &NodeProto, index: usize, scope: &Sco
         NodeAt {
             name: scope.frame.full_name(proto.name.as_deref().unwrap_or_default()),
             index,
-            version: scope.frame.versions.get(domain).copied().unwrap_or(1),
+            version: scope.frame.version(domain).unwrap_or(1),
             op_type: if domain.is_empty() { op_type } else { format!("{domain}.{op_type}") },
         }
     })

@@ -92,11 +92,9 @@ impl<'m> Reader<'m> {
                 function.output.len()
             );
         }
-        let frame = Frame {
-            versions: read_opsets(&function.opset_import)?,
-            arguments: Some(self.read_arguments(function, call)?),
-            prefix: self.call_name(call),
-        };
+        let mut frame = Frame::new(read_opsets(&function.opset_import)?);
+        frame.arguments = Some(self.read_arguments(function, call)?);
+        frame.prefix = self.call_name(call);
         let mut scope = Scope::new(&frame, None);
         for (i, name) in function.input.iter().enumerate() {
             let given = call.inputs.get(i).copied().flatten();
@@ -116,7 +114,7 @@ impl<'m> Reader<'m> {
                 name: frame.full_name(name),
                 index: call.index,
                 op_type: "Identity".into(),
-                version: frame.versions.get("").copied().unwrap_or(1),
+                version: frame.version("").unwrap_or(1),
                 inputs: smallvec![Some(input)],
                 outputs: smallvec![Some(output)],
                 ..Node::default()

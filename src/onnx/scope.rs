@@ -11,8 +11,10 @@ use crate::numbered::Numbering;
 /// What is the same for all nodes of a model or of a function's body.
 #[derive(Debug, Default)]
 pub(super) struct Frame {
-    /// Versions of the imported operator sets, by domain.
-    pub versions: BTreeMap<String, i64>,
+    /// The version of ONNX's own operator set, where it is imported.
+    own_version: Option<i64>,
+    /// Versions of the others, by domain.
+    other_versions: BTreeMap<String, i64>,
     /// In a function: the attributes of its call and its defaults.
     pub arguments: Option<AttributeMap>,
     /// Goes before the names of nodes and values; empty in the model itself.
@@ -20,6 +22,17 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// One where these operator sets are imported.
+    pub fn new(mut versions: BTreeMap<String, i64>) -> Frame {
+        let own_version = versions.remove("");
+        Frame { own_version, other_versions: versions, ..Frame::default() }
+    }
+
+    /// The version of a domain's operator set that is imported.
+    pub fn version(&self, domain: &str) -> Option<i64> {
+        if domain.is_empty() { self.own_version } else { self.other_versions.get(domain).copied() }
+    }
+
     /// A name of this frame, as the inlined graph has it.
     pub fn full_name(&self, name: &str) -> String {
         if self.prefix.is_empty() || name.is_empty() {
