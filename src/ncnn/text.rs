@@ -114,10 +114,6 @@ fn push_number(text: &mut String, number: impl itoa::Integer) {
 /// Adds a param as `id=value`.
 fn push_param(text: &mut String, id: i32, param: &Param) {
     match param {
-        Param::Ints(values) => push_array(text, id, values, |text, value| push_number(text, *value)),
-        Param::Floats(values) => {
-            push_array(text, id, values, |text, value| text.push_str(&format_float(*value)));
-        }
         Param::Int(value) => {
             push_id(text, id);
             push_number(text, *value);
@@ -125,6 +121,10 @@ fn push_param(text: &mut String, id: i32, param: &Param) {
         Param::Float(value) => {
             push_id(text, id);
             text.push_str(&format_float(*value));
+        }
+        Param::Ints(values) => push_array(text, id, values, |text, value| push_number(text, *value)),
+        Param::Floats(values) => {
+            push_array(text, id, values, |text, value| text.push_str(&format_float(*value)));
         }
         Param::Text(value) => {
             push_id(text, id);

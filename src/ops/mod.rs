@@ -305,8 +305,7 @@ impl Op {
     }
 }
 
-/// Every row, by domain and name.
-/// All rows, to be found.
+/// Every row, to be found by its name.
 struct Registry<'a> {
     /// ONNX's own, by name.
     own: HashMap<&'a str, &'static Op>,
