@@ -108,7 +108,7 @@ fn compare(name: &str, folder: &Path, model: &Model) {
 /// What something gives the second time, when it takes the memory that it gave back the first time. What lies free in a virtual machine
 /// may have gone back to the host, and whoever takes it then waits for longer than a gigabyte is copied.
 ///
-/// Where the system goes on giving it back while they run, 4 GB take up to twice as long, those of `cp` less so. Linux gives back free
+/// Where the system goes on giving it back while they run, 4 GB take up to twice as long, with `cp` too. Linux gives back free
 /// blocks of `page_reporting_order` and above (`/sys/module/page_reporting/parameters`); the 6.18 measured here takes 11 for it, which no
 /// block has, and gives back none.
 fn second<T>(does: impl Fn() -> T) -> T {

@@ -75,7 +75,7 @@ impl Word {
 
 impl From<&str> for Word {
     fn from(text: &str) -> Word {
-        Word(Arc::new(Letters { text: text.into(), op: ops::named("", text) }))
+        Word(Arc::new(Letters { text: text.into(), op: ops::own(text) }))
     }
 }
 

@@ -111,36 +111,23 @@ fn push_number(text: &mut String, number: impl itoa::Integer) {
     text.push_str(itoa::Buffer::new().format(number));
 }
 
-/// Adds a param as `id=value`.
+/// Adds a param as `id=value`, arrays in the form that every runtime reads.
 fn push_param(text: &mut String, id: i32, param: &Param) {
+    let is_array = matches!(param, Param::Ints(_) | Param::Floats(_));
+    push_number(text, if is_array { ARRAY - id } else { id });
+    text.push('=');
+    let push_float = |text: &mut String, value: &f32| text.push_str(&format_float(*value));
     match param {
-        Param::Int(value) => {
-            push_id(text, id);
-            push_number(text, *value);
-        }
-        Param::Float(value) => {
-            push_id(text, id);
-            text.push_str(&format_float(*value));
-        }
-        Param::Ints(values) => push_array(text, id, values, |text, value| push_number(text, *value)),
-        Param::Floats(values) => {
-            push_array(text, id, values, |text, value| text.push_str(&format_float(*value)));
-        }
-        Param::Text(value) => {
-            push_id(text, id);
-            text.extend(["\"", value, "\""]);
-        }
+        Param::Int(value) => push_number(text, *value),
+        Param::Float(value) => push_float(text, value),
+        Param::Ints(values) => push_values(text, values, |text, value| push_number(text, *value)),
+        Param::Floats(values) => push_values(text, values, push_float),
+        Param::Text(value) => text.extend(["\"", value, "\""]),
     }
 }
 
-fn push_id(text: &mut String, id: i32) {
-    push_number(text, id);
-    text.push('=');
-}
-
-/// Adds an array in the form that every runtime reads.
-fn push_array<T>(text: &mut String, id: i32, values: &[T], push: impl Fn(&mut String, &T)) {
-    push_id(text, ARRAY - id);
+/// Adds how many values there are, and each.
+fn push_values<T>(text: &mut String, values: &[T], push: impl Fn(&mut String, &T)) {
     push_number(text, values.len());
     for value in values {
         text.push(',');

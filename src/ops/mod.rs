@@ -305,32 +305,27 @@ impl Op {
     }
 }
 
-/// Every row, to be found by its name.
-struct Registry<'a> {
-    /// ONNX's own, by name.
-    own: HashMap<&'a str, &'static Op>,
-    /// The others, by domain and name.
-    others: HashMap<(&'a str, &'a str), &'static Op>,
-}
+/// The rows of ONNX's own operators, by name.
+static OWN: LazyLock<HashMap<&'static str, &'static Op>> =
+    LazyLock::new(|| all().filter(|op| op.domain.is_empty()).map(|op| (op.name, op)).collect());
 
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let (own, others): (Vec<_>, Vec<_>) = all().partition(|op| op.domain.is_empty());
-    Registry {
-        own: own.into_iter().map(|op| (op.name, op)).collect(),
-        others: others.into_iter().map(|op| ((op.domain, op.name), op)).collect(),
-    }
-});
+/// The rows of the others, by domain and name.
+static OTHERS: LazyLock<HashMap<(&'static str, &'static str), &'static Op>> =
+    LazyLock::new(|| all().filter(|op| !op.domain.is_empty()).map(|op| ((op.domain, op.name), op)).collect());
 
-/// The row of an operator.
-pub(crate) fn named(domain: &str, name: &str) -> Option<&'static Op> {
-    // The keys' lifetime is that of the look-up, not 'static: the maps find them through the shorter borrow.
-    let registry: &Registry = &REGISTRY;
-    if domain.is_empty() { registry.own.get(name) } else { registry.others.get(&(domain, name)) }.copied()
+/// The row of ONNX's own operator of this name.
+pub(crate) fn own(name: &str) -> Option<&'static Op> {
+    OWN.get(name).copied()
 }
 
 /// The row of a node.
 pub(crate) fn find(node: &Node) -> Option<&'static Op> {
-    if node.domain.is_empty() { node.op_type.op() } else { named(&node.domain, &node.op_type) }
+    if node.domain.is_empty() {
+        return node.op_type.op();
+    }
+    // The key's lifetime is that of the look-up, not 'static: the map finds it through the shorter borrow.
+    let others: &HashMap<(&str, &str), &'static Op> = &OTHERS;
+    others.get(&(node.domain.as_str(), node.op_type.as_str())).copied()
 }
 
 /// The way out for operators that have none to ncnn.
@@ -433,8 +428,7 @@ mod tests {
 
     #[test]
     fn each_operator_has_one_row_with_versions_in_order() {
-        let Registry { own, others } = &*REGISTRY;
-        assert_eq!(all().count(), own.len() + others.len(), "an operator stands in two families");
+        assert_eq!(all().count(), OWN.len() + OTHERS.len(), "an operator stands in two families");
         for op in all() {
             assert!(op.since.is_sorted_by(|a, b| a < b), "{}", op.name);
             assert!(
