@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::onnx::{Model, Sources};
 use crate::pass;
-use crate::tensor::Dim;
+use crate::tensor::Shape;
 
 /// What a model consists of, functions inlined.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub struct Described {
     /// The type of its elements, in ONNX's word; `?` where it is not known.
     pub dtype: String,
     /// Its sizes, where the number of axes is known.
-    pub shape: Option<Vec<Dim>>,
+    pub shape: Option<Shape>,
 }
 
 /// Counts what a model consists of.

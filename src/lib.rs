@@ -258,7 +258,7 @@ fn port(graph: &Graph, net: &Net, value: ValueId, blob: BlobId) -> Port {
     Port {
         name: value.name.clone(),
         dtype: value.dtype.map_or_else(|| "?".to_owned(), |dtype| dtype.name().to_owned()),
-        shape: value.shape.clone().unwrap_or_default(),
+        shape: value.shape.iter().flatten().cloned().collect(),
         blob: blob.name.clone(),
         form: blob.shape.to_vec(),
         int32: blob.element == ncnn::Element::I32,

@@ -3,7 +3,7 @@
 use super::{Graph, ValueId};
 use crate::error::{Error, Result, invalid};
 use crate::numbered::Set;
-use crate::tensor::Dim;
+use crate::tensor::Shape;
 
 impl Graph {
     /// Refuses a graph that breaks an invariant: order, producers, constants that fit their value's type and shape.
@@ -51,8 +51,7 @@ impl Graph {
     fn check_constants(&self) -> Result<()> {
         for value in &self.values {
             let (Some(tensor), Some(shape)) = (&value.constant, &value.shape) else { continue };
-            let tensor_shape: Result<Vec<Dim>> = tensor.shape().iter().map(|d| Dim::try_from(*d)).collect();
-            if tensor_shape? != *shape || value.dtype != Some(tensor.dtype()) {
+            if Shape::try_from(tensor.shape())? != *shape || value.dtype != Some(tensor.dtype()) {
                 invalid!("the constant \"{}\" has another type or shape than its value", value.name);
             }
         }

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, NodeAt, Result};
 use crate::limits::Budget;
 use crate::numbered::{Lists, Number, Numbered, Set};
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::tensor::{Array, DType, Shape, Tensor};
 
 pub use attribute::{Attribute, AttributeMap};
 use lineage::Lineage;
@@ -60,7 +60,7 @@ pub struct Value {
     /// The type of the elements, where it is known.
     pub dtype: Option<DType>,
     /// The sizes, where the number of axes is known.
-    pub shape: Option<Vec<Dim>>,
+    pub shape: Option<Shape>,
     /// The elements, where the value is a constant.
     pub constant: Option<Arc<Tensor>>,
     /// The elements of a small integer tensor that carries sizes, where they are not all numbers.
@@ -231,11 +231,10 @@ impl Graph {
 
     /// Adds a constant.
     pub fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<ValueId> {
-        let shape: Result<Vec<Dim>> = tensor.shape().iter().map(|d| Dim::try_from(*d)).collect();
         Ok(self.add_value(Value {
             name: name.to_owned(),
             dtype: Some(tensor.dtype()),
-            shape: Some(shape?),
+            shape: Some(tensor.shape().try_into()?),
             constant: Some(Arc::new(tensor)),
             ..Value::default()
         }))

@@ -1,8 +1,9 @@
 //! Names that the runtime can read: `%255s` in `Net::load_param`, found again by their text.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 
 use super::{BlobId, Net};
 use crate::error::{Error, Result};
@@ -35,35 +36,57 @@ impl Net {
     pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
         let given = self.find_renamed(renames)?;
         let mut changes = Changes::default();
-        let mut names = Names::with_capacity(self.blobs.len());
-        names.taken.extend(given.values().map(|name| hash(name)));
-        let mut named = Set::default();
-        let inputs = self.inputs.iter().map(|blob| (*blob, self.blob(*blob).name.clone()));
-        let outputs = self.outputs.iter().map(|output| (output.blob, output.name.clone()));
-        for (blob, from) in inputs.chain(outputs).collect::<Vec<_>>() {
-            // An input that is an output under its own name, and read by no layer, is one blob.
-            if !named.insert(blob) {
-                continue;
+        if !may_stay(self.layers.iter().map(|layer| layer.name.as_str())) {
+            let mut names = Names::with_capacity(self.layers.len());
+            for layer in &mut self.layers {
+                if let Some(name) = names.claim(&layer.name, layer.layer.type_name()) {
+                    layer.name = name;
+                }
             }
-            let other = given.get(&blob).cloned().or_else(|| names.claim(&from, "blob"));
-            let to = other.unwrap_or_else(|| from.clone());
-            if from != to && !given.contains_key(&blob) {
-                changes.ends.push(Renamed { from, to: to.clone() });
-            }
-            if let Some(blob) = self.blob_mut(blob) {
-                blob.name = to;
-            }
+        }
+        let ends = self.name_outputs();
+        if !given.is_empty() || !may_stay(self.tops().map(|blob| self.blob(blob).name.as_str())) {
+            self.claim_blobs(&ends, &given, &mut changes);
         }
         for output in &mut self.outputs {
             if let Some(blob) = self.blobs.get(output.blob.number()) {
                 output.name.clone_from(&blob.name);
             }
         }
-        let mut layer_names = Names::with_capacity(self.layers.len());
-        for layer in &mut self.layers {
-            if let Some(name) = layer_names.claim(&layer.name, layer.layer.type_name()) {
-                layer.name = name;
+        Ok(changes)
+    }
+
+    /// Calls blobs what outputs are called; gives those of inputs and outputs. An input that is an output under its own name, and read
+    /// by no layer, is one blob.
+    fn name_outputs(&mut self) -> Vec<BlobId> {
+        let mut named: Set<BlobId> = self.inputs.iter().copied().collect();
+        let mut ends = self.inputs.clone();
+        for output in &self.outputs {
+            if named.insert(output.blob) {
+                ends.push(output.blob);
+                if let Some(blob) = self.blobs.get_mut(output.blob.number()) {
+                    blob.name.clone_from(&output.name);
+                }
             }
+        }
+        ends
+    }
+
+    /// Gives each blob a name of its own: those at the ends first, and each blob inside one like that of its layer where it has none.
+    fn claim_blobs(&mut self, ends: &[BlobId], given: &BTreeMap<BlobId, String>, changes: &mut Changes) {
+        let mut names = Names::with_capacity(self.blobs.len());
+        names.taken.extend(given.values().map(|name| hash(name)));
+        let mut named: Set<BlobId> = Set::default();
+        for id in ends {
+            let Some(blob) = self.blobs.get_mut(id.number()).filter(|_| named.insert(*id)) else { continue };
+            if let Some(to) = given.get(id) {
+                blob.name.clone_from(to);
+            } else if let Some(to) = names.claim(&blob.name, "blob") {
+                let from = std::mem::replace(&mut blob.name, to.clone());
+                changes.ends.push(Renamed { from, to });
+            }
+        }
+        for layer in &self.layers {
             for top in &layer.tops {
                 let Some(blob) = self.blobs.get_mut(top.number()).filter(|_| named.insert(*top)) else {
                     continue;
@@ -76,7 +99,6 @@ impl Net {
                 }
             }
         }
-        Ok(changes)
     }
 
     /// The blobs that get names from the user. Of several that had one name, as an input that is an output too, the first does.
@@ -117,6 +139,36 @@ impl Net {
             }
         }
         Ok(given)
+    }
+}
+
+/// Whether names are all different, and such that the runtime can read them: nearly always.
+fn may_stay<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
+    let mut distinct = Distinct::default();
+    let legal = names.all(|name| {
+        distinct.add(name);
+        !name.is_empty() && is_legal(name)
+    });
+    legal && distinct.holds()
+}
+
+/// Names that are to be different, by their hashes: where there are many it takes less to sort those than to look each up in a table,
+/// whose places are far apart.
+#[derive(Default)]
+pub(super) struct Distinct {
+    hashes: Vec<u64>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Distinct {
+    pub(super) fn add(&mut self, name: &str) {
+        self.hashes.push(self.hasher.hash_one(name));
+    }
+
+    /// Whether they are, as far as their hashes tell: of different ones two may have the same.
+    pub(super) fn holds(mut self) -> bool {
+        self.hashes.sort_unstable();
+        self.hashes.is_sorted_by(|a, b| a < b)
     }
 }
 
@@ -183,7 +235,7 @@ fn legal(name: &str) -> String {
 }
 
 /// The FNV-1a hash, which is the same on every machine and in every version of this program.
-pub(super) fn hash(name: &str) -> u64 {
+fn hash(name: &str) -> u64 {
     name.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

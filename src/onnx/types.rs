@@ -11,13 +11,13 @@ use super::proto::{
 };
 use crate::error::{Error, Result};
 use crate::graph::{OtherType, Value};
-use crate::tensor::{DType, Dim};
+use crate::tensor::{DType, Dim, Shape};
 
 /// What a model says of a value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Declared {
     pub dtype: Option<DType>,
-    pub shape: Option<Vec<Dim>>,
+    pub shape: Option<Shape>,
     pub other: Option<OtherType>,
 }
 

@@ -7,7 +7,7 @@ use super::{Attributes, Op};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::limits;
-use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
+use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 /// Most nodes in a row that only hand on what they read.
 const MAX_HANDED_ON: usize = 4;
@@ -18,7 +18,7 @@ pub(crate) struct Fact {
     /// The type of the elements.
     pub dtype: DType,
     /// The sizes, where the number of axes is known.
-    pub shape: Option<Vec<Dim>>,
+    pub shape: Option<Shape>,
     /// The elements, where they are sizes.
     pub elements: Option<Array>,
     /// The value itself, where it is a constant that needs no computing.
@@ -27,8 +27,8 @@ pub(crate) struct Fact {
 
 impl Fact {
     /// Type and shape.
-    pub fn new(dtype: DType, shape: Vec<Dim>) -> Fact {
-        Fact { dtype, shape: Some(shape), elements: None, constant: None }
+    pub fn new(dtype: DType, shape: impl Into<Shape>) -> Fact {
+        Fact { dtype, shape: Some(shape.into()), elements: None, constant: None }
     }
 
     /// A type alone.
@@ -38,14 +38,14 @@ impl Fact {
 
     /// A constant.
     pub fn constant(tensor: Tensor) -> Result<Fact> {
-        let shape: Result<Vec<Dim>> = tensor.shape().iter().map(|d| Dim::try_from(*d)).collect();
-        Ok(Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape?) })
+        let shape = Shape::try_from(tensor.shape())?;
+        Ok(Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape) })
     }
 
     /// The sizes that the value carries, exactly.
     pub fn elements(elements: Array) -> Result<Fact> {
-        let shape: Result<Vec<Dim>> = elements.shape().iter().map(|d| Dim::try_from(*d)).collect();
-        Ok(Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape?) })
+        let shape = Shape::try_from(elements.shape())?;
+        Ok(Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape) })
     }
 }
 

@@ -71,7 +71,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::Lower;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim};
+use crate::tensor::{Array, Shape};
 
 pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, given, resolve_axis};
@@ -351,7 +351,7 @@ pub(crate) fn find_handled(node: &Node) -> Result<&'static Op> {
 }
 
 /// The shape of the first output of a node that need not be in the graph, where it can be known.
-pub(crate) fn infer_shape(graph: &Graph, node: &Node) -> Option<Vec<Dim>> {
+pub(crate) fn infer_shape(graph: &Graph, node: &Node) -> Option<Shape> {
     let op = find_handled(node).ok()?;
     (op.infer)(&Call::new(graph, node, op)).ok()?.into_iter().next()?.shape
 }

@@ -5,7 +5,7 @@
 use super::{Call, Fact, Op, required};
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
-use crate::tensor::{DType, Dim};
+use crate::tensor::{DType, Dim, Shape};
 
 const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer that makes random numbers";
 
@@ -38,7 +38,7 @@ fn read_distribution(call: &Call) -> Result<Option<DType>> {
 fn infer_shaped(call: &Call) -> Result<Vec<Fact>> {
     let dtype = read_distribution(call)?.unwrap_or(DType::F32);
     let shape = required(call.ints("shape")?, "shape")?;
-    Ok(vec![Fact::new(dtype, shape.into_iter().map(Dim::Known).collect())])
+    Ok(vec![Fact::new(dtype, shape.into_iter().map(Dim::Known).collect::<Shape>())])
 }
 
 fn infer_like(call: &Call) -> Result<Vec<Fact>> {

@@ -9,7 +9,7 @@ use super::{Attributes, Call, Fact, OWN_DOMAIN, Op, given, required};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
-use crate::tensor::{Array, Dim, display_shape};
+use crate::tensor::{Array, Dim, Shape, display_shape};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("DepthToSpace", &[1, 11, 13, 28], infer_rearrange)
@@ -118,8 +118,8 @@ fn infer_rearrange(call: &Call) -> Result<Vec<Fact>> {
 
 fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = given(inputs, 0)?;
-    let sizes: Result<Vec<Dim>> = data.shape().iter().map(|n| Dim::try_from(*n)).collect();
-    let plan = plan(attributes, &sizes?)?;
+    let sizes = Shape::try_from(data.shape())?;
+    let plan = plan(attributes, &sizes)?;
     let known = |shape: &[Dim]| {
         shape
             .iter()

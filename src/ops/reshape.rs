@@ -11,7 +11,7 @@ use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::{Lower, same_elements};
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
+use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], infer_dropout)
@@ -76,9 +76,9 @@ fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
 /// Input 0 of a node that is evaluated, in the shape that `rule` finds for its sizes.
 fn fold_by(inputs: &[Option<Array>], rule: impl Fn(&[Dim]) -> Result<Vec<Dim>>) -> Result<Vec<Array>> {
     let data = given(inputs, 0)?;
-    let sizes: Result<Vec<Dim>> = data.shape().iter().map(|n| Dim::try_from(*n)).collect();
+    let sizes = Shape::try_from(data.shape())?;
     let mut shape = Vec::new();
-    for size in rule(&sizes?)? {
+    for size in rule(&sizes)? {
         let Some(known) = size.known() else { unsupported!("the size {size} is not known") };
         shape.push(usize::try_from(known)?);
     }

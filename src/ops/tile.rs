@@ -6,7 +6,7 @@ use super::identity::same_shape;
 use super::{Attributes, Call, Fact, Op, given, resolve_axis};
 use crate::error::{At, Result, invalid, unsupported};
 use crate::lower::Lower;
-use crate::tensor::{Array, Dim};
+use crate::tensor::{Array, Dim, Shape};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Expand", &[8, 13], infer_expand)
@@ -50,10 +50,10 @@ fn infer_expand(call: &Call) -> Result<Vec<Fact>> {
 
 fn fold_expand(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = given(inputs, 0)?;
-    let sizes: Result<Vec<Dim>> = data.shape().iter().map(|n| Dim::try_from(*n)).collect();
+    let sizes = Shape::try_from(data.shape())?;
     let target: Vec<Dim> = given(inputs, 1)?.to_dims()?.iter().cloned().collect();
     let mut shape = Vec::new();
-    for size in expand(&sizes?, &target)? {
+    for size in expand(&sizes, &target)? {
         let Some(known) = size.known() else { unsupported!("the size {size} is not known") };
         shape.push(usize::try_from(known)?);
     }

@@ -9,7 +9,7 @@ use crate::limits;
 use crate::lower::check_size;
 use crate::ops::{self, Call, NEWEST_OPSET};
 use crate::pass::infer::{self, Doubts};
-use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
+use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 /// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
 const MAX_ROUNDS: usize = 8;
@@ -337,7 +337,7 @@ pub(crate) fn expand_nodes(
 /// A shape that follows from the inputs of a node by its rule. Others rely on it already when the node is replaced.
 struct Promise {
     value: ValueId,
-    shape: Vec<Dim>,
+    shape: Shape,
     at: NodeAt,
 }
 

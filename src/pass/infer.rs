@@ -8,7 +8,7 @@ use crate::graph::{Graph, Node, NodeId, Value, ValueId};
 use crate::limits;
 use crate::numbered::Set;
 use crate::ops::{self, Attributes, Call, Fact, Op};
-use crate::tensor::{Array, Cost, DType, Dim, Tensor, display_shape};
+use crate::tensor::{Array, Cost, DType, Dim, Shape, Tensor, display_shape};
 
 /// Why the outputs of nodes could not be inferred: reported if the node is needed in the end.
 pub type Doubts = BTreeMap<NodeId, Error>;
@@ -82,8 +82,9 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     if facts.len() < node.outputs.len() {
         return Err(Error::invalid(format!("{} outputs where it has {}", node.outputs.len(), facts.len())));
     }
-    for (output, fact) in node.outputs.iter().zip(&facts) {
+    for (output, mut fact) in node.outputs.iter().zip(facts) {
         if let Some(output) = output {
+            fact.shape = fact.shape.map(|shape| share(graph, node, shape));
             record(graph, *output, fact)?;
         }
     }
@@ -107,23 +108,27 @@ fn check_sizes(shape: &[Dim]) -> Result<()> {
     Ok(())
 }
 
+/// A shape, shared with the inputs of a node where one of them has it.
+fn share(graph: &Graph, node: &Node, shape: Shape) -> Shape {
+    let mut inputs = node.inputs.iter().flatten().filter_map(|input| graph.value(*input).shape.as_ref());
+    inputs.find(|input| **input == shape).cloned().unwrap_or(shape)
+}
+
 /// Keeps what was inferred in place of what the model says of the value.
-fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
+fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
     let value = graph.value_mut(id)?;
     value.dtype = Some(fact.dtype);
-    if let Some(shape) = &fact.shape {
-        check_sizes(shape)?;
-        value.shape = Some(shape.clone());
+    if let Some(shape) = fact.shape {
+        check_sizes(&shape)?;
+        // Whatever computes what is empty: ncnn has no such blobs.
+        let empty = Tensor::without_elements(fact.dtype, &shape)?;
+        value.constant = empty.map(Arc::new).or(value.constant.take());
+        value.shape = Some(shape);
     }
-    if let Some(constant) = &fact.constant {
-        value.constant = Some(Arc::new(constant.clone()));
-    } else if let Some(shape) = &fact.shape
-        && let Some(empty) = Tensor::without_elements(fact.dtype, shape)?
-    {
-        // Whatever computes it: ncnn has no such blobs.
-        value.constant = Some(Arc::new(empty));
+    if let Some(constant) = fact.constant {
+        value.constant = Some(Arc::new(constant));
     }
-    if let Some(elements) = &fact.elements
+    if let Some(elements) = fact.elements
         && elements.len() <= limits::SIZE_ELEMENTS
     {
         set_elements(graph, id, elements)?;
@@ -131,18 +136,17 @@ fn record(graph: &mut Graph, id: ValueId, fact: &Fact) -> Result<()> {
     Ok(())
 }
 
-fn set_elements(graph: &mut Graph, id: ValueId, elements: &Array) -> Result<()> {
-    let tensor = Tensor::from_array(elements);
+fn set_elements(graph: &mut Graph, id: ValueId, elements: Array) -> Result<()> {
+    let tensor = Tensor::from_array(&elements);
     let value = graph.value_mut(id)?;
-    let shape: Result<Vec<Dim>> = elements.shape().iter().map(|d| Dim::try_from(*d)).collect();
-    value.shape = Some(shape?);
+    value.shape = Some(elements.shape().try_into()?);
     value.dtype = Some(elements.dtype());
     match tensor {
         Ok(tensor) => {
             value.constant = Some(Arc::new(tensor));
             value.elements = None;
         }
-        Err(_) => value.elements = Some(Box::new(elements.clone())),
+        Err(_) => value.elements = Some(Box::new(elements)),
     }
     Ok(())
 }
@@ -181,7 +185,7 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
         Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => return Ok(Visited::Inferred),
         Err(error) => return Err(error),
     };
-    for (output, array) in node.outputs.iter().zip(&folded) {
+    for (output, array) in node.outputs.iter().zip(folded) {
         let Some(output) = output else { continue };
         if constant || array.len() <= limits::SIZE_ELEMENTS {
             set_elements(graph, *output, array)?;

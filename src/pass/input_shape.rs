@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
-use crate::tensor::{Dim, Tensor, display_shape};
+use crate::tensor::{Dim, Shape, Tensor, display_shape};
 
 /// Sets the shapes that the user gives. Where the model has a name for a size, it gets the new size in all its values.
 pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
@@ -39,7 +39,7 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
     substitute_symbols(graph, &symbols)?;
     // Last: a name in a given shape is the user's, also where the model uses it for another size.
     for (id, shape) in given {
-        graph.value_mut(id)?.shape = Some(shape);
+        graph.value_mut(id)?.shape = Some(shape.into());
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) -> Res
     }
     for id in graph.value_ids() {
         let Some(shape) = graph.value(id).shape.clone() else { continue };
-        let shape: Result<Vec<Dim>> = shape.iter().map(|dim| dim.substitute(symbols)).collect();
+        let shape: Result<Shape> = shape.iter().map(|dim| dim.substitute(symbols)).collect();
         graph.value_mut(id)?.shape = Some(shape?);
     }
     Ok(())
@@ -142,12 +142,12 @@ mod tests {
         for (name, sizes) in ["x", "y"].iter().zip(model) {
             let id = graph.add_value(Value {
                 name: (*name).to_owned(),
-                shape: Some(shape(sizes)),
+                shape: Some(shape(sizes).into()),
                 ..Value::default()
             });
             graph.inputs.push(id);
         }
-        let computed = graph.add_value(Value { shape: Some(shape(model[2])), ..Value::default() });
+        let computed = graph.add_value(Value { shape: Some(shape(model[2]).into()), ..Value::default() });
         graph.add_node(crate::graph::Node { outputs: smallvec![Some(computed)], ..Default::default() });
         let given: Vec<_> = given.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
         set_input_shapes(&mut graph, &given).unwrap();

@@ -4,11 +4,11 @@ use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 use crate::numbered::Map;
 use crate::ops;
-use crate::tensor::{Dim, display_shape};
+use crate::tensor::{Dim, Shape, display_shape};
 
 /// The shapes that a model states of values that are computed.
 #[derive(Debug)]
-pub struct Stated(Map<ValueId, Vec<Dim>>);
+pub struct Stated(Map<ValueId, Shape>);
 
 impl Stated {
     /// What a graph that was not inferred yet says.
@@ -84,13 +84,14 @@ mod tests {
         ];
         let mut outputs = Vec::new();
         for (place, (stated, _)) in shapes.iter().enumerate() {
-            let value = Value { name: format!("v{place}"), shape: Some(stated.clone()), ..Value::default() };
+            let value =
+                Value { name: format!("v{place}"), shape: Some(stated.clone().into()), ..Value::default() };
             outputs.push(Some(graph.add_value(value)));
         }
         graph.add_node(Node { outputs: outputs.clone().into(), ..Node::default() });
         let stated = Stated::of(&graph);
         for (id, (_, inferred)) in outputs.iter().flatten().zip(shapes) {
-            graph.value_mut(*id).unwrap().shape = Some(inferred);
+            graph.value_mut(*id).unwrap().shape = Some(inferred.into());
         }
         assert_eq!(
             stated.contradictions(&graph),

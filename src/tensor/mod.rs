@@ -8,6 +8,7 @@ mod dtype;
 mod float8;
 mod function;
 mod movement;
+mod shape;
 mod source;
 mod write;
 
@@ -29,6 +30,7 @@ pub use float8::{Narrowing, Power};
 pub(crate) use float8::{Steps, magnitudes, steps};
 pub(crate) use function::erf;
 pub(crate) use movement::{coordinates, row_major};
+pub use shape::Shape;
 #[cfg(unix)]
 pub use source::end_clearly_when_truncated;
 pub(crate) use source::{MappedFile, Passing, RELEASED, SourceFile};
@@ -339,12 +341,12 @@ impl Tensor {
 
     /// The only tensor of a shape that has a size of 0; none for other shapes.
     pub(crate) fn without_elements(dtype: DType, shape: &[Dim]) -> Result<Option<Tensor>> {
+        if !shape.iter().any(|size| size.is(0)) {
+            return Ok(None);
+        }
         let sizes: Option<Vec<usize>> =
             shape.iter().map(|size| usize::try_from(size.known()?).ok()).collect();
-        match sizes {
-            Some(sizes) if sizes.contains(&0) => Tensor::from_raw(dtype, sizes, Bytes::new()).map(Some),
-            _ => Ok(None),
-        }
+        sizes.map(|sizes| Tensor::from_raw(dtype, sizes, Bytes::new())).transpose()
     }
 
     /// Reads, or computes, all elements.

@@ -7,7 +7,7 @@ mod weight;
 use std::collections::BTreeSet;
 
 use super::layer::{Arity, Param};
-use super::name::{hash, is_legal};
+use super::name::{Distinct, is_legal};
 use super::text::is_readable;
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::error::{Result, invalid, unsupported};
@@ -30,7 +30,7 @@ impl Net {
         i32::try_from(layers)?;
         i32::try_from(blobs)?;
         // In one walk: what does not fit near the processor comes from afar in each.
-        let [mut layer_names, mut blob_names] = [layers, blobs].map(Distinct::with_capacity);
+        let (mut layer_names, mut blob_names) = (Distinct::default(), Distinct::default());
         let mut flow = Flow::default();
         for layer in &self.layers {
             layer_names.add(&layer.name);
@@ -46,10 +46,10 @@ impl Net {
                 .and_then(|()| self.check_shapes(layer))
                 .map_err(|e| e.at_part(describe(layer)))?;
         }
-        if let Some(name) = layer_names.find_twice(self.layers.iter().map(|layer| layer.name.as_str())) {
+        if let Some(name) = find_twice(layer_names, self.layers.iter().map(|layer| layer.name.as_str())) {
             invalid!("two layers are called \"{name}\"");
         }
-        if let Some(name) = blob_names.find_twice(self.tops().map(|blob| self.blob(blob).name.as_str())) {
+        if let Some(name) = find_twice(blob_names, self.tops().map(|blob| self.blob(blob).name.as_str())) {
             invalid!("two blobs are called \"{name}\"");
         }
         flow.end(self)
@@ -86,28 +86,13 @@ impl Net {
     }
 }
 
-/// Names that are to be different, by their hashes: where there are many it takes less to sort those than to look each up in a table,
-/// whose places are far apart.
-struct Distinct(Vec<u64>);
-
-impl Distinct {
-    fn with_capacity(count: usize) -> Distinct {
-        Distinct(Vec::with_capacity(count))
+/// The first name that stands twice, where names that are to be different may not be.
+fn find_twice<'n>(distinct: Distinct, mut names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    if distinct.holds() {
+        return None;
     }
-
-    fn add(&mut self, name: &str) {
-        self.0.push(hash(name));
-    }
-
-    /// The first name that stands twice among those that were added.
-    fn find_twice<'n>(mut self, mut names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-        self.0.sort_unstable();
-        if self.0.is_sorted_by(|a, b| a < b) {
-            return None;
-        }
-        let mut seen = BTreeSet::new();
-        names.find(|name| !seen.insert(*name))
-    }
+    let mut seen = BTreeSet::new();
+    names.find(|name| !seen.insert(*name))
 }
 
 /// Blobs that were met, layer after layer.

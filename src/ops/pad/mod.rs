@@ -20,7 +20,7 @@ use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::limits;
 use crate::ops;
-use crate::tensor::{Array, Dim};
+use crate::tensor::{Array, Dim, Shape};
 
 pub(super) const OPS: &[Op] = &[
     Op::new("CenterCropPad", &[18], infer_center)
@@ -241,9 +241,9 @@ fn fold_pad(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Arr
 
 fn fold_center(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = given(inputs, 0)?;
-    let sizes: Result<Vec<Dim>> = data.shape().iter().map(|n| Dim::try_from(*n)).collect();
+    let sizes = Shape::try_from(data.shape())?;
     let target = array_dims(inputs, 1)?.ok_or_else(|| Error::invalid("input 1 is missing"))?;
-    let amounts = center_amounts(attributes, &sizes?, &target)?;
+    let amounts = center_amounts(attributes, &sizes, &target)?;
     Ok(vec![pad(data, &amounts, Mode::Constant, &fill(0.0, data)?)?])
 }
 

@@ -10,7 +10,7 @@ use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, OPEN_END};
 use crate::ops;
-use crate::tensor::{Array, Dim};
+use crate::tensor::{Array, Dim, Shape};
 
 pub(super) const OPS: &[Op] = &[Op::new("Slice", &[1, 10, 11, 13], infer_slice)
     .fold(fold_slice)
@@ -136,12 +136,12 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
 
 fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let mut data = given(inputs, 0)?.clone();
-    let shape: Result<Vec<Dim>> = data.shape().iter().map(|n| Dim::try_from(*n)).collect();
+    let shape = Shape::try_from(data.shape())?;
     let input = |index: usize| match inputs.get(index) {
         Some(Some(list)) => Ok(Some(list.to_dims()?.iter().cloned().collect())),
         _ => Ok(None),
     };
-    for cut in read_cuts(attributes, input, &shape?)? {
+    for cut in read_cuts(attributes, input, &shape)? {
         let places: Result<Vec<usize>> =
             cut.places()?.into_iter().map(|place| Ok(usize::try_from(place)?)).collect();
         data = data.take(cut.axis, &places?)?;

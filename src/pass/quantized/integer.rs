@@ -421,7 +421,7 @@ fn sums(graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
     let mut shape = vec![steps.len()];
     let (op_type, attributes) = match kind {
         Kind::Conv => {
-            let rank = graph.value(weight.value).shape.as_ref().map_or(2, Vec::len);
+            let rank = graph.value(weight.value).shape.as_ref().map_or(2, |shape| shape.len());
             shape.resize(rank.saturating_sub(1).max(1), 1);
             ("ConvInteger", node.attributes.clone())
         }

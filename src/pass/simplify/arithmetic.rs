@@ -175,7 +175,7 @@ mod tests {
     /// What is left of a number that goes through operators with constants: each with its constant.
     fn left_of(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
         let mut graph = Graph::default();
-        let value = Value { dtype: Some(DType::F32), shape: Some(Vec::new()), ..Value::default() };
+        let value = Value { dtype: Some(DType::F32), shape: Some(Vec::new().into()), ..Value::default() };
         let mut last = graph.add_value(value.clone());
         graph.inputs.push(last);
         for (op_type, number) in steps {

@@ -246,7 +246,8 @@ pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
     let mut map = Map::default();
     for (_, node) in graph.nodes().filter(|(_, node)| node.is("Split")) {
         let Some(concat) = input(node, 0).and_then(|data| producer(graph, data, "Concat")) else { continue };
-        let rank = input(node, 0).and_then(|data| graph.value(data).shape.as_ref()).map_or(0, Vec::len);
+        let rank =
+            input(node, 0).and_then(|data| graph.value(data).shape.as_ref()).map_or(0, |shape| shape.len());
         let along = ops::resolve_axis(int(node, "axis").unwrap_or(0), rank).ok();
         let pairs: Vec<(ValueId, ValueId)> =
             node.outputs.iter().flatten().copied().zip(concat.inputs.iter().flatten().copied()).collect();

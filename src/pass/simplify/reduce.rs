@@ -52,7 +52,7 @@ pub(crate) fn remove_monotone(graph: &mut Graph) -> Result<bool> {
         let Some(data) = input(node, 0) else { continue };
         let softmax = ["Softmax", "LogSoftmax"].iter().find_map(|op_type| producer(graph, data, op_type));
         let Some(softmax) = softmax.filter(|softmax| softmax.version >= 13) else { continue };
-        let rank = graph.value(data).shape.as_ref().map_or(0, Vec::len);
+        let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
         let axis = |node, default| ops::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok();
         // Of those that are too small for their type the first one is the least; the largest is never one of them.
         if node.is("ArgMax") && axis(node, 0).is_some() && axis(node, 0) == axis(softmax, -1) {

@@ -255,7 +255,7 @@ impl Plain<'_> {
             let scale = self.number();
             self.push("Mul", smallvec![Some(x), Some(weight)], AttributeMap::new(), smallvec![Some(scale)]);
             let number = self.number();
-            let axis = self.graph.value(bias).shape.as_ref().map_or(1, Vec::len).saturating_sub(1);
+            let axis = self.graph.value(bias).shape.as_ref().map_or(1, |shape| shape.len()).saturating_sub(1);
             let attributes = AttributeMap::from_iter([("axis".into(), Attribute::Int(i64::try_from(axis)?))]);
             self.push(
                 "DequantizeLinear",
@@ -290,7 +290,7 @@ fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
     }
     if node.op_type == "QLinearSoftmax" && int("opset").is_some_and(|opset| opset < AXES) {
         // The axes from the given one on are one then: only the last is that in the newer sets as well.
-        let rank = input(node, 0).and_then(|x| graph.value(x).shape.as_ref()).map(Vec::len)?;
+        let rank = input(node, 0).and_then(|x| graph.value(x).shape.as_ref()).map(|shape| shape.len())?;
         let axis = resolve_axis(int("axis").unwrap_or(1), rank).ok()?;
         if axis + 1 != rank {
             return None;

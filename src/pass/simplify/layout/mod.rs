@@ -15,7 +15,7 @@ use smallvec::smallvec;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Value, ValueId};
 use crate::pass::pattern::Readers;
-use crate::tensor::Dim;
+use crate::tensor::Shape;
 
 use super::transpose::perm_of;
 use super::view::{VIEWS, target_of};
@@ -58,7 +58,7 @@ enum Way {
     /// By this order of axes.
     Turn(Vec<usize>),
     /// By a Reshape from the first shape to the second.
-    Shape(Vec<Dim>, Vec<Dim>),
+    Shape(Shape, Shape),
 }
 
 /// The operator and the attribute or input of a move.

@@ -125,7 +125,7 @@ fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
             (true, Some(sizes)) if kind == Kind::View => sizes.iter().all(|n| *n == 1) && sizes.len() <= 1,
             (true, Some(sizes)) => sizes.len() == shape.len() || (several && sizes.len() <= shape.len()),
             (true, None) if kind == Kind::View => value.shape.as_ref() == Some(shape),
-            (true, None) => value.shape.as_ref().map(Vec::len) == Some(shape.len()),
+            (true, None) => value.shape.as_ref().is_some_and(|own| own.len() == shape.len()),
         };
         if !fits {
             return Some(false);

@@ -1,0 +1,74 @@
+//! The sizes of all axes.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::Dim;
+use crate::error::{Error, Result};
+
+/// The sizes of a tensor's axes. Copies share one list: most nodes compute what has the shape of an input, and comparing the two takes no
+/// look at the sizes.
+#[derive(Clone, Eq)]
+pub struct Shape(Arc<[Dim]>);
+
+impl Deref for Shape {
+    type Target = [Dim];
+
+    fn deref(&self) -> &[Dim] {
+        &self.0
+    }
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Shape) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl From<Vec<Dim>> for Shape {
+    fn from(sizes: Vec<Dim>) -> Shape {
+        Shape(sizes.into())
+    }
+}
+
+impl TryFrom<&[usize]> for Shape {
+    type Error = Error;
+
+    fn try_from(sizes: &[usize]) -> Result<Shape> {
+        sizes.iter().map(|size| Dim::try_from(*size)).collect()
+    }
+}
+
+impl FromIterator<Dim> for Shape {
+    fn from_iter<I: IntoIterator<Item = Dim>>(sizes: I) -> Shape {
+        Shape(sizes.into_iter().collect())
+    }
+}
+
+impl<'s> IntoIterator for &'s Shape {
+    type Item = &'s Dim;
+    type IntoIter = std::slice::Iter<'s, Dim>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_alike_where_their_sizes_are() {
+        let shape: Shape = [2, 3].map(Dim::Known).into_iter().collect();
+        assert!(shape == shape.clone() && shape == Shape::from(vec![Dim::Known(2), Dim::Known(3)]));
+        assert!(shape != Shape::from(vec![Dim::Known(2)]));
+    }
+}
