@@ -62,7 +62,7 @@ pub struct Value {
     /// The sizes, where the number of axes is known.
     pub shape: Option<Shape>,
     /// The elements, where the value is a constant.
-    pub constant: Option<Arc<Tensor>>,
+    pub constant: Option<Tensor>,
     /// The elements of a small integer tensor that carries sizes, where they are not all numbers.
     pub elements: Option<Box<Array>>,
     /// Whether the model says of what type and shape the value is.
@@ -235,7 +235,7 @@ impl Graph {
             name: name.to_owned(),
             dtype: Some(tensor.dtype()),
             shape: Some(tensor.shape().try_into()?),
-            constant: Some(Arc::new(tensor)),
+            constant: Some(tensor),
             ..Value::default()
         }))
     }

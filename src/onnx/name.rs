@@ -102,7 +102,7 @@ impl NamedGraph<'_> {
             .map(|(id, name)| (name, self.graph.value(*id)))
             // A node of several outputs stays where one of them is constant, and computes that too.
             .filter(|(_, value)| value.producer.is_none())
-            .filter_map(|(name, value)| Some((name.as_str(), value.constant.as_deref()?)))
+            .filter_map(|(name, value)| Some((name.as_str(), value.constant.as_ref()?)))
     }
 
     /// Outputs of a body that are values of a graph around it, by place, with a copy that stands for each: onnxruntime refuses a

@@ -146,7 +146,7 @@ impl<'a> Call<'a> {
 
     /// The tensor of input `index`, if that is a constant.
     pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
-        self.value(index)?.constant.as_deref()
+        self.value(index)?.constant.as_ref()
     }
 
     /// Refuses a model in which input `index`, where it is given, has other sizes, as far as they are known.

@@ -1,7 +1,6 @@
 //! Shapes, types and constants, from the inputs to the outputs in one sweep.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, NodeId, Value, ValueId};
@@ -122,11 +121,11 @@ fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
         check_sizes(&shape)?;
         // Whatever computes what is empty: ncnn has no such blobs.
         let empty = Tensor::without_elements(fact.dtype, &shape)?;
-        value.constant = empty.map(Arc::new).or(value.constant.take());
+        value.constant = empty.or(value.constant.take());
         value.shape = Some(shape);
     }
     if let Some(constant) = fact.constant {
-        value.constant = Some(Arc::new(constant));
+        value.constant = Some(constant);
     }
     if let Some(elements) = fact.elements
         && elements.len() <= limits::SIZE_ELEMENTS
@@ -143,7 +142,7 @@ fn set_elements(graph: &mut Graph, id: ValueId, elements: Array) -> Result<()> {
     value.dtype = Some(elements.dtype());
     match tensor {
         Ok(tensor) => {
-            value.constant = Some(Arc::new(tensor));
+            value.constant = Some(tensor);
             value.elements = None;
         }
         Err(_) => value.elements = Some(Box::new(elements)),
@@ -209,7 +208,7 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
 
 /// What it takes to evaluate a node on constants, an output each.
 fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
-    let constant = |id: &ValueId| graph.value(*id).constant.as_deref().cloned();
+    let constant = |id: &ValueId| graph.value(*id).constant.clone();
     let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
     let shapes: Vec<&[usize]> = inputs.iter().map(Tensor::shape).collect();
     let of_shapes = op.work.map_or(0, |work| work(&shapes));
@@ -239,7 +238,7 @@ fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
 /// Makes each output a tensor that is computed when it is read, at its cost.
 fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Result<Visited> {
     let tensors: Vec<Option<Tensor>> =
-        node.inputs.iter().map(|id| graph.value((*id)?).constant.as_deref().cloned()).collect();
+        node.inputs.iter().map(|id| graph.value((*id)?).constant.clone()).collect();
     let mut given = 0_u64;
     for tensor in tensors.iter().flatten() {
         given = given.saturating_add(tensor.byte_len()?);
@@ -272,7 +271,7 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Res
         made.push((output, tensor));
     }
     for (output, tensor) in made {
-        graph.value_mut(output)?.constant = Some(Arc::new(tensor));
+        graph.value_mut(output)?.constant = Some(tensor);
     }
     Ok(Visited::Folded)
 }

@@ -1,7 +1,6 @@
 //! Sizes of the graph's inputs: what the user gives, and the batch.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
@@ -89,7 +88,7 @@ pub fn settle_empty_inputs(graph: &mut Graph, warnings: &mut Vec<String>) -> Res
         let (Some(dtype), Some(shape)) = (value.dtype, &value.shape) else { continue };
         let Some(constant) = Tensor::without_elements(dtype, shape)? else { continue };
         warnings.push(format!("the input \"{}\" has no elements: it is not in the net", value.name));
-        graph.value_mut(id)?.constant = Some(Arc::new(constant));
+        graph.value_mut(id)?.constant = Some(constant);
     }
     Ok(())
 }

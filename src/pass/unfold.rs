@@ -88,7 +88,7 @@ fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> 
         given.remove(made);
     }
     let mut bytes = 0_u64;
-    for tensor in given.iter().filter_map(|id| graph.value(*id).constant.as_deref()) {
+    for tensor in given.iter().filter_map(|id| graph.value(*id).constant.as_ref()) {
         bytes = bytes.saturating_add(tensor.byte_len()?);
     }
     let part = (bytes / GROWTH_PART).checked_ilog2().map_or(0, |log| 1 << log);
@@ -106,7 +106,7 @@ struct Costs {
 impl Costs {
     /// Follows the nodes in the order in which they were folded.
     fn of(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>, allowed: u64) -> Result<Costs> {
-        let bytes_of = |id: &ValueId| graph.value(*id).constant.as_deref().map_or(Ok(0), Tensor::byte_len);
+        let bytes_of = |id: &ValueId| graph.value(*id).constant.as_ref().map_or(Ok(0), Tensor::byte_len);
         let mut readers: BTreeMap<ValueId, u64> = BTreeMap::new();
         for node in folded {
             let largest = node.outputs.iter().flatten().map(bytes_of).collect::<Result<Vec<_>>>()?;

@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::error::{Error, Result, invalid};
 use crate::limits::{self, Meter};
@@ -38,11 +39,13 @@ pub(crate) use source::{MappedFile, Passing, RELEASED, SourceFile};
 /// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
 const CHUNK_ELEMENTS: usize = 1 << 20;
 
-/// A constant: type, shape, and where its bytes are.
+/// A constant: type, shape, and where its bytes are. Copies share these.
 #[derive(Clone)]
-pub struct Tensor {
+pub struct Tensor(Arc<Parts>);
+
+struct Parts {
     dtype: DType,
-    shape: Vec<usize>,
+    shape: SmallVec<[usize; 4]>,
     data: Data,
 }
 
@@ -114,21 +117,25 @@ impl Extent {
 }
 
 impl Tensor {
+    fn of(dtype: DType, shape: impl Into<SmallVec<[usize; 4]>>, data: Data) -> Tensor {
+        Tensor(Arc::new(Parts { dtype, shape: shape.into(), data }))
+    }
+
     /// A tensor from its `raw_data`.
     pub(crate) fn from_raw(dtype: DType, shape: Vec<usize>, bytes: Bytes) -> Result<Tensor> {
-        let tensor = Tensor { dtype, shape, data: Data::Owned(bytes) };
+        let tensor = Tensor::of(dtype, shape, Data::Owned(bytes));
         tensor.check()
     }
 
     /// A tensor of text.
     pub(crate) fn from_text(shape: Vec<usize>, elements: Vec<Bytes>) -> Result<Tensor> {
-        let tensor = Tensor { dtype: DType::String, shape, data: Data::Text(elements.into()) };
+        let tensor = Tensor::of(DType::String, shape, Data::Text(elements.into()));
         match tensor.text() {
             Some(elements) if elements.len() != tensor.len() => {
                 invalid!(
                     "{} texts, but a tensor of shape {:?} has {}",
                     elements.len(),
-                    tensor.shape,
+                    tensor.0.shape,
                     tensor.len()
                 )
             }
@@ -143,7 +150,7 @@ impl Tensor {
         bytes: Bytes,
         file: Arc<MappedFile>,
     ) -> Result<Tensor> {
-        Tensor { dtype, shape, data: Data::Mapped { bytes, file } }.check()
+        Tensor::of(dtype, shape, Data::Mapped { bytes, file }).check()
     }
 
     /// A tensor whose bytes are a range of another file.
@@ -154,7 +161,7 @@ impl Tensor {
         offset: u64,
         len: u64,
     ) -> Result<Tensor> {
-        Tensor { dtype, shape, data: Data::External { file, offset, len } }.check()
+        Tensor::of(dtype, shape, Data::External { file, offset, len }).check()
     }
 
     /// A tensor with the elements of an array, all of which must be known.
@@ -169,7 +176,7 @@ impl Tensor {
 
     /// A tensor of one element repeated.
     pub(crate) fn filled(element: &Array, shape: Vec<usize>) -> Result<Tensor> {
-        Tensor { dtype: element.dtype(), shape, data: Data::Filled(Box::new(element.reshape(&[])?)) }.check()
+        Tensor::of(element.dtype(), shape, Data::Filled(Box::new(element.reshape(&[])?))).check()
     }
 
     /// A tensor that `evaluate` computes from `inputs` whenever it is read. The result must have `dtype` and `shape`.
@@ -180,7 +187,7 @@ impl Tensor {
         evaluate: impl Fn(&[Array]) -> Result<Array> + Send + Sync + 'static,
     ) -> Result<Tensor> {
         let cost = Tensor::cost(dtype, &shape, &inputs);
-        let meter = inputs.iter().find_map(|input| match &input.data {
+        let meter = inputs.iter().find_map(|input| match &input.0.data {
             Data::Deferred(deferred) => deferred.meter.clone(),
             _ => None,
         });
@@ -198,12 +205,12 @@ impl Tensor {
     ) -> Result<Tensor> {
         let depth = 1 + inputs.iter().map(Tensor::depth).max().unwrap_or(0);
         let deferred = Deferred { inputs, evaluate: Box::new(evaluate), depth, cost, meter };
-        let tensor = Tensor { dtype, shape, data: Data::Deferred(Arc::new(deferred)) };
+        let tensor = Tensor::of(dtype, shape, Data::Deferred(Arc::new(deferred)));
         if depth > limits::DEFERRED_DEPTH { Tensor::from_array(&tensor.load()?) } else { Ok(tensor) }
     }
 
     fn depth(&self) -> usize {
-        match &self.data {
+        match &self.0.data {
             Data::Deferred(deferred) => deferred.depth,
             _ => 0,
         }
@@ -214,8 +221,8 @@ impl Tensor {
         let made = Extent::of(dtype, shape);
         let (mut before, mut own, mut held, mut memory) = (0_u64, made.steps, 0_u64, 0_u64);
         for input in inputs {
-            let extent = Extent::of(input.dtype, &input.shape);
-            let input_memory = if let Data::Deferred(deferred) = &input.data {
+            let extent = Extent::of(input.0.dtype, &input.0.shape);
+            let input_memory = if let Data::Deferred(deferred) = &input.0.data {
                 before = before.saturating_add(deferred.cost.work());
                 deferred.cost.memory
             } else {
@@ -229,15 +236,15 @@ impl Tensor {
     }
 
     fn check(self) -> Result<Tensor> {
-        if self.shape.len() > limits::AXES {
-            return Err(Error::limit(format!("a tensor of {} axes", self.shape.len())));
+        if self.0.shape.len() > limits::AXES {
+            return Err(Error::limit(format!("a tensor of {} axes", self.0.shape.len())));
         }
-        let places = self.shape.iter().try_fold(1_usize, |n, size| n.checked_mul((*size).max(1)));
+        let places = self.0.shape.iter().try_fold(1_usize, |n, size| n.checked_mul((*size).max(1)));
         if self.is_empty() && places.is_none_or(|places| places > limits::EMPTY_PLACES) {
-            return Err(Error::limit(format!("a tensor of shape {:?}", self.shape)));
+            return Err(Error::limit(format!("a tensor of shape {:?}", self.0.shape)));
         }
         let needed = self.byte_len()?;
-        let have = match &self.data {
+        let have = match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => u64::try_from(bytes.len())?,
             Data::External { len, .. } => *len,
             Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => needed,
@@ -245,8 +252,8 @@ impl Tensor {
         if needed != have {
             invalid!(
                 "{have} bytes of data, but a {} tensor of shape {:?} has {needed}",
-                self.dtype,
-                self.shape
+                self.0.dtype,
+                self.0.shape
             );
         }
         Ok(self)
@@ -254,17 +261,17 @@ impl Tensor {
 
     /// The type of the elements.
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.0.dtype
     }
 
     /// Sizes of the axes.
     pub fn shape(&self) -> &[usize] {
-        &self.shape
+        &self.0.shape
     }
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.shape.iter().fold(1, |n, d| n.saturating_mul(*d))
+        self.0.shape.iter().fold(1, |n, d| n.saturating_mul(*d))
     }
 
     /// Whether there is no element.
@@ -274,19 +281,19 @@ impl Tensor {
 
     /// Bytes that the elements take in the tensor's own type.
     pub fn byte_len(&self) -> Result<u64> {
-        let too_large = || Error::limit(format!("a tensor of shape {:?} is too large", self.shape));
-        let count = self.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
-        Ok(u64::try_from(self.dtype.byte_len(count).ok_or_else(too_large)?)?)
+        let too_large = || Error::limit(format!("a tensor of shape {:?} is too large", self.0.shape));
+        let count = self.0.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
+        Ok(u64::try_from(self.0.dtype.byte_len(count).ok_or_else(too_large)?)?)
     }
 
     /// Whether reading it computes it.
     pub fn is_deferred(&self) -> bool {
-        matches!(self.data, Data::Deferred(_))
+        matches!(self.0.data, Data::Deferred(_))
     }
 
     /// The bytes of `raw_data` where they are in memory already, mapped or owned.
     pub(crate) fn raw_bytes(&self) -> Option<&Bytes> {
-        match &self.data {
+        match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => Some(bytes),
             Data::Text(_) | Data::External { .. } | Data::Filled(_) | Data::Deferred(_) => None,
         }
@@ -294,7 +301,7 @@ impl Tensor {
 
     /// The elements of a tensor of text.
     pub(crate) fn text(&self) -> Option<&[Bytes]> {
-        match &self.data {
+        match &self.0.data {
             Data::Text(elements) => Some(elements),
             _ => None,
         }
@@ -302,7 +309,7 @@ impl Tensor {
 
     /// What tells whether two tensors have the same bytes: where they lie, and how many there are. Nothing for bytes that are made.
     pub(crate) fn source(&self) -> Option<(usize, u64, u64)> {
-        match &self.data {
+        match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => {
                 Some((bytes.as_ptr().addr(), 0, u64::try_from(bytes.len()).ok()?))
             }
@@ -313,7 +320,7 @@ impl Tensor {
 
     /// The elements as `raw_data` holds them, read or computed where they are not in memory.
     pub fn to_raw(&self) -> Result<Bytes> {
-        match &self.data {
+        match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => Ok(bytes.clone()),
             Data::External { file, offset, len } => {
                 let mut bytes = Vec::new();
@@ -328,15 +335,15 @@ impl Tensor {
     pub fn reshaped(&self, shape: &[usize]) -> Result<Tensor> {
         let count = shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d));
         if count != Some(self.len()) {
-            invalid!("a constant of shape {:?} taken as {shape:?}", self.shape);
+            invalid!("a constant of shape {:?} taken as {shape:?}", self.0.shape);
         }
-        if let Data::Deferred(_) = self.data {
+        if let Data::Deferred(_) = self.0.data {
             let target = shape.to_vec();
-            return Tensor::deferred(self.dtype, shape.to_vec(), vec![self.clone()], move |inputs| {
+            return Tensor::deferred(self.0.dtype, shape.to_vec(), vec![self.clone()], move |inputs| {
                 inputs.first().ok_or_else(|| Error::invalid("no input"))?.reshape(&target)
             });
         }
-        Ok(Tensor { dtype: self.dtype, shape: shape.to_vec(), data: self.data.clone() })
+        Ok(Tensor::of(self.0.dtype, shape, self.0.data.clone()))
     }
 
     /// The only tensor of a shape that has a size of 0; none for other shapes.
@@ -351,7 +358,7 @@ impl Tensor {
 
     /// Reads, or computes, all elements.
     pub fn load(&self) -> Result<Array> {
-        if let Data::Deferred(deferred) = &self.data
+        if let Data::Deferred(deferred) = &self.0.data
             && let Some(meter) = &deferred.meter
         {
             meter.take(deferred.cost.work())?;
@@ -360,10 +367,10 @@ impl Tensor {
     }
 
     fn read(&self) -> Result<Array> {
-        match &self.data {
-            Data::Owned(bytes) => Array::from_bytes(self.dtype, &self.shape, bytes),
+        match &self.0.data {
+            Data::Owned(bytes) => Array::from_bytes(self.0.dtype, &self.0.shape, bytes),
             Data::Mapped { bytes, file } => {
-                let array = Array::from_bytes(self.dtype, &self.shape, bytes);
+                let array = Array::from_bytes(self.0.dtype, &self.0.shape, bytes);
                 if bytes.len() >= CHUNK_ELEMENTS {
                     file.release(bytes);
                 }
@@ -372,18 +379,18 @@ impl Tensor {
             Data::External { file, offset, len } => {
                 let mut bytes = Vec::new();
                 read_exactly(file, *offset, *len, &mut bytes)?;
-                Array::from_bytes(self.dtype, &self.shape, &bytes)
+                Array::from_bytes(self.0.dtype, &self.0.shape, &bytes)
             }
-            Data::Text(_) => Array::from_bytes(self.dtype, &self.shape, &[]),
-            Data::Filled(element) => element.broadcast(&self.shape),
+            Data::Text(_) => Array::from_bytes(self.0.dtype, &self.0.shape, &[]),
+            Data::Filled(element) => element.broadcast(&self.0.shape),
             Data::Deferred(deferred) => {
                 let inputs: Result<Vec<Array>> = deferred.inputs.iter().map(Tensor::read).collect();
                 let array = (deferred.evaluate)(&inputs?)?;
-                if array.dtype() != self.dtype || array.shape() != self.shape {
+                if array.dtype() != self.0.dtype || array.shape() != self.shape() {
                     return Err(Error::invalid(format!(
                         "a constant was inferred as {} {:?} and computed as {} {:?}",
-                        self.dtype,
-                        self.shape,
+                        self.0.dtype,
+                        self.0.shape,
                         array.dtype(),
                         array.shape()
                     )));
@@ -396,7 +403,7 @@ impl Tensor {
     /// As [`Tensor::load`], for what is looked at while a model is converted: elements that take no bytes of the model are not listed
     /// beyond what may be.
     pub(crate) fn load_listed(&self) -> Result<Array> {
-        if let Data::Filled(_) = &self.data {
+        if let Data::Filled(_) = &self.0.data {
             limits::check_listed(self.len())?;
         }
         self.load()
@@ -416,8 +423,8 @@ fn read_exactly(file: &SourceFile, offset: u64, len: u64, bytes: &mut Vec<u8>) -
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.dtype, self.shape)?;
-        match &self.data {
+        write!(f, "{} {:?}", self.0.dtype, self.0.shape)?;
+        match &self.0.data {
             Data::Owned(_) => Ok(()),
             Data::Mapped { .. } => f.write_str(" (mapped)"),
             Data::External { .. } => f.write_str(" (external)"),

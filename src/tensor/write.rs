@@ -14,7 +14,7 @@ const SLICE_ELEMENTS: usize = 1 << 14;
 impl Tensor {
     /// Writes the elements as little-endian singles; what needs no change is copied by the system.
     pub(crate) fn write_f32(&self, out: &mut BufWriter<File>) -> Result<()> {
-        if self.dtype == DType::F32 {
+        if self.0.dtype == DType::F32 {
             return self.write_raw(out);
         }
         let mut bytes = Vec::new();
@@ -27,7 +27,7 @@ impl Tensor {
 
     /// Hands on the elements as singles, in their order, some at a time.
     pub fn for_each_f32(&self, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
-        match &self.data {
+        match &self.0.data {
             Data::Owned(bytes) => self.convert_chunks(bytes, take),
             Data::Mapped { bytes, file } => {
                 let done = self.convert_chunks(bytes, take);
@@ -35,7 +35,7 @@ impl Tensor {
                 done
             }
             Data::External { file, offset, len } => {
-                let chunk = u64::try_from(self.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS))?;
+                let chunk = u64::try_from(self.0.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS))?;
                 let mut bytes = Vec::new();
                 let mut at = 0_u64;
                 while at < *len {
@@ -62,7 +62,7 @@ impl Tensor {
 
     /// Writes the bytes of the tensor in its own type, as `raw_data`.
     pub(crate) fn write_raw(&self, out: &mut BufWriter<File>) -> Result<()> {
-        match &self.data {
+        match &self.0.data {
             Data::Owned(bytes) => out.write_all(bytes).map_err(write_failed),
             Data::Mapped { bytes, file } => match file.offset_of(bytes).filter(|_| bytes.len() >= RELEASED) {
                 Some(offset) => copy_range(file.source(), offset, u64::try_from(bytes.len())?, out),
@@ -70,7 +70,7 @@ impl Tensor {
             },
             Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
             // Types under 8 bits share bytes: their elements are laid out in memory.
-            Data::Filled(element) if self.dtype.bits() >= 8 => self.write_filled(element, out),
+            Data::Filled(element) if self.0.dtype.bits() >= 8 => self.write_filled(element, out),
             Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => write_array(&self.load()?, out),
         }
     }
@@ -88,14 +88,14 @@ impl Tensor {
     }
 
     fn convert_chunks(&self, bytes: &[u8], take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
-        let bits = self.dtype.bits().max(1);
-        let chunk = self.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS).max(1);
+        let bits = self.0.dtype.bits().max(1);
+        let chunk = self.0.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS).max(1);
         let mut left = self.len();
         for part in bytes.chunks(chunk) {
             // The last byte of a packed type may hold fewer elements than it has room for.
             let count = left.min(part.len().saturating_mul(8) / bits);
             left -= count;
-            take_array(&Array::from_bytes(self.dtype, &[count], part)?, take)?;
+            take_array(&Array::from_bytes(self.0.dtype, &[count], part)?, take)?;
         }
         Ok(())
     }

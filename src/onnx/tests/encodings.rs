@@ -133,7 +133,7 @@ fn sparse(values: TensorProto, indices: TensorProto, dims: &[i64]) -> Result<Ten
     let (values, indices) = (Some(values), Some(indices));
     graph.sparse_initializer.push(SparseTensorProto { values, indices, dims: dims.to_vec() });
     let read = read_model(&model(graph))?;
-    Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.as_deref().cloned()).unwrap())
+    Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.clone()).unwrap())
 }
 
 fn indices(dims: &[i64], list: &[i64]) -> TensorProto {

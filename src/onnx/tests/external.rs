@@ -27,7 +27,7 @@ fn read_constant(path: &Path) -> Result<Tensor> {
 
 fn read_constant_with(path: &Path, options: &ReadOptions) -> Result<Tensor> {
     let read = read_from(&Input::Path(path.to_owned()), options)?;
-    Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.as_deref().cloned()).unwrap())
+    Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.clone()).unwrap())
 }
 
 /// A folder with `data` of ten bytes, and a model that reads a constant of four bytes from it.

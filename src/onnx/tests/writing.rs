@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::*;
 use crate::error::Result;
@@ -125,11 +124,11 @@ fn every_value_gets_a_name_of_its_own() {
 fn computed_constants_and_expressions_are_written() {
     let mut read = read_model(&model(full_graph())).unwrap();
     let c = read.graph.value_ids().find(|id| read.graph.value(*id).name == "c").unwrap();
-    let constant = read.graph.value(c).constant.as_deref().cloned().unwrap();
+    let constant = read.graph.value(c).constant.clone().unwrap();
     let twice = Tensor::deferred(DType::F32, vec![2], vec![constant], |inputs| {
         Ok(Array::f32(inputs[0].to_f32()?.mapv(|x| 2.0 * x)))
     });
-    read.graph.value_mut(c).unwrap().constant = Some(Arc::new(twice.unwrap()));
+    read.graph.value_mut(c).unwrap().constant = Some(twice.unwrap());
     let y = read.graph.outputs[0];
     let n = Dim::symbol("N");
     read.graph.value_mut(y).unwrap().shape = Some(vec![n.mul(&Dim::Known(2)).unwrap()].into());
@@ -152,7 +151,7 @@ fn large_models_have_their_constants_beside_them() {
     assert_eq!(fs::metadata(folder.path().join("out.onnx.data")).unwrap().len(), 8192 + 5000);
     let again = read_from(&Input::Path(path.clone()), &ReadOptions::default()).unwrap();
     let constants: Vec<&Tensor> =
-        again.graph.value_ids().filter_map(|id| again.graph.value(id).constant.as_deref()).collect();
+        again.graph.value_ids().filter_map(|id| again.graph.value(id).constant.as_ref()).collect();
     assert_eq!(constants.len(), 3);
     assert!(constants[0].raw_bytes().is_some(), "small ones stay");
     assert!(constants[1..].iter().all(|c| c.raw_bytes().is_none() && c.to_raw().unwrap() == large));
@@ -214,7 +213,7 @@ fn constants_are_written_beside_the_model() {
                 crate::graph::Attribute::Tensor(tensor) => Some(tensor.clone()),
                 _ => None,
             });
-            let constants = graph.value_ids().filter_map(|id| graph.value(id).constant.as_deref().cloned());
+            let constants = graph.value_ids().filter_map(|id| graph.value(id).constant.clone());
             let mut all: Vec<Vec<u8>> =
                 constants.chain(in_attributes).map(|tensor| tensor.to_raw().unwrap().to_vec()).collect();
             all.sort();
@@ -239,7 +238,7 @@ fn what_is_shared_is_written_once() {
     main.node[1].input.extend(texts(&["d"]));
     let mut read = read_model(&model(main)).unwrap();
     let d = read.graph.value_ids().find(|id| read.graph.value(*id).name == "d").unwrap();
-    let same = read.graph.value(d).constant.as_deref().cloned().unwrap();
+    let same = read.graph.value(d).constant.clone().unwrap();
     let e = read.graph.add_constant("e", same).unwrap();
     let last = read.graph.node_ids()[1];
     read.graph.node_mut(last).unwrap().inputs.push(Some(e));

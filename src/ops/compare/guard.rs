@@ -42,7 +42,7 @@ const HAND_ON: &[&str] = &[
 pub(in crate::ops) fn risk(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
     let input = |index: usize| node.inputs.get(index).copied().flatten().map(|id| graph.value(id));
     let all = |index: usize, holds: fn(f64) -> bool| {
-        let constant = input(index).and_then(|value| value.constant.as_deref());
+        let constant = input(index).and_then(|value| value.constant.as_ref());
         let elements = constant.filter(|tensor| tensor.len() <= limits::LOOKED_AT).map(Tensor::load_listed);
         elements.is_some_and(|array| {
             array.and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| holds(*x)))

@@ -62,7 +62,7 @@ impl<'a> Counter<'a> {
             if !needed.insert(id) {
                 continue;
             }
-            let outer = captures.get(&id).and_then(|outer| x.graph().value(*outer).constant.as_deref());
+            let outer = captures.get(&id).and_then(|outer| x.graph().value(*outer).constant.as_ref());
             if let Some(index) = body.inputs.iter().position(|input| *input == id) {
                 // The number of the round and the condition itself are told anew in each round.
                 if index >= 2 {
@@ -71,7 +71,7 @@ impl<'a> Counter<'a> {
                     counter.states.push((id, next, start));
                     open.push(next);
                 }
-            } else if let Some(constant) = number(outer.or(body.value(id).constant.as_deref()))? {
+            } else if let Some(constant) = number(outer.or(body.value(id).constant.as_ref()))? {
                 counter.constants.insert(id, constant);
             } else {
                 let producer = body.value(id).producer;

@@ -132,7 +132,7 @@ pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
     let mut first: Vec<ValueId> = Vec::new();
     let mut same = Map::default();
     for id in graph.value_ids().filter(|id| read.contains(*id)) {
-        let Some(content) = graph.value(id).constant.as_deref().and_then(content) else { continue };
+        let Some(content) = graph.value(id).constant.as_ref().and_then(content) else { continue };
         match contents.add(content).map_err(|number| first.get(number)) {
             Ok(_) => first.push(id),
             Err(kept) => {

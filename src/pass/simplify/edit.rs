@@ -60,7 +60,7 @@ impl<'g> Site<'g> {
 
     /// The sizes of a constant.
     pub fn sizes(&self, value: ValueId) -> &[usize] {
-        self.graph.value(value).constant.as_deref().map_or(&[], Tensor::shape)
+        self.graph.value(value).constant.as_ref().map_or(&[], Tensor::shape)
     }
 
     /// A constant list of integers, as axes and shapes are given.

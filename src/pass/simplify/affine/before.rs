@@ -47,7 +47,7 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     if readers.only(value) != Some(conv) || !matches!(dtype, DType::F32 | DType::F64) {
         return None;
     }
-    let sizes = graph.value(weight).constant.as_deref().map(Tensor::shape)?;
+    let sizes = graph.value(weight).constant.as_ref().map(Tensor::shape)?;
     let [outputs, inputs, spatial @ ..] = sizes else { return None };
     let group = usize::try_from(int(node, "group").unwrap_or(1)).ok().filter(|group| *group > 0)?;
     let channels = Channels { count: inputs.checked_mul(group)?, rank: sizes.len(), dtype };

@@ -83,7 +83,7 @@ fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
 fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
     let weight = input(node, 1)?;
     let bias = input(node, 2);
-    let sizes = graph.value(weight).constant.as_deref()?.shape();
+    let sizes = graph.value(weight).constant.as_ref()?.shape();
     let rank = sizes.len();
     let (count, layout) = match (node.op_type.as_str(), sizes) {
         ("Conv", [channels, ..]) => (*channels, Layout::First),
@@ -101,7 +101,7 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
         }
         _ => return None,
     };
-    let one_a_channel = |bias: ValueId| match graph.value(bias).constant.as_deref().map(Tensor::shape) {
+    let one_a_channel = |bias: ValueId| match graph.value(bias).constant.as_ref().map(Tensor::shape) {
         Some([size]) => *size == count,
         _ => false,
     };

@@ -86,11 +86,11 @@ pub(super) fn read_step(
         let [scale, bias, mean, variance] = *list?.as_slice() else { return None };
         let fits = |by: ValueId| {
             let value = graph.value(by);
-            let sizes = value.constant.as_deref().map(Tensor::shape);
+            let sizes = value.constant.as_ref().map(Tensor::shape);
             sizes == Some(&[channels.count]) && value.dtype == Some(channels.dtype) && finite(by)
         };
         let positive = |by: ValueId| {
-            let tensor = graph.value(by).constant.as_deref()?;
+            let tensor = graph.value(by).constant.as_ref()?;
             let variances = tensor.load_listed().ok()?.to_f64().ok()?;
             Some(variances.iter().all(|variance| variance + f64::from(epsilon) > 0.0))
         };
@@ -101,7 +101,7 @@ pub(super) fn read_step(
     } else {
         let (by, commuted) = if first == value { (second, false) } else { (first, true) };
         let one_a_channel = node.version >= 7 && is_one_a_channel(graph, by, channels);
-        let nonzero = !node.is("Div") || graph.value(by).constant.as_deref().is_some_and(has_no_zero);
+        let nonzero = !node.is("Div") || graph.value(by).constant.as_ref().is_some_and(has_no_zero);
         if !one_a_channel || !finite(by) || !nonzero {
             return None;
         }

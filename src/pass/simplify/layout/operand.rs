@@ -118,7 +118,7 @@ fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
     let mut computed = 0;
     for (index, value) in node.inputs.iter().enumerate() {
         let Some(value) = value.map(|id| graph.value(id)) else { continue };
-        let sizes = value.constant.as_deref().map(Tensor::shape);
+        let sizes = value.constant.as_ref().map(Tensor::shape);
         let fits = match (data.contains(&index), sizes) {
             (false, None) => false,
             (false, Some(sizes)) => !one || sizes.iter().all(|size| *size == 1),
@@ -149,7 +149,7 @@ pub(super) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
             let axes = match (node.attributes.get("axes"), input(node, 1)) {
                 (Some(Attribute::Ints(axes)), None) => axes.clone(),
                 (None, Some(axes)) => {
-                    graph.value(axes).constant.as_deref()?.load_listed().ok()?.int_list().ok()?
+                    graph.value(axes).constant.as_ref()?.load_listed().ok()?.int_list().ok()?
                 }
                 _ => return None,
             };
