@@ -127,8 +127,8 @@ fn convert_model(sources: &Sources, options: &Converter) -> Result<Conversion, R
     if options.quantization == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
         warnings.push("nothing in the model can be an int8 layer".to_owned());
     }
-    net.check().map_err(Error::into_internal)?;
-    graph.budget.check_written(net.weight_elements()?)?;
+    let weight_elements = net.check().map_err(Error::into_internal)?;
+    graph.budget.check_written(weight_elements)?;
     let ports = |values: &[ValueId], blobs: Vec<BlobId>| {
         values.iter().zip(blobs).map(|(value, blob)| port(&graph, &net, *value, blob)).collect()
     };

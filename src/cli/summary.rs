@@ -119,13 +119,8 @@ fn describe_files(
     destination: &Destination,
     elapsed: Duration,
 ) {
-    let weights: u64 = conversion
-        .net()
-        .layers
-        .iter()
-        .flat_map(|layer| layer.layer.weights())
-        .map(|weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX))
-        .fold(0, u64::saturating_add);
+    let weights = written.weights.iter().map(|weight| u64::try_from(weight.elements).unwrap_or(u64::MAX));
+    let weights = weights.fold(0, u64::saturating_add);
     let _ = writeln!(
         text,
         "{}, {}, {} in {:.2} s",

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Graph, Node, NodeId, ValueId};
+use super::{Graph, Node, NodeId, Seen, ValueId};
 use crate::error::Result;
 use crate::numbered::{Map, Numbered, Set};
 
 impl Graph {
     /// Removes a node whose work others do.
     fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
-        self.readers.take();
+        self.seen = Seen::default();
         let Some(node) = self.nodes.get_mut(old.number()).and_then(Option::take) else { return };
         self.lineage.leave(old, node.reads());
         // What it computed may be computed elsewhere, by one node for several.
@@ -57,7 +57,7 @@ impl Graph {
         if removed.is_empty() {
             return;
         }
-        self.readers.take();
+        self.seen = Seen::default();
         for id in removed.iter() {
             if let Some(node) = self.nodes.get(id.number()).and_then(Option::as_ref) {
                 self.lineage.leave(id, node.reads());
@@ -82,7 +82,7 @@ impl Graph {
         if map.is_empty() {
             return;
         }
-        self.readers.take();
+        self.seen = Seen::default();
         // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
         let mut ends: Map<ValueId, ValueId> = Map::default();
         for (from, _) in map.iter() {

@@ -178,10 +178,19 @@ pub struct Graph {
     /// Nodes that were folded, in that order, where they are kept: what they compute may be too large to be written.
     pub folded: Option<Vec<Node>>,
     lineage: Lineage,
-    /// Who reads each value, as long as no node changes: most passes find nothing to do.
-    readers: OnceLock<Arc<Lists<ValueId, NodeId>>>,
+    /// What a look at all nodes told, as long as none changes: most passes find nothing to do.
+    seen: Seen,
     /// What the model has cost so far.
     pub(crate) budget: Budget,
+}
+
+/// What all nodes of a graph have together.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Who reads each value.
+    readers: OnceLock<Arc<Lists<ValueId, NodeId>>>,
+    /// The operators of ONNX's own domain.
+    operators: OnceLock<Arc<BTreeSet<Word>>>,
 }
 
 impl Graph {
@@ -231,10 +240,14 @@ impl Graph {
 
     /// Adds a constant.
     pub fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<ValueId> {
+        let shape = Shape::try_from(tensor.shape())?;
+        // Often it is that of the constant before.
+        let before = self.values.last().and_then(|value| value.shape.clone());
+        let shape = before.filter(|before| *before == shape).unwrap_or(shape);
         Ok(self.add_value(Value {
             name: name.to_owned(),
             dtype: Some(tensor.dtype()),
-            shape: Some(tensor.shape().try_into()?),
+            shape: Some(shape),
             constant: Some(tensor),
             ..Value::default()
         }))
@@ -252,7 +265,7 @@ impl Graph {
 
     /// A node, to change its name or attributes. Inputs and outputs are changed through the graph.
     pub fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.readers.take();
+        self.seen = Seen::default();
         self.nodes.get_mut(id.number()).and_then(Option::as_mut)
     }
 
@@ -266,7 +279,7 @@ impl Graph {
         if let Some(slot) = self.nodes.get_mut(id.number()) {
             *slot = Some(node);
         }
-        self.readers.take();
+        self.seen = Seen::default();
     }
 
     /// The nodes in topological order.
@@ -275,14 +288,17 @@ impl Graph {
     }
 
     /// The operators of ONNX's own domain that there are.
-    pub(crate) fn operators(&self) -> BTreeSet<Word> {
-        let mut found = BTreeSet::new();
-        for (_, node) in self.nodes().filter(|(_, node)| node.domain.is_empty()) {
-            if !found.contains(&node.op_type) {
-                found.insert(node.op_type.clone());
+    pub(crate) fn operators(&self) -> Arc<BTreeSet<Word>> {
+        let find = || {
+            let mut found = BTreeSet::new();
+            for (_, node) in self.nodes().filter(|(_, node)| node.domain.is_empty()) {
+                if !found.contains(&node.op_type) {
+                    found.insert(node.op_type.clone());
+                }
             }
-        }
-        found
+            found
+        };
+        Arc::clone(self.seen.operators.get_or_init(|| Arc::new(find())))
     }
 
     /// How many nodes there are.
@@ -303,7 +319,7 @@ impl Graph {
     }
 
     fn new_node(&mut self, node: Node) -> NodeId {
-        self.readers.take();
+        self.seen = Seen::default();
         let id = NodeId::of(self.nodes.len());
         for output in node.outputs.iter().flatten() {
             if let Some(value) = self.values.get_mut(output.number()) {
@@ -317,7 +333,7 @@ impl Graph {
     /// The nodes that read each value; one that reads a value twice is there twice.
     pub(crate) fn readers(&self) -> Arc<Lists<ValueId, NodeId>> {
         let reads = || self.nodes().flat_map(|(id, node)| node.reads().map(move |value| (value, id)));
-        Arc::clone(self.readers.get_or_init(|| Arc::new(Lists::of(reads()))))
+        Arc::clone(self.seen.readers.get_or_init(|| Arc::new(Lists::of(reads()))))
     }
 
     /// Tells the body of one of the nodes what is known of the values that it reads from here.

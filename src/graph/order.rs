@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Graph, NodeId};
+use super::{Graph, NodeId, Seen};
 use crate::error::{Error, Result};
 use crate::numbered::{Lists, Map, Set};
 
@@ -24,7 +24,7 @@ impl Graph {
         if self.is_sorted() {
             return Ok(());
         }
-        self.readers.take();
+        self.seen = Seen::default();
         let place: Map<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
         let mut needs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         for (id, node) in self.nodes() {

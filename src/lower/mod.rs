@@ -297,8 +297,7 @@ impl Lower<'_> {
     /// A blob of three axes whose height and width are these, if there is one: layers read sizes from it.
     pub fn plane(&self, height: &Dim, width: &Dim) -> Option<BlobId> {
         let net = &self.state.net;
-        net.blob_ids()
-            .find(|blob| matches!(net.blob(*blob).shape.as_slice(), [_, h, w] if h == height && w == width))
+        net.blob_ids().find(|blob| matches!(&*net.blob(*blob).shape, [_, h, w] if h == height && w == width))
     }
 
     /// The oldest release of ncnn that must load the net: what is newer may be used where it is this or an older one.

@@ -20,11 +20,13 @@ mod table;
 mod text;
 mod write;
 
+use std::sync::LazyLock;
+
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::numbered::{Number, Numbered};
-use crate::tensor::Dim;
+use crate::tensor::Shape;
 
 pub(crate) use embed::Embedding;
 pub use layer::Layer;
@@ -51,9 +53,6 @@ impl Numbered for BlobId {
 /// Blobs that a layer reads or computes. Most have a few, which are in the layer itself.
 pub type BlobIds = SmallVec<[BlobId; 4]>;
 
-/// The sizes of a blob, which are in the blob itself.
-pub type BlobShape = SmallVec<[Dim; 4]>;
-
 /// How the runtime reads the elements of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
@@ -69,7 +68,7 @@ pub struct Blob {
     /// The name in the `.param` file.
     pub name: String,
     /// Sizes, outermost first: `[w]`, `[h, w]`, `[c, h, w]` or `[c, d, h, w]`.
-    pub shape: BlobShape,
+    pub shape: Shape,
     /// The kind of the elements.
     pub element: Element,
 }
@@ -152,9 +151,9 @@ impl Net {
 
     /// A blob. Ids are only made by this net, so the blob exists.
     pub fn blob(&self, id: BlobId) -> &Blob {
-        const MISSING: &Blob =
-            &Blob { name: String::new(), shape: BlobShape::new_const(), element: Element::F32 };
-        self.blobs.get(id.number()).unwrap_or(MISSING)
+        static MISSING: LazyLock<Blob> =
+            LazyLock::new(|| Blob { name: String::new(), shape: Shape::default(), element: Element::F32 });
+        self.blobs.get(id.number()).unwrap_or_else(|| &MISSING)
     }
 
     /// A blob, to change it.

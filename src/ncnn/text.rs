@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::iter;
 
-use super::layer::Param;
+use super::layer::{Param, Params};
 use super::{BlobId, Element, Layer, Net, NetLayer};
 use crate::tensor::Dim;
 
@@ -63,7 +63,7 @@ impl Net {
     }
 
     /// The params of a layer, with those that every layer has.
-    pub(super) fn params(&self, layer: &NetLayer) -> Vec<(i32, Param)> {
+    pub(super) fn params(&self, layer: &NetLayer) -> Params {
         let mut params = layer.layer.params();
         if self.holds_integers(layer) {
             params.push((FEATURE_MASK, Param::Int(EXACT_BITS)));
@@ -87,7 +87,7 @@ impl Net {
         let number = |size: &Dim| i32::try_from(size.known()?).ok();
         let mut hints = Vec::with_capacity(5 * layer.tops.len());
         for top in &layer.tops {
-            match self.blob(*top).shape.as_slice() {
+            match &*self.blob(*top).shape {
                 [w] => hints.extend([1, number(w)?, 1, 1]),
                 [h, w] => hints.extend([2, number(w)?, number(h)?, 1]),
                 [c, h, w] => hints.extend([3, number(w)?, number(h)?, number(c)?]),
@@ -268,7 +268,7 @@ mod tests {
         let deep = net.push_input("deep", &[2, 3, 4, 5]);
         let flat = net.push_input("flat", &[4, 5]);
         let free = net.push_input("free", &[4, 5]);
-        net.blob_mut(free).unwrap().shape = smallvec::smallvec![Dim::symbol("h"), Dim::Known(5)];
+        net.blob_mut(free).unwrap().shape = vec![Dim::symbol("h"), Dim::Known(5)].into();
         let layer = |layer: crate::ncnn::Layer, tops: &[BlobId]| NetLayer {
             name: String::new(),
             layer,

@@ -54,13 +54,6 @@ impl Net {
         Ok(written)
     }
 
-    /// The elements of all weights.
-    pub(crate) fn weight_elements(&self) -> Result<u64> {
-        let weights = self.layers.iter().flat_map(|layer| layer.layer.weights());
-        let elements = weights.fold(0_usize, |sum, weight| sum.saturating_add(weight.tensor.len()));
-        Ok(u64::try_from(elements)?)
-    }
-
     /// The files of [`Net::write`] for a net that has been checked, written beside their places.
     pub(crate) fn stage(
         &self,
@@ -72,9 +65,22 @@ impl Net {
         if param.is(&bin) {
             return Err(Error::new(ErrorKind::Io, "both files would be the same").in_file(bin_path));
         }
-        let new_param = param.write(|out| self.write_param(out))?;
         let (mut weights, mut warnings) = (Vec::new(), Vec::new());
-        let new_bin = bin.write(|out| self.write_bin(out, &mut weights, &mut warnings))?;
+        let mut new_bin = None;
+        let new_param = param.write(|lines| {
+            let new = bin.write(|out| {
+                let failed = |error| Error::io("writing failed", error).in_file(param_path);
+                self.write_layers(
+                    |line| lines.write_all(line.as_bytes()).map_err(failed),
+                    out,
+                    &mut weights,
+                    &mut warnings,
+                )
+            });
+            new_bin = Some(new?);
+            Ok(())
+        })?;
+        let new_bin = new_bin.ok_or_else(|| Error::internal("no .bin file"))?;
         let (layers, blobs) = self.counts();
         let (param_bytes, bin_bytes) = (new_param.len, new_bin.len);
         let written = Written { layers, blobs, param_bytes, bin_bytes, weights, warnings };
@@ -84,29 +90,23 @@ impl Net {
         Ok((files, written))
     }
 
-    fn write_param(&self, out: &mut BufWriter<File>) -> Result<()> {
-        let failed = |error| Error::io("writing failed", error);
-        out.write_all(self.head().as_bytes()).map_err(failed)?;
-        let mut line = String::new();
-        for layer in &self.layers {
-            line.clear();
-            self.push_line(&mut line, layer);
-            out.write_all(line.as_bytes()).map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    fn write_bin(
+    /// Writes both files in one walk: what does not fit near the processor comes from afar in each.
+    fn write_layers(
         &self,
-        out: &mut BufWriter<File>,
+        mut write_line: impl FnMut(&str) -> Result<()>,
+        bin: &mut BufWriter<File>,
         stored: &mut Vec<Stored>,
         warnings: &mut Vec<String>,
     ) -> Result<()> {
+        let mut text = self.head();
         for layer in &self.layers {
+            self.push_line(&mut text, layer);
+            write_line(&text)?;
+            text.clear();
             for weight in layer.layer.weights() {
                 let place = || format!("{} of layer \"{}\"", weight.name, layer.name);
                 let (dtype, kept) =
-                    self.write_weight(&layer.layer, &weight, out).map_err(|error| error.at_part(place()))?;
+                    self.write_weight(&layer.layer, &weight, bin).map_err(|error| error.at_part(place()))?;
                 stored.push(Stored::of(dtype, &weight, halves::is_tagged(&layer.layer, &weight))?);
                 warnings
                     .extend(kept.map(|reason| format!("{} stays in single precision: {reason}", place())));

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The sizes of a tensor's axes. Copies share one list: most nodes compute what has the shape of an input, and comparing the two takes no
 /// look at the sizes.
-#[derive(Clone, Eq)]
+#[derive(Clone, Default, Eq)]
 pub struct Shape(Arc<[Dim]>);
 
 impl Deref for Shape {
@@ -23,6 +23,12 @@ impl Deref for Shape {
 impl PartialEq for Shape {
     fn eq(&self, other: &Shape) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl From<&[Dim]> for Shape {
+    fn from(sizes: &[Dim]) -> Shape {
+        Shape(sizes.into())
     }
 }
 

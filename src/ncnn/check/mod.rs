@@ -21,8 +21,8 @@ const MAX_PARAMS: i32 = 32;
 
 impl Net {
     /// Checks that the runtime can load the net and reads from it what is meant: names, arities, params, weights, and that every blob
-    /// is computed once, before it is read, and read once at most.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// is computed once, before it is read, and read once at most. Gives the elements of all weights.
+    pub(crate) fn check(&self) -> Result<u64> {
         if self.layers.is_empty() {
             invalid!("the net has no layers");
         }
@@ -32,6 +32,7 @@ impl Net {
         // In one walk: what does not fit near the processor comes from afar in each.
         let (mut layer_names, mut blob_names) = (Distinct::default(), Distinct::default());
         let mut flow = Flow::default();
+        let mut elements = 0_usize;
         for layer in &self.layers {
             layer_names.add(&layer.name);
             flow.pass(self, layer)?;
@@ -42,6 +43,7 @@ impl Net {
             check_name(&layer.name)
                 .and_then(|()| check_layer(layer, self.release))
                 .and_then(|()| self.check_weights(layer))
+                .map(|of_layer| elements = elements.saturating_add(of_layer))
                 .and_then(|()| self.check_elements(layer))
                 .and_then(|()| self.check_shapes(layer))
                 .map_err(|e| e.at_part(describe(layer)))?;
@@ -52,7 +54,8 @@ impl Net {
         if let Some(name) = find_twice(blob_names, self.tops().map(|blob| self.blob(blob).name.as_str())) {
             invalid!("two blobs are called \"{name}\"");
         }
-        flow.end(self)
+        flow.end(self)?;
+        Ok(u64::try_from(elements)?)
     }
 
     /// Checks that every blob is computed once, before it is read, and read once at most.
@@ -328,7 +331,7 @@ mod tests {
         net.blob_mut(y).unwrap().name = "a b".into();
         refused(net, "cannot be read");
         let (mut net, _, y) = base();
-        net.blob_mut(y).unwrap().shape = smallvec::smallvec![crate::tensor::Dim::Known(0)];
+        net.blob_mut(y).unwrap().shape = vec![crate::tensor::Dim::Known(0)].into();
         refused(net, "has an axis of size 0");
     }
 }

@@ -10,10 +10,10 @@ use crate::tensor::{DType, Dim};
 type Wanted = (&'static str, Option<i64>);
 
 impl Net {
-    pub(super) fn check_weights(&self, layer: &NetLayer) -> Result<()> {
+    /// Gives the elements of all.
+    pub(super) fn check_weights(&self, layer: &NetLayer) -> Result<usize> {
         let weights = layer.layer.weights();
-        let bottoms: Vec<&[Dim]> =
-            layer.bottoms.iter().map(|blob| self.blob(*blob).shape.as_slice()).collect();
+        let bottoms: Vec<&[Dim]> = layer.bottoms.iter().map(|blob| &*self.blob(*blob).shape).collect();
         let mut wanted = wanted_weights(&layer.layer, bottoms.first().copied().unwrap_or_default())?;
         if layer.layer.is_int8() {
             check_integers(&weights)?;
@@ -32,7 +32,7 @@ impl Net {
                 None => invalid!("{name} is missing"),
             }
         }
-        Ok(())
+        Ok(weights.iter().fold(0, |sum, weight| sum.saturating_add(weight.tensor.len())))
     }
 }
 

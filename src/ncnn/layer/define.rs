@@ -53,8 +53,8 @@ macro_rules! layer {
             pub const TOPS: $crate::ncnn::layer::Arity = $tops;
 
             /// The params that must be written, by number.
-            pub fn params(&self) -> Vec<(i32, $crate::ncnn::layer::Param)> {
-                let mut params: Vec<(i32, $crate::ncnn::layer::Param)> = Vec::new();
+            pub fn params(&self) -> $crate::ncnn::layer::Params {
+                let mut params = $crate::ncnn::layer::Params::new();
                 $(
                     let default: $ty = $default;
                     if self.$param != default {
@@ -113,9 +113,9 @@ macro_rules! layer {
             }
 
             /// The weights in the order of `load_model`.
-            pub fn weights(&self) -> Vec<$crate::ncnn::layer::Weight<'_>> {
+            pub fn weights(&self) -> $crate::ncnn::layer::Weights<'_> {
                 #[allow(unused_mut)]
-                let mut weights = Vec::new();
+                let mut weights = $crate::ncnn::layer::Weights::new();
                 $( $(
                     if let Some(tensor) = &self.$weight {
                         weights.push($crate::ncnn::layer::Weight {
@@ -167,7 +167,7 @@ macro_rules! layers {
             }
 
             /// The params that must be written, by number.
-            pub fn params(&self) -> Vec<(i32, Param)> {
+            pub fn params(&self) -> Params {
                 match self { $( Layer::$name(layer) => layer.params(), )* }
             }
 
@@ -177,7 +177,7 @@ macro_rules! layers {
             }
 
             /// The weights in the order of `load_model`.
-            pub fn weights(&self) -> Vec<Weight<'_>> {
+            pub fn weights(&self) -> Weights<'_> {
                 match self { $( Layer::$name(layer) => layer.weights(), )* }
             }
 

@@ -20,6 +20,8 @@ mod recurrent;
 mod reduction;
 mod sampling;
 
+use smallvec::SmallVec;
+
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use define::layers;
@@ -114,6 +116,12 @@ impl From<String> for Param {
         Param::Text(value)
     }
 }
+
+/// Params of a layer by number. Most layers have a few, and lists in memory of their own take longer to make than to read.
+pub type Params = SmallVec<[(i32, Param); 8]>;
+
+/// Weights of a layer.
+pub type Weights<'a> = SmallVec<[Weight<'a>; 4]>;
 
 /// How the runtime finds a weight in the `.bin` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

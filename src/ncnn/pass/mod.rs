@@ -12,10 +12,14 @@ mod wiring;
 
 use std::collections::BTreeSet;
 
+use super::layer::{
+    BinaryOp, Clip, Convolution, Crop, GRU, HardSwish, LSTM, Mish, PReLU, RNN, ReLU, Sigmoid,
+};
 use super::{Layer, Net, NetLayer};
 use crate::error::Result;
 use crate::numbered::Set;
 use crate::rounds::apply_in_rounds;
+use view::VIEWS;
 use wiring::Wiring;
 
 /// A rewriting of the whole net.
@@ -25,6 +29,8 @@ pub struct NetPass {
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
+    /// Types of layers of which all that it finds has one; a net without any of them is not looked at.
+    of: &'static [&'static str],
     /// Does it wherever it can, given the wiring of the net; the answer is whether anything changed. Layers that nobody reads any more
     /// may be left behind.
     apply: fn(&mut Net, &Wiring) -> Result<bool>,
@@ -35,41 +41,49 @@ pub const NET_PASSES: &[NetPass] = &[
     NetPass {
         name: "fuse_layer_activation",
         about: "functions of each element that the layer before applies itself",
+        of: &[Clip::TYPE, HardSwish::TYPE, Mish::TYPE, PReLU::TYPE, ReLU::TYPE, Sigmoid::TYPE],
         apply: activation::fuse_activations,
     },
     NetPass {
         name: "fuse_layer_bias",
         about: "constants that the product before adds itself",
+        of: &[BinaryOp::TYPE],
         apply: bias::fuse_biases,
     },
     NetPass {
         name: "join_crops",
         about: "crops that take a blob apart as one layer",
+        of: &[Crop::TYPE],
         apply: slice::join_crops,
     },
     NetPass {
         name: "flatten_place",
         about: "convolutions of a single place as inner products",
+        of: &[Convolution::TYPE],
         apply: place::convolutions_of_a_place,
     },
     NetPass {
         name: "broadcast_channels",
         about: "vectors lined up with channels by the arithmetic that reads them",
+        of: &[BinaryOp::TYPE],
         apply: place::vectors_of_channels,
     },
     NetPass {
         name: "keep_state_forms",
         about: "states of recurrent layers in the form in which they are given",
+        of: &[GRU::TYPE, LSTM::TYPE, RNN::TYPE],
         apply: state::keep_state_forms,
     },
     NetPass {
         name: "merge_reshapes",
         about: "reshapes of reshapes, and orders of axes that move nothing",
+        of: VIEWS,
         apply: view::merge_views,
     },
     NetPass {
         name: "sink_reshapes",
         about: "functions of each element before a reshape that another one follows",
+        of: VIEWS,
         apply: view::sink_views,
     },
 ];
@@ -79,17 +93,28 @@ impl Net {
     pub(crate) fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<Vec<(&'static str, usize)>> {
         let mut done = Vec::new();
         let tried: Vec<&NetPass> = NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)).collect();
-        let mut wiring = Wiring::of(self);
+        let (mut types, mut wiring) = (self.types(), None);
         apply_in_rounds(&tried, |pass| {
-            let changed = (pass.apply)(self, &wiring)?;
+            if !pass.of.iter().any(|type_name| types.contains(type_name)) {
+                return Ok(false);
+            }
+            let wires = wiring.get_or_insert_with(|| Wiring::of(self));
+            let changed = (pass.apply)(self, wires)?;
             if changed {
                 self.remove_unread();
-                wiring = Wiring::of(self);
+                (types, wiring) = (self.types(), None);
                 done.push((pass.name, self.layers.len()));
             }
             Ok(changed)
         })?;
         Ok(done)
+    }
+
+    /// The types of layers that there are.
+    fn types(&self) -> BTreeSet<&'static str> {
+        let mut types = BTreeSet::new();
+        types.extend(self.layers.iter().map(|layer| layer.layer.type_name()));
+        types
     }
 
     /// Removes layers whose results nobody reads.

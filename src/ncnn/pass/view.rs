@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 
 use smallvec::smallvec;
 
-use super::super::layer::Reshape;
+use super::super::layer::{ExpandDims, Flatten, Permute, Reshape, Squeeze};
 use super::super::{BlobId, Layer, MadeFor, Net, NetLayer};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
 use crate::ncnn::check::permuted;
+
+/// Types of such layers.
+pub(super) const VIEWS: &[&str] =
+    &[ExpandDims::TYPE, Flatten::TYPE, Permute::TYPE, Reshape::TYPE, Squeeze::TYPE];
 
 /// What such a layer reads and gives, where all sizes are fixed.
 pub(super) fn view_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, BlobId)> {

@@ -5,7 +5,7 @@
 use smallvec::smallvec;
 
 use crate::error::Result;
-use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId, Word};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor, broadcast_lens};
 
@@ -112,12 +112,13 @@ fn run_from(
 
 /// Nodes for the one constant of several steps, by pairs, so that few roundings lie on the way of each:
 /// (x o a) o b is x o (a b), or x o (a / b), and so on.
-fn join(site: &mut Site, mut steps: Vec<Step>, [direct, opposite]: [&str; 2]) -> Option<ValueId> {
+fn join(site: &mut Site, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
+    let [direct, opposite] = op_types.map(Word::from);
     while steps.len() > 1 {
         let pairs = steps.chunks(2).filter_map(|pair| match pair {
             [first, second] => {
-                let op_type = if first.inverse == second.inverse { direct } else { opposite };
-                Some(Step { by: site.op(op_type, &[first.by, second.by], &[]), ..*first })
+                let op_type = if first.inverse == second.inverse { &direct } else { &opposite };
+                Some(Step { by: site.op(op_type.clone(), &[first.by, second.by], &[]), ..*first })
             }
             _ => pair.first().copied(),
         });

@@ -77,7 +77,12 @@ impl<'g> Site<'g> {
 
     /// A node of the newest operator set with one output. What stays in the graph is not made so: its version would be asked of
     /// all nodes of a written model.
-    pub fn op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
+    pub fn op(
+        &mut self,
+        op_type: impl Into<Word>,
+        inputs: &[ValueId],
+        attributes: &[(&str, Attribute)],
+    ) -> ValueId {
         let output = self.graph.add_value(Value::default());
         self.nodes.push(Node {
             op_type: op_type.into(),
