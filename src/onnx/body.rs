@@ -353,11 +353,9 @@ pub(super) fn at_node(error: Error, proto: &NodeProto, index: usize, scope: &Sco
 
 /// Tells the bodies what is known of the values that they read from the graphs around.
 fn describe_captures(graph: &mut Graph) -> Result<()> {
-    for id in graph.node_ids() {
+    let with_bodies = graph.nodes().filter(|(_, node)| node.bodies().next().is_some());
+    for id in with_bodies.map(|(id, _)| id).collect::<Vec<_>>() {
         let Some(node) = graph.node_mut(id) else { continue };
-        if node.bodies().next().is_none() {
-            continue;
-        }
         let mut attributes = std::mem::take(&mut node.attributes);
         for body in attributes.iter_mut().flat_map(|(_, attribute)| attribute.graphs_mut()) {
             graph.describe_captures(body)?;
