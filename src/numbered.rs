@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
+use smallvec::{SmallVec, smallvec};
 
 /// What has a number among others of its kind.
 pub(crate) trait Numbered: Copy {
@@ -110,6 +111,9 @@ impl<K: Numbered> FromIterator<K> for Set<K> {
     }
 }
 
+/// A few numbers, in the list itself.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
+
 /// Something for some of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Map<K, T> {
@@ -189,20 +193,15 @@ impl<K: Numbered, T> Map<K, T> {
     }
 }
 
-impl<K: Numbered, T> Map<K, Vec<T>> {
+impl<K: Numbered, T> Map<K, Few<T>> {
     /// Puts something at the end of a list, which is empty at first.
     pub fn push(&mut self, key: K, item: T) {
         match self.get_mut(key) {
             Some(list) => list.push(item),
             None => {
-                self.insert(key, vec![item]);
+                self.insert(key, smallvec![item]);
             }
         }
-    }
-
-    /// The list of one.
-    pub fn list(&self, key: K) -> &[T] {
-        self.get(key).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -359,11 +358,12 @@ mod tests {
         map.retain(|key, item| key != 7 && *item != "c");
         assert_eq!(map.iter().collect::<Vec<_>>(), [(2, &"d")]);
         assert!(map.remove(2).is_some() && map.is_empty());
-        let mut lists: Map<usize, Vec<u8>> = Map::default();
+        let mut lists: Map<usize, Few<u8>> = Map::default();
         for (key, item) in [(2, 7), (0, 8), (2, 9)] {
             lists.push(key, item);
         }
-        assert_eq!((lists.list(2), lists.list(0), lists.list(1)), (&[7, 9][..], &[8][..], &[][..]));
+        let list = |key| lists.get(key).map(Few::as_slice);
+        assert_eq!((list(2), list(0), list(1)), (Some(&[7, 9][..]), Some(&[8][..]), None));
     }
 
     #[test]

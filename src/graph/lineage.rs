@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Graph, Node, NodeId, ValueId};
-use crate::numbered::Map;
+use crate::numbered::Lists;
 
 /// What is noted while a graph is rewritten. Nothing that rewrites it need care: nodes are replaced, removed and read past through the
 /// graph.
@@ -11,8 +11,10 @@ use crate::numbered::Map;
 pub(super) struct Lineage {
     /// Nodes, and those whose work they took over.
     taken: Vec<(NodeId, NodeId)>,
-    /// Nodes that are gone, by the values that they read: what only they needed was part of their work.
-    readers: Map<ValueId, Vec<NodeId>>,
+    /// Values that were read by nodes that are gone: what only they needed was part of their work.
+    read: Vec<(ValueId, NodeId)>,
+    /// Values that were computed by nodes that are gone as nobody needed them any more.
+    computed: Vec<(ValueId, NodeId)>,
 }
 
 impl Lineage {
@@ -23,17 +25,12 @@ impl Lineage {
 
     /// A node that read these values is gone.
     pub fn leave(&mut self, gone: NodeId, reads: impl Iterator<Item = ValueId>) {
-        for value in reads {
-            self.readers.push(value, gone);
-        }
+        self.read.extend(reads.map(|value| (value, gone)));
     }
 
     /// A node is gone that nobody needed any more: those that did need it did its work too.
     pub fn remove(&mut self, gone: NodeId, node: &Node) {
-        for output in node.outputs.iter().flatten() {
-            let readers = self.readers.list(*output).iter();
-            self.taken.extend(readers.map(|reader| (*reader, gone)));
-        }
+        self.computed.extend(node.outputs.iter().flatten().map(|output| (*output, gone)));
     }
 }
 
@@ -60,8 +57,11 @@ impl Graph {
     /// What was noted of the lineage of nodes.
     pub(crate) fn ancestry(&self) -> Ancestry {
         let mut taken: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
-        for (by, of) in &self.lineage.taken {
-            taken.entry(*by).or_default().insert(*of);
+        let Lineage { taken: noted, read, computed } = &self.lineage;
+        let readers = Lists::of(read.iter().copied());
+        let needed = computed.iter().flat_map(|(value, of)| readers.get(*value).iter().map(|by| (*by, *of)));
+        for (by, of) in noted.iter().copied().chain(needed) {
+            taken.entry(by).or_default().insert(of);
         }
         Ancestry { taken }
     }
@@ -73,6 +73,7 @@ mod tests {
 
     use super::*;
     use crate::graph::Value;
+    use crate::numbered::Map;
     use crate::pass::dead::remove_dead_nodes;
 
     /// A chain of nodes, one input, one output each.

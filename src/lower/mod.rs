@@ -230,7 +230,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         let tops = state.emit(&value.name, reshape.into(), &[blob], &[form])?;
         held = *tops.at(0)?;
     }
-    state.forms.insert(id, vec![held]);
+    state.forms.insert(id, smallvec![held]);
     Ok(())
 }
 

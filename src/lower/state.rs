@@ -7,7 +7,7 @@ use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer};
-use crate::numbered::{Map, Numbered, Set};
+use crate::numbered::{Few, Map, Numbered, Set};
 use crate::tensor::{Dim, Tensor, display_shape};
 
 /// The net while it is made.
@@ -15,7 +15,7 @@ use crate::tensor::{Dim, Tensor, display_shape};
 pub(crate) struct State {
     pub(super) net: Net,
     /// The forms in which each value is held; the first is the one that its node gave it.
-    pub(super) forms: Map<ValueId, Vec<BlobId>>,
+    pub(super) forms: Map<ValueId, Few<BlobId>>,
     /// Reshapes: the blob and the form that it was given, and the blob that came of it.
     pub(super) reshapes: BTreeMap<(BlobId, Vec<Dim>), BlobId>,
     /// What a blob was reshaped from.

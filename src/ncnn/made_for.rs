@@ -1,30 +1,22 @@
 //! What layers do, by number.
 
-use std::collections::BTreeSet;
-
-use crate::numbered::Number;
+use crate::numbered::{Few, Number};
 
 /// What a layer does, by numbers that whoever makes the net gives. Nearly every layer has one.
 #[derive(Clone, Debug, Default)]
-pub struct MadeFor {
-    one: Option<Number>,
-    others: BTreeSet<usize>,
-}
+pub struct MadeFor(Few<Number>);
 
 impl MadeFor {
     /// Every number, once.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.one.map(Number::get).into_iter().chain(self.others.iter().copied())
+        self.0.iter().map(|number| number.get())
     }
 
     /// Adds a number.
     pub(crate) fn insert(&mut self, number: usize) {
-        match self.one {
-            None => self.one = Some(Number::of(number)),
-            Some(one) if one.get() == number => {}
-            Some(_) => {
-                self.others.insert(number);
-            }
+        let number = Number::of(number);
+        if let Err(place) = self.0.binary_search(&number) {
+            self.0.insert(place, number);
         }
     }
 }
@@ -47,6 +39,8 @@ impl FromIterator<usize> for MadeFor {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]

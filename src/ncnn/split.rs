@@ -3,102 +3,85 @@
 //! A blob that the user extracts has no other reader, since the runtime takes a blob away from the extractor when a layer reads it
 //! (`NetPrivate::do_forward_layer` in `net.cpp`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::smallvec;
 
 use super::layer::Split;
-use super::{Blob, BlobId, BlobIds, MadeFor, Net, NetLayer};
-use crate::numbered::{Map, Set};
-
-/// A place that reads a blob.
-enum Reader {
-    Bottom { layer: usize, index: usize },
-    Output(String),
-}
+use super::{Blob, BlobId, MadeFor, Net, NetLayer, Output};
+use crate::numbered::{Map, Numbered};
 
 impl Net {
     /// Gives each reader of a blob a blob of its own. Outputs that are the same blob under the same name are one reader.
     pub(crate) fn split(&mut self) {
-        // Blobs with one reader are most of a net, and need no look at who it is.
-        let mut read: Set<BlobId> = Set::default();
-        let bottoms = self.layers.iter().flat_map(|layer| &layer.bottoms).copied();
-        let outputs = self.outputs.iter().map(|output| output.blob);
-        let several: Set<BlobId> = bottoms.filter(|blob| !read.insert(*blob)).chain(outputs).collect();
-        let mut readers: Map<BlobId, Vec<Reader>> = Map::default();
-        for (layer, net_layer) in self.layers.iter().enumerate() {
-            for (index, bottom) in net_layer.bottoms.iter().enumerate() {
-                if several.contains(*bottom) {
-                    readers.push(*bottom, Reader::Bottom { layer, index });
-                }
-            }
-        }
-        let mut seen = BTreeSet::new();
+        let mut readers: Map<BlobId, u32> = Map::default();
+        let mut outputs: BTreeMap<BlobId, BTreeSet<&str>> = BTreeMap::new();
         for output in &self.outputs {
-            if seen.insert(output) {
-                readers.push(output.blob, Reader::Output(output.name.clone()));
-            }
+            outputs.entry(output.blob).or_default().insert(&output.name);
         }
-        readers.retain(|blob, readers| self.must_split(blob, readers));
-
-        // Most blobs have none: each place is that of a pointer.
-        let splits: Map<BlobId, Box<NetLayer>> =
-            readers.iter().map(|(blob, readers)| (blob, Box::new(self.split_layer(blob, readers)))).collect();
-        self.insert_behind_producers(splits);
-    }
-
-    fn insert_behind_producers(&mut self, mut splits: Map<BlobId, Box<NetLayer>>) {
-        if splits.is_empty() {
+        let bottoms = self.layers.iter().flat_map(|layer| &layer.bottoms).copied();
+        let extracted = outputs.iter().flat_map(|(blob, names)| names.iter().map(|_| *blob));
+        for blob in bottoms.chain(extracted) {
+            let before = readers.get(blob).copied().unwrap_or(0);
+            readers.insert(blob, before + 1);
+        }
+        // A blob that one output reads takes the name of the output, unless it carries that of an input.
+        let has_other_name = |blob: &BlobId| {
+            self.inputs.contains(blob)
+                && outputs.get(blob).is_some_and(|names| !names.contains(&*self.blob(*blob).name))
+        };
+        let apart: BTreeSet<BlobId> = outputs.keys().copied().filter(has_other_name).collect();
+        readers.retain(|blob, readers| *readers > 1 || apart.contains(&blob));
+        if readers.is_empty() {
             return;
         }
-        let layers = Vec::with_capacity(self.layers.len() + splits.len());
-        for layer in std::mem::replace(&mut self.layers, layers) {
+
+        // The next end of each blob that is split.
+        let mut ends: Map<BlobId, BlobId> = Map::default();
+        let layers = Vec::with_capacity(self.layers.len() + readers.len());
+        for mut layer in std::mem::replace(&mut self.layers, layers) {
+            for bottom in &mut layer.bottoms {
+                take_end(&mut ends, bottom);
+            }
             let tops = layer.tops.clone();
             self.layers.push(layer);
-            self.layers.extend(tops.iter().filter_map(|top| splits.remove(*top)).map(|split| *split));
-        }
-    }
-
-    fn must_split(&self, blob: BlobId, readers: &[Reader]) -> bool {
-        match readers {
-            [Reader::Bottom { .. }] => false,
-            // The blob takes the name of the output, unless it carries that of an input.
-            [Reader::Output(name)] => self.inputs.contains(&blob) && *name != self.blob(blob).name,
-            _ => true,
-        }
-    }
-
-    fn split_layer(&mut self, from: BlobId, readers: &[Reader]) -> NetLayer {
-        let mut tops = BlobIds::with_capacity(readers.len());
-        for (end, reader) in readers.iter().enumerate() {
-            let blob = self.blob(from);
-            let name = format!("{}_splitncnn_{end}", blob.name);
-            let top = self.add_blob(Blob { name, shape: blob.shape.clone(), element: blob.element });
-            tops.push(top);
-            match reader {
-                Reader::Bottom { layer, index } => {
-                    let slot = self.layers.get_mut(*layer).and_then(|layer| layer.bottoms.get_mut(*index));
-                    if let Some(bottom) = slot {
-                        *bottom = top;
-                    }
-                }
-                Reader::Output(name) => {
-                    for output in &mut self.outputs {
-                        if output.blob == from && output.name == *name {
-                            output.blob = top;
-                        }
-                    }
+            for top in tops {
+                if let Some(readers) = readers.get(top) {
+                    let split = self.split_layer(top, *readers);
+                    ends.extend(split.tops.first().map(|end| (top, *end)));
+                    self.layers.push(split);
                 }
             }
         }
-        let name = format!("split_{}", self.blob(from).name);
+        let mut of_outputs: BTreeMap<(BlobId, &str), BlobId> = BTreeMap::new();
+        for Output { blob, name } in &mut self.outputs {
+            *blob = *of_outputs.entry((*blob, name.as_str())).or_insert_with(|| {
+                let mut end = *blob;
+                take_end(&mut ends, &mut end);
+                end
+            });
+        }
+    }
+
+    fn split_layer(&mut self, from: BlobId, readers: u32) -> NetLayer {
+        let Blob { name, shape, element } = self.blob(from).clone();
+        let end =
+            |place: u32| Blob { name: format!("{name}_splitncnn_{place}"), shape: shape.clone(), element };
         NetLayer {
-            name,
+            name: format!("split_{name}"),
             layer: Split::default().into(),
             bottoms: smallvec![from],
-            tops,
+            tops: (0..readers).map(|place| self.add_blob(end(place))).collect(),
             made_for: MadeFor::default(),
         }
+    }
+}
+
+/// Reads the next end of a blob instead, where it is split.
+fn take_end(ends: &mut Map<BlobId, BlobId>, blob: &mut BlobId) {
+    if let Some(next) = ends.get_mut(*blob) {
+        *blob = *next;
+        *next = BlobId::of(next.number() + 1);
     }
 }
 
