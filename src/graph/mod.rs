@@ -240,10 +240,12 @@ impl Graph {
 
     /// Adds a constant.
     pub fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<ValueId> {
-        let shape = Shape::try_from(tensor.shape())?;
         // Often it is that of the constant before.
-        let before = self.values.last().and_then(|value| value.shape.clone());
-        let shape = before.filter(|before| *before == shape).unwrap_or(shape);
+        let before = self.values.last().and_then(|value| value.shape.as_ref());
+        let shape = match before.filter(|before| before.is(tensor.shape())) {
+            Some(before) => before.clone(),
+            None => tensor.shape().try_into()?,
+        };
         Ok(self.add_value(Value {
             name: name.to_owned(),
             dtype: Some(tensor.dtype()),

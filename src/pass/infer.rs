@@ -138,10 +138,9 @@ fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
 fn set_elements(graph: &mut Graph, id: ValueId, elements: Array) -> Result<()> {
     let tensor = Tensor::from_array(&elements);
     let value = graph.value_mut(id)?;
-    let shape = Shape::try_from(elements.shape())?;
     // What was inferred may be shared.
-    if value.shape.as_ref() != Some(&shape) {
-        value.shape = Some(shape);
+    if !value.shape.as_ref().is_some_and(|shape| shape.is(elements.shape())) {
+        value.shape = Some(elements.shape().try_into()?);
     }
     value.dtype = Some(elements.dtype());
     match tensor {

@@ -12,6 +12,16 @@ use crate::error::{Error, Result};
 #[derive(Clone, Default, Eq)]
 pub struct Shape(Arc<[Dim]>);
 
+impl Shape {
+    /// Whether these are the sizes.
+    pub(crate) fn is(&self, sizes: &[usize]) -> bool {
+        let same = |(size, other): (&Dim, &usize)| {
+            size.known().and_then(|n| usize::try_from(n).ok()) == Some(*other)
+        };
+        self.len() == sizes.len() && self.iter().zip(sizes).all(same)
+    }
+}
+
 impl Deref for Shape {
     type Target = [Dim];
 
@@ -76,5 +86,6 @@ mod tests {
         let shape: Shape = [2, 3].map(Dim::Known).into_iter().collect();
         assert!(shape == shape.clone() && shape == Shape::from(vec![Dim::Known(2), Dim::Known(3)]));
         assert!(shape != Shape::from(vec![Dim::Known(2)]));
+        assert!(shape.is(&[2, 3]) && !shape.is(&[2]) && !Shape::from(vec![Dim::symbol("n")]).is(&[2]));
     }
 }
