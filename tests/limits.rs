@@ -181,6 +181,14 @@ fn axes_that_cannot_be_counted_are_not_listed() {
 }
 
 #[test]
+fn what_is_repeated_takes_no_memory() {
+    let parts = [ints("p", &[0, 0, 1, 2, 0, 0, 2, 1]), constant("v", 1, &[], &f32::INFINITY.to_le_bytes())];
+    let parts = [&parts[..], &[node("Pad", &["x", "p", "v"], &["y"], &[])]].concat();
+    let text = convert("infinite", &model(&["1", "16777216", "6", "8"], &parts));
+    assert!(text.contains("167 M weights"), "{text}");
+}
+
+#[test]
 fn names_have_an_end() {
     let room = Room::new();
     let long = "n".repeat(5000);

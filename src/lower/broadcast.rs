@@ -172,7 +172,7 @@ impl Lower<'_> {
             let before = Dim::product(sizes.iter().take(axis))?;
             let after = Dim::product(sizes.iter().skip(axis + run.len()))?;
             let input = self.reshape(blob, &[before, Dim::Known(1), after])?;
-            let ones = Tensor::from_f32(&[n], vec![1.0; n])?;
+            let ones = Tensor::all(1.0, vec![n])?;
             let ones = self.memory_data(&ones, &[Dim::Known(1), count, Dim::Known(1)])?;
             blob = self.binary(binary_op::MUL, input, ones)?;
             for axis in run {

@@ -8,7 +8,7 @@ use crate::error::{At, Error, Result};
 use crate::limits;
 use crate::ncnn::layer::{Clip, Crop, binary_op, reduction_op, unary_op};
 use crate::ncnn::{BlobId, Element};
-use crate::tensor::{Array, Dim, Operation, Sum, Tensor};
+use crate::tensor::{Dim, Operation, Sum, Tensor};
 
 impl Lower<'_> {
     /// A blob of ones; sizes that are no numbers are those of axes of another blob.
@@ -20,8 +20,7 @@ impl Lower<'_> {
             if count > limits::MATRIX_ELEMENTS {
                 return Err(Error::limit(format!("{count} ones; {} are the most", limits::MATRIX_ELEMENTS)));
             }
-            let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 1.0));
-            return self.memory_data(&Tensor::filled(&one, sizes)?, form);
+            return self.memory_data(&Tensor::all(1.0, sizes)?, form);
         }
         let mut ones = None;
         for (place, size) in form.iter().enumerate() {

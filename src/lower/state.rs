@@ -76,10 +76,10 @@ impl State {
             if shape.iter().any(|d| d.is(0)) {
                 return Err(no_elements(shape));
             }
-            let mut known = bottoms.iter().map(|bottom| &self.net.blob(*bottom).shape);
-            let shared = known.find(|known| ***known == *shape).cloned();
-            let shared = shared.unwrap_or_else(|| shape.into());
-            let blob = Blob { name: name.to_owned(), shape: shared, element: Element::F32 };
+            let mut read = bottoms.iter().map(|bottom| &self.net.blob(*bottom).shape);
+            let shared = read.find(|read| ***read == *shape).cloned();
+            let sizes = shared.unwrap_or_else(|| shape.into());
+            let blob = Blob { name: name.to_owned(), shape: sizes, element: Element::F32 };
             let top = self.net.add_blob(blob);
             self.axes.add(top, shape);
             tops.push(top);

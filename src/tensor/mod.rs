@@ -179,6 +179,11 @@ impl Tensor {
         Tensor::of(element.dtype(), shape, Data::Filled(Box::new(element.reshape(&[])?))).check()
     }
 
+    /// A tensor of singles that are all this number.
+    pub(crate) fn all(number: f32, shape: Vec<usize>) -> Result<Tensor> {
+        Tensor::filled(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), number)), shape)
+    }
+
     /// A tensor that `evaluate` computes from `inputs` whenever it is read. The result must have `dtype` and `shape`.
     pub(crate) fn deferred(
         dtype: DType,

@@ -257,7 +257,7 @@ fn pad_layer(
             unsupported!("padding with {value} of a blob of {rank} axes");
         };
         let channels = usize::try_from(channels)?;
-        layer.per_channel_pad_data = Some(Tensor::from_f32(&[channels], vec![value; channels])?);
+        layer.per_channel_pad_data = Some(Tensor::all(value, vec![channels])?);
     }
     lower.emit(layer, &[blob], &form)
 }

@@ -57,7 +57,7 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: us
         Reduction::Max => (binary_op::MAX, f32::MIN),
         Reduction::Min => (binary_op::MIN, f32::MAX),
     };
-    let idle = lower.memory_data(&Tensor::from_f32(&[1, width], vec![neutral; width])?, &rows(1)?)?;
+    let idle = lower.memory_data(&Tensor::all(neutral, vec![1, width])?, &rows(1)?)?;
     let updates = lower.concat(&[idle, updates], 0)?;
     let mut top = data;
     for members in rounds(targets)? {
