@@ -186,6 +186,27 @@ fn what_is_repeated_takes_no_memory() {
     let parts = [&parts[..], &[node("Pad", &["x", "p", "v"], &["y"], &[])]].concat();
     let text = convert("infinite", &model(&["1", "16777216", "6", "8"], &parts));
     assert!(text.contains("167 M weights"), "{text}");
+    let mean = |from: &str, to: &str| node("ReduceMean", &[from, "a"], &[to], &[]);
+    let parts = [
+        ints("a", &[2, 3]),
+        constant("e", 1, &[], &1e-5_f32.to_le_bytes()),
+        mean("x", "m"),
+        node("Sub", &["x", "m"], &["c"], &[]),
+        node("Mul", &["c", "c"], &["s"], &[]),
+        mean("s", "v"),
+        node("Add", &["v", "e"], &["w"], &[]),
+        node("Sqrt", &["w"], &["d"], &[]),
+        node("Div", &["c", "d"], &["y"], &[]),
+    ];
+    let text = convert("normal", &model(&["1", "134000000", "2", "2"], &parts));
+    assert!(text.contains("2 layers, 268 M weights"), "{text}");
+}
+
+#[test]
+fn places_beyond_what_singles_count_are_refused() {
+    let parts = [node("Hardmax", &["x"], &["y"], &[])];
+    let text = convert("largest", &model(&["1", "16777217"], &parts));
+    assert!(text.contains("the places of an axis of 16777217"), "{text}");
 }
 
 #[test]

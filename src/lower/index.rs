@@ -181,7 +181,7 @@ pub(crate) fn ramp(size: &Dim) -> Result<Tensor> {
 fn float(size: i64) -> Result<f32> {
     if size > 1 << 24 {
         return Err(Error::unsupported(format!(
-            "indices into an axis of {size}: single precision ends at 2^24"
+            "the places of an axis of {size}: single precision ends at 2^24"
         )));
     }
     Ok(size.as_())

@@ -1,6 +1,8 @@
 //! How operators of several inputs bring their shapes together: by numpy's rules, or by the attributes of operator sets 1 to 6
 //! (<https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>, <https://onnx.ai/onnx/operators/onnx__Add.html>).
 
+use std::borrow::Cow;
+
 use super::{Attributes, Call, Fact, given, resolve_axis};
 use crate::error::{At, Error, Result, invalid};
 use crate::lower::{Lower, Side};
@@ -110,18 +112,25 @@ pub(super) fn lower_operands(lower: &mut Lower) -> Result<Vec<Side>> {
 }
 
 /// The inputs with the shapes that numpy's rules apply to.
-pub(super) fn align_arrays(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+pub(super) fn align_arrays<'a>(
+    attributes: &Attributes,
+    inputs: &'a [Option<Array>],
+) -> Result<Vec<Cow<'a, Array>>> {
     let alignment = read_alignment(attributes)?;
-    let mut arrays: Vec<Array> = Vec::with_capacity(inputs.len());
+    let mut arrays: Vec<Cow<Array>> = Vec::with_capacity(inputs.len());
     for index in 0..inputs.len() {
         let array = given(inputs, index)?;
         let trailing = match arrays.first() {
             Some(first) => alignment.trailing(first.shape().len(), array.shape().len())?,
             None => 0,
         };
+        if trailing == 0 {
+            arrays.push(Cow::Borrowed(array));
+            continue;
+        }
         let mut shape = array.shape().to_vec();
         shape.extend(std::iter::repeat_n(1, trailing));
-        arrays.push(array.reshape(&shape)?);
+        arrays.push(Cow::Owned(array.reshape(&shape)?));
     }
     Ok(arrays)
 }

@@ -5,10 +5,10 @@
 
 use super::{Attributes, Call, Fact, Op, resolve_axis};
 use crate::error::{Result, unsupported};
-use crate::lower::{Lower, isolate};
+use crate::lower::{Lower, isolate, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Softmax, Threshold, binary_op, reduction_op, unary_op};
-use crate::tensor::{Array, Dim, Tensor};
+use crate::tensor::Dim;
 
 pub(super) const OPS: &[Op] = &[
     Op::new("Hardmax", &[1, 11, 13], infer_softmax)
@@ -111,18 +111,16 @@ fn lower_hardmax(lower: &mut Lower) -> Result<()> {
     let Some(size) = form.get(axis).and_then(Dim::known) else {
         unsupported!("an axis whose size is not fixed");
     };
+    let places = ramp(&Dim::Known(size))?;
     let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
     // 1 where the element is below the maximum.
     let distance = lower.binary(binary_op::SUB, max, x)?;
     let below = lower.emit(Threshold { threshold: 0.0 }, &[distance], &form)?;
     // The place of the element, or one beyond all places.
-    let len = usize::try_from(size)?;
-    let places: Vec<f32> = (0..size).map(num_traits::AsPrimitive::as_).collect();
     let mut places_form = vec![Dim::Known(1); form.len()];
     if let Some(slot) = places_form.get_mut(axis) {
         *slot = Dim::Known(size);
     }
-    let places = Tensor::from_array(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![len], places)?))?;
     let places = lower.memory_data(&places, &places_form)?;
     let beyond = lower.binary_scalar(binary_op::MUL, below, num_traits::AsPrimitive::as_(size))?;
     let candidates = lower.binary(binary_op::MAX, beyond, places)?;

@@ -263,9 +263,9 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Res
         let inputs = tensors.iter().flatten().cloned().collect();
         let meter = Some(graph.budget.meter());
         let tensor = Tensor::deferred_at(*cost, meter, dtype, shape, inputs, move |arrays| {
-            let mut arrays = arrays.iter();
+            let mut arrays = arrays.into_iter();
             let inputs: Vec<Option<Array>> =
-                present.iter().map(|given| if *given { arrays.next().cloned() } else { None }).collect();
+                present.iter().map(|given| if *given { arrays.next() } else { None }).collect();
             let evaluate = op.fold.ok_or_else(|| Error::internal("a row lost its evaluation"))?;
             let folded =
                 evaluate(&Attributes::new(&node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;

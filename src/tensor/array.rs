@@ -211,8 +211,12 @@ impl Array {
 
     /// Integers; refuses floating point and what is not known.
     pub fn to_i64(&self) -> Result<ArrayD<i64>> {
+        self.integers().cloned()
+    }
+
+    fn integers(&self) -> Result<&ArrayD<i64>> {
         match &self.elements {
-            Elements::I64(a) => Ok(a.clone()),
+            Elements::I64(a) => Ok(a),
             Elements::Dim(_) => unsupported!("a size is not known"),
             _ => invalid!("{} where integers are needed", self.dtype),
         }
@@ -229,7 +233,7 @@ impl Array {
 
     /// All elements in row-major order, as integers.
     pub fn int_list(&self) -> Result<Vec<i64>> {
-        Ok(self.to_i64()?.iter().copied().collect())
+        Ok(self.integers()?.iter().copied().collect())
     }
 
     /// All elements in row-major order, as singles.

@@ -68,7 +68,7 @@ enum Data {
     Deferred(Arc<Deferred>),
 }
 
-type Evaluate = dyn Fn(&[Array]) -> Result<Array> + Send + Sync;
+type Evaluate = dyn Fn(Vec<Array>) -> Result<Array> + Send + Sync;
 
 /// A tensor that is computed from others when it is needed, and dropped again.
 struct Deferred {
@@ -196,7 +196,7 @@ impl Tensor {
             Data::Deferred(deferred) => deferred.meter.clone(),
             _ => None,
         });
-        Tensor::deferred_at(cost, meter, dtype, shape, inputs, evaluate)
+        Tensor::deferred_at(cost, meter, dtype, shape, inputs, move |arrays| evaluate(&arrays))
     }
 
     /// As [`Tensor::deferred`], where the cost is known: each time that the tensor is read it is taken from the meter.
@@ -206,7 +206,7 @@ impl Tensor {
         dtype: DType,
         shape: Vec<usize>,
         inputs: Vec<Tensor>,
-        evaluate: impl Fn(&[Array]) -> Result<Array> + Send + Sync + 'static,
+        evaluate: impl Fn(Vec<Array>) -> Result<Array> + Send + Sync + 'static,
     ) -> Result<Tensor> {
         let depth = 1 + inputs.iter().map(Tensor::depth).max().unwrap_or(0);
         let deferred = Deferred { inputs, evaluate: Box::new(evaluate), depth, cost, meter };
@@ -390,7 +390,7 @@ impl Tensor {
             Data::Filled(element) => element.broadcast(&self.0.shape),
             Data::Deferred(deferred) => {
                 let inputs: Result<Vec<Array>> = deferred.inputs.iter().map(Tensor::read).collect();
-                let array = (deferred.evaluate)(&inputs?)?;
+                let array = (deferred.evaluate)(inputs?)?;
                 if array.dtype() != self.0.dtype || array.shape() != self.shape() {
                     return Err(Error::invalid(format!(
                         "a constant was inferred as {} {:?} and computed as {} {:?}",

@@ -1,5 +1,7 @@
 //! Arithmetic of constants, and of sizes.
 
+use std::borrow::Cow;
+
 use num_traits::AsPrimitive;
 
 use super::super::broadcast::{Kernel, align_arrays, fold_arithmetic};
@@ -92,9 +94,9 @@ fn fold_pairs(attributes: &Attributes, inputs: &[Option<Array>], kernel: &Arithm
     let arrays = align_arrays(attributes, inputs)?;
     let mut result = arrays.at(0)?.clone();
     for array in arrays.iter().skip(1) {
-        result = fold_arithmetic(&result, array, kernel)?;
+        result = Cow::Owned(fold_arithmetic(&result, array, kernel)?);
     }
-    Ok(result)
+    Ok(result.into_owned())
 }
 
 pub(super) fn fold_add(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

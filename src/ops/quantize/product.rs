@@ -108,20 +108,20 @@ fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<We
 }
 
 /// The bias of each output, together with what moving the levels takes from the sums. None where it is not constant.
-fn moved_bias(x: &Expand, places: Places, sums: &[i64], by: i64) -> Result<Option<Vec<f32>>> {
+fn moved_bias(x: &Expand, places: Places, sums: &[i64], by: i64) -> Result<Option<Tensor>> {
     let given = match places.bias.filter(|index| x.has_input(*index)) {
-        None => vec![0; sums.len()],
+        None => None,
         Some(index) => match x.constant(index) {
-            Some(constant) => constant.load_listed()?.int_list()?,
+            Some(constant) => Some(constant.load_listed()?.int_list()?),
             None => return Ok(None),
         },
     };
-    if given.len() != sums.len() {
+    if given.as_ref().is_some_and(|given| given.len() != sums.len()) {
         return Ok(None);
     }
-    Ok(Some(
-        given.iter().zip(sums).map(|(bias, sum)| bias.saturating_add(sum.saturating_mul(by)).as_()).collect(),
-    ))
+    let given = given.iter().flatten().copied().chain(std::iter::repeat(0));
+    let bias = sums.iter().zip(given).map(|(sum, bias)| bias.saturating_add(sum.saturating_mul(by)).as_());
+    Tensor::from_f32(&[sums.len()], bias.collect()).map(Some)
 }
 
 /// A product by an int8 layer, or by two of them: the operands of one that take the place of `Conv` or `Gemm` over levels.
@@ -130,16 +130,14 @@ struct Int8<'a> {
     levels: Levels,
     shift: Shift,
     weights: Weights,
-    bias: Vec<f32>,
+    bias: Tensor,
     attributes: Vec<(&'a str, Attribute)>,
 }
 
 impl Int8<'_> {
     fn emit(self, x: &mut Expand) -> Result<Operand> {
         let moved = moved_down(x, self.levels.operand, self.shift.by)?;
-        let outputs = self.bias.len();
-        let zeros = vec![0.0; outputs];
-        let most = self.layer(x, moved, &self.bias, -self.shift.by)?;
+        let most = self.layer(x, moved, self.bias.clone(), -self.shift.by)?;
         let rest = match self.shift.beyond {
             Beyond::Nothing => return Ok(most),
             Beyond::Above => {
@@ -152,15 +150,15 @@ impl Int8<'_> {
                 x.op("Min", &[below, zero], &[])?
             }
         };
-        let rest = self.layer(x, rest, &zeros, 0)?;
+        let no_bias = Tensor::all(0.0, self.bias.shape().to_vec())?;
+        let rest = self.layer(x, rest, no_bias, 0)?;
         x.op("Add", &[most, rest], &[])
     }
 
     /// The layer, where padding is `padding`. Its scales are 1: it is given integers, and gives integers.
-    fn layer(&self, x: &mut Expand, input: Operand, bias: &[f32], padding: i64) -> Result<Operand> {
-        let outputs = bias.len();
-        let scales = x.tensor(Tensor::from_f32(&[outputs], vec![1.0; outputs])?)?;
-        let bias = x.tensor(Tensor::from_f32(&[outputs], bias.to_vec())?)?;
+    fn layer(&self, x: &mut Expand, input: Operand, bias: Tensor, padding: i64) -> Result<Operand> {
+        let scales = x.tensor(Tensor::all(1.0, bias.shape().to_vec())?)?;
+        let bias = x.tensor(bias)?;
         let mut attributes = self.attributes.clone();
         attributes.push(("scale", Attribute::Float(1.0)));
         attributes.push(("zero", Attribute::Int(padding)));

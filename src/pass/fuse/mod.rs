@@ -322,8 +322,8 @@ impl Build<'_> {
     pub fn filled(&mut self, number: f32, shape: &[i64], like: ValueId) -> Result<ValueId> {
         let sizes: std::result::Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
         let dtype = self.graph.value(like).dtype.unwrap_or(DType::F32);
-        let array = Array::f32(ndarray::ArrayD::from_elem(sizes?, number));
-        self.constant(&array.cast(dtype)?)
+        let element = Array::f32(ndarray::ArrayD::from_elem(Vec::new(), number)).cast(dtype)?;
+        self.graph.add_constant("", Tensor::filled(&element, sizes?)?)
     }
 }
 
