@@ -28,6 +28,8 @@ LARGEST = 1e4
 # A graph is not looked at where changes of this part in all that it computes move its results by more than this part of the tolerance:
 # what any runtime rounds would.
 SHAKE, MOVED = 1e-6, 0.05
+# These ncnn computes to this part of 1, not of the result.
+NEAR_ONE, NEAR_ZERO = 1e-7, {"Tanh", "Elu", "Selu", "Celu"}
 
 
 class Unfit(Exception):
@@ -139,7 +141,7 @@ def run(made, inputs):
 
 
 def shaken(g, outputs):
-    """The outputs where all that is computed on the way is off by a little, but for what has to be exact."""
+    """The outputs where all that is computed is off by a little, but for what has to be exact."""
     nodes, noise, names = [], {}, {}
     for node in g.nodes:
         moved = helper.make_node(node.op_type, [names.get(name, name) for name in node.input], node.output)
@@ -150,6 +152,11 @@ def shaken(g, outputs):
                 noise[f"{name}_noise"] = (1 + SHAKE * g.random.standard_normal(g.values[name].shape)).astype(np.float32)
                 names[name] = f"{name}_shaken"
                 nodes.append(helper.make_node("Mul", [name, f"{name}_noise"], [names[name]]))
+                if node.op_type in NEAR_ZERO:
+                    noise[f"{name}_shift"] = (NEAR_ONE * g.random.standard_normal(g.values[name].shape)).astype(np.float32)
+                    names[name] = f"{name}_shifted"
+                    nodes.append(helper.make_node("Add", [f"{name}_shaken", f"{name}_shift"], [names[name]]))
+    outputs = [names.get(name, name) for name in outputs]
     read = {name for node in nodes for name in node.input}
     inputs = {name: array for name, array in g.inputs.items() if name in read}
     constants = {name: array for name, array in (g.constants | noise).items() if name in read}
@@ -723,6 +730,29 @@ def is_ambiguous(made, outputs):
     return any(size == 1 and known != 1 for known, size in axes)
 
 
+def has_room(made, inputs):
+    """Whether every window of a pooling fits into what it is moved over. onnxruntime rounds the number of its places towards zero, and
+    so finds one where there is none."""
+    windows = []
+    for node in made.graph.node:
+        read = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        if "kernel_shape" in read and node.op_type != "ConvTranspose":
+            windows.append((node.input[0], read))
+    names = sorted({name for name, _ in windows} - inputs.keys())
+    watched = onnx.ModelProto()
+    watched.CopyFrom(made)
+    del watched.graph.output[:]
+    watched.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
+    values = inputs | (dict(zip(names, run(watched, inputs))) if names else {})
+    for name, read in windows:
+        count = len(read["kernel_shape"])
+        pads, dilations = read.get("pads", [0] * 2 * count), read.get("dilations", [1] * count)
+        sizes = zip(values[name].shape[2:], pads[:count], pads[count:], read["kernel_shape"], dilations)
+        if any(size + begin + end < (kernel - 1) * dilation + 1 for size, begin, end, kernel, dilation in sizes):
+            return False
+    return True
+
+
 def resized(made, seed):
     """Inputs of other sizes, and the outputs, where the model takes them."""
     random = np.random.default_rng(seed)
@@ -736,7 +766,7 @@ def resized(made, seed):
         outputs = run(made, others)
     except Exception:
         return None
-    if not all(array.size and np.isfinite(array).all() and np.abs(array).max() < LARGEST for array in outputs):
+    if not has_room(made, others) or not all(array.size and np.isfinite(array).all() and np.abs(array).max() < LARGEST for array in outputs):
         return None
     return others, {info.name: array for info, array in zip(made.graph.output, outputs)}
 

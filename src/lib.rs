@@ -110,9 +110,7 @@ fn convert_model(sources: &Sources, options: &Converter) -> Result<Conversion, R
     }
     // What operators were expanded to may be a pattern, together with what stands around it.
     progress.rewrite(&mut graph, FUSIONS, &mut doubts)?;
-    for (node, error) in refused {
-        doubts.entry(node).or_insert(error);
-    }
+    doubts.extend(refused);
     let mut net = lower::lower_graph(&graph, &mut doubts, options.double_as_float, options.ncnn_version)?;
     net.half = options.fp16;
     let mut net_passes = vec![("lower", net.layers.len())];

@@ -137,8 +137,8 @@ fn split_sizes(
         (Some(list), _) => list.into_iter().map(Dim::Known).collect(),
         (None, Some(list)) => list,
         (None, None) => {
-            if number.is_some_and(|number| usize::try_from(number) != Ok(count)) {
-                invalid!("{number:?} parts for {count} outputs");
+            if let Some(number) = number.filter(|number| usize::try_from(*number) != Ok(count)) {
+                invalid!("{number} parts for {count} outputs");
             }
             equal_parts(whole, count, since >= 18)?
         }

@@ -324,13 +324,15 @@ pub(crate) fn expand_nodes(
         promises.iter().try_for_each(|promise| promise.check(graph))?;
         super::dead::remove_dead_nodes(graph);
     }
-    // A node that is in doubt is reported with that doubt: what expansion says of it only follows.
-    // What cannot be inlined may have another way.
-    let last_way = |id: &NodeId| {
+    refused.extend(errors.into_iter().filter(|(id, _)| {
+        if stage.is_last() {
+            // A node that is in doubt is reported with that doubt: what expansion says of it only follows.
+            return !doubts.contains_key(id);
+        }
+        // What cannot be inlined may have another way. Where it has none its shape rule, too, says only that it was not inlined.
         let op = graph.node(*id).and_then(ops::find);
-        stage.is_last() || op.is_some_and(|op| op.expand.is_none() && op.lower.is_none())
-    };
-    refused.extend(errors.into_iter().filter(|(id, _)| !doubts.contains_key(id) && last_way(id)));
+        op.is_some_and(|op| op.expand.is_none() && op.lower.is_none())
+    }));
     Ok(())
 }
 
