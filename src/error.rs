@@ -21,9 +21,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::inspect::Inspection;
-use crate::report::NodePart;
-
 /// What users can do about an internal error.
 const REPORT: &str = "this is a fault of the converter: please report it";
 
@@ -269,82 +266,39 @@ impl From<ndarray::ShapeError> for Error {
     }
 }
 
-/// A part of a model, in the names of its values: what [`Converter::inputs`](crate::Converter::inputs) and
-/// [`Converter::outputs`](crate::Converter::outputs) of these names cut out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
-    /// The inputs; empty for the model's own.
-    pub inputs: Vec<String>,
-    /// The outputs; empty for those asked for.
-    pub outputs: Vec<String>,
-}
-
 /// All errors of one run; never empty.
 #[derive(Debug)]
-pub struct Errors {
-    list: Vec<Error>,
-    cut: Option<Cut>,
-    model: Option<Box<(Inspection, Vec<NodePart>)>>,
-}
+pub struct Errors(Vec<Error>);
 
 impl Errors {
-    /// `Err` with the errors where there are any.
+    /// `Err` with the errors if there are any.
     pub fn check(errors: Vec<Error>) -> std::result::Result<(), Errors> {
-        if errors.is_empty() { Ok(()) } else { Err(Errors { list: errors, cut: None, model: None }) }
+        if errors.is_empty() { Ok(()) } else { Err(Errors(errors)) }
     }
 
     /// Each error, in the order of the nodes.
     pub fn iter(&self) -> std::slice::Iter<'_, Error> {
-        self.list.iter()
-    }
-
-    /// A part of the model that can be converted.
-    pub fn cut(&self) -> Option<&Cut> {
-        self.cut.as_ref()
+        self.0.iter()
     }
 
     /// The same with one error more.
     #[must_use]
     pub fn and(mut self, error: Error) -> Self {
-        self.list.push(error);
-        self
-    }
-
-    /// The same with a part that can be converted.
-    #[must_use]
-    pub(crate) fn with_cut(mut self, cut: Option<Cut>) -> Self {
-        self.cut = cut;
-        self
-    }
-
-    /// What the model consists of, where that was asked for and could be told.
-    pub fn inspection(&self) -> Option<&Inspection> {
-        self.model.as_deref().map(|(inspection, _)| inspection)
-    }
-
-    /// The nodes of the model, where that was asked for and could be told.
-    pub(crate) fn nodes(&self) -> &[NodePart] {
-        self.model.as_deref().map_or(&[], |(_, nodes)| nodes)
-    }
-
-    /// The same with what the model consists of.
-    #[must_use]
-    pub(crate) fn with_model(mut self, inspection: Inspection, nodes: Vec<NodePart>) -> Self {
-        self.model = Some(Box::new((inspection, nodes)));
+        self.0.push(error);
         self
     }
 }
 
 impl From<Error> for Errors {
     fn from(error: Error) -> Self {
-        Errors { list: vec![error], cut: None, model: None }
+        Errors(vec![error])
     }
 }
 
 /// An error a line; with `{:#}` also what is below each.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.list.iter().enumerate() {
+        for (i, error) in self.0.iter().enumerate() {
             if i > 0 {
                 f.write_str("\n")?;
             }

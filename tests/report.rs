@@ -165,7 +165,7 @@ fn every_node_and_layer_has_its_place() {
                 let written = conversion.write(room.path("out.param"), room.path("out.bin")).unwrap();
                 conversion.report(&written).unwrap()
             }
-            Err(errors) => Report::refused(&errors),
+            Err(errors) => errors.report(),
         };
         let report: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
         schema::check(&report);

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use onnx2ncnn::error::Errors;
+use onnx2ncnn::Refusal;
 use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::{Converter, Input};
 
@@ -73,7 +73,7 @@ fn snapshots(folder: &Path) -> BTreeMap<&'static str, String> {
     let written = Converter::new()
         .check(true)
         .convert(&input)
-        .and_then(|conversion| conversion.write(&param, &bin).map(|_| conversion).map_err(Errors::from));
+        .and_then(|conversion| conversion.write(&param, &bin).map(|_| conversion).map_err(Refusal::from));
     match written {
         Ok(conversion) => BTreeMap::from([
             ("expected.param", fs::read_to_string(param).unwrap()),
@@ -101,7 +101,7 @@ fn describe_weights(net: &Net) -> String {
     text
 }
 
-fn describe_errors(errors: &Errors) -> String {
+fn describe_errors(errors: &Refusal) -> String {
     let mut text = String::new();
     for error in errors.iter() {
         writeln!(text, "{}: {error}", error.kind()).unwrap();

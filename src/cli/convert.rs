@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use onnx2ncnn::Converter;
-use onnx2ncnn::error::Errors;
-use onnx2ncnn::report::Report;
+use onnx2ncnn::Refusal;
 
 use super::arguments::{Arguments, input};
 use super::batch::Answer;
@@ -14,10 +13,10 @@ use super::destination::Destination;
 use super::summary;
 
 /// Converts and writes; the answer is what there is to say about it.
-pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
+pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Refusal> {
     let start = Instant::now();
     let destination = Destination::of(arguments)?;
-    let model = input(&arguments.model).map_err(Errors::from);
+    let model = input(&arguments.model).map_err(Refusal::from);
     let done = model.and_then(|model| converter(arguments, &destination).convert(&model));
     let done = done.and_then(|conversion| {
         let written = conversion.write(&destination.param, &destination.bin)?;
@@ -40,9 +39,9 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Errors> {
 }
 
 /// Writes the report of a model that was not converted. Where that fails too, it is one error more.
-fn report_refusal(errors: Errors, destination: &Destination) -> Errors {
+fn report_refusal(errors: Refusal, destination: &Destination) -> Refusal {
     let (json, html) = (destination.report.as_deref(), destination.html.as_deref());
-    match Report::refused(&errors).write(json, html) {
+    match errors.report().write(json, html) {
         Ok(()) => errors,
         Err(error) => errors.and(error),
     }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use onnx2ncnn::error::{Errors, Result};
+use onnx2ncnn::Refusal;
+use onnx2ncnn::error::Result;
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Described, Inspection};
 
@@ -35,15 +36,15 @@ pub(super) struct Inspect {
 const MAX_ROWS: usize = 60;
 
 /// What there is to say about the model.
-pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, Errors> {
+pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, Refusal> {
     let json = arguments.json.as_deref().map(|path| report_file(path, &arguments.model)).transpose()?;
     let done = input(&arguments.model)
-        .map_err(Errors::from)
+        .map_err(Refusal::from)
         .and_then(|model| arguments.source.converter().explain(true).convert(&model))
         .and_then(|conversion| Ok(conversion.inspection()?));
     let report = match &done {
         Ok(inspection) => onnx2ncnn::report::Report::convertible(inspection),
-        Err(errors) => onnx2ncnn::report::Report::refused(errors),
+        Err(errors) => errors.report(),
     };
     report.write(json.as_deref(), None)?;
     let verbose = arguments.report.verbose;

@@ -19,7 +19,8 @@ mod verify;
 
 use std::process::ExitCode;
 
-use onnx2ncnn::error::{Error, ErrorKind, Errors};
+use onnx2ncnn::Refusal;
+use onnx2ncnn::error::{Error, ErrorKind};
 
 use arguments::Report;
 use command::{Command, Request};
@@ -52,7 +53,7 @@ pub fn run() -> ExitCode {
 }
 
 /// Tells what was done, or why it was not.
-fn finish(done: Result<String, Errors>, report: Report) -> ExitCode {
+fn finish(done: Result<String, Refusal>, report: Report) -> ExitCode {
     match done {
         Ok(summary) => {
             if !report.quiet {
@@ -68,7 +69,7 @@ fn finish(done: Result<String, Errors>, report: Report) -> ExitCode {
 }
 
 /// The highest exit code of all errors.
-fn exit_code(errors: &Errors) -> u8 {
+fn exit_code(errors: &Refusal) -> u8 {
     let code = |error: &Error| match error.kind() {
         ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
         ErrorKind::Mismatch => DIFFERENT,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fmt::Write as _;
 
-use onnx2ncnn::error::{Cut, Error, ErrorKind, Where};
+use onnx2ncnn::Cut;
+use onnx2ncnn::error::{Error, ErrorKind, Where};
 
 use super::terminal::{BAD, HELP, count, labelled, list, printable};
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use onnx2ncnn::error::{Error, ErrorKind, Errors};
+use onnx2ncnn::Refusal;
+use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::{Converter, ExternalData, Input, Pass, Simplified, Storage};
 
 use super::arguments::{Report, STANDARD_INPUT, Source, input};
@@ -95,7 +96,7 @@ impl StorageArguments {
 }
 
 /// Simplifies and writes; the answer is what there is to say about it.
-pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Errors> {
+pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Refusal> {
     let start = Instant::now();
     let out = writable(&arguments.out)?;
     let model = &arguments.model;
@@ -131,7 +132,7 @@ struct Original {
 }
 
 impl Original {
-    fn of(arguments: &Simplify, input: &Input, converter: &Converter) -> Result<Original, Errors> {
+    fn of(arguments: &Simplify, input: &Input, converter: &Converter) -> Result<Original, Refusal> {
         // Data in another folder are found by this program alone.
         if arguments.source.is_plain() {
             return Ok(Original { path: arguments.model.clone(), _room: None });

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use onnx2ncnn::error::{Error, Errors};
+use onnx2ncnn::Refusal;
+use onnx2ncnn::error::Error;
 use onnx2ncnn::tensor::Dim;
 use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
 
@@ -105,7 +106,7 @@ pub(super) fn verify_files(arguments: &Verify) -> ExitCode {
     }
 }
 
-fn compare(arguments: &Verify) -> Result<Comparison, Errors> {
+fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     for path in [&arguments.param, &arguments.bin].into_iter().chain(&arguments.data) {
         std::fs::File::open(path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
     }

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use litemap::LiteMap;
 
-use super::{Graph, Word};
+use super::{Graph, Symbol};
 use crate::tensor::Tensor;
 
 /// The attributes of a node by name, close together in memory.
-pub type AttributeMap = LiteMap<Word, Attribute>;
+pub type AttributeMap = LiteMap<Symbol, Attribute>;
 
 /// A named constant of a node.
 #[derive(Clone, Debug)]

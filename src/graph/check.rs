@@ -1,8 +1,8 @@
 //! What always holds of a graph; run after every pass in tests and under `--check`.
 
 use super::{Graph, ValueId};
+use crate::common::index::Set;
 use crate::error::{Error, Result, invalid};
-use crate::numbered::Set;
 
 impl Graph {
     /// Refuses a graph that breaks an invariant: order, producers, constants that fit their value's type and shape.

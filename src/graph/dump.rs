@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Graph, ValueId};
-use crate::numbered::Numbered;
+use crate::common::index::Numbered;
 use crate::tensor::display_shape;
 
 impl Graph {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Graph, Node, NodeId, Seen, ValueId};
+use crate::common::index::{Map, Numbered, Set};
 use crate::error::Result;
-use crate::numbered::{Map, Numbered, Set};
 
 impl Graph {
     /// Removes a node whose work others do.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Graph, Node, NodeId, ValueId};
-use crate::numbered::Lists;
+use crate::common::index::Lists;
 
 /// What is noted while a graph is rewritten. Nothing that rewrites it need care: nodes are replaced, removed and read past through the
 /// graph.
@@ -72,8 +72,8 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
+    use crate::common::index::Map;
     use crate::graph::Value;
-    use crate::numbered::Map;
     use crate::pass::dead::remove_dead_nodes;
 
     /// A chain of nodes, one input, one output each.

@@ -6,7 +6,7 @@ mod dump;
 mod edit;
 mod lineage;
 mod order;
-mod word;
+mod symbol;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -14,15 +14,15 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use crate::common::index::{Lists, Number, Numbered, Set};
+use crate::common::limits::Budget;
 use crate::error::{Error, NodeAt, Result};
-use crate::limits::Budget;
-use crate::numbered::{Lists, Number, Numbered, Set};
 use crate::tensor::{Array, DType, Shape, Tensor};
 
 pub use attribute::{Attribute, AttributeMap};
 use lineage::Lineage;
-pub use word::Word;
-pub(crate) use word::Words;
+pub use symbol::Symbol;
+pub(crate) use symbol::Symbols;
 
 /// A value of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +51,9 @@ impl Numbered for NodeId {
         self.0.get()
     }
 }
+
+/// Errors of nodes that are reported only if the node is still needed when the graph is lowered.
+pub type DeferredErrors = BTreeMap<NodeId, Error>;
 
 /// What a node computes or a graph is given: one tensor.
 #[derive(Clone, Debug, Default)]
@@ -93,9 +96,9 @@ pub struct Node {
     /// The place in the model's list of nodes, for messages.
     pub index: usize,
     /// The domain; empty for ONNX's own, however the model spells it.
-    pub domain: Word,
+    pub domain: Symbol,
     /// The operator.
-    pub op_type: Word,
+    pub op_type: Symbol,
     /// The version of the domain's operator set that the node follows.
     pub version: i64,
     /// Inputs in order; `None` where an optional one is left out.
@@ -190,7 +193,7 @@ struct Seen {
     /// Who reads each value.
     readers: OnceLock<Arc<Lists<ValueId, NodeId>>>,
     /// The operators of ONNX's own domain.
-    operators: OnceLock<Arc<BTreeSet<Word>>>,
+    operators: OnceLock<Arc<BTreeSet<Symbol>>>,
 }
 
 impl Graph {
@@ -290,7 +293,7 @@ impl Graph {
     }
 
     /// The operators of ONNX's own domain that there are.
-    pub(crate) fn operators(&self) -> Arc<BTreeSet<Word>> {
+    pub(crate) fn operators(&self) -> Arc<BTreeSet<Symbol>> {
         let find = || {
             let mut found = BTreeSet::new();
             for (_, node) in self.nodes().filter(|(_, node)| node.domain.is_empty()) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Graph, NodeId, Seen};
+use crate::common::index::{Lists, Map, Set};
 use crate::error::{Error, Result};
-use crate::numbered::{Lists, Map, Set};
 
 impl Graph {
     /// Whether each node stands after those that it reads from.

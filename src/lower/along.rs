@@ -1,8 +1,8 @@
 //! Moving and mixing the elements of a blob along one of its axes.
 
 use super::{Lower, apart_form, form::MAX_AXES, isolate};
+use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::limits;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
     Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile, binary_op,

@@ -3,8 +3,8 @@
 use super::Lower;
 use super::common_form::{express_all, merged_form};
 use super::form::interface_form;
+use crate::common::limits;
 use crate::error::{At, Error, Result};
-use crate::limits;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape};

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use num_traits::AsPrimitive;
 
 use super::{Lower, State, reshape_layer};
+use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::ValueId;
-use crate::limits;
 use crate::ncnn::layer::{Dequantize, ReLU, binary_op, unary_op};
 use crate::ncnn::{BlobId, Element, Layer, NetLayer};
 use crate::tensor::{Array, DType, Dim, Tensor};

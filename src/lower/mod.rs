@@ -11,6 +11,7 @@ mod compose;
 mod exact;
 mod expression;
 mod form;
+mod frontier;
 mod index;
 mod sizes;
 mod state;
@@ -20,15 +21,16 @@ use std::ops::Deref;
 
 use smallvec::smallvec;
 
-use crate::error::{At, Cut, Error, Errors, Result, unsupported};
-use crate::graph::{Graph, Node, NodeId, ValueId};
-use crate::limits;
+use crate::common::limits;
+use crate::error::{At, Error, Errors, Result, unsupported};
+use crate::graph::{DeferredErrors, Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Input;
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, MadeFor, Net, NetLayer, Output};
-use crate::ops::{self, Call};
-use crate::pass::frontier::propose_cuts;
-use crate::pass::infer::Doubts;
+use crate::op;
+use crate::op::Call;
 use crate::tensor::{DType, Dim, Tensor};
+pub use frontier::Cut;
+use frontier::propose_cuts;
 
 pub(crate) use along::{OPEN_END, few_parts};
 pub(crate) use broadcast::Side;
@@ -36,6 +38,12 @@ use form::MAX_AXES;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use index::ramp;
 use state::{State, mismatch, reshape_layer};
+
+/// Expresses a node in ncnn layers.
+pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
+
+/// Finds the lowering of a node's operator.
+pub(crate) type FindLowering = fn(&Node) -> Option<LowerNode>;
 
 /// One node while it is lowered. It reads the node as [`Call`] does.
 pub(crate) struct Lower<'a> {
@@ -51,25 +59,26 @@ impl<'a> Deref for Lower<'a> {
     }
 }
 
-/// Why there is no net, and parts of the graph that there may be one of.
-pub(crate) struct Refusal {
+/// The errors of a graph without a net, and parts of it that may have one.
+pub(crate) struct LowerError {
     pub errors: Errors,
     pub cuts: Vec<Cut>,
 }
 
-impl<E: Into<Errors>> From<E> for Refusal {
+impl<E: Into<Errors>> From<E> for LowerError {
     fn from(errors: E) -> Self {
-        Refusal { errors: errors.into(), cuts: Vec::new() }
+        LowerError { errors: errors.into(), cuts: Vec::new() }
     }
 }
 
 /// Makes the net of a graph. Every node that cannot be lowered is reported, not the first alone.
 pub(crate) fn lower_graph(
     graph: &Graph,
-    doubts: &mut Doubts,
+    find: FindLowering,
+    deferred: &mut DeferredErrors,
     double_as_float: bool,
     asked: Option<u32>,
-) -> std::result::Result<Net, Refusal> {
+) -> std::result::Result<Net, LowerError> {
     let mut state = State { may_be_newer: asked.is_none(), ..State::default() };
     state.net.release = crate::ncnn::release(asked)?;
     state.net.expect(graph.inputs.len() + graph.node_count() + graph.constant_count());
@@ -93,11 +102,11 @@ pub(crate) fn lower_graph(
             continue;
         }
         let reads_missing = node.reads().any(|value| missing.contains(&value));
-        let lowered = match doubts.remove(&id) {
+        let lowered = match deferred.remove(&id) {
             Some(error) if !reads_missing => Err(error),
             // Even where its inputs are missing: an operator that nobody knows.
-            _ if reads_missing => ops::find_handled(node).map(drop),
-            _ => lower_node(graph, id, node, &mut state),
+            _ if reads_missing => op::find_handled(node).map(drop),
+            _ => lower_node(graph, find, id, node, &mut state),
         };
         let skipped = reads_missing || lowered.is_err();
         if let Err(error) = lowered {
@@ -126,7 +135,7 @@ pub(crate) fn lower_graph(
     let cuts = propose_cuts(graph, &failed, |id| {
         state.forms.contains(id) && lower_output(graph, id, &mut state).is_ok()
     });
-    Err(Refusal { errors, cuts })
+    Err(LowerError { errors, cuts })
 }
 
 /// Whether a value is known to have no elements.
@@ -152,11 +161,11 @@ pub(crate) fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
     Ok(())
 }
 
-fn lower_node(graph: &Graph, id: NodeId, node: &Node, state: &mut State) -> Result<()> {
-    let op = ops::find_handled(node)?;
-    let Some(lower) = op.lower else {
+fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state: &mut State) -> Result<()> {
+    let op = op::find_handled(node)?;
+    let Some(lower) = find(node) else {
         let message = format!("{} cannot be expressed in ncnn", node.qualified_op_type());
-        return Err(Error::unsupported(message).help(ops::CUT));
+        return Err(Error::unsupported(message).help(op::CUT));
     };
     check_sizes(graph, node)?;
     let layers = state.net.layers.len();

@@ -4,8 +4,8 @@ use num_traits::AsPrimitive;
 
 use super::form::MAX_AXES;
 use super::{Lower, Side};
+use crate::common::limits;
 use crate::error::{At, Error, Result};
-use crate::limits;
 use crate::ncnn::layer::{Clip, Crop, binary_op, reduction_op, unary_op};
 use crate::ncnn::{BlobId, Element};
 use crate::tensor::{Dim, Operation, Sum, Tensor};

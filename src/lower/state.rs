@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{check_elements, expression, index, is_empty, same_elements};
+use crate::common::index::{Few, Map, Numbered, Set};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer};
-use crate::numbered::{Few, Map, Numbered, Set};
 use crate::tensor::{Dim, Tensor, display_shape};
 
 /// The net while it is made.

@@ -6,8 +6,8 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::Net;
+use crate::common::output::{Staged, Target, Whole};
 use crate::error::{Error, Result};
-use crate::output::{Staged, Target, Whole};
 
 /// Bytes in a line of an array.
 const BYTES_A_LINE: usize = 16;
@@ -223,7 +223,7 @@ mod tests {
             mem_header: Some(path("m.mem.h")),
         };
         let (files, _) = net.stage(&path("m.param"), &path("m.bin"), &embedding).unwrap();
-        crate::output::put_all(files).unwrap();
+        crate::common::output::put_all(files).unwrap();
         assert_eq!(fs::read(path("m.param.bin")).unwrap(), net.binary_param().unwrap());
         assert!(fs::read_to_string(path("m.id.h")).unwrap().contains("namespace m_param_id {"));
         let text = fs::read_to_string(path("m.mem.h")).unwrap();

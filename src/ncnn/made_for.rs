@@ -1,6 +1,6 @@
 //! What layers do, by number.
 
-use crate::numbered::{Few, Number};
+use crate::common::index::{Few, Number};
 
 /// What a layer does, by numbers that whoever makes the net gives. Nearly every layer has one.
 #[derive(Clone, Debug, Default)]

@@ -24,8 +24,8 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
+use crate::common::index::{Number, Numbered};
 use crate::error::{Error, Result};
-use crate::numbered::{Number, Numbered};
 use crate::tensor::Shape;
 
 pub(crate) use embed::Embedding;

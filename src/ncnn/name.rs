@@ -6,8 +6,8 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 
 use super::{BlobId, Net};
+use crate::common::index::{Numbered, Set};
 use crate::error::{Error, Result};
-use crate::numbered::{Numbered, Set};
 
 /// Longest name, in bytes.
 const MAX_NAME: usize = 255;

@@ -9,7 +9,7 @@ use smallvec::smallvec;
 
 use super::layer::Split;
 use super::{Blob, BlobId, MadeFor, Net, NetLayer, Output};
-use crate::numbered::{Map, Numbered};
+use crate::common::index::{Map, Numbered};
 
 impl Net {
     /// Gives each reader of a blob a blob of its own. Outputs that are the same blob under the same name are one reader.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::layer::Weight;
 use super::{Embedding, Layer, Net, halves};
+use crate::common::output::{self, Staged, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::output::{self, Staged, Target};
 use crate::tensor::{DType, Tensor};
 
 /// The tag of a weight of singles (`ModelBinFromDataReader::load`).

@@ -14,9 +14,9 @@ use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use super::scope::{Frame, Scope, Slot, check_name};
 use super::tensor::Tensors;
 use super::types::{Declared, Types, name_of};
+use crate::common::limits;
 use crate::error::{Error, NodeAt, Result, invalid};
-use crate::graph::{Capture, Graph, Ids, Node, Value, ValueId, Words};
-use crate::limits;
+use crate::graph::{Capture, Graph, Ids, Node, Symbols, Value, ValueId};
 use crate::tensor::{Dim, MappedFile};
 
 /// The domain whose operators have one version: onnxruntime takes models that do not import it.
@@ -37,7 +37,7 @@ pub(super) struct Reader<'m> {
     types: Types,
     functions: Functions<'m>,
     opsets: &'m BTreeMap<String, i64>,
-    pub words: Words,
+    pub words: Symbols,
     depth: usize,
 }
 
@@ -99,7 +99,7 @@ impl<'m> Reader<'m> {
             types: Types::default(),
             functions: Functions::new(&model.functions)?,
             opsets,
-            words: Words::default(),
+            words: Symbols::default(),
             depth: 0,
         })
     }

@@ -8,9 +8,9 @@ use super::body::{Body, Met, Reader, at_node};
 use super::proto::{FunctionProto, NodeProto};
 use super::scope::{Frame, Scope, Slot};
 use super::{domain_of, read_opsets};
+use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{AttributeMap, Node, Value, ValueId};
-use crate::limits;
 
 /// Domain, name and overload.
 type Key<'m> = (&'m str, &'m str, &'m str);

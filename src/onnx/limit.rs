@@ -2,8 +2,8 @@
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
+use crate::common::limits;
 use crate::error::{Error, Result};
-use crate::limits;
 
 include!(concat!(env!("OUT_DIR"), "/nesting.rs"));
 

@@ -26,10 +26,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::common::limits;
+use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, ValueId};
-use crate::limits;
-use crate::output::{self, Staged};
 use crate::tensor::{MappedFile, RELEASED};
 use external::{ExternalFiles, Folder};
 use parts::{Encoded, Parts};

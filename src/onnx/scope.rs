@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use crate::common::index::Numbering;
+use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{AttributeMap, ValueId};
-use crate::limits;
-use crate::numbered::Numbering;
 
 /// What is the same for all nodes of a model or of a function's body.
 #[derive(Debug, Default)]

@@ -7,8 +7,8 @@ use std::path::{Component, Path};
 
 use super::message::Message;
 use super::proto;
+use crate::common::output::{Staged, Target};
 use crate::error::{Error, Result};
-use crate::output::{Staged, Target};
 use crate::tensor::{DType, Tensor};
 
 /// Constants of fewer bytes stay in the model where others go to a file beside it.

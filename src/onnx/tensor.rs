@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::external::ExternalFiles;
 use super::proto::{SparseTensorProto, TensorProto, tensor_proto::DataLocation};
 use super::sparse;
+use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::limits;
 use crate::tensor::{DType, MappedFile, Tensor};
 
 /// Reads the constants of one model.

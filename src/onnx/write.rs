@@ -11,9 +11,9 @@ use super::name::{NamedGraph, Names};
 use super::proto::{self, attribute_proto::AttributeType};
 use super::store::{ExternalData, Store, entry};
 use super::version::{Since, choose_versions, ir_version};
+use crate::common::output::{Staged, Target};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
-use crate::output::{Staged, Target};
 
 /// Most bytes of a protobuf message (<https://protobuf.dev/programming-guides/proto-limits>).
 const MAX_MESSAGE: u64 = (1 << 31) - 1;

@@ -1,17 +1,17 @@
 //! What tells how a node works and is computed at run time, where the model states the shape of the result: elements of lists, and
 //! the choice between the few ways that give that shape.
 
-use super::{Call, resolve_axis};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
+use crate::op::{Call, resolve_axis};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim, display_shape};
 
 /// Most choices that are all computed.
-pub(super) const MAX_CHOICES: usize = 8;
+pub(in crate::ops) const MAX_CHOICES: usize = 8;
 
 /// The shape that the model states of the output, as many axes as the data have, where one of these inputs is computed at run time.
-pub(super) fn stated_shape<'a>(
+pub(in crate::ops) fn stated_shape<'a>(
     call: &Call<'a>,
     mut inputs: impl Iterator<Item = usize>,
 ) -> Option<&'a [Dim]> {
@@ -23,7 +23,7 @@ pub(super) fn stated_shape<'a>(
 }
 
 /// Axes counted from the front, where each stands in the list once.
-pub(super) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
+pub(in crate::ops) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
     let mut distinct = Vec::with_capacity(axes.len().min(rank));
     for axis in axes {
         let axis = resolve_axis(*axis, rank)?;
@@ -36,12 +36,12 @@ pub(super) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
 }
 
 /// Refuses a model in which input `index`, where it is given, is no list of so many elements, as far as that is known.
-pub(super) fn check_list(call: &Call, index: usize, count: usize) -> Result<()> {
+pub(in crate::ops) fn check_list(call: &Call, index: usize, count: usize) -> Result<()> {
     call.check_shape(index, &[Dim::try_from(count)?])
 }
 
 /// Refuses a model in which input `index`, where it is given, is not one integer, as far as that is known.
-pub(super) fn check_integer(call: &Call, index: usize) -> Result<()> {
+pub(in crate::ops) fn check_integer(call: &Call, index: usize) -> Result<()> {
     let Some(value) = call.value(index) else { return Ok(()) };
     if let Some(dtype) = value.dtype.filter(|dtype| !dtype.is_int()) {
         return Err(
@@ -56,18 +56,18 @@ pub(super) fn check_integer(call: &Call, index: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn axis_attribute(axis: usize) -> Result<[(&'static str, Attribute); 1]> {
+pub(in crate::ops) fn axis_attribute(axis: usize) -> Result<[(&'static str, Attribute); 1]> {
     Ok([("axis", Attribute::Int(i64::try_from(axis)?))])
 }
 
 /// One element of a list.
-pub(super) fn element(x: &mut Expand, list: Operand, index: usize) -> Result<Operand> {
+pub(in crate::ops) fn element(x: &mut Expand, list: Operand, index: usize) -> Result<Operand> {
     let index = x.ints(&[i64::try_from(index)?])?;
     x.op("Gather", &[list, index], &axis_attribute(0)?)
 }
 
 /// The sum of the elements of a list for this axis of `rank`, where the axes are computed too.
-pub(super) fn element_of_axis(
+pub(in crate::ops) fn element_of_axis(
     x: &mut Expand,
     axes: Operand,
     list: Operand,
@@ -82,32 +82,32 @@ pub(super) fn element_of_axis(
 }
 
 /// An integer input of one element as a list of one.
-pub(super) fn scalar(x: &mut Expand, index: usize) -> Result<Operand> {
+pub(in crate::ops) fn scalar(x: &mut Expand, index: usize) -> Result<Operand> {
     let operand = x.operand_as(index, DType::I64)?;
     x.reshape(operand, &[1])
 }
 
 /// Whether each of a list is this number.
-pub(super) fn is_number(x: &mut Expand, list: Operand, number: i64) -> Result<Operand> {
+pub(in crate::ops) fn is_number(x: &mut Expand, list: Operand, number: i64) -> Result<Operand> {
     let number = x.ints(&[number])?;
     x.op("Equal", &[list, number], &[])
 }
 
 /// Whether each of a list is this axis of `rank`, counted from either end.
-pub(super) fn is_axis(x: &mut Expand, list: Operand, axis: usize, rank: usize) -> Result<Operand> {
+pub(in crate::ops) fn is_axis(x: &mut Expand, list: Operand, axis: usize, rank: usize) -> Result<Operand> {
     let (axis, rank) = (i64::try_from(axis)?, i64::try_from(rank)?);
     let (front, back) = (is_number(x, list, axis)?, is_number(x, list, axis - rank)?);
     x.op("Or", &[front, back], &[])
 }
 
 /// One of several ways: what it computes, and what tells that it is meant. It is meant where all of that holds.
-pub(super) struct Choice {
+pub(in crate::ops) struct Choice {
     pub result: Operand,
     pub meant: Vec<Operand>,
 }
 
 /// The result of the choice that is meant.
-pub(super) fn choose(x: &mut Expand, choices: &[Choice]) -> Result<Operand> {
+pub(in crate::ops) fn choose(x: &mut Expand, choices: &[Choice]) -> Result<Operand> {
     let Some((first, rest)) = choices.split_first() else {
         return Err(Error::internal("nothing to choose from"));
     };
@@ -127,7 +127,7 @@ pub(super) fn choose(x: &mut Expand, choices: &[Choice]) -> Result<Operand> {
 }
 
 /// Refuses more ways than are computed beside each other.
-pub(super) fn check_count(what: &str, choices: usize) -> Result<()> {
+pub(in crate::ops) fn check_count(what: &str, choices: usize) -> Result<()> {
     if choices > MAX_CHOICES {
         unsupported!("{what} computed at run time: {choices} choices give the shape of the output");
     }

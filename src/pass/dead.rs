@@ -1,8 +1,8 @@
 //! Removes nodes whose outputs nobody reads.
 
+use crate::common::index::Set;
 use crate::graph::{Graph, Node, NodeId, ValueId};
-use crate::numbered::Set;
-use crate::ops;
+use crate::op;
 
 /// Keeps what the graph's outputs need, and what is to be kept; also takes away optional outputs that nobody reads.
 pub fn remove_dead_nodes(graph: &mut Graph) {
@@ -21,7 +21,7 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
     let unread = |output: &Option<ValueId>| output.is_some_and(|output| !needed.contains(output));
     // Which outputs of an operator that is not known are optional is not known either.
     let has_more =
-        |node: &Node| node.outputs.iter().any(unread) && ops::find(node).is_some_and(|op| !op.variadic);
+        |node: &Node| node.outputs.iter().any(unread) && op::find(node).is_some_and(|op| !op.variadic);
     let found: Vec<NodeId> = graph.nodes().filter(|(_, node)| has_more(node)).map(|(id, _)| id).collect();
     for id in found {
         let Some(node) = graph.node_mut(id) else { continue };

@@ -3,16 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
+use crate::common::limits;
 use crate::error::{Error, ErrorKind, NodeAt, Result};
-use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId, Word};
-use crate::limits;
+use crate::graph::{Attribute, DeferredErrors, Graph, Node, NodeId, Symbol, Value, ValueId};
 use crate::lower::check_size;
-use crate::ops::{self, Call, NEWEST_OPSET};
-use crate::pass::infer::{self, Doubts};
+use crate::op;
+use crate::op::{Call, NEWEST_OPSET};
+use crate::pass::infer;
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 /// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
 const MAX_ROUNDS: usize = 8;
+
+/// Expresses a node in other operators of ONNX. `false` leaves it as it is.
+pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
+
+/// Finds the expansion of a node's operator at a stage.
+pub(crate) type FindExpansion = fn(&Node, Stage) -> Option<ExpandNode>;
 
 /// Builds what stands in the place of one node. It reads the node as [`Call`] does.
 pub(crate) struct Expand<'a> {
@@ -123,7 +130,7 @@ impl Expand<'_> {
         let node = Node {
             op_type: op_type.into(),
             version: NEWEST_OPSET,
-            attributes: attributes.iter().map(|(name, a)| (Word::from(*name), a.clone())).collect(),
+            attributes: attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect(),
             ..Node::default()
         };
         self.nodes.push(PendingNode {
@@ -153,7 +160,7 @@ impl Expand<'_> {
     ) -> Result<Operand> {
         let made = self.op(op_type, inputs, attributes)?;
         if let Some(pending) = self.nodes.last_mut() {
-            pending.node.domain = ops::OWN_DOMAIN.into();
+            pending.node.domain = op::OWN_DOMAIN.into();
             pending.node.version = 1;
         }
         Ok(made)
@@ -168,7 +175,7 @@ impl Expand<'_> {
     ) -> Result<Operand> {
         let made = self.op_n(op_type, inputs, attributes, 1)?;
         if let Some(pending) = self.nodes.last_mut() {
-            pending.node.domain = ops::CONTRIB_DOMAIN.into();
+            pending.node.domain = op::CONTRIB_DOMAIN.into();
             pending.node.version = 1;
         }
         made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
@@ -282,9 +289,10 @@ impl Stage {
 /// in the end is kept in `refused`.
 pub(crate) fn expand_nodes(
     graph: &mut Graph,
+    find: FindExpansion,
     stage: Stage,
-    doubts: &mut Doubts,
-    refused: &mut Doubts,
+    deferred: &mut DeferredErrors,
+    refused: &mut DeferredErrors,
 ) -> Result<()> {
     let mut errors = Vec::new();
     // Those of all rounds: what stands for a node may have no shape before a later one.
@@ -295,11 +303,11 @@ pub(crate) fn expand_nodes(
         graph.rewrite_nodes(|graph, id| {
             // What the shape rule refuses, an attribute that nobody read among it, is not to be computed by other means. Control
             // flow has no shape before it is inlined.
-            if stage.is_last() && doubts.contains_key(&id) {
+            if stage.is_last() && deferred.contains_key(&id) {
                 return Ok(None);
             }
-            let promised = if stage.is_last() { promises_of(graph, id) } else { Vec::new() };
-            match expand_node(graph, id, stage) {
+            let promised = if stage.is_last() { promises_of(graph, find, stage, id) } else { Vec::new() };
+            match expand_node(graph, find, id, stage) {
                 Ok(made) => {
                     changed |= made.is_some();
                     if made.is_some() {
@@ -309,7 +317,7 @@ pub(crate) fn expand_nodes(
                 }
                 // Every further node would be too much as well.
                 Err(error) if graph.budget.is_spent() => Err(error),
-                Err(error) if doubts.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
+                Err(error) if deferred.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
                     errors.push((id, error));
                     Ok(None)
                 }
@@ -320,18 +328,17 @@ pub(crate) fn expand_nodes(
             break;
         }
         super::dead::remove_dead_nodes(graph);
-        *doubts = infer::infer_and_fold(graph)?;
+        *deferred = infer::infer_and_fold(graph)?;
         promises.iter().try_for_each(|promise| promise.check(graph))?;
         super::dead::remove_dead_nodes(graph);
     }
     refused.extend(errors.into_iter().filter(|(id, _)| {
         if stage.is_last() {
             // A node that is in doubt is reported with that doubt: what expansion says of it only follows.
-            return !doubts.contains_key(id);
+            return !deferred.contains_key(id);
         }
         // What cannot be inlined may have another way. Where it has none its shape rule, too, says only that it was not inlined.
-        let op = graph.node(*id).and_then(ops::find);
-        op.is_some_and(|op| op.expand.is_none() && op.lower.is_none())
+        graph.node(*id).is_some_and(|node| find(node, Stage::Expand { release: 0 }).is_none())
     }));
     Ok(())
 }
@@ -343,8 +350,8 @@ struct Promise {
     at: NodeAt,
 }
 
-fn promises_of(graph: &Graph, id: NodeId) -> Vec<Promise> {
-    let expands = |node: &&Node| ops::find(node).is_some_and(|op| op.expand.is_some());
+fn promises_of(graph: &Graph, find: FindExpansion, stage: Stage, id: NodeId) -> Vec<Promise> {
+    let expands = |node: &&Node| find(node, stage).is_some();
     let Some(node) = graph.node(id).filter(expands) else { return Vec::new() };
     let promise = |value: &ValueId| {
         Some(Promise { value: *value, shape: graph.value(*value).shape.clone()?, at: node.at() })
@@ -387,15 +394,15 @@ fn check_axes(graph: &Graph, id: ValueId) -> Result<()> {
     }
 }
 
-fn expand_node(graph: &mut Graph, id: NodeId, stage: Stage) -> Result<Option<Vec<Node>>> {
+fn expand_node(
+    graph: &mut Graph,
+    find: FindExpansion,
+    id: NodeId,
+    stage: Stage,
+) -> Result<Option<Vec<Node>>> {
     let Some(node) = graph.node(id) else { return Ok(None) };
-    let Ok(op) = ops::find_handled(node) else { return Ok(None) };
-    let way = match stage {
-        Stage::Inline => op.inline,
-        Stage::Branch => op.inline.filter(|_| !op.unrolls),
-        Stage::Expand { .. } => op.expand,
-    };
-    let Some(expand) = way else { return Ok(None) };
+    let Ok(op) = op::find_handled(node) else { return Ok(None) };
+    let Some(expand) = find(node, stage) else { return Ok(None) };
     if stage.is_last() {
         // What is made for each element of an axis must not be made without an end.
         let mut values = node.inputs.iter().chain(&node.outputs).flatten();

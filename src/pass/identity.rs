@@ -1,9 +1,9 @@
 //! Removes nodes that hand on an input as it is.
 
+use crate::common::index::{Map, Set};
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::numbered::{Map, Set};
-use crate::ops;
+use crate::op;
 use crate::pass::pattern::Readers;
 
 /// Makes readers of such nodes of these operators read what they hand on. A graph output keeps its own node, and so its name.
@@ -13,7 +13,7 @@ pub fn remove_identities(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
         if !node.domain.is_empty() || !op_types.contains(&node.op_type.as_str()) {
             continue;
         }
-        let hands_on = ops::find(node).and_then(|op| op.identity).and_then(|rule| rule(graph, node));
+        let hands_on = op::find(node).and_then(|op| op.identity).and_then(|rule| rule(graph, node));
         let (Some(input), Some(Some(output))) = (hands_on, node.outputs.first()) else { continue };
         if node.outputs.iter().skip(1).all(Option::is_none) {
             found.push((id, input, *output));

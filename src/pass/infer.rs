@@ -1,20 +1,16 @@
 //! Shapes, types and constants, from the inputs to the outputs in one sweep.
 
-use std::collections::BTreeMap;
-
+use crate::common::index::Set;
+use crate::common::limits;
 use crate::error::{Error, Result, invalid};
-use crate::graph::{Graph, Node, NodeId, Value, ValueId};
-use crate::limits;
-use crate::numbered::Set;
-use crate::ops::{self, Attributes, Call, Fact, Op};
+use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
+use crate::op;
+use crate::op::{Attributes, Call, Fact, Op};
 use crate::tensor::{Array, Cost, DType, Dim, Shape, Tensor, display_shape};
 
-/// Why the outputs of nodes could not be inferred: reported if the node is needed in the end.
-pub type Doubts = BTreeMap<NodeId, Error>;
-
-/// Infers and folds everything. `Err` is a model that breaks ONNX; what merely cannot be known is in the doubts.
-pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
-    let mut doubts = Doubts::new();
+/// Infers and folds everything. `Err` is a model that breaks ONNX; what merely cannot be known is in the deferred.
+pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
+    let mut deferred = DeferredErrors::new();
     let mut folded = Set::default();
     for input in &graph.inputs {
         let value = graph.value(*input);
@@ -35,20 +31,20 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<Doubts> {
                 folded.insert(id);
             }
             Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => {
-                doubts.insert(id, error);
+                deferred.insert(id, error);
             }
             Err(error) => return Err(error),
         }
     }
     graph.remove_nodes(&folded);
-    Ok(doubts)
+    Ok(deferred)
 }
 
 /// Outputs of a node that stays which are constants all the same: they are constants alone, and left out of the node. Where it has
 /// a place for each, a value that nobody reads takes it.
 fn leave_out_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
     let Some(node) = graph.node(id) else { return Ok(()) };
-    let variadic = ops::find(node).is_some_and(|op| op.variadic);
+    let variadic = op::find(node).is_some_and(|op| op.variadic);
     let mut constants = Vec::new();
     for (index, output) in node.outputs.iter().enumerate() {
         constants.extend(
@@ -74,7 +70,7 @@ enum Visited {
 }
 
 fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
-    let op = ops::find_handled(node)?;
+    let op = op::find_handled(node)?;
     let call = Call::new(graph, node, op);
     let facts = (op.infer)(&call)?;
     call.attributes().check_all_read()?;

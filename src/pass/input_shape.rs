@@ -82,7 +82,7 @@ fn is_batch(size: &Dim) -> bool {
 }
 
 /// Takes inputs without elements as the constants that they are: ncnn has no such blobs, and there is nothing to give.
-pub fn settle_empty_inputs(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
+pub fn finalize_empty_inputs(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     for id in graph.inputs.clone() {
         let value = graph.value(id);
         let (Some(dtype), Some(shape)) = (value.dtype, &value.shape) else { continue };

@@ -2,8 +2,8 @@
 
 pub mod cut;
 pub mod dead;
+pub(crate) mod declared;
 pub(crate) mod expand;
-pub(crate) mod frontier;
 pub(crate) mod fuse;
 pub mod identity;
 pub mod infer;
@@ -13,5 +13,4 @@ pub mod quantized;
 pub mod rewrite;
 pub mod rounding;
 pub(crate) mod simplify;
-pub(crate) mod stated;
 pub mod unfold;

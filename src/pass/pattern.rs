@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::common::index::Lists;
 use crate::graph::{Graph, Node, NodeId, ValueId};
-use crate::numbered::Lists;
 
 /// Who reads each value of a graph. It tells of the graph that it was made from, not of later changes.
 #[derive(Debug, Default)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::common::fixpoint::apply_in_rounds;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Word};
+use crate::graph::{DeferredErrors, Graph, Symbol};
 use crate::ncnn::pass::NET_PASSES;
-use crate::pass::infer::{self, Doubts};
+use crate::pass::infer;
 use crate::pass::{dead, identity};
-use crate::rounds::apply_in_rounds;
 
 pub use crate::pass::fuse::FUSIONS;
 pub use crate::pass::simplify::SIMPLIFICATIONS;
@@ -30,7 +30,7 @@ pub struct Rewrite {
 #[derive(Clone, Copy, Debug)]
 pub enum Apply {
     /// Nodes of its operators that hand on an input as it is are removed.
-    HandOn,
+    Identity,
     /// Does it wherever it can; the answer is whether anything changed. Nodes that nobody reads any more may be left behind, and
     /// values that are made need neither types nor shapes.
     By(fn(&mut Graph) -> Result<bool>),
@@ -53,16 +53,16 @@ impl Rewrite {
         about: &'static str,
         of: &'static [&'static str],
     ) -> Rewrite {
-        Rewrite { name, about, of, apply: Apply::HandOn }
+        Rewrite { name, about, of, apply: Apply::Identity }
     }
 
-    fn is_for(&self, operators: &BTreeSet<Word>) -> bool {
+    fn is_for(&self, operators: &BTreeSet<Symbol>) -> bool {
         self.of.is_empty() || self.of.iter().any(|op_type| operators.contains(*op_type))
     }
 
     fn apply(&self, graph: &mut Graph) -> Result<bool> {
         match self.apply {
-            Apply::HandOn => identity::remove_identities(graph, self.of),
+            Apply::Identity => identity::remove_identities(graph, self.of),
             Apply::By(apply) => apply(graph),
         }
     }
@@ -74,7 +74,7 @@ pub(crate) fn rewrite(
     graph: &mut Graph,
     rewritings: &[Rewrite],
     skip: &BTreeSet<String>,
-    doubts: &mut Doubts,
+    deferred: &mut DeferredErrors,
     mut after: impl FnMut(&'static str, &Graph) -> Result<()>,
 ) -> Result<()> {
     let tried: Vec<&Rewrite> = rewritings.iter().filter(|rewriting| !skip.contains(rewriting.name)).collect();
@@ -83,7 +83,7 @@ pub(crate) fn rewrite(
         let changed = rewriting.is_for(&operators) && rewriting.apply(graph)?;
         if changed {
             dead::remove_dead_nodes(graph);
-            *doubts = infer::infer_and_fold(graph)?;
+            *deferred = infer::infer_and_fold(graph)?;
             after(rewriting.name, graph)?;
             operators = graph.operators();
         }

@@ -5,10 +5,10 @@
 //! the depth of the network, and float arithmetic no longer computes what the model computes. What is computed in whole numbers has
 //! no such borders: the operators that say so (`QLinearConv` and the like) may follow one another.
 
+use crate::common::index::Set;
 use crate::error::{Error, Errors};
 use crate::graph::{Graph, ValueId};
-use crate::numbered::Set;
-use crate::ops;
+use crate::op;
 
 /// Every rounding of a value that follows another rounding is an error, unless what it rounds is right to the last bit.
 pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
@@ -16,9 +16,9 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
     let mut stepped: Set<ValueId> = Set::default();
     let mut errors = Vec::new();
     for (_, node) in graph.nodes() {
-        let op = ops::find(node);
+        let op = op::find(node);
         let is_exact = |value: ValueId| exact.contains(value) || graph.value(value).constant.is_some();
-        let hands_on = |op: &ops::Op| op.exact || op.transparent.is_some_and(|holds| holds(graph, node));
+        let hands_on = |op: &op::Op| op.exact || op.transparent.is_some_and(|holds| holds(graph, node));
         if op.is_some_and(hands_on) && node.reads().all(is_exact) {
             exact.extend(node.outputs.iter().flatten().copied());
             continue;

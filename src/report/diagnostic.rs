@@ -4,7 +4,8 @@ use std::error::Error as _;
 
 use serde::Serialize;
 
-use crate::error::{Cut, Error, ErrorKind, Where};
+use crate::error::{Error, ErrorKind, Where};
+use crate::lower::Cut;
 
 /// Something that users should know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

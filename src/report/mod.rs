@@ -13,9 +13,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Errors, Result};
-use crate::inspect::Inspection;
-use crate::output::{self, Staged};
+use crate::lower::Cut;
+use crate::pipeline::Inspection;
 
 pub use diagnostic::{Diagnostic, NodePlace, Place, ProposedCut};
 pub use model::{ModelPart, Size, ValuePart};
@@ -114,7 +115,12 @@ impl Report {
     }
 
     /// The report of a model that was not converted.
-    pub fn refused(errors: &Errors) -> Report {
+    pub(crate) fn refused(
+        errors: &Errors,
+        cut: Option<&Cut>,
+        inspection: Option<&Inspection>,
+        mut nodes: Vec<NodePart>,
+    ) -> Report {
         let failed = |error: &Error| {
             matches!(
                 error.kind(),
@@ -122,14 +128,13 @@ impl Report {
             )
         };
         let diagnostics: Vec<Diagnostic> = errors.iter().map(Diagnostic::of).collect();
-        let mut nodes = errors.nodes().to_vec();
         source::mark_refused(&mut nodes, &diagnostics);
         let status = if errors.iter().any(failed) { Status::Failed } else { Status::Refused };
         Report {
-            model: errors.inspection().map(ModelPart::of),
+            model: inspection.map(ModelPart::of),
             nodes,
             diagnostics,
-            proposed_cut: errors.cut().map(ProposedCut::of),
+            proposed_cut: cut.map(ProposedCut::of),
             ..Report::new(status)
         }
     }

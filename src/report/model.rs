@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use crate::inspect::{Described, Inspection};
+use crate::pipeline::{Described, Inspection};
 use crate::tensor::Dim;
 
 /// What a model consists of, functions inlined.

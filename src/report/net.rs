@@ -7,11 +7,10 @@ use serde::Serialize;
 use super::model::{ModelPart, Size, sizes};
 use super::{Diagnostic, PassPart, Report, Status, Unit, source};
 use crate::graph::Graph;
-use crate::inspect::Inspection;
 use crate::ncnn::layer::{LayerInfo, Param};
 use crate::ncnn::{BlobId, Layer, Net, NetLayer, Written};
+use crate::pipeline::{Inspection, Pass, Port};
 use crate::tensor::Dim;
-use crate::{Pass, Port};
 
 /// A net as it is written.
 #[derive(Clone, Debug, Serialize)]

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::Diagnostic;
 use super::model::{Size, sizes};
+use crate::common::index::Numbered;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::Net;
-use crate::numbered::Numbered;
 
 /// A node of the model and the layers that do its work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

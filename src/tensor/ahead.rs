@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use super::source::read_full;
-use crate::output::PIECE;
+use crate::common::output::PIECE;
 
 /// Bytes that go from one thread to the other at a time: waking the other one costs as much as copying some pieces.
 const PART: usize = 1 << 20;

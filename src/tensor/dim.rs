@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::common::limits;
 use crate::error::{Error, Result};
-use crate::limits;
 
 pub(crate) use parts::{Operation, Sum};
 

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use crate::common::limits::{self, Meter};
 use crate::error::{Error, Result, invalid};
-use crate::limits::{self, Meter};
 
 pub use array::{Array, Elements};
 pub(crate) use array::{move_elements, round_float};

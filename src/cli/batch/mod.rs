@@ -23,7 +23,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use onnx2ncnn::error::{Error, Errors, Result};
+use onnx2ncnn::Refusal;
+use onnx2ncnn::error::{Error, Result};
 
 use super::arguments::{Choices, Report, Source};
 use super::finish;
@@ -142,7 +143,7 @@ impl Also {
 pub(super) fn convert_all(arguments: &Batch) -> ExitCode {
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => finish(Err(Errors::from(error)), arguments.report),
+        Err(error) => finish(Err(Refusal::from(error)), arguments.report),
     }
 }
 

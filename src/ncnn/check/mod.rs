@@ -10,8 +10,8 @@ use super::layer::{Arity, Param};
 use super::name::{Distinct, is_legal};
 use super::text::is_readable;
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
+use crate::common::index::Set;
 use crate::error::{Result, invalid, unsupported};
-use crate::numbered::Set;
 use crate::tensor::DType;
 
 pub(in crate::ncnn) use shape::permuted;

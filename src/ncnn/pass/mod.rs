@@ -16,9 +16,9 @@ use super::layer::{
     BinaryOp, Clip, Convolution, Crop, GRU, HardSwish, LSTM, Mish, PReLU, RNN, ReLU, Sigmoid,
 };
 use super::{Layer, Net, NetLayer};
+use crate::common::fixpoint::apply_in_rounds;
+use crate::common::index::Set;
 use crate::error::Result;
-use crate::numbered::Set;
-use crate::rounds::apply_in_rounds;
 use view::VIEWS;
 use wiring::Wiring;
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{BlobId, Net, NetLayer};
+use crate::common::index::{Lists, Map};
 #[cfg(test)]
 use crate::error::Result;
-use crate::numbered::{Lists, Map};
 use crate::tensor::Dim;
 
 /// The places of layers and the blobs between them. It tells of the net that it was made from, not of later changes.

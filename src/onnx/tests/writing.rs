@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
+use crate::common::output;
 use crate::error::Result;
 use crate::graph::{Node, Value};
 use crate::onnx::version::Since;
 use crate::onnx::write::{stage, stage_limited};
 use crate::onnx::{ExternalData, Storage};
-use crate::output;
 use crate::tensor::{Array, Dim, Tensor};
 
 const NOTHING_KNOWN: Since = &|_, _| None;

@@ -2,7 +2,7 @@
 
 use crate::error::{At, Error, Result};
 use crate::graph::Attribute;
-use crate::ops::Attributes;
+use crate::op::Attributes;
 use crate::pass::expand::{Expand, Operand};
 
 /// A function with its scaling values.

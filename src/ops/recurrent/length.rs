@@ -6,7 +6,7 @@ use super::input;
 use super::unroll::reshape;
 use crate::error::Result;
 use crate::graph::Attribute;
-use crate::ops::Call;
+use crate::op::Call;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Dim, Tensor};
 

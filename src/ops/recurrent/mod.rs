@@ -19,23 +19,24 @@ mod weight;
 
 use self::activation::{Activation, read_activations};
 use self::length::{Lengths, read_lengths};
-use super::{Attributes, Call, Fact, Op};
+use crate::common::limits;
 use crate::error::{At, Error, Result, invalid};
-use crate::limits;
+use crate::op::{Attributes, Call, Fact};
+use crate::ops::Row;
 use crate::tensor::{Dim, display_shape};
 
-pub(super) const OPS: &[Op] = &[
-    Op::new("GRU", &[1, 3, 7, 14, 22], infer_recurrent)
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("GRU", &[1, 3, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .becomes("GRU, one for each sequence; the steps one by one for what the layer lacks")
         .limits("many steps, or a number that is not fixed, of what the layer lacks"),
-    Op::new("LSTM", &[1, 7, 14, 22], infer_recurrent)
+    Row::new("LSTM", &[1, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .becomes("LSTM, one for each sequence; the steps one by one for what the layer lacks")
         .limits("many steps, or a number that is not fixed, of what the layer lacks"),
-    Op::new("RNN", &[1, 7, 14, 22], infer_recurrent)
+    Row::new("RNN", &[1, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .becomes("RNN, one for each sequence; the steps one by one for what the layer lacks")

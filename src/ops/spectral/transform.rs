@@ -5,13 +5,13 @@ use std::f64::consts::PI;
 use ndarray::{Array2, ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
+use crate::common::limits;
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::limits;
+use crate::op::{Call, Fact, resolve_axis};
 use crate::ops::run_time::{
     Choice, MAX_CHOICES, check_count, check_integer, choose, is_axis, is_number, scalar,
 };
-use crate::ops::{Call, Fact, resolve_axis};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Tensor, display_shape};
 

@@ -6,7 +6,7 @@ use ndarray::{Array1, Array2};
 use num_traits::AsPrimitive;
 
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::ops::{Attributes, Call, Fact};
+use crate::op::{Attributes, Call, Fact};
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 /// Most elements of such a constant: its sizes are numbers in the model, and two of them must not become terabytes.

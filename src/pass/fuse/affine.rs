@@ -6,7 +6,7 @@ use super::layer_norm::{inverse, to_attribute};
 use super::{Build, Found, Look, first, fuse, orders};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::ops;
+use crate::op;
 
 /// The normalization, and what is multiplied with it or added to it.
 struct Parts {
@@ -68,7 +68,7 @@ fn place(look: &Look, norm: &Node, seen: &[i64], adds: bool) -> Option<Vec<i64>>
     if !norm.domain.is_empty() || !norm.inputs.iter().skip(1).all(is_constant) {
         return None;
     }
-    let since = ops::find(norm)?.since_version(norm.version)?;
+    let since = op::find(norm)?.since_version(norm.version)?;
     let x = first(norm)?;
     let shape = look.shape(x)?;
     match norm.op_type.as_str() {
@@ -77,7 +77,7 @@ fn place(look: &Look, norm: &Node, seen: &[i64], adds: bool) -> Option<Vec<i64>>
                 return None;
             }
             let axis = match norm.attributes.get("axis") {
-                Some(Attribute::Int(axis)) => ops::resolve_axis(*axis, shape.len()).ok()?,
+                Some(Attribute::Int(axis)) => op::resolve_axis(*axis, shape.len()).ok()?,
                 _ => shape.len().checked_sub(1)?,
             };
             let (outer, rows) = (seen.get(..axis)?, seen.get(axis..)?);

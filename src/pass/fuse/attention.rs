@@ -194,7 +194,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
         }
     };
     // Before version 13 all axes from the given one on are one: from the last on, it is that alone.
-    if crate::ops::resolve_axis(axis, rank).ok()? + 1 != rank {
+    if crate::op::resolve_axis(axis, rank).ok()? + 1 != rank {
         return None;
     }
     let mut scores = first(softmax)?;

@@ -10,7 +10,7 @@ use super::view::ints;
 use super::{Build, Found, Look, first, fuse};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::ops::resolve_axis;
+use crate::op::resolve_axis;
 
 /// Most rows and columns of a block.
 const MAX_BLOCK: i64 = 4;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Build, Found, Look, first, fuse, orders};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::ops::resolve_axis;
+use crate::op::resolve_axis;
 
 pub(crate) fn fuse_glu(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made: &mut Build, (x, axis): (ValueId, usize)| {

@@ -9,7 +9,7 @@ use super::swish::single;
 use super::{Build, Found, Look, first, fuse, orders, two};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::ops;
+use crate::op;
 
 /// A normalization without scale and bias.
 struct Parts {
@@ -141,8 +141,7 @@ pub(super) fn reduced(look: &Look, value: ValueId, op_type: &str) -> Option<(Val
     if matches!(node.attributes.get("keepdims"), Some(Attribute::Int(0))) {
         return None;
     }
-    let axes: Option<BTreeSet<usize>> =
-        given.iter().map(|axis| ops::resolve_axis(*axis, rank).ok()).collect();
+    let axes: Option<BTreeSet<usize>> = given.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect();
     let axes: Vec<usize> = axes?.into_iter().collect();
     (!axes.is_empty()).then_some((x, axes))
 }

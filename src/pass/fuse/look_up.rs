@@ -6,7 +6,7 @@ use super::view::ints;
 use super::{Build, Found, Look, first, fuse, two};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::ops::resolve_axis;
+use crate::op::resolve_axis;
 use crate::tensor::Dim;
 
 /// Most views between a Range and the Gather that reads it.

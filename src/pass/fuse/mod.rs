@@ -26,8 +26,8 @@ use std::collections::BTreeSet;
 use smallvec::smallvec;
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Ids, Node, Value, ValueId, Word};
-use crate::ops::{NEWEST_OPSET, OWN_DOMAIN};
+use crate::graph::{Attribute, Graph, Ids, Node, Symbol, Value, ValueId};
+use crate::op::{NEWEST_OPSET, OWN_DOMAIN};
 use crate::pass::pattern::{self, Readers};
 use crate::pass::rewrite::Rewrite;
 use crate::pass::simplify::SHARE_SLICES;
@@ -309,7 +309,7 @@ impl Build<'_> {
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
             outputs,
-            attributes: attributes.iter().map(|(name, a)| (Word::from(*name), a.clone())).collect(),
+            attributes: attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect(),
         });
     }
 

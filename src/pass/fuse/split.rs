@@ -8,7 +8,7 @@ use super::view::ints;
 use super::{Look, first};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
-use crate::ops::{NEWEST_OPSET, resolve_axis};
+use crate::op::{NEWEST_OPSET, resolve_axis};
 use crate::pass::pattern::Readers;
 use crate::tensor::{Array, Tensor};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Look, first, orders, two};
 use crate::graph::{Attribute, Node, ValueId};
-use crate::ops;
+use crate::op;
 
 /// How deep an expression is looked into: the longest of those that are looked for has seven nodes in a row.
 const MAX_DEPTH: usize = 8;
@@ -174,7 +174,7 @@ fn bounds(look: &Look, node: &Node) -> Option<(ValueId, f64, f64)> {
     match node.op_type.as_str() {
         "Clip" => {
             // Versions before 6 name inputs that may be overwritten; they are not worth looking at.
-            ops::find(node)?.since_version(node.version).filter(|since| *since >= 6)?;
+            op::find(node)?.since_version(node.version).filter(|since| *since >= 6)?;
             Some((first(node)?, limit(1, "min", f64::NEG_INFINITY)?, limit(2, "max", f64::INFINITY)?))
         }
         "Relu" => Some((first(node)?, 0.0, f64::INFINITY)),

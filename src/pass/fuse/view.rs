@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Look, first, orders, two};
 use crate::graph::{Attribute, Node, ValueId};
-use crate::ops;
+use crate::op;
 
 /// Most nodes of a chain.
 const MAX_CHAIN: usize = 16;
@@ -212,7 +212,7 @@ fn axis_of(node: &Node, name: &str, missing: i64, view: &View) -> Option<usize> 
         Some(Attribute::Int(axis)) => *axis,
         _ => missing,
     };
-    ops::resolve_axis(axis, view.axes.len()).ok()
+    op::resolve_axis(axis, view.axes.len()).ok()
 }
 
 fn split(look: &Look, node: &Node, made: ValueId, view: &View) -> Option<View> {
@@ -251,7 +251,7 @@ fn slice(look: &Look, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
     }
     let mut view = view.clone();
     for (start, axis) in starts.iter().zip(axes) {
-        let axis = ops::resolve_axis(axis, sizes.len()).ok()?;
+        let axis = op::resolve_axis(axis, sizes.len()).ok()?;
         let whole: i64 = view.axes.get(axis)?.iter().map(|run| run.size).product();
         let start = if *start < 0 { start.saturating_add(whole).max(0) } else { *start };
         view = view.sliced(axis, start, *sizes.get(axis)?)?;

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use super::pattern::{producer, scalar};
 use crate::error::Result;
-use crate::graph::{AttributeMap, Graph, Ids, Node, Value, ValueId, Word};
+use crate::graph::{AttributeMap, Graph, Ids, Node, Symbol, Value, ValueId};
 use crate::ncnn::Scales;
-use crate::ops::{CONTRIB_DOMAIN, OWN_DOMAIN};
+use crate::op::{CONTRIB_DOMAIN, OWN_DOMAIN};
 use crate::tensor::{Array, DType, Tensor};
 
 /// What becomes of a network that is quantised throughout.
@@ -140,7 +140,7 @@ fn name_operators(graph: &mut Graph) -> Result<()> {
             matches!(graph.value(*value).dtype, Some(DType::F32 | DType::I8 | DType::U8 | DType::I32))
         });
         let version = if old { opset } else { opset.max(NARROW_AND_WIDE) };
-        Ok(Some(vec![Node { domain: Word::default(), version, ..node.clone() }]))
+        Ok(Some(vec![Node { domain: Symbol::default(), version, ..node.clone() }]))
     })
 }
 

@@ -5,7 +5,7 @@
 use smallvec::smallvec;
 
 use crate::error::Result;
-use crate::graph::{Graph, Node, NodeId, ValueId, Word};
+use crate::graph::{Graph, Node, NodeId, Symbol, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor, broadcast_lens};
 
@@ -113,7 +113,7 @@ fn run_from(
 /// Nodes for the one constant of several steps, by pairs, so that few roundings lie on the way of each:
 /// (x o a) o b is x o (a b), or x o (a / b), and so on.
 fn join(site: &mut Site, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
-    let [direct, opposite] = op_types.map(Word::from);
+    let [direct, opposite] = op_types.map(Symbol::from);
     while steps.len() > 1 {
         let pairs = steps.chunks(2).filter_map(|pair| match pair {
             [first, second] => {
@@ -175,6 +175,7 @@ mod tests {
 
     /// What is left of a number that goes through operators with constants: each with its constant.
     fn left_of(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
+        crate::ops::register();
         let mut graph = Graph::default();
         let value = Value { dtype: Some(DType::F32), shape: Some(Vec::new().into()), ..Value::default() };
         let mut last = graph.add_value(value.clone());

@@ -6,10 +6,10 @@ use std::fmt::Write;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
+use crate::common::index::{Map, Numbering, Set};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Ids, Node, ValueId};
-use crate::numbered::{Map, Numbering, Set};
-use crate::ops;
+use crate::op;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim, Tensor};
 
@@ -102,7 +102,7 @@ fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option
 
 /// What two nodes of the same inputs that compute the same have in common; none where two that look alike may differ.
 fn key(node: &Node) -> Option<String> {
-    if ops::find(node)?.random {
+    if op::find(node)?.random {
         return None;
     }
     let mut key = format!("{} {} {}", node.domain, node.op_type, node.version);

@@ -2,10 +2,10 @@
 
 use smallvec::smallvec;
 
+use crate::common::index::{Map, Set};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId, Word};
-use crate::numbered::{Map, Set};
-use crate::ops::NEWEST_OPSET;
+use crate::graph::{Attribute, Graph, Node, NodeId, Symbol, Value, ValueId};
+use crate::op::NEWEST_OPSET;
 use crate::tensor::{Array, DType, Tensor};
 
 /// What is to stand in the places of nodes. It is gathered while patterns are looked for and made at once, so that patterns are
@@ -79,7 +79,7 @@ impl<'g> Site<'g> {
     /// all nodes of a written model.
     pub fn op(
         &mut self,
-        op_type: impl Into<Word>,
+        op_type: impl Into<Symbol>,
         inputs: &[ValueId],
         attributes: &[(&str, Attribute)],
     ) -> ValueId {
@@ -89,7 +89,7 @@ impl<'g> Site<'g> {
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
             outputs: smallvec![Some(output)],
-            attributes: attributes.iter().map(|(name, a)| (Word::from(*name), a.clone())).collect(),
+            attributes: attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect(),
             ..Node::default()
         });
         output

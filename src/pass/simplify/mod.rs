@@ -237,20 +237,3 @@ pub(super) const SHARE_SLICES: Rewrite = Rewrite::by(
     &["Slice"],
     part::share_slices,
 );
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pass::rewrite::Apply;
-
-    #[test]
-    fn every_operator_that_may_hand_on_an_input_has_a_pass_that_removes_it() {
-        let removed = SIMPLIFICATIONS.iter().filter(|rewriting| matches!(rewriting.apply, Apply::HandOn));
-        let mut removed: Vec<&str> = removed.flat_map(|rewriting| rewriting.of).copied().collect();
-        let handing = crate::ops::all().filter(|op| op.identity.is_some());
-        let mut handing: Vec<&str> = handing.map(|op| op.name).collect();
-        removed.sort_unstable();
-        handing.sort_unstable();
-        assert_eq!(removed, handing);
-    }
-}

@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::ops;
+use crate::op::Call;
 use crate::pass::pattern::{Readers, scalar};
 use crate::tensor::DType;
 
@@ -46,7 +46,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
         return None;
     }
     let data = input(pad, 0)?;
-    let (value, amounts) = ops::constant_padding(graph, pad)?;
+    let (value, amounts) = Call::of(graph, pad).and_then(|(op, call)| op.padding?(&call))?;
     let [(0, 0), (0, 0), spatial @ ..] = amounts.as_slice() else { return None };
     let own = own_padding(node, spatial.len())?;
     let none_of_its_own = own.iter().all(|n| *n == 0);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use smallvec::smallvec;
 
+use crate::common::index::Map;
 use crate::error::Result;
 use crate::graph::{Graph, Ids, Node, Value, ValueId};
-use crate::numbered::Map;
-use crate::ops;
+use crate::op;
 use crate::pass::pattern::{Readers, producer};
 
 use super::{Edits, Site, input, int, only_output};
@@ -191,7 +191,7 @@ fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Bounds)> {
 
 fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
     let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
-    ops::resolve_axis(int(node, "axis")?, rank).ok()
+    op::resolve_axis(int(node, "axis")?, rank).ok()
 }
 
 /// Parts of a Concat that are a Concat along the same axis, read by it alone, are taken apart; so are all parts of one Split in
@@ -233,7 +233,7 @@ fn whole_split(
         let split = producer(graph, (*part)?, "Split")?;
         let whole = input(split, 0)?;
         let rank = graph.value(whole).shape.as_ref()?.len();
-        let along = ops::resolve_axis(int(split, "axis").unwrap_or(0), rank).ok()?;
+        let along = op::resolve_axis(int(split, "axis").unwrap_or(0), rank).ok()?;
         let range = at..at.checked_add(split.outputs.len())?;
         let is_whole = along == axis && inputs.get(range.clone()) == Some(split.outputs.as_slice());
         is_whole.then_some((range, whole))
@@ -248,7 +248,7 @@ pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
         let Some(concat) = input(node, 0).and_then(|data| producer(graph, data, "Concat")) else { continue };
         let rank =
             input(node, 0).and_then(|data| graph.value(data).shape.as_ref()).map_or(0, |shape| shape.len());
-        let along = ops::resolve_axis(int(node, "axis").unwrap_or(0), rank).ok();
+        let along = op::resolve_axis(int(node, "axis").unwrap_or(0), rank).ok();
         let pairs: Vec<(ValueId, ValueId)> =
             node.outputs.iter().flatten().copied().zip(concat.inputs.iter().flatten().copied()).collect();
         let alike = |(output, part): &(ValueId, ValueId)| {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
-use crate::ops;
+use crate::op;
 use crate::pass::pattern::{Readers, producer};
 
 use super::{Edits, input, int, only_output};
@@ -25,7 +25,7 @@ pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
         let mut kept = Node { outputs: last.outputs.clone(), ..node.clone() };
         kept.attributes.insert("keepdims".into(), Attribute::Int(1));
         let shape = only_output(last).and_then(|output| graph.value(output).shape.clone());
-        if shape.is_some() && ops::infer_shape(graph, &kept) == shape {
+        if shape.is_some() && op::infer_shape(graph, &kept) == shape {
             edits.replace(&[id, reader], vec![kept]);
         }
     }
@@ -53,7 +53,7 @@ pub(crate) fn remove_monotone(graph: &mut Graph) -> Result<bool> {
         let softmax = ["Softmax", "LogSoftmax"].iter().find_map(|op_type| producer(graph, data, op_type));
         let Some(softmax) = softmax.filter(|softmax| softmax.version >= 13) else { continue };
         let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
-        let axis = |node, default| ops::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok();
+        let axis = |node, default| op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok();
         // Of those that are too small for their type the first one is the least; the largest is never one of them.
         if node.is("ArgMax") && axis(node, 0).is_some() && axis(node, 0) == axis(softmax, -1) {
             let mut direct = node.clone();

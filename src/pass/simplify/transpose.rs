@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
-use crate::ops;
+use crate::op;
 use crate::pass::pattern::producer;
 
 use super::view::{VIEWS, dropped_axes};
@@ -74,7 +74,7 @@ pub(super) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
     match node.attributes.get("perm") {
         None => Some((0..rank).rev().collect()),
-        Some(Attribute::Ints(perm)) => perm.iter().map(|axis| ops::resolve_axis(*axis, rank).ok()).collect(),
+        Some(Attribute::Ints(perm)) => perm.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect(),
         Some(_) => None,
     }
 }

@@ -3,9 +3,9 @@
 
 use smallvec::smallvec;
 
+use crate::common::index::Map;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
-use crate::numbered::Map;
 use crate::tensor::Dim;
 
 use super::{Edits, Site, input, only_output};

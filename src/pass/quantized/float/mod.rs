@@ -9,7 +9,8 @@ use smallvec::smallvec;
 use super::{MOVING, input};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, Value, ValueId};
-use crate::ops::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
+use crate::op::whole_windows;
+use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis};
 use crate::pass::pattern::scalar;
 use crate::tensor::DType;
 

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, NodeId, ValueId};
-use crate::ops;
+use crate::op::Call;
 use crate::tensor::{DType, Tensor};
 
 use super::super::{Site, input, only_output};
@@ -81,7 +81,7 @@ pub(super) fn read_step(
     let (first, second) = (input(node, 0)?, input(node, 1)?);
     let finite = |by: ValueId| is_finite(graph, by);
     let step = if node.is("BatchNormalization") {
-        let epsilon = ops::inference_epsilon(graph, node)?;
+        let epsilon = Call::of(graph, node).and_then(|(op, call)| op.epsilon?(&call))?;
         let list: Option<Vec<ValueId>> = (1..5).map(|index| input(node, index)).collect();
         let [scale, bias, mean, variance] = *list?.as_slice() else { return None };
         let fits = |by: ValueId| {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
-use crate::ops;
+use crate::op;
 use crate::tensor::Tensor;
 
 use super::super::{Site, input, int, only_output};
@@ -138,7 +138,7 @@ fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
 /// The axes that an operator works along, counted from the front, where those can be named anew.
 pub(super) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
-    let resolve = |axis: i64| ops::resolve_axis(axis, rank).ok();
+    let resolve = |axis: i64| op::resolve_axis(axis, rank).ok();
     match node.op_type.as_str() {
         _ if !node.domain.is_empty() => None,
         "Concat" => Some(vec![resolve(int(node, "axis")?)?]),

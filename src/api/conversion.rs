@@ -1,0 +1,122 @@
+//! A converted model.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::output;
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::ncnn::{Net, Written};
+use crate::onnx::{self, Model, Sources, Storage};
+use crate::op::since_version;
+use crate::pipeline::{self, Converted, Inspection, Options, Pass, Port};
+use crate::report::{self, Report};
+
+/// A converted model, ready to be written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Conversion {
+    /// The inputs of the net.
+    pub inputs: Vec<Port>,
+    /// The outputs of the net.
+    pub outputs: Vec<Port>,
+    /// Assumptions, and changed names.
+    pub warnings: Vec<String>,
+    /// The number of nodes after each pass, from reading on.
+    pub passes: Vec<Pass>,
+    net: Net,
+    graph: Graph,
+    net_passes: Vec<(&'static str, usize)>,
+    simplified: Option<(Model, PathBuf)>,
+    table: Option<(String, PathBuf)>,
+    sources: Sources,
+    options: Options,
+}
+
+impl Conversion {
+    pub(super) fn new(converted: Converted, options: Options) -> Conversion {
+        let Converted {
+            sources,
+            net,
+            graph,
+            inputs,
+            outputs,
+            warnings,
+            passes,
+            net_passes,
+            simplified,
+            table,
+        } = converted;
+        Conversion {
+            inputs,
+            outputs,
+            warnings,
+            passes,
+            net,
+            graph,
+            net_passes,
+            simplified,
+            table,
+            sources,
+            options,
+        }
+    }
+
+    /// The net.
+    pub fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// The files of the model: those of external data, and the model itself.
+    pub fn sources(&self) -> &[PathBuf] {
+        &self.sources.files
+    }
+
+    /// Writes both files, and further ones that were asked for: all are there afterwards, or none is changed.
+    /// The files of the model are not overwritten.
+    pub fn write(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> Result<Written> {
+        let mut files = Vec::new();
+        if let Some((model, path)) = &self.simplified {
+            files = onnx::stage(model, path, &Storage::AsNeeded, &since_version)?;
+        }
+        if let Some((text, path)) = &self.table {
+            files.push(output::stage_text(path, text)?);
+        }
+        let (net_files, written) = self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding)?;
+        let Options { report, html, .. } = &self.options;
+        if report.is_some() || html.is_some() {
+            files.extend(self.report(&written)?.stage(report.as_deref(), html.as_deref())?);
+        }
+        files.extend(net_files);
+        self.sources.put_beside(files)?;
+        Ok(written)
+    }
+
+    /// What the model consists of.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be counted.
+    pub fn inspection(&self) -> Result<Inspection> {
+        pipeline::inspect(&self.sources, &self.options)
+    }
+
+    /// The report of what was written.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be counted.
+    pub fn report(&self, written: &Written) -> Result<Report> {
+        let converted = report::Converted {
+            inspection: &self.inspection()?,
+            model: &self.sources.read()?.graph,
+            graph: &self.graph,
+            net: &self.net,
+            inputs: &self.inputs,
+            outputs: &self.outputs,
+            warnings: &self.warnings,
+            passes: &self.passes,
+            net_passes: &self.net_passes,
+        };
+        Ok(Report::converted(&converted, written))
+    }
+}

@@ -1,0 +1,242 @@
+//! The options of a conversion, and the conversion itself.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::{Conversion, Refusal, Simplified};
+use crate::error::Errors;
+use crate::onnx::{Input, Sources};
+use crate::pass::quantized::Quantization;
+use crate::pipeline::{self, Inspection, Options};
+use crate::tensor::Dim;
+
+/// How models are converted: nothing is set at first, and each method sets one thing.
+///
+/// ```no_run
+/// use onnx2ncnn::{Converter, Dim, Input};
+///
+/// let converter = Converter::new()
+///     .input_shape("images", [Dim::from(1), Dim::from(3), Dim::symbol("H"), Dim::symbol("W")])
+///     .outputs(["boxes", "scores"])
+///     .fp16(true);
+/// for model in ["one.onnx", "two.onnx"] {
+///     let conversion = converter.convert(&Input::from(model))?;
+///     conversion.write(&format!("{model}.param"), &format!("{model}.bin"))?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// What does not fit a model, such as an input that it does not have, is told when that model is converted, as an error of the kind
+/// [`Usage`](crate::error::ErrorKind::Usage).
+#[derive(Clone, Debug, Default)]
+pub struct Converter {
+    options: Options,
+}
+
+/// What of a model is meant, and how it is read: converting, simplifying and inspecting follow it alike.
+impl Converter {
+    /// Models as they are, to files that every release of ncnn from 20240410 on loads; sizes that stay free may take 20250428.
+    pub fn new() -> Converter {
+        Converter::default()
+    }
+
+    /// Gives an input these sizes in place of those in the model. The empty name stands for the only input.
+    #[must_use]
+    pub fn input_shape(mut self, name: impl Into<String>, shape: impl IntoIterator<Item = Dim>) -> Converter {
+        self.options.input_shapes.push((name.into(), shape.into_iter().collect()));
+        self
+    }
+
+    /// Makes these values the inputs: the graph is cut there. Without any, the model's own are.
+    #[must_use]
+    pub fn inputs<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
+        self.options.inputs.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Makes these values the outputs: the graph is cut there. Without any, the model's own are.
+    #[must_use]
+    pub fn outputs<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
+        self.options.outputs.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Looks for external data in this folder and not in that of the model.
+    #[must_use]
+    pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Converter {
+        self.options.read.data_dir = Some(folder.into());
+        self
+    }
+
+    /// Refuses model files of more bytes than this, 16 GiB at first. Files of external data do not count.
+    #[must_use]
+    pub fn max_size(mut self, bytes: u64) -> Converter {
+        self.options.read.max_size = bytes;
+        self
+    }
+
+    /// Leaves out a pass, of those that [`passes`](crate::passes) lists.
+    #[must_use]
+    pub fn skip(mut self, pass: impl Into<String>) -> Converter {
+        self.options.skip.insert(pass.into());
+        self
+    }
+
+    /// Lets the errors of a model that is refused tell what it consists of, as those of a model do that a report is asked for of.
+    #[must_use]
+    pub fn explain(mut self, explain: bool) -> Converter {
+        self.options.explain = explain;
+        self
+    }
+
+    /// Checks the invariants of the graph after every pass, for those who work on this library.
+    #[must_use]
+    pub fn check(mut self, check: bool) -> Converter {
+        self.options.check = check;
+        self
+    }
+}
+
+/// What the net is to be.
+impl Converter {
+    /// Takes inputs of double precision as singles, which is all that ncnn computes in. Otherwise they are refused: a double may be
+    /// far out of the range of a single.
+    #[must_use]
+    pub fn double_as_float(mut self, as_float: bool) -> Converter {
+        self.options.double_as_float = as_float;
+        self
+    }
+
+    /// Calls the blob of a value by another name: of an input, of an output, or of a value inside that is still a blob in the net. The
+    /// new name has no white space, no more than 255 bytes, and is that of no other input or output.
+    #[must_use]
+    pub fn rename(mut self, value: impl Into<String>, blob: impl Into<String>) -> Converter {
+        self.options.renames.push((value.into(), blob.into()));
+        self
+    }
+
+    /// The oldest release of ncnn that must load the result, by its date, such as 20260526. What a newer one has more is used only
+    /// then.
+    #[must_use]
+    pub fn ncnn_version(mut self, release: u32) -> Converter {
+        self.options.ncnn_version = Some(release);
+        self
+    }
+
+    /// What becomes of networks that are quantised throughout.
+    #[must_use]
+    pub fn quantization(mut self, quantization: Quantization) -> Converter {
+        self.options.quantization = quantization;
+        self
+    }
+
+    /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost. Constants
+    /// are halves where nothing is.
+    #[must_use]
+    pub fn fp16(mut self, fp16: bool) -> Converter {
+        self.options.fp16 = fp16;
+        self
+    }
+}
+
+/// Further files, which [`Conversion::write`] writes with the others.
+impl Converter {
+    /// The simplified graph as ONNX; in [`Quantization::Float`] the graph without rounding.
+    #[must_use]
+    pub fn emit_onnx(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.options.emit_onnx = Some(path.into());
+        self
+    }
+
+    /// The table that `ncnn2int8` makes int8 layers by, of a quantised network in float.
+    #[must_use]
+    pub fn table(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.options.table = Some(path.into());
+        self
+    }
+
+    /// A report as JSON; see [`report`](crate::report).
+    #[must_use]
+    pub fn report(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.options.report = Some(path.into());
+        self
+    }
+
+    /// The report as a page that shows the network.
+    #[must_use]
+    pub fn html(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.options.html = Some(path.into());
+        self
+    }
+
+    /// The binary form of the `.param` file, which has numbers for names.
+    #[must_use]
+    pub fn param_bin(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.options.embedding.param_bin = Some(path.into());
+        self
+    }
+
+    /// A C header with the numbers of layers and blobs by their names.
+    #[must_use]
+    pub fn id_header(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.options.embedding.id_header = Some(path.into());
+        self
+    }
+
+    /// A C header with the bytes of the binary `.param` file and of the `.bin` file as arrays.
+    #[must_use]
+    pub fn mem_header(mut self, path: impl Into<PathBuf>) -> Converter {
+        self.options.embedding.mem_header = Some(path.into());
+        self
+    }
+}
+
+/// What is done with a model.
+impl Converter {
+    /// Converts a model: read, cut, infer, fold, simplify, expand, lower, optimise, check. Nothing is written yet.
+    ///
+    /// # Errors
+    ///
+    /// Every node that is in the way is named, and a part of the model that can be converted, if there is one.
+    pub fn convert(&self, input: &Input) -> Result<Conversion, Refusal> {
+        let sources = Sources::open(input, &self.options.read)?;
+        match pipeline::convert(&sources, &self.options) {
+            Ok(converted) => Ok(Conversion::new(converted, self.options.clone())),
+            Err(error) => Err(Refusal::new(error, &sources, &self.options)),
+        }
+    }
+
+    /// Simplifies a model: read, cut, infer, fold, rewrite. Options of the net and further files have no effect.
+    ///
+    /// The result is an ONNX model that computes the same, with the same inputs and outputs. Unknown operators, and all that
+    /// depends on them, stay as they are; so do free sizes, and nodes that make large constants of small ones.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read or breaks the specification.
+    pub fn simplify(&self, input: &Input) -> Result<Simplified, Errors> {
+        let sources = Sources::open(input, &self.options.read)?;
+        Ok(Simplified::new(pipeline::simplify(&sources, &self.options)?))
+    }
+
+    /// A part of a model as it is, with further values as outputs, for comparison with a simplified model or a net. Names of values
+    /// that the model does not compute are ignored.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read or breaks the specification.
+    pub fn expose(&self, input: &Input, values: &BTreeSet<String>) -> Result<Simplified, Errors> {
+        let sources = Sources::open(input, &self.options.read)?;
+        Ok(Simplified::new(pipeline::expose(&sources, &self.options, values)?))
+    }
+
+    /// Reads a model and counts its operators, parameters and multiply-adds.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read or breaks the specification.
+    pub fn inspect(&self, input: &Input) -> Result<Inspection, Errors> {
+        let sources = Sources::open(input, &self.options.read)?;
+        Ok(pipeline::inspect(&sources, &self.options)?)
+    }
+}

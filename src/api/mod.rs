@@ -1,0 +1,14 @@
+//! The interface of the library: a [`Converter`] takes options and models; a [`Conversion`] or a [`Simplified`] model writes files; a
+//! [`Refusal`] gives the reasons why a model is not converted.
+
+mod conversion;
+mod converter;
+mod refusal;
+mod simplified;
+mod supported;
+
+pub use conversion::Conversion;
+pub use converter::Converter;
+pub use refusal::Refusal;
+pub use simplified::Simplified;
+pub use supported::{Supported, supported};

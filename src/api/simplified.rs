@@ -1,0 +1,71 @@
+//! A simplified model.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::output;
+use crate::error::{Error, Result};
+use crate::onnx::{self, Model, Storage};
+use crate::op::since_version;
+use crate::pipeline::{Pass, SimplifiedModel};
+
+/// A simplified model, ready to be written.
+#[derive(Debug)]
+pub struct Simplified {
+    model: Model,
+    /// The nodes that each pass left, from reading on.
+    pub passes: Vec<Pass>,
+    /// What users should know of the model.
+    pub warnings: Vec<String>,
+}
+
+impl Simplified {
+    pub(super) fn new(simplified: SimplifiedModel) -> Simplified {
+        let SimplifiedModel { model, passes, warnings } = simplified;
+        Simplified { model, passes, warnings }
+    }
+
+    /// Writes the model: all files are there afterwards, or none is changed. The files that it was read from are not overwritten.
+    /// Gives the paths of the files, the model's last.
+    pub fn write(&self, path: &Path, storage: &Storage) -> Result<Vec<PathBuf>> {
+        self.put(onnx::stage(&self.model, path, storage, &since_version)?)
+    }
+
+    /// As [`Simplified::write`], once `check` has seen the files. It is given the model in a folder of its own beside the place, and
+    /// where it refuses, nothing is changed.
+    pub fn write_checked(
+        &self,
+        path: &Path,
+        storage: &Storage,
+        check: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Vec<PathBuf>> {
+        let failed = |e| Error::io("no folder can be made", e).in_file(path);
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut room = tempfile::Builder::new();
+        let room =
+            room.prefix(output::TEMPORARY).tempdir_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;
+        let inside = room.path().join(path.file_name().unwrap_or_default());
+        if let Storage::External(how) = storage
+            && let Some(below) = Path::new(&how.location).parent()
+        {
+            how.check()?;
+            fs::create_dir_all(room.path().join(below)).map_err(failed)?;
+        }
+        let staged = onnx::stage(&self.model, &inside, storage, &since_version)?;
+        let found: Vec<PathBuf> = staged.iter().map(|(target, _)| target.named().to_owned()).collect();
+        output::put_all(staged)?;
+        check(&inside)?;
+        let mut files = Vec::new();
+        for file in found {
+            let name = file.strip_prefix(room.path()).unwrap_or(&file);
+            files.push((output::Target::new(&path.with_file_name(name))?, output::Whole::of(file)?));
+        }
+        self.put(files)
+    }
+
+    fn put(&self, files: output::Staged) -> Result<Vec<PathBuf>> {
+        let written = files.iter().map(|(target, _)| target.named().to_owned()).collect();
+        self.model.sources.put_beside(files)?;
+        Ok(written)
+    }
+}

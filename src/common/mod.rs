@@ -1,0 +1,6 @@
+//! Facilities that depend on no other room but errors: typed indices, fixpoints, limits, files.
+
+pub(crate) mod fixpoint;
+pub(crate) mod index;
+pub(crate) mod limits;
+pub(crate) mod output;

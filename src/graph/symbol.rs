@@ -1,0 +1,126 @@
+//! Interned names: domains, operators, attributes.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The name of a domain, an operator or an attribute. Clones share one allocation, so the names of many nodes stay in the cache.
+///
+/// The empty name, which most domains have, has no allocation.
+#[derive(Clone, Default)]
+pub struct Symbol(Option<Arc<str>>);
+
+/// The symbols of a model that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols(BTreeSet<Symbol>);
+
+impl Symbols {
+    /// The symbol of `text`, shared with all earlier ones of the same text.
+    pub fn get(&mut self, text: &str) -> Symbol {
+        if text.is_empty() {
+            return Symbol::default();
+        }
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
+        }
+        let symbol = Symbol::from(text);
+        self.0.insert(symbol.clone());
+        symbol
+    }
+}
+
+impl Deref for Symbol {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Borrow<str> for Symbol {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Symbol {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl From<&str> for Symbol {
+    fn from(text: &str) -> Symbol {
+        Symbol((!text.is_empty()).then(|| text.into()))
+    }
+}
+
+impl From<String> for Symbol {
+    fn from(text: String) -> Symbol {
+        Symbol::from(text.as_str())
+    }
+}
+
+impl PartialEq<str> for Symbol {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for Symbol {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl PartialEq<Symbol> for &str {
+    fn eq(&self, other: &Symbol) -> bool {
+        *self == other.as_str()
+    }
+}
+
+impl fmt::Display for Symbol {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Debug for Symbol {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl PartialEq for Symbol {
+    fn eq(&self, other: &Symbol) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for Symbol {}
+
+impl PartialOrd for Symbol {
+    fn partial_cmp(&self, other: &Symbol) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Symbol {
+    fn cmp(&self, other: &Symbol) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for Symbol {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}

@@ -1,0 +1,301 @@
+//! One node with what is known of its inputs: what shape rules and lowerings look at.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+
+use super::{Attributes, Op, registry};
+use crate::common::limits;
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, Value, ValueId};
+use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
+
+/// Most nodes in a row that only hand on what they read.
+const MAX_HANDED_ON: usize = 4;
+
+/// What is known of an output.
+#[derive(Clone, Debug)]
+pub(crate) struct Fact {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// The sizes, where the number of axes is known.
+    pub shape: Option<Shape>,
+    /// The elements, where they are sizes.
+    pub elements: Option<Array>,
+    /// The value itself, where it is a constant that needs no computing.
+    pub constant: Option<Tensor>,
+}
+
+impl Fact {
+    /// Type and shape.
+    pub fn new(dtype: DType, shape: impl Into<Shape>) -> Fact {
+        Fact { dtype, shape: Some(shape.into()), elements: None, constant: None }
+    }
+
+    /// A type alone.
+    pub fn unranked(dtype: DType) -> Fact {
+        Fact { dtype, shape: None, elements: None, constant: None }
+    }
+
+    /// A constant.
+    pub fn constant(tensor: Tensor) -> Result<Fact> {
+        let shape = Shape::try_from(tensor.shape())?;
+        Ok(Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape) })
+    }
+
+    /// The sizes that the value carries, exactly.
+    pub fn elements(elements: Array) -> Result<Fact> {
+        let shape = Shape::try_from(elements.shape())?;
+        Ok(Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape) })
+    }
+}
+
+/// A node, its attributes, and what is known of its inputs.
+pub(crate) struct Call<'a> {
+    graph: &'a Graph,
+    node: &'a Node,
+    attributes: Attributes<'a>,
+}
+
+impl<'a> Deref for Call<'a> {
+    type Target = Attributes<'a>;
+
+    fn deref(&self) -> &Attributes<'a> {
+        &self.attributes
+    }
+}
+
+impl<'a> Call<'a> {
+    /// The call that `node` is, with its operator, in a version that is handled.
+    pub fn of(graph: &'a Graph, node: &'a Node) -> Option<(&'static Op, Call<'a>)> {
+        let op = registry::find_handled(node).ok()?;
+        Some((op, Call::new(graph, node, op)))
+    }
+
+    /// The call of `op` that `node` is.
+    pub fn new(graph: &'a Graph, node: &'a Node, op: &'a Op) -> Call<'a> {
+        Call { graph, node, attributes: Attributes::new(node, op) }
+    }
+
+    /// The attributes alone, as folding sees them.
+    pub fn attributes(&self) -> &Attributes<'a> {
+        &self.attributes
+    }
+
+    /// The graph around the node.
+    pub fn graph(&self) -> &'a Graph {
+        self.graph
+    }
+
+    /// The node.
+    pub fn node(&self) -> &'a Node {
+        self.node
+    }
+
+    /// The number of inputs, left-out ones among them.
+    pub fn input_count(&self) -> usize {
+        self.node.inputs.len()
+    }
+
+    /// Whether input `index` is given.
+    pub fn has_input(&self, index: usize) -> bool {
+        self.value(index).is_some()
+    }
+
+    /// Input `index`, unless it is left out.
+    pub fn value(&self, index: usize) -> Option<&'a Value> {
+        let id = self.node.inputs.get(index).copied().flatten()?;
+        Some(self.graph.value(id))
+    }
+
+    /// Input `index`, which must be given.
+    pub fn input(&self, index: usize) -> Result<&'a Value> {
+        self.value(index).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
+    }
+
+    /// What input `index` is called in messages.
+    pub fn label(&self, index: usize) -> String {
+        match self.value(index) {
+            Some(value) if !value.name.is_empty() => format!("input {index} \"{}\"", value.name),
+            _ => format!("input {index}"),
+        }
+    }
+
+    /// The element type of input `index`.
+    pub fn dtype(&self, index: usize) -> Result<DType> {
+        self.input(index)?
+            .dtype
+            .ok_or_else(|| Error::unsupported("its type is not known").at_part(self.label(index)))
+    }
+
+    /// The sizes of input `index`.
+    pub fn shape(&self, index: usize) -> Result<&'a [Dim]> {
+        self.input(index)?
+            .shape
+            .as_deref()
+            .ok_or_else(|| Error::unsupported("its number of axes is not known").at_part(self.label(index)))
+    }
+
+    /// The shape of input `index` with elements of a type.
+    pub fn like(&self, index: usize, dtype: DType) -> Result<Fact> {
+        Ok(Fact { shape: self.input(index)?.shape.clone(), ..Fact::unranked(dtype) })
+    }
+
+    /// The sizes of input `index`, which must all be numbers.
+    pub fn sizes(&self, index: usize) -> Result<Vec<i64>> {
+        let sizes: Option<Vec<i64>> = self.shape(index)?.iter().map(Dim::known).collect();
+        sizes.ok_or_else(|| {
+            Error::unsupported("its sizes must be fixed here")
+                .at_part(self.label(index))
+                .help("give them with --input-shape")
+        })
+    }
+
+    /// The tensor of input `index`, if that is a constant.
+    pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
+        self.value(index)?.constant.as_ref()
+    }
+
+    /// Refuses a model in which input `index`, where it is given, has other sizes, as far as they are known.
+    pub fn check_shape(&self, index: usize, expected: &[Dim]) -> Result<()> {
+        let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
+        let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
+        if shape.len() == expected.len() && !shape.iter().zip(expected).any(differ) {
+            return Ok(());
+        }
+        let message = format!("{} where {} is needed", display_shape(shape), display_shape(expected));
+        Err(Error::invalid(message).at_part(self.label(index)))
+    }
+
+    /// Refuses a model in which input `index`, where it is given, does not stretch to these sizes, as far as they are known.
+    pub fn check_stretches(&self, index: usize, to: &[Dim]) -> Result<()> {
+        let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
+        let differ =
+            |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
+        if shape.len() <= to.len() && !shape.iter().rev().zip(to.iter().rev()).any(differ) {
+            return Ok(());
+        }
+        let message = format!("{} does not stretch to {}", display_shape(shape), display_shape(to));
+        Err(Error::invalid(message).at_part(self.label(index)))
+    }
+
+    /// The tensor of input `index`, which must be a constant.
+    pub fn required_constant(&self, index: usize) -> Result<&'a Tensor> {
+        self.input(index)?;
+        self.constant(index).ok_or_else(|| {
+            Error::unsupported("it must be a constant; its value is computed at run time")
+                .at_part(self.label(index))
+        })
+    }
+
+    /// The elements of input `index` as far as they are known: a constant, or sizes.
+    pub fn array(&self, index: usize) -> Result<Array> {
+        if let Some(elements) = &self.input(index)?.elements {
+            return Ok(elements.as_ref().clone());
+        }
+        self.required_constant(index)?.load_listed()
+    }
+
+    /// The elements of input `index`, sizes that may be expressions, in row-major order.
+    pub fn dims(&self, index: usize) -> Result<Vec<Dim>> {
+        if let Some(count) = self.constant(index).map(Tensor::len).filter(|n| *n > limits::SIZE_ELEMENTS) {
+            return Err(Error::limit(format!("a list of {count} sizes")).at_part(self.label(index)));
+        }
+        Ok(self.array(index)?.to_dims()?.iter().cloned().collect())
+    }
+
+    /// The elements of input `index`, which must be known integers, in row-major order.
+    pub fn int_list(&self, index: usize) -> Result<Vec<i64>> {
+        self.array(index)?.int_list().map_err(|e| e.at_part(self.label(index)))
+    }
+
+    /// The axes that input `index` lists, which must be known.
+    pub fn axes(&self, index: usize) -> Result<Vec<i64>> {
+        if let Some(count) = self.constant(index).map(Tensor::len).filter(|count| *count > limits::AXES) {
+            return Err(Error::limit(format!("a list of {count} axes")).at_part(self.label(index)));
+        }
+        self.int_list(index)
+    }
+
+    /// The elements of input `index` as singles.
+    pub fn float_list(&self, index: usize) -> Result<Vec<f32>> {
+        self.array(index)?.float_list().map_err(|e| e.at_part(self.label(index)))
+    }
+
+    /// The sizes of output `index`.
+    pub fn output_shape(&self, index: usize) -> Result<&'a [Dim]> {
+        let id = self.node.outputs.get(index).copied().flatten();
+        id.and_then(|id| self.graph.value(id).shape.as_deref())
+            .ok_or_else(|| Error::unsupported("the number of axes of the output is not known"))
+    }
+
+    /// The sizes that the model declares of output `index`, where all are numbers. They stand in for an input that decides nothing but
+    /// the shape of the output, where that is computed at run time.
+    pub fn declared_shape(&self, index: usize) -> Option<&'a [Dim]> {
+        self.output_shape(index).ok().filter(|shape| shape.iter().all(|size| size.known().is_some()))
+    }
+
+    /// The same of the first output, where input `index` is computed at run time: one that is missing, or wrong, has no stand-in.
+    pub fn stated_instead_of(&self, index: usize) -> Option<&'a [Dim]> {
+        self.declared_shape(0).filter(|_| self.has_input(index) && self.constant(index).is_none())
+    }
+
+    /// Whether a reader of an output jumps where that moves by a rounding error.
+    pub fn feeds_jump(&self) -> bool {
+        self.has_reader(|graph, reader, op| op.jumps.is_some_and(|jumps| jumps(graph, reader)))
+    }
+
+    /// Whether a reader of an output may leave out elements of it.
+    pub fn feeds_choice(&self) -> bool {
+        self.has_reader(|_, _, op| op.chooses)
+    }
+
+    /// Whether a reader is so, or a reader of what a reader hands on.
+    fn has_reader(&self, is: impl Fn(&Graph, &Node, &Op) -> bool) -> bool {
+        let mut values: BTreeSet<ValueId> = self.node.outputs.iter().flatten().copied().collect();
+        for _ in 0..MAX_HANDED_ON {
+            let mut handed_on = BTreeSet::new();
+            for (_, reader) in self.graph.nodes() {
+                if !reader.inputs.iter().flatten().any(|input| values.contains(input)) {
+                    continue;
+                }
+                let Some(op) = super::find(reader) else { continue };
+                if is(self.graph, reader, op) {
+                    return true;
+                }
+                if op.transparent.is_some_and(|holds| holds(self.graph, reader)) {
+                    handed_on.extend(reader.outputs.iter().flatten());
+                }
+            }
+            if handed_on.is_empty() {
+                return false;
+            }
+            values = handed_on;
+        }
+        false
+    }
+
+    /// The element type of output `index`.
+    pub fn output_dtype(&self, index: usize) -> Result<DType> {
+        let id = self.node.outputs.get(index).copied().flatten();
+        id.and_then(|id| self.graph.value(id).dtype)
+            .ok_or_else(|| Error::unsupported("the type of the output is not known"))
+    }
+}
+
+/// Input `index` of a node that is evaluated, which must be given.
+pub(crate) fn required_input(inputs: &[Option<Array>], index: usize) -> Result<&Array> {
+    inputs
+        .get(index)
+        .and_then(Option::as_ref)
+        .ok_or_else(|| Error::invalid(format!("input {index} is missing")))
+}
+
+/// `axis` counted from the front, where it is one of `rank` axes.
+pub(crate) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
+    let rank = i64::try_from(rank)?;
+    let counted = if axis < 0 { axis.saturating_add(rank) } else { axis };
+    if (0..rank).contains(&counted) {
+        return Ok(usize::try_from(counted)?);
+    }
+    Err(Error::invalid(format!("axis {axis} of {rank}")).at_part("axis"))
+}

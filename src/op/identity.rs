@@ -1,0 +1,41 @@
+//! When a node hands on an input as it is: rules that several operators share.
+
+use crate::common::limits;
+use crate::graph::{Graph, Node, ValueId};
+
+/// Input `index` of a node, where it is given.
+pub(crate) fn operand(node: &Node, index: usize) -> Option<ValueId> {
+    node.inputs.get(index).copied().flatten()
+}
+
+/// The first input.
+pub(crate) fn first(_: &Graph, node: &Node) -> Option<ValueId> {
+    operand(node, 0)
+}
+
+/// The first input, where it is the only one.
+pub(crate) fn only_input(_: &Graph, node: &Node) -> Option<ValueId> {
+    operand(node, 0).filter(|_| node.inputs.len() == 1)
+}
+
+/// The first input, where the output has its shape: for operators that change elements only together with the shape.
+pub(crate) fn same_shape(graph: &Graph, node: &Node) -> Option<ValueId> {
+    operand(node, 0).filter(|input| is_as_output(graph, node, *input))
+}
+
+/// Whether a value has the shape of the output.
+pub(crate) fn is_as_output(graph: &Graph, node: &Node, value: ValueId) -> bool {
+    let Some(output) = node.outputs.first().copied().flatten() else { return false };
+    let shape = &graph.value(value).shape;
+    shape.is_some() && *shape == graph.value(output).shape
+}
+
+/// Whether a value is a constant whose elements are all this number, and few enough to be looked at.
+pub(crate) fn is_filled_with(graph: &Graph, value: ValueId, number: f64) -> bool {
+    let Some(tensor) = &graph.value(value).constant else { return false };
+    if tensor.len() > limits::LOOKED_AT || tensor.is_deferred() {
+        return false;
+    }
+    let loaded = tensor.load_listed().and_then(|array| array.to_f64());
+    loaded.is_ok_and(|elements| elements.iter().all(|element| *element == number))
+}

@@ -1,0 +1,17 @@
+//! Operators as the graph and its passes see them: versions, attributes, shape rules, evaluation on constants, and traits. The
+//! families in `ops/` define them; this module depends on none of them.
+
+mod attributes;
+mod call;
+pub(crate) mod identity;
+mod operator;
+mod registry;
+mod window;
+
+pub(crate) use attributes::{Attributes, required};
+pub(crate) use call::{Call, Fact, required_input, resolve_axis};
+pub(crate) use operator::{Epsilon, Fold, Holds, IdentityRule, Infer, Op, Padding, Work};
+pub(crate) use registry::{
+    CONTRIB_DOMAIN, CUT, NEWEST_OPSET, OWN_DOMAIN, find, find_handled, infer_shape, register, since_version,
+};
+pub(crate) use window::whole_windows;

@@ -1,0 +1,111 @@
+//! Attention whose scores and weights go through graphs of the model.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreview_FlexAttention.html>.
+
+use num_traits::AsPrimitive;
+
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::op::{Call, Fact};
+use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Dim};
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("FlexAttention", &[1], infer_flex_attention)
+    .domain("ai.onnx.preview")
+    .expand(expand_flex_attention)
+    .becomes("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
+    .limits("sizes that are not fixed")];
+
+struct FlexAttention {
+    scale: f32,
+    /// The type of scores and weights.
+    precision: DType,
+    /// Heads of the queries, and of keys and values.
+    heads: [i64; 2],
+}
+
+fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
+    let precision = match call.int("softmax_precision")? {
+        Some(code) => i32::try_from(code).ok().and_then(DType::from_onnx).ok_or_else(|| {
+            Error::invalid(format!("the element type {code}")).at_part("attribute softmax_precision")
+        })?,
+        None if call.dtype(0)? == DType::F64 => DType::F64,
+        None => DType::F32,
+    };
+    let ([_, queries, _, size], [_, keys, _, _]) = (call.shape(0)?, call.shape(1)?) else {
+        invalid!("queries or keys that have not batch, heads, length and size");
+    };
+    let (Some(queries), Some(keys), Some(size)) = (queries.known(), keys.known(), size.known()) else {
+        unsupported!("heads whose number or size is not fixed");
+    };
+    if keys < 1 || queries % keys != 0 {
+        invalid!("{queries} heads of queries for {keys} heads of keys");
+    }
+    let size: f32 = size.as_();
+    let scale = call.float("scale")?.unwrap_or(1.0 / size.sqrt());
+    for name in ["score_mod", "prob_mod"] {
+        if call.body(name)?.is_some_and(|body| body.inputs.len() != 1 || body.outputs.len() != 1) {
+            return Err(Error::invalid("a graph that has not one input and one output")
+                .at_part(format!("attribute {name}")));
+        }
+    }
+    Ok(FlexAttention { scale, precision, heads: [queries, keys] })
+}
+
+fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
+    read_flex_attention(call)?;
+    let mut shape = call.shape(0)?.to_vec();
+    if let (Some(size), Some(last)) = (shape.last_mut(), call.shape(2)?.last()) {
+        last.clone_into(size);
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+/// What the graph `name` makes of `operand`.
+fn modify(x: &mut Expand, name: &str, operand: Operand) -> Result<Operand> {
+    let Some(body) = x.body(name)? else { return Ok(operand) };
+    let outputs = x.inline(body, &[operand])?;
+    outputs.first().copied().ok_or_else(|| Error::invalid("a graph without an output"))
+}
+
+fn expand_flex_attention(x: &mut Expand) -> Result<bool> {
+    let FlexAttention { scale, precision, heads: [queries, keys] } = read_flex_attention(x)?;
+    let size = |dim: Option<&Dim>| dim.and_then(Dim::known);
+    let (length, width) = (size(x.shape(0)?.get(2)), size(x.shape(1)?.get(2)));
+    let dtype = x.dtype(0)?;
+    let [mut q, k, v] = [x.operand(0)?, x.operand(1)?, x.operand(2)?];
+    let shared = queries != keys;
+    // Heads of queries that share a head of keys stand next to each other: they are rows of one matrix.
+    if shared {
+        let (Some(_), Some(_)) = (length, width) else { unsupported!("lengths that are not fixed") };
+        q = x.reshape(q, &[0, keys, -1, size(x.shape(0)?.last()).unwrap_or(-1)])?;
+    }
+    let k = x.transpose(k, &[0, 1, 3, 2])?;
+    let mut scores = x.op("MatMul", &[q, k], &[])?;
+    if shared {
+        scores = x.reshape(scores, &[0, queries, length.unwrap_or(-1), width.unwrap_or(-1)])?;
+    }
+    let scale = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), scale)).cast(dtype)?;
+    let scale = x.literal(&scale)?;
+    scores = x.op("Mul", &[scores, scale], &[])?;
+    if precision != dtype {
+        scores = x.cast(scores, precision)?;
+    }
+    scores = modify(x, "score_mod", scores)?;
+    let mut weights = x.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
+    weights = modify(x, "prob_mod", weights)?;
+    if precision != dtype {
+        weights = x.cast(weights, dtype)?;
+    }
+    if shared {
+        weights = x.reshape(weights, &[0, keys, -1, width.unwrap_or(-1)])?;
+    }
+    let mut result = x.op("MatMul", &[weights, v], &[])?;
+    if shared {
+        let size = size(x.shape(2)?.last()).unwrap_or(-1);
+        result = x.reshape(result, &[0, queries, length.unwrap_or(-1), size])?;
+    }
+    x.output(0, result)?;
+    Ok(true)
+}

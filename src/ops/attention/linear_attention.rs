@@ -1,0 +1,182 @@
+//! Attention with a state in place of all keys and values.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__LinearAttention.html>.
+
+use num_traits::AsPrimitive;
+
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::op::{Call, Fact, required};
+use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Dim};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    // `chunk_size` is about speed.
+    Row::new("LinearAttention", &[27], infer_linear_attention)
+        .variadic()
+        .expand(expand_linear_attention)
+        .waive(&["chunk_size"])
+        .becomes("its recurrence, step by step")
+        .limits("a length that is not fixed, or over the budget of steps"),
+];
+
+/// Most steps that are unrolled: each is a dozen layers.
+const MAX_STEPS: i64 = 512;
+
+struct LinearAttention {
+    /// Heads of the queries, and of keys and values: each of these serves as many queries.
+    heads: [i64; 2],
+    /// Sizes of a key and of a value.
+    sizes: [i64; 2],
+    scale: f32,
+    /// Whether the state decays.
+    gated: bool,
+    /// Whether what the state has for a key already is taken off the value.
+    delta: bool,
+}
+
+fn read_linear_attention(call: &Call) -> Result<LinearAttention> {
+    let heads = ["q_num_heads", "kv_num_heads"].map(|name| required(call.int(name)?, name));
+    let [queries, keys] = heads;
+    let (queries, keys) = (queries?, keys?);
+    if keys < 1 || queries < 1 || queries % keys != 0 {
+        invalid!("{queries} heads of queries for {keys} heads of keys");
+    }
+    let (gated, delta) = match call.string_or("update_rule", "gated_delta")? {
+        "linear" => (false, false),
+        "gated" => (true, false),
+        "delta" => (false, true),
+        "gated_delta" => (true, true),
+        other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute update_rule")),
+    };
+    if gated != call.has_input(4) || delta != call.has_input(5) {
+        invalid!("the decay or the rate that the update rule has, or has not");
+    }
+    let size = |index: usize, heads: i64| match call.shape(index)? {
+        [_, _, size] => size
+            .known()
+            .map(|size| size / heads)
+            .ok_or_else(|| Error::unsupported("heads whose size is not fixed")),
+        shape => Err(Error::invalid(format!("{} axes where there are 3", shape.len()))),
+    };
+    let sizes = [size(0, queries)?, size(2, keys)?];
+    let root: f32 = sizes.at(0)?.as_();
+    let scale = match call.float_or("scale", 0.0)? {
+        0.0 => 1.0 / root.sqrt(),
+        scale => scale,
+    };
+    Ok(LinearAttention { heads: [queries, keys], sizes, scale, gated, delta })
+}
+
+fn infer_linear_attention(call: &Call) -> Result<Vec<Fact>> {
+    let LinearAttention { heads: [queries, keys], sizes: [key, value], .. } = read_linear_attention(call)?;
+    let dtype = call.dtype(0)?;
+    let mut shape = call.shape(0)?.to_vec();
+    let batch = shape.at(0)?.clone();
+    if let Some(size) = shape.last_mut() {
+        *size = Dim::Known(queries.saturating_mul(value));
+    }
+    let state = vec![batch, Dim::Known(keys), Dim::Known(key), Dim::Known(value)];
+    let state_dtype = if call.has_input(3) { call.dtype(3)? } else { dtype };
+    Ok(vec![Fact::new(dtype, shape), Fact::new(state_dtype, state)])
+}
+
+/// The steps of input `index`, each in `shape` behind the batch.
+fn steps(x: &mut Expand, index: usize, count: i64, shape: &[i64]) -> Result<Vec<Operand>> {
+    let operand = x.operand_as(index, DType::F32)?;
+    let parts = if count == 1 {
+        vec![operand]
+    } else {
+        let sizes = vec![1; usize::try_from(count)?];
+        let split = x.ints(&sizes)?;
+        x.op_n("Split", &[Some(operand), Some(split)], &[("axis", Attribute::Int(1))], sizes.len())?
+    };
+    let mut whole = vec![0];
+    whole.extend(shape);
+    parts.into_iter().map(|part| x.reshape(part, &whole)).collect()
+}
+
+/// Decay or rate at each step: one number a head, one for all, or one for each element of the keys.
+fn factors(x: &mut Expand, index: usize, count: i64, attention: &LinearAttention) -> Result<Vec<Operand>> {
+    let [_, heads] = attention.heads;
+    let [key, _] = attention.sizes;
+    let size = x.shape(index)?.last().and_then(Dim::known);
+    let shape = match size {
+        Some(size) if size == heads => [heads, 1, 1],
+        Some(1) => [1, 1, 1],
+        Some(size) if size == heads.saturating_mul(key) => [heads, key, 1],
+        _ => unsupported!("a factor for each of {heads} heads whose size does not fit them"),
+    };
+    steps(x, index, count, &shape)
+}
+
+fn expand_linear_attention(x: &mut Expand) -> Result<bool> {
+    let attention = read_linear_attention(x)?;
+    let ([queries, heads], [key, value]) = (attention.heads, attention.sizes);
+    let Some(count) = x.shape(0)?.at(1)?.known() else {
+        unsupported!("a length that is not fixed");
+    };
+    if !(1..=MAX_STEPS).contains(&count) {
+        return Err(Error::limit(format!("{count} steps, where at most {MAX_STEPS} are unrolled")));
+    }
+    // Queries that share a state stand together, as rows of one matrix.
+    let q = steps(x, 0, count, &[heads, queries / heads, key])?;
+    let k = steps(x, 1, count, &[heads, key, 1])?;
+    let v = steps(x, 2, count, &[heads, 1, value])?;
+    let decays = if attention.gated { factors(x, 4, count, &attention)? } else { Vec::new() };
+    let rates = if attention.delta { factors(x, 5, count, &attention)? } else { Vec::new() };
+    let scale = x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), attention.scale)))?;
+    let mut state = if x.has_input(3) { Some(x.operand_as(3, DType::F32)?) } else { None };
+    let mut outputs = Vec::new();
+    for (step, ((q, k), v)) in q.into_iter().zip(k).zip(v).enumerate() {
+        let next = update(x, state, [k, v], decays.get(step).copied(), rates.get(step).copied())?;
+        let read = x.op("MatMul", &[q, next], &[])?;
+        let scaled = x.op("Mul", &[read, scale], &[])?;
+        outputs.push(x.reshape(scaled, &[0, 1, queries.saturating_mul(value)])?);
+        state = Some(next);
+    }
+    let output = match outputs.as_slice() {
+        [one] => *one,
+        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
+    };
+    for (index, operand) in [Some(output), state].into_iter().enumerate() {
+        if let Some(operand) = operand
+            && x.has_output(index)
+        {
+            let dtype = x.output_dtype(index)?;
+            let operand = if dtype == DType::F32 { operand } else { x.cast(operand, dtype)? };
+            x.output(index, operand)?;
+        }
+    }
+    Ok(true)
+}
+
+/// The state after a step. Without a state before it there is nothing to decay and nothing to take off.
+fn update(
+    x: &mut Expand,
+    state: Option<Operand>,
+    [key, value]: [Operand; 2],
+    decay: Option<Operand>,
+    rate: Option<Operand>,
+) -> Result<Operand> {
+    let mut state = state;
+    if let (Some(before), Some(decay)) = (state, decay) {
+        let kept = x.op("Exp", &[decay], &[])?;
+        state = Some(x.op("Mul", &[before, kept], &[])?);
+    }
+    let mut written = value;
+    if let Some(rate) = rate {
+        if let Some(before) = state {
+            let row = x.transpose(key, &[0, 1, 3, 2])?;
+            let retrieved = x.op("MatMul", &[row, before], &[])?;
+            written = x.op("Sub", &[value, retrieved], &[])?;
+        }
+        written = x.op("Mul", &[written, rate], &[])?;
+    }
+    let product = x.op("Mul", &[key, written], &[])?;
+    match state {
+        Some(before) => x.op("Add", &[before, product], &[]),
+        None => Ok(product),
+    }
+}

@@ -1,0 +1,107 @@
+//! MultiHeadAttention of this program's own domain: attention with its four linear maps, as ncnn's layer computes it.
+//!
+//! Inputs: queries, keys and values; weight, `[outputs, inputs]`, and bias of their maps and of the last one, all constants; the mask
+//! that is added to the scores. Scores are divided by the root of the size of a head. All axes but the last are places: there is no
+//! batch, wherever axes of 1 stand.
+
+use crate::error::{At, Error, Result, invalid};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::MultiHeadAttention;
+use crate::op::{Call, Fact, OWN_DOMAIN, required};
+use crate::ops::Row;
+use crate::tensor::Dim;
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("MultiHeadAttention", &[1], infer_multi_head)
+    .domain(OWN_DOMAIN)
+    .lower(lower_multi_head)
+    .becomes("MultiHeadAttention")];
+
+/// Places of the inputs.
+mod input {
+    pub const Q: usize = 0;
+    pub const K: usize = 1;
+    pub const V: usize = 2;
+    /// Weight and bias by turns, of queries, keys, values and the last map.
+    pub const WEIGHTS: usize = 3;
+    pub const OUT_WEIGHT: usize = 9;
+    pub const MASK: usize = 11;
+}
+
+fn read_heads(call: &Call) -> Result<i64> {
+    let heads = required(call.int("num_heads")?, "num_heads")?;
+    if heads < 1 {
+        invalid!("{heads} heads");
+    }
+    Ok(heads)
+}
+
+fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
+    read_heads(call)?;
+    let mut shape = call.shape(input::Q)?.to_vec();
+    if let (Some(last), Some(outputs)) = (shape.last_mut(), call.shape(input::OUT_WEIGHT)?.first()) {
+        *last = outputs.clone();
+    }
+    Ok(vec![Fact::new(call.dtype(input::Q)?, shape)])
+}
+
+/// Rows of an input: an element of all axes but the last.
+fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
+    let shape = lower.shape(index)?.to_vec();
+    let (Some(size), outer) = (shape.last(), Dim::product(shape.iter().rev().skip(1))?) else {
+        invalid!("an input without axes");
+    };
+    lower.blob_as(index, &[outer, size.clone()])
+}
+
+fn lower_multi_head(lower: &mut Lower) -> Result<()> {
+    let heads = i32::try_from(read_heads(lower)?)?;
+    let ids = [input::Q, input::K, input::V].map(|index| lower.node().inputs.get(index).copied().flatten());
+    // The layer takes those that are left out for the one before.
+    let given = match ids {
+        [q, k, v] if q == k && k == v => 1,
+        [_, k, v] if k == v => 2,
+        _ => 3,
+    };
+    let mut bottoms = Vec::new();
+    for index in 0..given {
+        bottoms.push(rows(lower, index)?);
+    }
+    let form = lower.form(*bottoms.at(0)?);
+    let attn_mask = i32::from(lower.has_input(input::MASK));
+    if attn_mask == 1 {
+        let shape = lower.shape(input::MASK)?.to_vec();
+        let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("a mask without axes") };
+        let mut form = vec![queries.clone(), keys.clone()];
+        let heads = Dim::product(outer)?;
+        if !heads.is(1) {
+            form.insert(0, heads);
+        }
+        bottoms.push(lower.blob_as(input::MASK, &form)?);
+    }
+    let size = |index: usize, axis: usize| -> Result<i32> {
+        let size = lower.shape(index)?.at(axis)?.known();
+        Ok(i32::try_from(size.ok_or_else(|| Error::internal("a weight without sizes"))?)?)
+    };
+    let weight = |place: usize| lower.required_constant(input::WEIGHTS + place).cloned().map(Some);
+    let embed_dim = size(input::WEIGHTS, 0)?;
+    let width = embed_dim.checked_div(heads).unwrap_or(1);
+    let layer = MultiHeadAttention {
+        embed_dim,
+        num_heads: heads,
+        kdim: size(input::WEIGHTS + 2, 1)?,
+        vdim: size(input::WEIGHTS + 4, 1)?,
+        attn_mask,
+        scale: 1.0 / num_traits::AsPrimitive::<f32>::as_(width).sqrt(),
+        q_weight_data: weight(0)?,
+        q_bias_data: weight(1)?,
+        k_weight_data: weight(2)?,
+        k_bias_data: weight(3)?,
+        v_weight_data: weight(4)?,
+        v_bias_data: weight(5)?,
+        out_weight_data: weight(6)?,
+        out_bias_data: weight(7)?,
+    };
+    let y = lower.emit(layer, &bottoms, &form)?;
+    lower.set(0, y)
+}

@@ -1,0 +1,44 @@
+//! Attention as the one layer that newer runtimes have for it.
+
+use super::{AttentionAttributes, Sizes, input, read_attention, read_sizes};
+use crate::error::Result;
+use crate::lower::Lower;
+use crate::ncnn::layer::SDPA;
+use crate::op::Call;
+use crate::tensor::{DType, Dim};
+
+/// Whether SDPA computes the same: no states and no mask, scores neither bounded nor given out, and one batch, in singles.
+pub(super) fn is_plain(call: &Call, attention: &AttentionAttributes, sizes: &Sizes) -> Result<bool> {
+    let node = call.node();
+    let more =
+        node.inputs.iter().skip(input::ATTN_MASK).chain(node.outputs.iter().skip(1)).any(Option::is_some);
+    let masked = attention.is_causal || attention.left_window.is_some() || attention.right_window.is_some();
+    // The layer takes a scale of 0 for one over the root of the size of a head.
+    let scaled = attention.scale.is_none_or(|scale| scale != 0.0 && scale.is_finite());
+    let mut singles = sizes.batch.is(1);
+    for index in [input::Q, input::K, input::V] {
+        singles &= call.dtype(index)? == DType::F32;
+    }
+    Ok(!more && !masked && singles && scaled && attention.softcap <= 0.0)
+}
+
+/// The layer that attention of these attributes is.
+pub(super) fn sdpa(attention: &AttentionAttributes) -> SDPA {
+    SDPA { scale: attention.scale.unwrap_or(0.0), ..SDPA::default() }
+}
+
+/// Operands with an axis of heads.
+pub(super) fn lower_attention(lower: &mut Lower) -> Result<()> {
+    let attention = read_attention(lower)?;
+    let sizes = read_sizes(lower, &attention)?;
+    let heads = [sizes.q_heads, sizes.kv_heads, sizes.kv_heads].map(Dim::Known);
+    let rows = [sizes.queries.clone(), sizes.keys.clone(), sizes.keys.clone()];
+    let columns = [sizes.head.clone(), sizes.head.clone(), sizes.v_head.clone()];
+    let mut bottoms = Vec::new();
+    for (index, ((heads, rows), columns)) in heads.into_iter().zip(rows).zip(columns).enumerate() {
+        bottoms.push(lower.blob_as(index, &[heads, rows, columns])?);
+    }
+    let form = [Dim::Known(sizes.q_heads), sizes.queries, sizes.v_head];
+    let y = lower.emit(sdpa(&attention), &bottoms, &form)?;
+    lower.set(0, y)
+}

@@ -1,0 +1,174 @@
+//! Attention and rotary positions of ONNX's own domain, in simpler operators.
+//!
+//! Refused: scores with their mask as an output where truth values of the mask are computed at run time.
+//! Specification: <https://onnx.ai/onnx/operators/onnx__Attention.html>, <https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html>.
+
+mod layer;
+mod mask;
+mod rotary;
+mod scores;
+mod window;
+
+use crate::error::{At, Error, Result, invalid};
+use crate::op::{Attributes, Call, Fact};
+use crate::ops::Row;
+use crate::tensor::{Dim, display_shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    // The precision of the softmax is single or better in any case.
+    Row::new("Attention", &[23, 24, 25], infer_attention)
+        .expand(scores::expand_attention)
+        .lower(layer::lower_attention)
+        .waive(&["softmax_precision"]).becomes("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of truth values computed at run time as an output; heads of a size that is not fixed"),
+    Row::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary).becomes("Slice, Mul, Sub, Add, Concat"),
+];
+
+/// Places of the inputs of Attention.
+mod input {
+    pub const Q: usize = 0;
+    pub const K: usize = 1;
+    pub const V: usize = 2;
+    pub const ATTN_MASK: usize = 3;
+    pub const PAST_KEY: usize = 4;
+    pub const PAST_VALUE: usize = 5;
+    pub const NONPAD_KV_SEQLEN: usize = 6;
+}
+
+/// Places of the outputs of Attention.
+mod output {
+    pub const Y: usize = 0;
+    pub const PRESENT_KEY: usize = 1;
+    pub const PRESENT_VALUE: usize = 2;
+    pub const QK_MATMUL_OUTPUT: usize = 3;
+}
+
+struct AttentionAttributes {
+    is_causal: bool,
+    kv_num_heads: Option<i64>,
+    q_num_heads: Option<i64>,
+    qk_matmul_output_mode: i64,
+    scale: Option<f32>,
+    softcap: f32,
+    /// How many keys before and behind its own place a query sees, where that is bounded.
+    left_window: Option<i64>,
+    right_window: Option<i64>,
+}
+
+fn read_attention(attributes: &Attributes) -> Result<AttentionAttributes> {
+    let window = |name: &str| -> Result<Option<i64>> {
+        if attributes.since() < 25 {
+            return Ok(None);
+        }
+        Ok(attributes.int(name)?.filter(|size| *size >= 0))
+    };
+    Ok(AttentionAttributes {
+        is_causal: attributes.flag("is_causal", false)?,
+        kv_num_heads: attributes.int("kv_num_heads")?,
+        q_num_heads: attributes.int("q_num_heads")?,
+        qk_matmul_output_mode: attributes.int_or("qk_matmul_output_mode", 0)?,
+        scale: attributes.float("scale")?,
+        softcap: attributes.float_or("softcap", 0.0)?,
+        left_window: window("left_window_size")?,
+        right_window: window("right_window_size")?,
+    })
+}
+
+/// Sizes of the operands, by heads.
+struct Sizes {
+    /// Whether the heads are merged with their elements, in three axes.
+    merged: bool,
+    batch: Dim,
+    q_heads: i64,
+    kv_heads: i64,
+    queries: Dim,
+    /// Keys of this step, and those before it.
+    keys: Dim,
+    past: Dim,
+    head: Dim,
+    v_head: Dim,
+}
+
+impl Sizes {
+    /// All keys.
+    fn total(&self) -> Result<Dim> {
+        self.past.add(&self.keys)
+    }
+}
+
+fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {
+    let [q, k, v] = [call.shape(input::Q)?, call.shape(input::K)?, call.shape(input::V)?];
+    let past = if call.has_input(input::PAST_KEY) {
+        call.shape(input::PAST_KEY)?.at(2)?.clone()
+    } else {
+        Dim::Known(0)
+    };
+    if let ([batch, q_heads, queries, head], [_, kv_heads, keys, _], [_, _, _, v_head]) = (q, k, v) {
+        let known = |heads: &Dim| {
+            heads.known().ok_or_else(|| Error::unsupported("a number of heads that is not fixed"))
+        };
+        return check_heads(Sizes {
+            merged: false,
+            batch: batch.clone(),
+            q_heads: known(q_heads)?,
+            kv_heads: known(kv_heads)?,
+            queries: queries.clone(),
+            keys: keys.clone(),
+            past,
+            head: head.clone(),
+            v_head: v_head.clone(),
+        });
+    }
+    let ([batch, queries, hidden], [_, keys, _], [_, _, v_hidden]) = (q, k, v) else {
+        invalid!("operands of {}, {} and {}", display_shape(q), display_shape(k), display_shape(v));
+    };
+    let (Some(q_heads), Some(kv_heads)) = (attention.q_num_heads, attention.kv_num_heads) else {
+        invalid!("three axes need q_num_heads and kv_num_heads");
+    };
+    if q_heads < 1 || kv_heads < 1 {
+        invalid!("{q_heads} and {kv_heads} heads");
+    }
+    check_heads(Sizes {
+        merged: true,
+        batch: batch.clone(),
+        q_heads,
+        kv_heads,
+        queries: queries.clone(),
+        keys: keys.clone(),
+        past,
+        head: hidden.floor_div(&Dim::Known(q_heads))?,
+        v_head: v_hidden.floor_div(&Dim::Known(kv_heads))?,
+    })
+}
+
+fn check_heads(sizes: Sizes) -> Result<Sizes> {
+    match sizes.q_heads.checked_rem(sizes.kv_heads) {
+        Some(0) => Ok(sizes),
+        _ => {
+            Err(Error::invalid(format!("{} heads of queries for {} of keys", sizes.q_heads, sizes.kv_heads)))
+        }
+    }
+}
+
+fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
+    let attention = read_attention(call)?;
+    let sizes = read_sizes(call, &attention)?;
+    if call.has_input(input::PAST_KEY) != call.has_input(input::PAST_VALUE) {
+        invalid!("past_key and past_value go together");
+    }
+    let (batch, total) = (sizes.batch.clone(), sizes.total()?);
+    let q_heads = Dim::Known(sizes.q_heads);
+    let y = if sizes.merged {
+        vec![batch.clone(), sizes.queries.clone(), sizes.v_head.mul(&q_heads)?]
+    } else {
+        vec![batch.clone(), q_heads.clone(), sizes.queries.clone(), sizes.v_head.clone()]
+    };
+    let state = |size: Dim| vec![batch.clone(), Dim::Known(sizes.kv_heads), total.clone(), size];
+    let scores = vec![batch.clone(), q_heads, sizes.queries, total.clone()];
+    let (q, v) = (call.dtype(input::Q)?, call.dtype(input::V)?);
+    Ok(vec![
+        Fact::new(q, y),
+        Fact::new(q, state(sizes.head)),
+        Fact::new(v, state(sizes.v_head)),
+        Fact::new(q, scores),
+    ])
+}

@@ -1,0 +1,266 @@
+//! Features of classical machine learning: the operators of `ai.onnx.ml` that are plain arithmetic.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html>, `onnx_aionnxml_Imputer.html`.
+
+use ndarray::{ArrayD, IxDyn};
+
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::op::{Attributes, Call, Fact};
+use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Dim};
+
+const DOMAIN: &str = "ai.onnx.ml";
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("ArrayFeatureExtractor", &[1], infer_extractor)
+        .domain(DOMAIN)
+        .expand(expand_extractor)
+        .becomes("Gather along the last axis"),
+    Row::new("Binarizer", &[1], infer_binarizer)
+        .domain(DOMAIN)
+        .expand(expand_binarizer)
+        .becomes("Greater, Cast"),
+    Row::new("FeatureVectorizer", &[1], infer_vectorizer)
+        .domain(DOMAIN)
+        .expand(expand_vectorizer)
+        .becomes("Concat")
+        .limits("inputs that are not matrices of the sizes given"),
+    Row::new("Imputer", &[1], infer_imputer)
+        .domain(DOMAIN)
+        .expand(expand_imputer)
+        .becomes("Where the input is the value that is replaced"),
+    Row::new("LinearRegressor", &[1], infer_regressor)
+        .domain(DOMAIN)
+        .expand(expand_regressor)
+        .becomes("MatMul, Add")
+        .limits("a function after it"),
+    Row::new("Normalizer", &[1], infer_normalizer)
+        .domain(DOMAIN)
+        .expand(expand_normalizer)
+        .becomes("Div by the sum or the root of the squares of each row")
+        .limits("the norm MAX, which runtimes read in two ways"),
+    Row::new("Scaler", &[1], infer_scaler)
+        .domain(DOMAIN)
+        .expand(expand_scaler)
+        .becomes("(x - offset) * scale"),
+];
+
+/// A list of numbers as a constant.
+fn list(x: &mut Expand, values: Vec<f32>) -> Result<Operand> {
+    x.literal(&Array::f32(ArrayD::from_shape_vec(vec![values.len()], values)?))
+}
+
+fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
+    let mut shape = call.shape(0)?.to_vec();
+    let count = Dim::product(call.shape(1)?)?;
+    match shape.as_mut_slice() {
+        [] => invalid!("a number has no features"),
+        // What is taken from a list is a matrix of one row.
+        [_] => shape = vec![Dim::Known(1), count],
+        [.., last] => *last = count,
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn expand_extractor(x: &mut Expand) -> Result<bool> {
+    let (operand, places) = (x.operand(0)?, x.operand(1)?);
+    let places = x.reshape(places, &[-1])?;
+    let mut result = x.op("Gather", &[operand, places], &[("axis", Attribute::Int(-1))])?;
+    if x.shape(0)?.len() == 1 {
+        result = x.reshape(result, &[1, -1])?;
+    }
+    x.output(0, result)?;
+    Ok(true)
+}
+
+fn infer_binarizer(call: &Call) -> Result<Vec<Fact>> {
+    call.float("threshold")?;
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+fn expand_binarizer(x: &mut Expand) -> Result<bool> {
+    let dtype = x.dtype(0)?;
+    let threshold = x.float_or("threshold", 0.0)?;
+    let operand = x.operand_as(0, DType::F32)?;
+    let threshold = x.literal(&Array::f32(ArrayD::from_elem(IxDyn(&[]), threshold)))?;
+    let over = x.op("Greater", &[operand, threshold], &[])?;
+    let result = x.cast(over, dtype)?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
+    let sizes = call.ints("inputdimensions")?.unwrap_or_default();
+    let mut columns = Dim::Known(0);
+    for index in 0..call.input_count() {
+        let [_, size] = call.shape(index)? else { unsupported!("an input that is no matrix") };
+        if sizes.get(index).is_some_and(|given| !size.is(*given)) {
+            unsupported!("an input of {size} columns, of which another number is taken");
+        }
+        columns = columns.add(size)?;
+    }
+    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), columns])])
+}
+
+fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
+    let parts =
+        (0..x.input_count()).map(|index| x.operand_as(index, DType::F32)).collect::<Result<Vec<_>>>()?;
+    let result = x.op("Concat", &parts, &[("axis", Attribute::Int(1))])?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// What is replaced, and by what: one value, or one for each column.
+fn read_imputer(call: &Call) -> Result<(Array, Array)> {
+    let vector = |array: Array| -> Result<Array> { array.cast(call.dtype(0)?) };
+    let scalar = IxDyn(&[]);
+    let floats = (call.floats("imputed_value_floats")?, call.float_or("replaced_value_float", 0.0)?);
+    let ints = (call.ints("imputed_value_int64s")?, call.int_or("replaced_value_int64", 0)?);
+    match (call.dtype(0)?.is_float(), floats, ints) {
+        (true, (Some(values), replaced), _) => Ok((
+            vector(Array::f32(ArrayD::from_elem(scalar, replaced)))?,
+            vector(Array::f32(ArrayD::from_shape_vec(vec![values.len()], values)?))?,
+        )),
+        (false, _, (Some(values), replaced)) => Ok((
+            vector(Array::i64(ArrayD::from_elem(scalar, replaced)))?,
+            vector(Array::i64(ArrayD::from_shape_vec(vec![values.len()], values)?))?,
+        )),
+        _ => Err(Error::invalid("no values are given that stand in for others")),
+    }
+}
+
+fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
+    let (_, values) = read_imputer(call)?;
+    let columns = call.shape(0)?.last().and_then(Dim::known);
+    if values.len() != 1 && columns != Some(i64::try_from(values.len())?) {
+        invalid!("{} values for another number of columns", values.len());
+    }
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+fn expand_imputer(x: &mut Expand) -> Result<bool> {
+    let (replaced, values) = read_imputer(x)?;
+    let operand = x.operand(0)?;
+    let missing = if replaced.to_f64()?.iter().any(|value| value.is_nan()) {
+        x.op("IsNaN", &[operand], &[])?
+    } else {
+        let replaced = x.literal(&replaced)?;
+        x.op("Equal", &[operand, replaced], &[])?
+    };
+    let values = x.literal(&values)?;
+    let result = x.op("Where", &[missing, values, operand], &[])?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+struct Regressor {
+    targets: i64,
+    coefficients: Vec<f32>,
+    intercepts: Option<Vec<f32>>,
+}
+
+fn read_regressor(call: &Call) -> Result<Regressor> {
+    match call.string_or("post_transform", "NONE")? {
+        "NONE" => {}
+        other => unsupported!("the function {other} of the result"),
+    }
+    let (targets, coefficients) =
+        (call.int_or("targets", 1)?, call.floats("coefficients")?.unwrap_or_default());
+    let intercepts = call.floats("intercepts")?.filter(|list| !list.is_empty());
+    let columns = call.shape(0)?.last().and_then(Dim::known);
+    let count = i64::try_from(coefficients.len())?;
+    if targets < 1
+        || call.shape(0)?.len() != 2
+        || columns != count.checked_div(targets)
+        || count % targets != 0
+    {
+        unsupported!("{count} coefficients of {targets} targets for another number of columns");
+    }
+    if intercepts.as_ref().is_some_and(|list| i64::try_from(list.len()) != Ok(targets)) {
+        invalid!("another number of intercepts than of targets");
+    }
+    Ok(Regressor { targets, coefficients, intercepts })
+}
+
+fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
+    let Regressor { targets, .. } = read_regressor(call)?;
+    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(targets)])])
+}
+
+fn expand_regressor(x: &mut Expand) -> Result<bool> {
+    let Regressor { targets, coefficients, intercepts } = read_regressor(x)?;
+    let operand = x.operand_as(0, DType::F32)?;
+    let targets = usize::try_from(targets)?;
+    let shape = vec![targets, coefficients.len() / targets.max(1)];
+    let weight = Array::f32(ArrayD::from_shape_vec(shape, coefficients)?).transpose(&[1, 0])?;
+    let weight = x.literal(&weight)?;
+    let mut result = x.op("MatMul", &[operand, weight], &[])?;
+    if let Some(intercepts) = intercepts {
+        let intercepts = list(x, intercepts)?;
+        result = x.op("Add", &[result, intercepts], &[])?;
+    }
+    x.output(0, result)?;
+    Ok(true)
+}
+
+fn read_norm(attributes: &Attributes) -> Result<&'static str> {
+    match attributes.string_or("norm", "MAX")? {
+        "L1" => Ok("ReduceL1"),
+        "L2" => Ok("ReduceL2"),
+        "MAX" => {
+            unsupported!("the norm MAX: of the elements in the spec, of their magnitudes in some runtimes")
+        }
+        other => Err(Error::invalid(format!("\"{other}\"")).at_part("attribute norm")),
+    }
+}
+
+fn infer_normalizer(call: &Call) -> Result<Vec<Fact>> {
+    read_norm(call)?;
+    Ok(vec![call.like(0, DType::F32)?])
+}
+
+fn expand_normalizer(x: &mut Expand) -> Result<bool> {
+    let norm = read_norm(x)?;
+    let operand = x.operand_as(0, DType::F32)?;
+    let axes = x.ints(&[-1])?;
+    let size = x.op(norm, &[operand, axes], &[("keepdims", Attribute::Int(1))])?;
+    // A row of zeros stays as it is.
+    let (zero, one) = (list(x, vec![0.0])?, list(x, vec![1.0])?);
+    let none = x.op("Equal", &[size, zero], &[])?;
+    let divisor = x.op("Where", &[none, one, size], &[])?;
+    let result = x.op("Div", &[operand, divisor], &[])?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// Offset and scale: one value, or one for each column.
+fn read_scaler(call: &Call) -> Result<[Vec<f32>; 2]> {
+    let columns = call.shape(0)?.last().and_then(Dim::known);
+    let read = |name: &str, default: f32| -> Result<Vec<f32>> {
+        let values = call.floats(name)?.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![default]);
+        if values.len() != 1 && columns != Some(i64::try_from(values.len())?) {
+            return Err(
+                Error::invalid(format!("{} values", values.len())).at_part(format!("attribute {name}"))
+            );
+        }
+        Ok(values)
+    };
+    Ok([read("offset", 0.0)?, read("scale", 1.0)?])
+}
+
+fn infer_scaler(call: &Call) -> Result<Vec<Fact>> {
+    read_scaler(call)?;
+    Ok(vec![call.like(0, DType::F32)?])
+}
+
+fn expand_scaler(x: &mut Expand) -> Result<bool> {
+    let [offset, scale] = read_scaler(x)?;
+    let operand = x.operand_as(0, DType::F32)?;
+    let (offset, scale) = (list(x, offset)?, list(x, scale)?);
+    let difference = x.op("Sub", &[operand, offset], &[])?;
+    let result = x.op("Mul", &[difference, scale], &[])?;
+    x.output(0, result)?;
+    Ok(true)
+}

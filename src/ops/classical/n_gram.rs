@@ -1,0 +1,273 @@
+//! TfIdfVectorizer: how often each of a list of n-grams stands in a row of integers.
+//!
+//! Each place is compared with the elements of all n-grams; where the products of a place and those behind it are 1, there is one.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__TfIdfVectorizer.html>.
+
+use std::collections::BTreeSet;
+
+use num_traits::AsPrimitive;
+
+use crate::common::limits;
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::op::{Attributes, Call, Fact, required};
+use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Dim, display_shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], infer_vectorizer)
+    .expand(expand_vectorizer)
+    .becomes("Equal with the elements of the n-grams, products of neighbours, and their sums")
+    .limits("n-grams of text; rows that are not fixed; weights of n-grams that share a column")];
+
+/// Most products of neighbours: each is a few layers.
+const MAX_PRODUCTS: i64 = 512;
+
+/// Singles hold each integer up to here; one beyond is rounded, but to none below.
+const EXACT: std::ops::Range<i64> = -(1 << 24) + 1..1 << 24;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// How often an n-gram stands there.
+    Tf,
+    /// Whether it does.
+    Idf,
+    /// How often, weighted.
+    TfIdf,
+}
+
+struct Vectorizer {
+    mode: Mode,
+    skips: i64,
+    /// Lists of n-grams, of which each has as many elements.
+    grams: Vec<Grams>,
+    /// Columns of the output.
+    columns: i64,
+    /// One for each n-gram, those that are not counted too.
+    weights: Option<Vec<f32>>,
+}
+
+struct Grams {
+    length: i64,
+    /// The elements of one n-gram after the other.
+    pool: Vec<i64>,
+    /// Which n-grams they are.
+    numbers: std::ops::Range<usize>,
+    /// The column in which each is counted.
+    columns: Vec<i64>,
+}
+
+impl Vectorizer {
+    /// How far the elements of n-grams stand apart, in rows of `size`. Single elements are counted once.
+    fn distances(&self, length: i64, size: i64) -> std::ops::RangeInclusive<i64> {
+        match length {
+            1 => 1..=1,
+            _ => 1..=self.skips.saturating_add(1).min((size - 1) / (length - 1)),
+        }
+    }
+}
+
+/// The n-grams of the lengths that are counted.
+fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<Vec<Grams>> {
+    let lengths = attributes.int_or("min_gram_length", 1)?..=attributes.int_or("max_gram_length", 1)?;
+    let starts = required(attributes.ints("ngram_counts")?, "ngram_counts")?;
+    let mut grams = Vec::new();
+    let mut before = 0;
+    for (place, start) in starts.iter().enumerate() {
+        let end = starts.get(place + 1).copied().unwrap_or(i64::try_from(pool.len())?);
+        let part = pool.get(usize::try_from(*start)?..usize::try_from(end)?);
+        let (Some(part), length) = (part, place + 1) else {
+            invalid!("n-grams from {start} to {end} of {} elements", pool.len())
+        };
+        if part.len() % length != 0 {
+            invalid!("{} elements are no n-grams of {length}", part.len());
+        }
+        let count = part.len() / length;
+        let Some(columns) = indexes.get(before..before + count) else {
+            invalid!("{} indexes of n-grams", indexes.len())
+        };
+        let numbers = before..before + count;
+        before += count;
+        if !lengths.contains(&i64::try_from(length)?) || count == 0 {
+            continue;
+        }
+        let different: BTreeSet<&[i64]> = part.chunks(length).collect();
+        if different.len() < count {
+            unsupported!("an n-gram that stands twice in the list");
+        }
+        grams.push(Grams {
+            length: i64::try_from(length)?,
+            pool: part.to_vec(),
+            numbers,
+            columns: columns.to_vec(),
+        });
+    }
+    Ok(grams)
+}
+
+fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
+    let mode = match attributes.string_or("mode", "")? {
+        "TF" => Mode::Tf,
+        "IDF" => Mode::Idf,
+        "TFIDF" => Mode::TfIdf,
+        other => invalid!("mode is \"{other}\""),
+    };
+    let skips = attributes.int_or("max_skip_count", 0)?;
+    let indexes = required(attributes.ints("ngram_indexes")?, "ngram_indexes")?;
+    let weights = attributes.floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
+    let Some(pool) = attributes.ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
+        unsupported!("n-grams of text: ncnn has no blobs of string");
+    };
+    let grams = read_grams(attributes, &pool, &indexes)?;
+    if skips < 0 || indexes.iter().any(|index| *index < 0) {
+        invalid!("n-grams in columns {indexes:?}, {skips} skips");
+    }
+    if grams.is_empty() {
+        unsupported!("no n-grams of the lengths that are counted");
+    }
+    if let Some(beyond) = pool.iter().find(|element| !EXACT.contains(element)) {
+        unsupported!("the integer {beyond}: single precision ends at 2^24");
+    }
+    let columns = indexes.iter().max().copied().unwrap_or(0).saturating_add(1);
+    if weights.as_ref().is_some_and(|weights| weights.len() != indexes.len()) {
+        invalid!("another number of weights than of n-grams, {}", indexes.len());
+    }
+    let different: BTreeSet<i64> = indexes.iter().copied().collect();
+    if (weights.is_some() || mode == Mode::Idf) && different.len() < indexes.len() {
+        unsupported!("n-grams that share a column, with weights of their own");
+    }
+    if columns > limits::BLOB_ELEMENTS {
+        return Err(Error::limit(format!("{columns} columns")));
+    }
+    Ok(Vectorizer { mode, skips, grams, columns, weights })
+}
+
+fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
+    let vectorizer = read_vectorizer(call)?;
+    let dtype = call.dtype(0)?;
+    if !dtype.is_int() {
+        invalid!("n-grams of integers in rows of {dtype}");
+    }
+    let columns = Dim::Known(vectorizer.columns);
+    let shape = match call.shape(0)? {
+        [_] => vec![columns],
+        [rows, _] => vec![rows.clone(), columns],
+        other => unsupported!("rows of shape {}", display_shape(other)),
+    };
+    Ok(vec![Fact::new(DType::F32, shape)])
+}
+
+/// How often each of the n-grams stands in each row of `size`.
+fn counts(x: &mut Expand, rows: Operand, size: i64, of: &Vectorizer, grams: &Grams) -> Result<Operand> {
+    let length = usize::try_from(grams.length)?;
+    let count = grams.columns.len();
+    let mut hits = Vec::with_capacity(length);
+    for place in 0..length {
+        let elements: Vec<i64> = grams.pool.iter().skip(place).step_by(length).copied().collect();
+        let elements = x.ints(&elements)?;
+        let hit = x.op("Equal", &[rows, elements], &[])?;
+        hits.push(x.cast(hit, DType::F32)?);
+    }
+    let (axes, mut sum) = (x.ints(&[1])?, None);
+    for distance in of.distances(grams.length, size) {
+        let places = size - distance * (grams.length - 1);
+        let mut product = None;
+        for (place, hit) in (0..).zip(&hits) {
+            let (start, end) = (x.ints(&[place * distance])?, x.ints(&[place * distance + places])?);
+            let part = x.op("Slice", &[*hit, start, end, axes], &[])?;
+            product = Some(match product {
+                Some(product) => x.op("Mul", &[product, part], &[])?,
+                None => part,
+            });
+        }
+        let product = product.ok_or_else(|| Error::internal("an n-gram without elements"))?;
+        let found = x.op("ReduceSum", &[product, axes], &[("keepdims", Attribute::Int(0))])?;
+        sum = Some(match sum {
+            Some(sum) => x.op("Add", &[sum, found], &[])?,
+            None => found,
+        });
+    }
+    match sum {
+        Some(sum) => Ok(sum),
+        // The n-grams are longer than the rows.
+        None => x.literal(&Array::f32(ndarray::ArrayD::zeros(vec![1, count]))),
+    }
+}
+
+fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
+    let vectorizer = read_vectorizer(x)?;
+    let sizes = x.sizes(0)?;
+    let (rows, size) = match *sizes.as_slice() {
+        [size] => (1, size),
+        [rows, size] => (rows, size),
+        _ => invalid!("rows of {} axes", sizes.len()),
+    };
+    if size < 1 {
+        unsupported!("rows without elements");
+    }
+    let mut products = 0_i64;
+    for grams in &vectorizer.grams {
+        let distances = vectorizer.distances(grams.length, size).count();
+        products = products.saturating_add(grams.length.saturating_mul(i64::try_from(distances)?));
+        let compared = rows.saturating_mul(size).saturating_mul(i64::try_from(grams.columns.len())?);
+        if compared > limits::COMPARED || products > MAX_PRODUCTS {
+            unsupported!(
+                "{} n-grams at {rows} x {size} places with {} skips",
+                vectorizer.columns,
+                vectorizer.skips
+            );
+        }
+    }
+    let operand = x.operand_as(0, DType::I64)?;
+    let operand = x.reshape(operand, &[rows, size, 1])?;
+    let mut parts = Vec::new();
+    for grams in &vectorizer.grams {
+        let part = counts(x, operand, size, &vectorizer, grams)?;
+        let shape = x.ints(&[rows, 1])?;
+        parts.push(x.op("Expand", &[part, shape], &[])?);
+    }
+    let counts = match parts.as_slice() {
+        [one] => *one,
+        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
+    };
+    let mut counts = counts;
+    if vectorizer.mode == Mode::Idf {
+        let one = x.literal(&Array::f32(ndarray::ArrayD::ones(vec![1])))?;
+        counts = x.op("Min", &[counts, one], &[])?;
+    }
+    if let (Mode::Idf | Mode::TfIdf, Some(weights)) = (vectorizer.mode, &vectorizer.weights) {
+        let mut own = Vec::new();
+        for gram in vectorizer.grams.iter().flat_map(|grams| grams.numbers.clone()) {
+            own.push(*weights.at(gram)?);
+        }
+        let own = x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![own.len()], own)?))?;
+        counts = x.op("Mul", &[counts, own], &[])?;
+    }
+    let mut result = in_columns(x, counts, &vectorizer)?;
+    if sizes.len() == 1 {
+        result = x.reshape(result, &[-1])?;
+    }
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// The counts of n-grams, each in its column.
+fn in_columns(x: &mut Expand, counts: Operand, vectorizer: &Vectorizer) -> Result<Operand> {
+    let places: Vec<i64> = vectorizer.grams.iter().flat_map(|grams| grams.columns.iter().copied()).collect();
+    if places.iter().copied().eq(0..vectorizer.columns) {
+        return Ok(counts);
+    }
+    let (rows, columns): (usize, usize) = (places.len(), vectorizer.columns.as_());
+    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
+        unsupported!("{rows} n-grams in {columns} columns");
+    }
+    let mut matrix = ndarray::Array2::<f32>::zeros((rows, columns));
+    for (row, column) in places.iter().enumerate() {
+        if let Some(cell) = matrix.get_mut((row, usize::try_from(*column)?)) {
+            *cell = 1.0;
+        }
+    }
+    let matrix = x.literal(&Array::f32(matrix.into_dyn()))?;
+    x.op("MatMul", &[counts, matrix], &[])
+}

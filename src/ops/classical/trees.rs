@@ -1,0 +1,300 @@
+//! TreeEnsemble: all conditions of all trees at once, and what they say of each leaf as a product of matrices.
+//!
+//! A leaf is reached where as many conditions hold as lead to it when they hold, and none of the others on its way.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html>.
+
+use std::collections::BTreeSet;
+
+use num_traits::AsPrimitive;
+
+use crate::common::limits;
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::op::{Attributes, Call, Fact, required};
+use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Dim};
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], infer_trees)
+    .domain("ai.onnx.ml")
+    .expand(expand_trees)
+    // How often nodes were visited in training; members of sets, which are refused.
+    .waive(&["nodes_hitrates", "membership_values"])
+    .becomes("Gather, comparisons, and MatMul with the ways to all leaves")
+    .limits("members of sets; sums and means alone; functions after it; trees whose nodes times leaves are more than 2^24")];
+
+/// How a node compares a feature with its number; the names are those of ONNX's operators, and whether the result is reversed.
+const COMPARISONS: [(&str, bool); 6] = [
+    ("LessOrEqual", false),
+    ("Less", false),
+    ("GreaterOrEqual", false),
+    ("Greater", false),
+    ("Equal", false),
+    ("Equal", true),
+];
+
+/// The number of BRANCH_MEMBER.
+const MEMBER: usize = 6;
+
+/// A number for each row: 1 where a comparison holds, else 0. The sum of those of a node is its condition.
+struct Column {
+    /// A place in [`COMPARISONS`]; behind the last one, whether the feature is missing.
+    comparison: usize,
+    feature: i64,
+    number: f32,
+}
+
+struct Node {
+    columns: Vec<usize>,
+    /// What follows where the condition holds, and where it does not: a leaf or a node, and its number.
+    branches: [(bool, usize); 2],
+}
+
+/// A leaf and the nodes on the way to it, each with whether its condition holds.
+struct Path {
+    leaf: usize,
+    nodes: Vec<(usize, bool)>,
+}
+
+/// A leaf or a node, and the nodes on the way to it.
+struct Way {
+    end: (bool, usize),
+    nodes: Vec<(usize, bool)>,
+}
+
+struct Trees {
+    columns: Vec<Column>,
+    nodes: Vec<Node>,
+    roots: Vec<usize>,
+    weights: Vec<f32>,
+    targets: Vec<usize>,
+    target_count: i64,
+    is_mean: bool,
+}
+
+fn places(list: Vec<i64>) -> Result<Vec<usize>> {
+    Ok(list.into_iter().map(usize::try_from).collect::<std::result::Result<_, _>>()?)
+}
+
+fn int_list(attributes: &Attributes, name: &'static str) -> Result<Vec<i64>> {
+    required(attributes.ints(name)?, name)
+}
+
+fn numbers(attributes: &Attributes, name: &str) -> Result<Option<Vec<f32>>> {
+    let tensor = attributes.tensor(name)?;
+    tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().map(|number| number.as_()).collect())).transpose()
+}
+
+fn read_nodes(attributes: &Attributes) -> Result<(Vec<Column>, Vec<Node>)> {
+    let modes = required(attributes.tensor("nodes_modes")?, "nodes_modes")?.load()?.int_list()?;
+    let modes = places(modes)?;
+    let splits = required(numbers(attributes, "nodes_splits")?, "nodes_splits")?;
+    let features = int_list(attributes, "nodes_featureids")?;
+    let missing = attributes.ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let [true_leafs, false_leafs] =
+        [int_list(attributes, "nodes_trueleafs")?, int_list(attributes, "nodes_falseleafs")?];
+    let [true_ids, false_ids] = [
+        places(int_list(attributes, "nodes_truenodeids")?)?,
+        places(int_list(attributes, "nodes_falsenodeids")?)?,
+    ];
+    let (mut columns, mut nodes) = (Vec::new(), Vec::new());
+    for (place, mode) in modes.into_iter().enumerate() {
+        let feature = *features.at(place)?;
+        let start = columns.len();
+        if mode == MEMBER {
+            unsupported!("members of a set: onnxruntime takes some fractions for whole numbers");
+        }
+        if mode > MEMBER {
+            invalid!("the mode {mode} of node {place}");
+        }
+        columns.push(Column { comparison: mode, feature, number: *splits.at(place)? });
+        // What is missing is no number: of itself nothing but "not equal" holds for it.
+        if missing.get(place).is_some_and(|tracks| *tracks != 0)
+            || COMPARISONS.get(mode).is_some_and(|(_, reversed)| *reversed)
+        {
+            columns.push(Column { comparison: COMPARISONS.len(), feature, number: 0.0 });
+        }
+        let branches = [
+            (*true_leafs.at(place)? != 0, *true_ids.at(place)?),
+            (*false_leafs.at(place)? != 0, *false_ids.at(place)?),
+        ];
+        nodes.push(Node { columns: (start..columns.len()).collect(), branches });
+    }
+    if columns.iter().any(|column| !column.number.is_finite()) {
+        unsupported!("nodes that compare with what is not finite");
+    }
+    Ok((columns, nodes))
+}
+
+fn read_trees(attributes: &Attributes) -> Result<Trees> {
+    let is_mean = match attributes.int_or("aggregate_function", 1)? {
+        0 => true,
+        1 => false,
+        other => unsupported!("leaves put together by function {other}; only sums and means are"),
+    };
+    if let other @ 1.. = attributes.int_or("post_transform", 0)? {
+        unsupported!("function {other} of the result");
+    }
+    let (columns, nodes) = read_nodes(attributes)?;
+    let weights = required(numbers(attributes, "leaf_weights")?, "leaf_weights")?;
+    if weights.iter().any(|weight| !weight.is_finite()) {
+        unsupported!("leaves that are not finite");
+    }
+    let targets = places(int_list(attributes, "leaf_targetids")?)?;
+    let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
+    let target_count = attributes.int("n_targets")?.unwrap_or(i64::try_from(most)?);
+    if targets.len() != weights.len() || i64::try_from(most)? > target_count {
+        invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
+    }
+    let roots = places(int_list(attributes, "tree_roots")?)?;
+    Ok(Trees { columns, nodes, roots, weights, targets, target_count, is_mean })
+}
+
+fn infer_trees(call: &Call) -> Result<Vec<Fact>> {
+    let trees = read_trees(call)?;
+    let [rows, features] = call.shape(0)? else { invalid!("features that are no matrix") };
+    let outside =
+        |column: &&Column| !(0..features.known().unwrap_or(limits::EXPANDED_AXIS)).contains(&column.feature);
+    if let Some(column) = trees.columns.iter().find(outside) {
+        invalid!("feature {} of {features}", column.feature);
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, vec![rows.clone(), Dim::Known(trees.target_count)])])
+}
+
+impl Trees {
+    fn paths(&self) -> Result<Vec<Path>> {
+        let mut visited = BTreeSet::new();
+        let mut paths = Vec::new();
+        let mut steps = 0_usize;
+        let mut left: Vec<Way> =
+            self.roots.iter().map(|root| Way { end: (false, *root), nodes: Vec::new() }).collect();
+        while let Some(Way { end: (is_leaf, place), nodes }) = left.pop() {
+            if is_leaf {
+                self.weights.at(place)?;
+                paths.push(Path { leaf: place, nodes });
+                continue;
+            }
+            if !visited.insert(place) {
+                invalid!("two ways to node {place}");
+            }
+            let [holds, fails] = self.nodes.at(place)?.branches;
+            if holds.0 && holds == fails {
+                // A tree that is one leaf.
+                paths.push(Path { leaf: holds.1, nodes });
+                self.weights.at(holds.1)?;
+                continue;
+            }
+            steps = steps.saturating_add(2 * (nodes.len() + 1));
+            if steps > limits::MATRIX_ELEMENTS {
+                return Err(Error::limit("trees of too many nodes"));
+            }
+            for (branch, way) in [(fails, false), (holds, true)] {
+                let mut nodes = nodes.clone();
+                nodes.push((place, way));
+                left.push(Way { end: branch, nodes });
+            }
+        }
+        Ok(paths)
+    }
+}
+
+fn matrix(x: &mut Expand, rows: usize, columns: usize, cells: &[(usize, usize, f32)]) -> Result<Operand> {
+    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
+        unsupported!("a matrix of {rows} by {columns}");
+    }
+    let mut matrix = ndarray::Array2::<f32>::zeros((rows, columns));
+    for (row, column, number) in cells {
+        if let Some(cell) = matrix.get_mut((*row, *column)) {
+            *cell = *number;
+        }
+    }
+    x.literal(&Array::f32(matrix.into_dyn()))
+}
+
+fn list(x: &mut Expand, numbers: Vec<f32>) -> Result<Operand> {
+    x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![numbers.len()], numbers)?))
+}
+
+/// All columns, in the order of their comparisons, and the place of each in that order.
+fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
+    let data = x.operand_as(0, DType::F32)?;
+    // What is missing is compared as zero, and the result left out: ncnn's comparisons know no NaN.
+    let missing = x.op("IsNaN", &[data], &[])?;
+    let (zero, one) = (list(x, vec![0.0])?, list(x, vec![1.0])?);
+    let data = x.op("Where", &[missing, zero, data], &[])?;
+    let missing = x.cast(missing, DType::F32)?;
+    let present = x.op("Sub", &[one, missing], &[])?;
+    let (mut parts, mut order) = (Vec::new(), Vec::new());
+    for comparison in 0..=COMPARISONS.len() {
+        let own = trees.columns.iter().enumerate().filter(|(_, column)| column.comparison == comparison);
+        let (mut features, mut splits) = (Vec::new(), Vec::new());
+        for (place, column) in own {
+            order.push(place);
+            features.push(column.feature);
+            splits.push(column.number);
+        }
+        if features.is_empty() {
+            continue;
+        }
+        let features = x.ints(&features)?;
+        let axis = [("axis", Attribute::Int(1))];
+        parts.push(match COMPARISONS.get(comparison) {
+            Some((op_type, reversed)) => {
+                let splits = list(x, splits)?;
+                let values = x.op("Gather", &[data, features], &axis)?;
+                let truth = x.op(op_type, &[values, splits], &[])?;
+                let truth = if *reversed { x.op("Not", &[truth], &[])? } else { truth };
+                let truth = x.cast(truth, DType::F32)?;
+                let present = x.op("Gather", &[present, features], &axis)?;
+                x.op("Mul", &[truth, present], &[])?
+            }
+            None => x.op("Gather", &[missing, features], &axis)?,
+        });
+    }
+    let mut places = vec![0; order.len()];
+    for (place, column) in order.into_iter().enumerate() {
+        if let Some(slot) = places.get_mut(column) {
+            *slot = place;
+        }
+    }
+    let all = match parts.as_slice() {
+        [] => unsupported!("trees without conditions"),
+        [one] => *one,
+        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
+    };
+    Ok((all, places))
+}
+
+fn expand_trees(x: &mut Expand) -> Result<bool> {
+    let trees = read_trees(x)?;
+    let paths = trees.paths()?;
+    let (columns, places) = compared(x, &trees)?;
+    let (mut ways, mut needed, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, path) in paths.iter().enumerate() {
+        let mut hold = 0.0;
+        for (node, holds) in &path.nodes {
+            hold += if *holds { 1.0 } else { 0.0 };
+            for column in &trees.nodes.at(*node)?.columns {
+                ways.push((*places.at(*column)?, number, if *holds { 1.0 } else { -1.0 }));
+            }
+        }
+        needed.push(hold);
+        leaves.push((number, *trees.targets.at(path.leaf)?, *trees.weights.at(path.leaf)?));
+    }
+    let ways = matrix(x, places.len(), paths.len(), &ways)?;
+    let held = x.op("MatMul", &[columns, ways], &[])?;
+    let needed = list(x, needed)?;
+    let reached = x.op("Equal", &[held, needed], &[])?;
+    let reached = x.cast(reached, DType::F32)?;
+    let leaves = matrix(x, paths.len(), usize::try_from(trees.target_count)?, &leaves)?;
+    let mut result = x.op("MatMul", &[reached, leaves], &[])?;
+    if trees.is_mean {
+        let count = list(x, vec![trees.roots.len().as_()])?;
+        result = x.op("Div", &[result, count], &[])?;
+    }
+    let dtype = x.dtype(0)?;
+    let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
+    x.output(0, result)?;
+    Ok(true)
+}

@@ -1,0 +1,68 @@
+//! FusedGemm: Gemm and the activation behind it.
+
+use crate::error::{Result, unsupported};
+use crate::graph::Attribute;
+use crate::op::{Call, Fact};
+use crate::pass::expand::Expand;
+
+/// Attributes of an operator, and their values where they are not given.
+type Parameters = &'static [(&'static str, f32)];
+
+/// The activations that there are, with their parameters.
+const ACTIVATIONS: &[(&str, Parameters)] = &[
+    ("Elu", &[("alpha", 1.0)]),
+    ("HardSigmoid", &[("alpha", 0.2), ("beta", 0.5)]),
+    ("LeakyRelu", &[("alpha", 0.01)]),
+    ("Relu", &[]),
+    ("Sigmoid", &[]),
+    ("Softplus", &[]),
+    ("Softsign", &[]),
+    ("Tanh", &[]),
+    ("ThresholdedRelu", &[("alpha", 1.0)]),
+];
+
+/// An operator and its attributes.
+type Activation = (&'static str, Vec<(&'static str, Attribute)>);
+
+/// The operator that the activation is, and its attributes.
+fn read_activation(call: &Call) -> Result<Option<Activation>> {
+    let activation = call.string_or("activation", "")?;
+    let given = [call.float("activation_alpha")?, call.float("activation_beta")?];
+    // None of these activations has a third parameter.
+    call.float("activation_gamma")?;
+    if activation.is_empty() {
+        return Ok(None);
+    }
+    let Some((operator, parameters)) = ACTIVATIONS.iter().find(|(name, _)| *name == activation) else {
+        unsupported!("the activation {activation}");
+    };
+    let values = given.into_iter().zip(*parameters);
+    let attributes = values.map(|(given, (name, usual))| (*name, Attribute::Float(given.unwrap_or(*usual))));
+    Ok(Some((operator, attributes.collect())))
+}
+
+pub(super) fn infer_fused_gemm(call: &Call) -> Result<Vec<Fact>> {
+    read_activation(call)?;
+    crate::ops::linear::matmul::infer_gemm(call)
+}
+
+pub(super) fn expand_fused_gemm(x: &mut Expand) -> Result<bool> {
+    let activation = read_activation(x)?;
+    let mut inputs = vec![x.operand(0)?, x.operand(1)?];
+    if x.has_input(2) {
+        inputs.push(x.operand(2)?);
+    }
+    let mut attributes = Vec::new();
+    for name in ["alpha", "beta"] {
+        attributes.push((name, Attribute::Float(x.float_or(name, 1.0)?)));
+    }
+    for name in ["transA", "transB"] {
+        attributes.push((name, Attribute::Int(x.int_or(name, 0)?)));
+    }
+    let mut result = x.op("Gemm", &inputs, &attributes)?;
+    if let Some((activation, attributes)) = activation {
+        result = x.op(activation, &[result], &attributes)?;
+    }
+    x.output(0, result)?;
+    Ok(true)
+}

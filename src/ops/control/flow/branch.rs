@@ -1,0 +1,145 @@
+//! If: the branch that is taken, where that is known; else both are computed, and one is chosen.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__If.html>
+
+use smallvec::smallvec;
+
+use crate::error::{Error, ErrorKind, Result, unsupported};
+use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
+use crate::op::{Call, Fact, NEWEST_OPSET, required};
+use crate::ops::elementwise::compare::{number_like, risk};
+use crate::pass::expand::Expand;
+use crate::pass::infer;
+use crate::tensor::{Array, Tensor, display_shape};
+
+/// The body that a constant condition takes.
+fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
+    let Some(condition) = call.constant(0) else { return Ok(None) };
+    let name = if condition.load_listed()?.scalar_i64()? != 0 { "then_branch" } else { "else_branch" };
+    required(call.body(name)?, name).map(Some)
+}
+
+fn branches<'a>(call: &Call<'a>) -> Result<[&'a Graph; 2]> {
+    let branch = |name| required(call.body(name)?, name);
+    Ok([branch("then_branch")?, branch("else_branch")?])
+}
+
+pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
+    let [then, otherwise] = branches(call)?;
+    if let Some(taken) = taken(call)? {
+        return outputs_of(call, taken);
+    }
+    let (then, otherwise) = (outputs_of(call, then)?, outputs_of(call, otherwise)?);
+    let same = |(a, b): (&Fact, &Fact)| a.dtype == b.dtype && a.shape.is_some() && a.shape == b.shape;
+    if then.len() == otherwise.len() && then.iter().zip(&otherwise).all(same) {
+        return Ok(then);
+    }
+    let (then, otherwise) = (display_facts(&then), display_facts(&otherwise));
+    unsupported!(
+        "the condition is computed at run time, and gives {then} or {otherwise}; ncnn has no control flow"
+    )
+}
+
+/// A branch with what is known of its values, and why some of it is not.
+fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
+    let mut body = branch.clone();
+    body.budget = call.graph().budget.clone();
+    body.budget.sizes_alone = true;
+    call.graph().describe_captures(&mut body)?;
+    // A branch that is not taken may be one that cannot be computed: that is no error of the model.
+    let deferred = infer::infer_and_fold(&mut body).map_err(failed)?;
+    Ok((body, deferred))
+}
+
+fn failed(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Internal => error,
+        _ => Error::unsupported("one of its branches cannot be computed").caused_by(error),
+    }
+}
+
+/// What is known of the outputs of a branch.
+fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
+    let (body, mut deferred) = inferred(call, branch)?;
+    let mut facts = Vec::with_capacity(body.outputs.len());
+    for output in &body.outputs {
+        let value = body.value(*output);
+        match (value.dtype, &value.shape) {
+            (Some(dtype), Some(shape)) if deferred.is_empty() => facts.push(Fact::new(dtype, shape.clone())),
+            _ => {
+                let unknown = || Error::unsupported(format!("nothing is known of \"{}\"", value.name));
+                return Err(failed(deferred.pop_first().map_or_else(unknown, |(_, error)| error)));
+            }
+        }
+    }
+    Ok(facts)
+}
+
+/// A branch in which what makes NaN of some numbers is given another one where the branch is not taken: it would go through the choice.
+fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
+    let (mut body, _) = inferred(x, branch)?;
+    let outer = x.node().inputs.first().copied().flatten();
+    let outer = outer.ok_or_else(|| Error::invalid("input 0 is missing"))?;
+    let condition = body.add_value(Value::default());
+    body.captures.push(Capture { outer, inner: condition });
+    let no_axes = body.add_constant("", Tensor::from_array(&Array::i64(ndarray::ArrayD::zeros(vec![0])))?)?;
+    body.rewrite_nodes(|body, id| {
+        let Some(mut node) = body.node(id).cloned() else { return Ok(None) };
+        if node.bodies().any(may_make_nan) {
+            unsupported!("a choice within a branch, of what may be no number");
+        }
+        let Some((index, number)) = risk(body, &node) else { return Ok(None) };
+        let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };
+        let given = input.ok_or_else(|| Error::internal("an input that is not given"))?;
+        let number = Tensor::from_array(&number_like(body, given, number)?)?;
+        let number = body.add_constant("", number)?;
+        let (scalar, chosen) = (body.add_value(Value::default()), body.add_value(Value::default()));
+        *input = Some(chosen);
+        let sides = if is_then { [scalar, given, number] } else { [scalar, number, given] };
+        let made = |op_type: &str, inputs: &[ValueId], output| Node {
+            op_type: op_type.into(),
+            version: NEWEST_OPSET,
+            inputs: inputs.iter().copied().map(Some).collect(),
+            outputs: smallvec![Some(output)],
+            ..Node::default()
+        };
+        Ok(Some(vec![made("Reshape", &[condition, no_axes], scalar), made("Where", &sides, chosen), node]))
+    })?;
+    Ok(body)
+}
+
+/// Whether a body has an operator that makes NaN of some numbers.
+fn may_make_nan(body: &Graph) -> bool {
+    body.nodes().any(|(_, node)| risk(body, node).is_some() || node.bodies().any(may_make_nan))
+}
+
+fn display_facts(facts: &[Fact]) -> String {
+    let shapes = facts
+        .iter()
+        .map(|fact| format!("{} {}", fact.dtype, display_shape(fact.shape.as_deref().unwrap_or_default())));
+    shapes.collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn inline_if(x: &mut Expand) -> Result<bool> {
+    let Some(taken) = taken(x)? else { return Ok(false) };
+    for (index, output) in x.inline(taken, &[])?.into_iter().enumerate() {
+        x.output(index, output)?;
+    }
+    Ok(true)
+}
+
+pub(super) fn expand_if(x: &mut Expand) -> Result<bool> {
+    if inline_if(x)? {
+        return Ok(true);
+    }
+    let [then, otherwise] = branches(x)?;
+    let (then, otherwise) = (guarded(x, then, true)?, guarded(x, otherwise, false)?);
+    let (then, otherwise) = (x.inline(&then, &[])?, x.inline(&otherwise, &[])?);
+    let condition = x.operand(0)?;
+    let condition = x.reshape(condition, &[])?;
+    for (index, (then, otherwise)) in then.into_iter().zip(otherwise).enumerate() {
+        let chosen = x.op("Where", &[condition, then, otherwise], &[])?;
+        x.output(index, chosen)?;
+    }
+    Ok(true)
+}

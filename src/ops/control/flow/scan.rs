@@ -1,0 +1,152 @@
+//! Scan over sequences of known length.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__Scan.html>. The sequences of version 8 have a batch axis before that of the elements, and so
+//! have the states; each entry of the batch is scanned on its own.
+
+use super::stack;
+use crate::error::{At, Error, Result, unsupported};
+use crate::graph::{Attribute, Graph};
+use crate::op::{Call, Fact, required, resolve_axis};
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::Array;
+
+/// The first version without a batch axis.
+const WITHOUT_BATCH: i64 = 9;
+
+struct ScanAttributes {
+    batched: bool,
+    /// Inputs before the states: the lengths of the sequences.
+    before: usize,
+    scan_inputs: usize,
+    input_axes: Vec<i64>,
+    input_directions: Vec<i64>,
+    output_axes: Vec<i64>,
+    output_directions: Vec<i64>,
+}
+
+fn read_scan(call: &Call) -> Result<ScanAttributes> {
+    required(call.body("body")?, "body")?;
+    let scan_inputs = usize::try_from(required(call.int("num_scan_inputs")?, "num_scan_inputs")?)?;
+    if scan_inputs > call.input_count() {
+        return Err(Error::invalid("more scan inputs than inputs"));
+    }
+    if call.since() < WITHOUT_BATCH {
+        return Ok(ScanAttributes {
+            batched: true,
+            before: 1,
+            scan_inputs,
+            input_axes: vec![1; scan_inputs],
+            input_directions: call.ints("directions")?.unwrap_or_default(),
+            output_axes: Vec::new(),
+            output_directions: Vec::new(),
+        });
+    }
+    Ok(ScanAttributes {
+        batched: false,
+        before: 0,
+        scan_inputs,
+        input_axes: call.ints("scan_input_axes")?.unwrap_or_default(),
+        input_directions: call.ints("scan_input_directions")?.unwrap_or_default(),
+        output_axes: call.ints("scan_output_axes")?.unwrap_or_default(),
+        output_directions: call.ints("scan_output_directions")?.unwrap_or_default(),
+    })
+}
+
+pub(super) fn infer_scan(call: &Call) -> Result<Vec<Fact>> {
+    read_scan(call)?;
+    unsupported!("the length of the sequence is known only at run time; ncnn has no control flow")
+}
+
+pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
+    let scan = read_scan(x)?;
+    let states = x.input_count().checked_sub(scan.before + scan.scan_inputs);
+    let states = states.ok_or_else(|| Error::invalid("more scan inputs than inputs"))?;
+    let first_sequence = scan.before + states;
+    let mut axes = Vec::new();
+    let mut length = None;
+    for index in 0..scan.scan_inputs {
+        let sizes = x.shape(first_sequence + index)?;
+        let axis = resolve_axis(scan.input_axes.get(index).copied().unwrap_or(0), sizes.len())?;
+        let Some(size) = sizes.at(axis)?.known() else { return Ok(false) };
+        if *length.get_or_insert(size) != size {
+            return Err(Error::invalid("scan inputs of different lengths"));
+        }
+        axes.push(axis);
+    }
+    let length = length.unwrap_or(0);
+    let inputs = (scan.before..x.input_count()).map(|index| x.operand(index)).collect::<Result<Vec<_>>>()?;
+    let outputs = if scan.batched {
+        let Some(batch) = x.shape(first_sequence)?.at(0)?.known() else { return Ok(false) };
+        check_lengths(x, length)?;
+        // Without its batch axis, the elements of each sequence lie along the first one.
+        axes.fill(0);
+        let mut entries = Vec::new();
+        for entry in 0..batch {
+            let own = inputs.iter().map(|input| pick(x, *input, 0, entry)).collect::<Result<Vec<_>>>()?;
+            entries.push(scan_once(x, &scan, own, &axes, length)?);
+        }
+        let count = entries.first().map_or(0, Vec::len);
+        let gathered =
+            (0..count).map(|index| entries.iter().filter_map(|entry| entry.get(index).copied()).collect());
+        gathered.map(|list: Vec<Operand>| stack(x, &list, 0)).collect::<Result<Vec<_>>>()?
+    } else {
+        scan_once(x, &scan, inputs, &axes, length)?
+    };
+    for (index, output) in outputs.into_iter().enumerate() {
+        if x.has_output(index) {
+            x.output(index, output)?;
+        }
+    }
+    Ok(true)
+}
+
+/// Refuses sequences of which only a part is scanned.
+fn check_lengths(x: &Expand, length: i64) -> Result<()> {
+    if !x.has_input(0) {
+        return Ok(());
+    }
+    let lengths = x.required_constant(0)?.load_listed()?.to_i64()?;
+    if lengths.iter().any(|own| *own != length) {
+        unsupported!("sequences of different lengths");
+    }
+    Ok(())
+}
+
+/// Element `index` along an axis, which it has no more.
+fn pick(x: &mut Expand, from: Operand, axis: usize, index: i64) -> Result<Operand> {
+    let index = x.literal(&Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), index)))?;
+    x.op("Gather", &[from, index], &[("axis", Attribute::Int(i64::try_from(axis)?))])
+}
+
+/// Scans one set of sequences: states and sequences to states and the sequences that the body makes.
+fn scan_once(
+    x: &mut Expand,
+    scan: &ScanAttributes,
+    mut inputs: Vec<Operand>,
+    axes: &[usize],
+    length: i64,
+) -> Result<Vec<Operand>> {
+    let body: &Graph = required(x.body("body")?, "body")?;
+    let sequences = inputs.split_off(inputs.len().saturating_sub(axes.len()));
+    let (mut carried, states) = (inputs, x.input_count() - scan.before - axes.len());
+    let mut scanned: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len().saturating_sub(states)];
+    for round in 0..length {
+        let mut inputs = carried;
+        for (index, (sequence, axis)) in sequences.iter().zip(axes).enumerate() {
+            let backwards = scan.input_directions.get(index) == Some(&1);
+            inputs.push(pick(x, *sequence, *axis, if backwards { length - 1 - round } else { round })?);
+        }
+        let mut outputs = x.inline(body, &inputs)?.into_iter();
+        carried = outputs.by_ref().take(states).collect();
+        for (list, output) in scanned.iter_mut().zip(outputs) {
+            list.push(output);
+        }
+    }
+    for (index, mut list) in scanned.into_iter().enumerate() {
+        if scan.output_directions.get(index) == Some(&1) {
+            list.reverse();
+        }
+        carried.push(stack(x, &list, scan.output_axes.get(index).copied().unwrap_or(0))?);
+    }
+    Ok(carried)
+}

@@ -1,0 +1,289 @@
+//! Sequences of tensors and optional tensors. ncnn has neither; where their elements are known when the model is converted, who reads
+//! them reads the elements.
+//!
+//! Refused: sequences and optional values that are inputs or outputs of the net, positions computed at run time.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`, `onnx__Optional.html`.
+
+use ndarray::{ArrayD, IxDyn};
+
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::{Attribute, Node, ValueId};
+use crate::op::{CUT, Call, Fact, required, resolve_axis};
+use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("ConcatFromSequence", &[11], infer_reader)
+        .inline(inline_concat)
+        .becomes("Concat")
+        .limits("sequences whose length is not known"),
+    Row::new("Optional", &[15, 28], infer_container)
+        .becomes("nothing: it names the value")
+        .limits("an optional value that is an input or output of the net"),
+    Row::new("OptionalGetElement", &[15, 18, 28], infer_reader)
+        .inline(inline_get)
+        .becomes("the value")
+        .limits("an optional value that is an input of the net"),
+    Row::new("OptionalHasElement", &[15, 18, 28], infer_reader)
+        .inline(inline_has)
+        .becomes("a constant")
+        .limits("an optional value that is an input of the net"),
+    Row::new("SequenceAt", &[11], infer_reader)
+        .inline(inline_at)
+        .becomes("the element")
+        .limits("positions computed at run time"),
+    Row::new("SequenceConstruct", &[11], infer_container)
+        .becomes("nothing: it names the elements")
+        .limits("a sequence that is an input or output of the net"),
+    Row::new("SequenceEmpty", &[11], infer_container)
+        .becomes("nothing")
+        .limits("a sequence that is an input or output of the net"),
+    Row::new("SequenceErase", &[11], infer_container)
+        .inline(inline_erase)
+        .becomes("SequenceConstruct")
+        .limits("positions computed at run time"),
+    Row::new("SequenceInsert", &[11], infer_container)
+        .inline(inline_insert)
+        .becomes("SequenceConstruct")
+        .limits("positions computed at run time"),
+    Row::new("SequenceLength", &[11], infer_reader)
+        .inline(inline_length)
+        .becomes("a constant")
+        .limits("sequences whose length is not known"),
+    Row::new("SequenceMap", &[17], infer_container)
+        .inline(inline_map)
+        .becomes("its body, once for each element")
+        .limits("sequences whose length is not known"),
+    Row::new("SplitToSequence", &[11, 24], infer_container)
+        .inline(inline_split)
+        .becomes("Split, SequenceConstruct")
+        .limits("lengths computed at run time"),
+];
+
+/// Most elements that a tensor is split to: each is a layer at least.
+const MAX_ELEMENTS: i64 = 4096;
+
+fn infer_container(_: &Call) -> Result<Vec<Fact>> {
+    Err(Error::unsupported("its output is a sequence, or optional; ncnn has single tensors alone").help(CUT))
+}
+
+fn infer_reader(_: &Call) -> Result<Vec<Fact>> {
+    Err(Error::unsupported("it reads a sequence or an optional value that is known only at run time")
+        .help(CUT))
+}
+
+/// The node that makes a value, those that hand it on passed over.
+fn maker<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
+    let graph = call.graph();
+    loop {
+        // Each step goes to a node that stands earlier.
+        let node = graph.node(graph.value(id).producer?)?;
+        match (node.op_type.as_str(), node.inputs.first().copied().flatten()) {
+            ("Identity", Some(input)) => id = input,
+            _ => return Some(node),
+        }
+    }
+}
+
+/// The node that makes input `index`.
+fn input_maker<'a>(call: &Call<'a>, index: usize) -> Option<&'a Node> {
+    maker(call, call.node().inputs.get(index).copied().flatten()?)
+}
+
+/// The elements of the sequence that is input `index`, where they are known.
+fn elements(call: &Call, index: usize) -> Option<Vec<Operand>> {
+    let node = input_maker(call, index)?;
+    let inputs = node.inputs.iter().flatten().copied().map(Operand::Value);
+    (node.is("SequenceConstruct") || node.is("SequenceEmpty")).then(|| inputs.collect())
+}
+
+/// A place in a sequence, given by input `index`; negative numbers count from the end.
+fn position(call: &Call, index: usize, count: usize) -> Result<usize> {
+    let given = call.required_constant(index)?.load_listed()?.scalar_i64()?;
+    resolve_axis(given, count)
+        .map_err(|_| Error::invalid(format!("element {given} of a sequence of {count}")))
+}
+
+/// Makes output `index` a sequence.
+fn construct(x: &mut Expand, index: usize, elements: &[Operand]) -> Result<()> {
+    let sequence = x.op("SequenceConstruct", elements, &[])?;
+    x.output(index, sequence)
+}
+
+fn inline_at(x: &mut Expand) -> Result<bool> {
+    let Some(elements) = elements(x, 0) else { return Ok(false) };
+    let element = *elements.at(position(x, 1, elements.len())?)?;
+    x.output(0, element)?;
+    Ok(true)
+}
+
+fn inline_length(x: &mut Expand) -> Result<bool> {
+    let Some(elements) = elements(x, 0) else { return Ok(false) };
+    let count = i64::try_from(elements.len())?;
+    let count = x.literal(&Array::i64(ArrayD::from_elem(IxDyn(&[]), count)))?;
+    x.output(0, count)?;
+    Ok(true)
+}
+
+fn inline_insert(x: &mut Expand) -> Result<bool> {
+    let Some(mut elements) = elements(x, 0) else { return Ok(false) };
+    let count = elements.len();
+    let place = if x.has_input(2) {
+        // The place behind the last element is one more.
+        let given = x.required_constant(2)?.load_listed()?.scalar_i64()?;
+        if i64::try_from(count)? == given { count } else { position(x, 2, count)? }
+    } else {
+        count
+    };
+    elements.insert(place, x.operand(1)?);
+    construct(x, 0, &elements)?;
+    Ok(true)
+}
+
+fn inline_erase(x: &mut Expand) -> Result<bool> {
+    let Some(mut elements) = elements(x, 0) else { return Ok(false) };
+    let Some(last) = elements.len().checked_sub(1) else {
+        invalid!("an empty sequence has no element to erase")
+    };
+    let place = if x.has_input(1) { position(x, 1, elements.len())? } else { last };
+    elements.remove(place);
+    construct(x, 0, &elements)?;
+    Ok(true)
+}
+
+fn inline_concat(x: &mut Expand) -> Result<bool> {
+    let axis = required(x.int("axis")?, "axis")?;
+    let stacked = x.flag("new_axis", false)?;
+    let Some(mut elements) = elements(x, 0) else { return Ok(false) };
+    if elements.is_empty() {
+        invalid!("an empty sequence has no elements to join");
+    }
+    if stacked {
+        let axes = x.ints(&[axis])?;
+        for element in &mut elements {
+            *element = x.op("Unsqueeze", &[*element, axes], &[])?;
+        }
+    }
+    let joined = x.op("Concat", &elements, &[("axis", Attribute::Int(axis))])?;
+    x.output(0, joined)?;
+    Ok(true)
+}
+
+/// The sizes of the parts along an axis of `size`.
+fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
+    let step = if x.has_input(1) {
+        let split = x.required_constant(1)?;
+        if !split.shape().is_empty() {
+            return Ok(Some(split.load_listed()?.int_list()?));
+        }
+        split.load_listed()?.scalar_i64()?
+    } else {
+        1
+    };
+    let Some(size) = size else { return Ok(None) };
+    if step < 1 {
+        invalid!("parts of {step}");
+    }
+    if size / step > MAX_ELEMENTS {
+        return Err(Error::limit(format!("a sequence of {} elements", size / step)));
+    }
+    let (whole, rest) = (size / step, size % step);
+    let mut sizes = vec![step; usize::try_from(whole)?];
+    sizes.extend((rest > 0).then_some(rest));
+    Ok(Some(sizes))
+}
+
+fn inline_split(x: &mut Expand) -> Result<bool> {
+    let axis = resolve_axis(x.int_or("axis", 0)?, x.shape(0)?.len())?;
+    // What is said of dimensions is about parts of one element that no sizes are given for.
+    let squeezed = !x.flag("keepdims", true)? && !x.has_input(1);
+    let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
+    let (axis, operand) = (i64::try_from(axis)?, x.operand(0)?);
+    let mut parts = match sizes.len() {
+        0 => Vec::new(),
+        1 => vec![operand],
+        count => {
+            let split = x.ints(&sizes)?;
+            x.op_n("Split", &[Some(operand), Some(split)], &[("axis", Attribute::Int(axis))], count)?
+        }
+    };
+    if squeezed {
+        let axes = x.ints(&[axis])?;
+        for part in &mut parts {
+            *part = x.op("Squeeze", &[*part, axes], &[])?;
+        }
+    }
+    construct(x, 0, &parts)?;
+    Ok(true)
+}
+
+fn inline_map(x: &mut Expand) -> Result<bool> {
+    let body = required(x.body("body")?, "body")?;
+    let Some(first) = elements(x, 0) else { return Ok(false) };
+    let mut lists = Vec::new();
+    for index in 0..x.input_count() {
+        let list = match elements(x, index) {
+            Some(list) if list.len() == first.len() => list,
+            Some(list) => invalid!("sequences of {} and {} elements", first.len(), list.len()),
+            // A tensor is given to each round as it is.
+            None if x.input(index)?.dtype.is_some() => vec![x.operand(index)?; first.len()],
+            None => return Ok(false),
+        };
+        lists.push(list);
+    }
+    let mut results: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len()];
+    for round in 0..first.len() {
+        let inputs = lists.iter().map(|list| list.at(round).copied()).collect::<Result<Vec<_>>>()?;
+        for (result, output) in results.iter_mut().zip(x.inline(body, &inputs)?) {
+            result.push(output);
+        }
+    }
+    for (index, result) in results.iter().enumerate() {
+        construct(x, index, result)?;
+    }
+    Ok(true)
+}
+
+/// What an optional input 0 holds.
+enum Held {
+    Nothing,
+    Value(Operand),
+    Unknown,
+}
+
+fn held(call: &Call) -> Result<Held> {
+    let Some(id) = call.node().inputs.first().copied().flatten() else { return Ok(Held::Nothing) };
+    Ok(match maker(call, id) {
+        Some(node) if node.is("Optional") => match node.inputs.first().copied().flatten() {
+            Some(value) => Held::Value(Operand::Value(value)),
+            None => Held::Nothing,
+        },
+        // Since version 18 a tensor or a sequence may be there itself.
+        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => {
+            Held::Value(Operand::Value(id))
+        }
+        _ if call.input(0)?.dtype.is_some() => Held::Value(Operand::Value(id)),
+        _ => Held::Unknown,
+    })
+}
+
+fn inline_get(x: &mut Expand) -> Result<bool> {
+    match held(x)? {
+        Held::Value(value) => x.output(0, value)?,
+        Held::Nothing => unsupported!("there is no value in the optional one"),
+        Held::Unknown => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn inline_has(x: &mut Expand) -> Result<bool> {
+    let there = match held(x)? {
+        Held::Value(_) => 1,
+        Held::Nothing => 0,
+        Held::Unknown => return Ok(false),
+    };
+    let there = x.literal(&Array::i64(ArrayD::from_elem(IxDyn(&[]), there)).cast(DType::Bool)?)?;
+    x.output(0, there)?;
+    Ok(true)
+}

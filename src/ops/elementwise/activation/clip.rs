@@ -1,0 +1,91 @@
+//! Clip: bounds are attributes before operator set 11, then inputs (<https://onnx.ai/onnx/operators/onnx__Clip.html>).
+
+use super::super::broadcast::{Kernel, fold_arithmetic};
+use super::{Attributes, Call, Fact, Lower, required_input};
+use crate::error::{Error, Result, invalid};
+use crate::lower::Side;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Clip, ReLU, binary_op};
+use crate::tensor::{Array, Dim};
+
+/// Bounds from attributes; from operator set 11 on they are inputs 1 and 2.
+struct Bounds {
+    min: Option<f32>,
+    max: Option<f32>,
+}
+
+fn read_bounds(attributes: &Attributes) -> Result<Bounds> {
+    if attributes.since() >= 11 {
+        return Ok(Bounds { min: None, max: None });
+    }
+    Ok(Bounds { min: attributes.float("min")?, max: attributes.float("max")? })
+}
+
+pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
+    read_bounds(call)?;
+    for index in 1..call.input_count() {
+        let shape = call.value(index).and_then(|value| value.shape.as_deref()).unwrap_or_default();
+        if Dim::product(shape)?.known().is_some_and(|count| count != 1) {
+            invalid!("a bound of more than one element");
+        }
+    }
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+const AT_LEAST: Kernel<f64, i64, Dim> =
+    Kernel { float: f64::max, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) };
+const AT_MOST: Kernel<f64, i64, Dim> =
+    Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) };
+
+pub(super) fn fold_clip(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let bounds = read_bounds(attributes)?;
+    let mut clipped = required_input(inputs, 0)?.clone();
+    for (kernel, number, index) in [(&AT_LEAST, bounds.min, 1), (&AT_MOST, bounds.max, 2)] {
+        let bound = match (number, inputs.get(index)) {
+            (Some(number), _) => Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)),
+            (None, Some(Some(bound))) => bound.reshape(&[])?,
+            _ => continue,
+        };
+        clipped = fold_arithmetic(&clipped, &bound.cast(clipped.dtype())?, kernel)?;
+    }
+    Ok(vec![clipped])
+}
+
+pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
+    let bounds = read_bounds(lower)?;
+    let mut inputs = vec![0];
+    inputs.extend((1..=2).filter(|index| lower.has_input(*index)));
+    let shape = lower.shape(0)?.to_vec();
+    let mut shaped = vec![(0, shape)];
+    shaped.extend(inputs.iter().skip(1).map(|index| (*index, Vec::new())));
+    let mut sides = inputs.iter().zip(lower.broadcast(&shaped)?);
+    let (_, x) = sides.next().ok_or_else(|| Error::invalid("no input"))?;
+    let (mut min, mut max) = (bounds.min.map(Side::Number), bounds.max.map(Side::Number));
+    for (index, side) in sides {
+        *if *index == 1 { &mut min } else { &mut max } = Some(side);
+    }
+    let clamped = clamp(lower, x, min, max)?;
+    lower.set(0, clamped)
+}
+
+/// `min(max(x, min), max)`.
+pub(super) fn clamp(lower: &mut Lower, x: Side, min: Option<Side>, max: Option<Side>) -> Result<BlobId> {
+    // The bounds of a type that has infinities bound nothing but those.
+    let bounds = |side: &Side| !matches!(side, Side::Number(n) if n.abs() >= f32::MAX);
+    let (min, max) = (min.filter(bounds), max.filter(bounds));
+    let x = lower.side_blob(x)?;
+    match (min, max) {
+        (Some(Side::Number(min)), Some(Side::Number(max))) => lower.map(Clip { min, max }, x),
+        (Some(Side::Number(0.0)), None) => lower.map(ReLU::default(), x),
+        (min, max) => {
+            let mut x = x;
+            if let Some(min) = min {
+                x = lower.combine(binary_op::MAX, Side::Blob(x), min)?;
+            }
+            if let Some(max) = max {
+                x = lower.combine(binary_op::MIN, Side::Blob(x), max)?;
+            }
+            Ok(x)
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Activations: functions of each element that end a layer of a network.
+//!
+//! BNLL does not overflow where ncnn's Softplus does. The layer Shrink keeps what it should make 0 until 2024-08.
+//! Inputs are taken to be numbers: what becomes of NaN is left open.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Relu.html> and so on.
+
+mod clip;
+mod function;
+mod prelu;
+
+use super::broadcast::MEMORY_ADVICE;
+use crate::error::{Result, invalid, unsupported};
+use crate::lower::{Lower, Side};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{
+    BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH, binary_op,
+    unary_op,
+};
+use crate::op::{Attributes, Call, Fact, required_input};
+use crate::ops::Row;
+use crate::tensor::Array;
+
+use clip::{fold_clip, infer_clip, lower_clip};
+use function::evaluate;
+use prelu::{fold_prelu, infer_prelu, lower_prelu};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    activation("Celu", &[12, 28]).becomes("CELU"),
+    Row::new("Clip", &[1, 6, 11, 12, 13], infer_clip)
+        .fold(fold_clip)
+        .lower(lower_clip)
+        .waive(MEMORY_ADVICE)
+        .becomes("Clip; ReLU for 0 alone; BinaryOp for one bound, and for bounds computed at run time"),
+    activation("Elu", &[1, 6, 22]).becomes("ELU"),
+    activation("Gelu", &[20]).becomes("GELU"),
+    activation("HardSigmoid", &[1, 6, 22])
+        .becomes("HardSigmoid; BinaryOp and Clip where alpha is not above 0"),
+    activation("HardSwish", &[14, 22]).becomes("HardSwish"),
+    activation("LeakyRelu", &[1, 6, 16]).becomes("ReLU"),
+    activation("Mish", &[18, 22]).becomes("Mish"),
+    Row::new("PRelu", &[1, 6, 7, 9, 16], infer_prelu)
+        .fold(fold_prelu)
+        .lower(lower_prelu)
+        .waive(MEMORY_ADVICE)
+        .becomes("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape"),
+    activation("Relu", &[1, 6, 13, 14]).exact().becomes("ReLU"),
+    activation("Selu", &[1, 6, 22]).becomes("SELU"),
+    activation("Shrink", &[9]).becomes("BinaryOp, Threshold").limits("a negative `lambd`"),
+    activation("Sigmoid", &[1, 6, 13]).becomes("Sigmoid"),
+    activation("Softplus", &[1, 22]).becomes("BNLL"),
+    activation("Softsign", &[1, 22]).becomes("UnaryOp, BinaryOp"),
+    activation("Swish", &[24]).becomes("Swish; BinaryOp and Sigmoid where `alpha` is not 1"),
+    activation("Tanh", &[1, 6, 13]).becomes("TanH"),
+    activation("ThresholdedRelu", &[10, 22]).becomes("Threshold, BinaryOp"),
+];
+
+/// Factors that may be multiplied with and divided by again.
+const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;
+
+const fn activation(name: &'static str, since: &'static [i64]) -> Row {
+    Row::new(name, since, infer_activation).fold(fold_activation).lower(lower_activation).waive(MEMORY_ADVICE)
+}
+
+/// An activation with its constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Activation {
+    Celu { alpha: f32 },
+    Elu { alpha: f32 },
+    Gelu { tanh: bool },
+    HardSigmoid { alpha: f32, beta: f32 },
+    HardSwish,
+    LeakyRelu { alpha: f32 },
+    Mish,
+    Selu { alpha: f32, gamma: f32 },
+    Shrink { bias: f32, lambd: f32 },
+    Sigmoid,
+    Softplus,
+    Softsign,
+    Swish { alpha: f32 },
+    Tanh,
+    ThresholdedRelu { alpha: f32 },
+}
+
+fn read_activation(attributes: &Attributes) -> Result<Activation> {
+    let float = |name, default| attributes.float_or(name, default);
+    Ok(match attributes.op_type() {
+        "Celu" => match float("alpha", 1.0)? {
+            0.0 => unsupported!("an alpha of 0, by which Celu divides"),
+            alpha => Activation::Celu { alpha },
+        },
+        "Elu" => Activation::Elu { alpha: float("alpha", 1.0)? },
+        "Gelu" => Activation::Gelu { tanh: read_approximate(attributes)? },
+        "HardSigmoid" => Activation::HardSigmoid { alpha: float("alpha", 0.2)?, beta: float("beta", 0.5)? },
+        "HardSwish" => Activation::HardSwish,
+        "LeakyRelu" => Activation::LeakyRelu { alpha: float("alpha", 0.01)? },
+        "Mish" => Activation::Mish,
+        "Relu" => Activation::LeakyRelu { alpha: 0.0 },
+        "Selu" => {
+            // Operator set 6 gave the defaults more digits.
+            let (alpha, gamma) =
+                if attributes.since() < 6 { (1.6732, 1.0507) } else { (1.673_263_2, 1.050_701) };
+            Activation::Selu { alpha: float("alpha", alpha)?, gamma: float("gamma", gamma)? }
+        }
+        "Shrink" => Activation::Shrink { bias: float("bias", 0.0)?, lambd: float("lambd", 0.5)? },
+        "Sigmoid" => Activation::Sigmoid,
+        "Softplus" => Activation::Softplus,
+        "Softsign" => Activation::Softsign,
+        "Swish" => Activation::Swish { alpha: float("alpha", 1.0)? },
+        "Tanh" => Activation::Tanh,
+        "ThresholdedRelu" => Activation::ThresholdedRelu { alpha: float("alpha", 1.0)? },
+        other => invalid!("{other} is no activation"),
+    })
+}
+
+fn read_approximate(attributes: &Attributes) -> Result<bool> {
+    match attributes.string_or("approximate", "none")? {
+        "none" => Ok(false),
+        "tanh" => Ok(true),
+        other => invalid!("Gelu by \"{other}\""),
+    }
+}
+
+fn infer_activation(call: &Call) -> Result<Vec<Fact>> {
+    read_activation(call)?;
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+fn fold_activation(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let activation = read_activation(attributes)?;
+    Ok(vec![required_input(inputs, 0)?.map(|x| evaluate(activation, x))?])
+}
+
+fn lower_activation(lower: &mut Lower) -> Result<()> {
+    let activation = read_activation(lower)?;
+    let x = lower.blob(0)?;
+    let y = match activation {
+        Activation::Celu { alpha } => lower.map(CELU { alpha }, x)?,
+        Activation::Elu { alpha } => lower.map(ELU { alpha }, x)?,
+        Activation::Gelu { tanh } => lower.map(GELU { fast_gelu: i32::from(tanh) }, x)?,
+        // The layer divides by alpha.
+        Activation::HardSigmoid { alpha, beta } if alpha > 0.0 => {
+            lower.map(HardSigmoid { alpha, beta }, x)?
+        }
+        Activation::HardSigmoid { alpha, beta } => hard_sigmoid(lower, x, alpha, beta)?,
+        Activation::HardSwish => lower.map(HardSwish { alpha: 1.0 / 6.0, beta: 0.5 }, x)?,
+        Activation::LeakyRelu { alpha } => lower.map(ReLU { slope: alpha }, x)?,
+        Activation::Mish => lower.map(Mish::default(), x)?,
+        Activation::Selu { alpha, gamma } => lower.map(SELU { alpha, lambda: gamma }, x)?,
+        Activation::Shrink { bias, lambd } => shrink(lower, x, bias, lambd)?,
+        Activation::Sigmoid => lower.map(Sigmoid::default(), x)?,
+        Activation::Softplus => lower.map(BNLL::default(), x)?,
+        Activation::Softsign => {
+            let size = lower.unary(unary_op::ABS, x)?;
+            let size = lower.binary_scalar(binary_op::ADD, size, 1.0)?;
+            lower.binary(binary_op::DIV, x, size)?
+        }
+        Activation::Swish { alpha: 1.0 } => lower.map(Swish::default(), x)?,
+        // x * sigmoid(a * x) is swish(a * x) / a, and nothing has two readers.
+        Activation::Swish { alpha } if GENTLE.contains(&alpha.abs()) => {
+            let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
+            let y = lower.map(Swish::default(), scaled)?;
+            lower.binary_scalar(binary_op::MUL, y, 1.0 / alpha)?
+        }
+        Activation::Swish { alpha } => {
+            let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
+            let gate = lower.map(Sigmoid::default(), scaled)?;
+            lower.binary(binary_op::MUL, x, gate)?
+        }
+        Activation::Tanh => lower.map(TanH::default(), x)?,
+        Activation::ThresholdedRelu { alpha } => {
+            let passes = lower.above(x, alpha)?;
+            lower.binary(binary_op::MUL, x, passes)?
+        }
+    };
+    lower.set(0, y)
+}
+
+fn hard_sigmoid(lower: &mut Lower, x: BlobId, alpha: f32, beta: f32) -> Result<BlobId> {
+    let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
+    let moved = lower.binary_scalar(binary_op::ADD, scaled, beta)?;
+    clip::clamp(lower, Side::Blob(moved), Some(Side::Number(0.0)), Some(Side::Number(1.0)))
+}
+
+/// `x - bias` above `lambd`, `x + bias` below `-lambd`.
+fn shrink(lower: &mut Lower, x: BlobId, bias: f32, lambd: f32) -> Result<BlobId> {
+    if lambd < 0.0 {
+        unsupported!("a negative lambd, {lambd}");
+    }
+    let above = lower.above(x, lambd)?;
+    let below = lower.below(x, -lambd)?;
+    let outside = lower.binary(binary_op::ADD, above, below)?;
+    let kept = lower.binary(binary_op::MUL, x, outside)?;
+    if bias == 0.0 {
+        return Ok(kept);
+    }
+    let side = lower.binary(binary_op::SUB, below, above)?;
+    let moved = lower.binary_scalar(binary_op::MUL, side, bias)?;
+    lower.binary(binary_op::ADD, kept, moved)
+}

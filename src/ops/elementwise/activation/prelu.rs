@@ -1,0 +1,87 @@
+//! PRelu: a slope for negative numbers, of any shape that broadcasts to that of the input
+//! (<https://onnx.ai/onnx/operators/onnx__PRelu.html>).
+
+use super::super::broadcast::{Kernel, fold_arithmetic};
+use super::{Attributes, Call, Fact, Lower, required_input};
+use crate::error::{At, Result, invalid};
+use crate::lower::Side;
+use crate::ncnn::layer::{PReLU, ReLU, binary_op};
+use crate::tensor::{Array, Dim, display_shape};
+
+/// Before operator set 7 a list of slopes goes along axis 1; then the rules of numpy hold.
+fn trailing_axes(attributes: &Attributes, input: usize, slope: usize) -> usize {
+    if attributes.since() < 7 && slope == 1 { input.saturating_sub(2) } else { 0 }
+}
+
+/// The shape of the slopes with as many axes as the input has.
+fn slope_shape(call: &Call) -> Result<Vec<Dim>> {
+    let (input, slope) = (call.shape(0)?, call.shape(1)?);
+    let mut shape = slope.to_vec();
+    if !Dim::product(slope)?.is(1) {
+        let trailing = trailing_axes(call, input.len(), slope.len());
+        shape.extend(std::iter::repeat_n(Dim::Known(1), trailing));
+    }
+    let Some(missing) = input.len().checked_sub(shape.len()) else {
+        // Axes of 1 in front of those of the input change nothing.
+        let surplus = shape.len() - input.len();
+        if shape.iter().take(surplus).all(|d| d.is(1)) {
+            return Ok(shape.split_off(surplus));
+        }
+        invalid!("slopes of more axes than the input");
+    };
+    shape.splice(0..0, std::iter::repeat_n(Dim::Known(1), missing));
+    Ok(shape)
+}
+
+pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {
+    let (shape, slopes) = (call.shape(0)?, slope_shape(call)?);
+    let differ = |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
+    if slopes.iter().zip(shape).any(differ) {
+        invalid!("slopes of shape {} for {}", display_shape(&slopes), display_shape(shape));
+    }
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+pub(super) fn fold_prelu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let (x, slope) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
+    let mut shape = slope.shape().to_vec();
+    if slope.len() != 1 {
+        shape.extend(std::iter::repeat_n(1, trailing_axes(attributes, x.shape().len(), shape.len())));
+    }
+    let kernel = Kernel {
+        float: |x, slope| if x < 0.0 { x * slope } else { x },
+        int: |x, slope| Ok(if x < 0 { x.wrapping_mul(slope) } else { x }),
+        dim: |x, _| Ok(x.clone()),
+    };
+    Ok(vec![fold_arithmetic(x, &slope.reshape(&shape)?, &kernel)?])
+}
+
+pub(super) fn lower_prelu(lower: &mut Lower) -> Result<()> {
+    let slopes = slope_shape(lower)?;
+    if let Some(slope) = lower.constant(1).cloned() {
+        if slope.len() == 1 {
+            let x = lower.blob(0)?;
+            let y = lower.map(ReLU { slope: slope.load_listed()?.scalar_f32()? }, x)?;
+            return lower.set(0, y);
+        }
+        let long: Vec<usize> =
+            (0..slopes.len()).filter(|axis| !slopes.get(*axis).is_some_and(|d| d.is(1))).collect();
+        if let [axis] = *long.as_slice()
+            && lower.shape(0)?.iter().take(axis).all(|d| d.is(1))
+            && let (x, places) = lower.isolated(0, &[axis])?
+            && *places.at(0)? == 0
+        {
+            let layer = PReLU { slope_data: Some(slope.reshaped(&[slope.len()])?) };
+            let y = lower.map(layer, x)?;
+            return lower.set(0, y);
+        }
+    }
+    let shape = lower.shape(0)?.to_vec();
+    let sides = lower.broadcast(&[(0, shape), (1, slopes)])?;
+    let x = lower.side_blob(*sides.at(0)?)?;
+    let positive = lower.map(ReLU::default(), x)?;
+    let negative = lower.binary_scalar(binary_op::MIN, x, 0.0)?;
+    let scaled = lower.combine(binary_op::MUL, Side::Blob(negative), *sides.at(1)?)?;
+    let y = lower.binary(binary_op::ADD, positive, scaled)?;
+    lower.set(0, y)
+}

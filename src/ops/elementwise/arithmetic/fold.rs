@@ -1,0 +1,219 @@
+//! Arithmetic of constants, and of sizes.
+
+use std::borrow::Cow;
+
+use num_traits::AsPrimitive;
+
+use super::super::broadcast::{Kernel, align_arrays, fold_arithmetic};
+use super::{Attributes, Quotient, read_bit_shift, read_mod};
+use crate::error::{At, Error, Result, unsupported};
+use crate::op::required_input;
+use crate::tensor::{Array, DType, Dim, Elements, zip_broadcast};
+
+type Arithmetic = Kernel<f64, i64, Dim>;
+
+const ADD: Arithmetic =
+    Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) };
+const SUB: Arithmetic =
+    Kernel { float: |x, y| x - y, int: |x, y| Ok(x.wrapping_sub(y)), dim: |x, y| x.sub(y) };
+const MUL: Arithmetic =
+    Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) };
+const DIV: Arithmetic = Kernel { float: |x, y| x / y, int: div_int, dim: div_dim };
+const MAX: Arithmetic = Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) };
+const MIN: Arithmetic =
+    Kernel { float: |x, y| -max_float(-x, -y), int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) };
+const POW: Arithmetic = Kernel { float: f64::powf, int: pow_int, dim: pow_dim };
+const FLOOR_MOD: Arithmetic = Kernel { float: floor_mod_float, int: floor_mod_int, dim: |x, y| x.modulo(y) };
+const TRUNC_MOD: Arithmetic =
+    Kernel { float: |x, y| x % y, int: trunc_mod_int, dim: |x, y| nonnegative(x)?.modulo(y) };
+
+fn by_zero() -> Error {
+    Error::unsupported("an integer division by zero")
+}
+
+fn div_int(x: i64, y: i64) -> Result<i64> {
+    if y == 0 { Err(by_zero()) } else { Ok(x.wrapping_div(y)) }
+}
+
+/// ONNX cuts quotients off, `Dim` rounds them down: the same unless the dividend is negative.
+fn div_dim(x: &Dim, y: &Dim) -> Result<Dim> {
+    match x.exact_div(y) {
+        Some(exact) => Ok(exact),
+        None => nonnegative(x)?.floor_div(y),
+    }
+}
+
+/// A size, which arithmetic of shapes may have made negative where that cannot be told.
+fn nonnegative(x: &Dim) -> Result<&Dim> {
+    match x.known() {
+        Some(n) if n < 0 => unsupported!("a negative number divided by a size that is not known"),
+        _ => Ok(x),
+    }
+}
+
+fn max_float(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }
+}
+
+fn pow_int(x: i64, y: i64) -> Result<i64> {
+    match u32::try_from(y) {
+        Ok(y) => Ok(x.wrapping_pow(y)),
+        Err(_) if x == 0 => Err(by_zero()),
+        // The reciprocal of anything but 1 and -1 is cut to 0.
+        Err(_) => Ok(match x {
+            1 => 1,
+            -1 if y % 2 == 0 => 1,
+            -1 => -1,
+            _ => 0,
+        }),
+    }
+}
+
+fn pow_dim(x: &Dim, y: &Dim) -> Result<Dim> {
+    match y.known() {
+        Some(n @ 0..=8) => Dim::product((0..n).map(|_| x)),
+        _ => unsupported!("{x} to the power of {y}"),
+    }
+}
+
+fn trunc_mod_int(x: i64, y: i64) -> Result<i64> {
+    if y == 0 { Err(by_zero()) } else { Ok(x.wrapping_rem(y)) }
+}
+
+fn floor_mod_int(x: i64, y: i64) -> Result<i64> {
+    let remainder = trunc_mod_int(x, y)?;
+    Ok(if remainder != 0 && (remainder < 0) != (y < 0) { remainder.wrapping_add(y) } else { remainder })
+}
+
+fn floor_mod_float(x: f64, y: f64) -> f64 {
+    let remainder = x % y;
+    if remainder != 0.0 && (remainder < 0.0) != (y < 0.0) { remainder + y } else { remainder }
+}
+
+fn fold_pairs(attributes: &Attributes, inputs: &[Option<Array>], kernel: &Arithmetic) -> Result<Array> {
+    let arrays = align_arrays(attributes, inputs)?;
+    let mut result = arrays.at(0)?.clone();
+    for array in arrays.iter().skip(1) {
+        result = Cow::Owned(fold_arithmetic(&result, array, kernel)?);
+    }
+    Ok(result.into_owned())
+}
+
+pub(super) fn fold_add(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![fold_pairs(attributes, inputs, &ADD)?])
+}
+
+pub(super) fn fold_sub(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![fold_pairs(attributes, inputs, &SUB)?])
+}
+
+pub(super) fn fold_mul(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![fold_pairs(attributes, inputs, &MUL)?])
+}
+
+pub(super) fn fold_div(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![fold_pairs(attributes, inputs, &DIV)?])
+}
+
+pub(super) fn fold_max(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![fold_pairs(attributes, inputs, &MAX)?])
+}
+
+pub(super) fn fold_min(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![fold_pairs(attributes, inputs, &MIN)?])
+}
+
+pub(super) fn fold_sum(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    fold_add(attributes, inputs)
+}
+
+pub(super) fn fold_mean(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let sum = fold_pairs(attributes, inputs, &ADD)?;
+    let count: f64 = inputs.len().as_();
+    let count = Array::new(DType::F64, Elements::F64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), count)));
+    Ok(vec![fold_arithmetic(&sum, &count.cast(sum.dtype())?, &DIV)?])
+}
+
+pub(super) fn fold_pow(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![fold_pairs(attributes, inputs, &POW)?])
+}
+
+pub(super) fn fold_mod(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let kernel = if read_mod(attributes)? == Quotient::Trunc { TRUNC_MOD } else { FLOOR_MOD };
+    Ok(vec![fold_pairs(attributes, inputs, &kernel)?])
+}
+
+fn fold_bits(inputs: &[Option<Array>], combine: impl Fn(i64, i64) -> i64) -> Result<Vec<Array>> {
+    let (a, b) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
+    let elements = zip_broadcast(&a.to_i64()?, &b.to_i64()?, |x, y| combine(*x, *y))?;
+    Ok(vec![Array::new(a.dtype(), Elements::I64(elements))])
+}
+
+pub(super) fn fold_bitwise_and(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    fold_bits(inputs, |x, y| x & y)
+}
+
+pub(super) fn fold_bitwise_or(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    fold_bits(inputs, |x, y| x | y)
+}
+
+pub(super) fn fold_bitwise_xor(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    fold_bits(inputs, |x, y| x ^ y)
+}
+
+pub(super) fn fold_bitwise_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let array = required_input(inputs, 0)?;
+    Ok(vec![Array::new(array.dtype(), Elements::I64(array.to_i64()?.mapv(|x| !x)))])
+}
+
+pub(super) fn fold_bit_shift(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let left = read_bit_shift(attributes)?;
+    let bits: i64 = required_input(inputs, 0)?.dtype().bits().as_();
+    fold_bits(inputs, |x, by| match (u32::try_from(by), left) {
+        (Ok(by), true) if i64::from(by) < bits => x.wrapping_shl(by),
+        (Ok(by), false) if i64::from(by) < bits => x.wrapping_shr(by),
+        (_, false) if x < 0 => -1,
+        _ => 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{ArrayD, IxDyn};
+
+    use super::*;
+
+    fn ints(dtype: DType, list: &[i64]) -> Array {
+        let elements = ArrayD::from_shape_vec(IxDyn(&[list.len()]), list.to_vec()).unwrap();
+        Array::new(dtype, Elements::I64(elements))
+    }
+
+    #[test]
+    fn integers_are_cut_off_and_wrap() {
+        let a = ints(DType::I8, &[7, -7, 100, -128]);
+        let b = ints(DType::I8, &[2, 2, 100, -1]);
+        for (kernel, expected) in [
+            (&ADD, [9, -5, -56, 127]),
+            (&MUL, [14, -14, 16, -128]),
+            (&DIV, [3, -3, 1, -128]),
+            (&FLOOR_MOD, [1, 1, 0, 0]),
+            (&TRUNC_MOD, [1, -1, 0, 0]),
+            (&MAX, [7, 2, 100, -1]),
+            (&MIN, [2, -7, 100, -128]),
+        ] {
+            assert_eq!(fold_arithmetic(&a, &b, kernel).unwrap(), ints(DType::I8, &expected));
+        }
+        assert!(fold_arithmetic(&a, &ints(DType::I8, &[0]), &DIV).is_err());
+    }
+
+    #[test]
+    fn sizes_stay_expressions() {
+        let h = Dim::symbol("H");
+        let sizes = Array::from_dims(&[h.clone(), Dim::Known(6)]);
+        let two = ints(DType::I64, &[2]);
+        let doubled = fold_arithmetic(&sizes, &two, &MUL).unwrap();
+        assert_eq!(fold_arithmetic(&doubled, &two, &DIV).unwrap(), sizes);
+        let zero = fold_arithmetic(&doubled, &doubled, &SUB).unwrap();
+        assert_eq!(zero, ints(DType::I64, &[0, 0]));
+    }
+}

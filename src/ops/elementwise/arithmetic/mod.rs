@@ -1,0 +1,134 @@
+//! Arithmetic of two or more values, element by element, with broadcasting.
+//!
+//! Integers of 8 and 16 bits wrap around by FLOOR.
+//! ncnn computes in single precision. Integers of 32 and 64 bits are taken to stay below 2^24, dividends below 2^20; then results
+//! are exact. Divisors are taken not to be zero: ncnn's vectorised division gives NaN there. The smaller one of NaN and a number is
+//! either of them.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Add.html>, `onnx__Mod.html`, `onnx__Pow.html`, `onnx__BitShift.html`.
+
+mod bitwise;
+mod fold;
+mod lower;
+mod modulo;
+mod pow;
+
+use super::broadcast::{MEMORY_ADVICE, infer_broadcast};
+use crate::error::{Result, invalid};
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
+use crate::op::{Attributes, Call, Fact, required};
+use crate::ops::Row;
+use crate::tensor::DType;
+
+use bitwise::lower_bitwise;
+use fold::*;
+use lower::*;
+use modulo::lower_mod;
+use pow::lower_pow;
+
+const BINARY: &[i64] = &[1, 6, 7, 13, 14];
+const N_ARY: &[i64] = &[1, 6, 8, 12, 13];
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Add", BINARY, infer_first)
+        .fold(fold_add)
+        .lower(lower_add)
+        .identity(is_plus_zero)
+        .waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Row::new("BitShift", &[11, 28], infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift).becomes("BinaryOp: products with powers of two"),
+    Row::new("BitwiseAnd", &[18], infer_first).fold(fold_bitwise_and).lower(lower_bitwise).becomes("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
+    Row::new("BitwiseNot", &[18], infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not).becomes("BinaryOp: -x - 1").limits("unsigned integers of 32 and 64 bits"),
+    Row::new("BitwiseOr", &[18], infer_first).fold(fold_bitwise_or).lower(lower_bitwise).becomes("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
+    Row::new("BitwiseXor", &[18], infer_first).fold(fold_bitwise_xor).lower(lower_bitwise).becomes("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
+    Row::new("Div", BINARY, infer_first)
+        .fold(fold_div)
+        .lower(lower_div)
+        .identity(is_over_one)
+        .waive(MEMORY_ADVICE).becomes("BinaryOp; UnaryOp TRUNC after it for integers"),
+    Row::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Row::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Row::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Row::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).becomes("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold"),
+    Row::new("Mul", BINARY, infer_first)
+        .fold(fold_mul)
+        .lower(lower_mul)
+        .identity(is_times_one)
+        .waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Row::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_over_one).becomes("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
+    Row::new("Sub", BINARY, infer_first)
+        .fold(fold_sub)
+        .lower(lower_sub)
+        .identity(is_minus_zero)
+        .waive(MEMORY_ADVICE).becomes("BinaryOp"),
+    Row::new("Sum", &[1, 6, 8, 13], infer_first).fold(fold_sum).lower(lower_sum).identity(only_input).waive(MEMORY_ADVICE).becomes("BinaryOp"),
+];
+
+/// How Mod rounds the quotient.
+#[derive(Clone, Copy, PartialEq)]
+enum Quotient {
+    /// Down: the remainder has the sign of the divisor.
+    Floor,
+    /// Towards zero, as C does.
+    Trunc,
+}
+
+fn read_mod(attributes: &Attributes) -> Result<Quotient> {
+    Ok(if attributes.flag("fmod", false)? { Quotient::Trunc } else { Quotient::Floor })
+}
+
+/// Whether BitShift shifts to the left.
+fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
+    match required(attributes.string("direction")?, "direction")? {
+        "LEFT" => Ok(true),
+        "RIGHT" => Ok(false),
+        other => invalid!("a shift to the \"{other}\""),
+    }
+}
+
+/// What 0 is added to.
+fn is_plus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0, 0.0).or_else(|| beside(graph, node, 1, 0.0))
+}
+
+/// What 0 is taken away from.
+fn is_minus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0, 0.0)
+}
+
+/// What is multiplied by 1.
+fn is_times_one(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0, 1.0).or_else(|| beside(graph, node, 1, 1.0))
+}
+
+/// What is divided by 1, or has 1 as its exponent.
+fn is_over_one(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0, 1.0)
+}
+
+/// Input `index` of a node, where the other input is a constant of that number and this one is not stretched.
+fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
+    let (value, other) = (operand(node, index)?, operand(node, 1 - index.min(1))?);
+    Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
+}
+
+/// The type of the first input, the shape that all broadcast to.
+fn infer_first(call: &Call) -> Result<Vec<Fact>> {
+    infer_broadcast(call, call.dtype(0)?)
+}
+
+fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
+    if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {
+        invalid!("fmod is 0 for floating point");
+    }
+    infer_first(call)
+}
+
+fn infer_bit_shift(call: &Call) -> Result<Vec<Fact>> {
+    read_bit_shift(call)?;
+    infer_first(call)
+}
+
+/// The bits of an integer type.
+fn bits(dtype: DType) -> Result<i32> {
+    Ok(i32::try_from(dtype.bits())?)
+}

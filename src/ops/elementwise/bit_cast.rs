@@ -1,0 +1,49 @@
+//! BitCast: the same bits as another type.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__BitCast.html>.
+
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::op::{Attributes, Call, Fact, required, required_input};
+use crate::ops::Row;
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType};
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", &[26], infer_bit_cast)
+    .fold(fold_bit_cast)
+    .expand(expand_bit_cast)
+    .becomes("Cast between integers of 8 or 16 bits")
+    .limits("floats, and integers of 32 and 64 bits, computed at run time")];
+
+fn read_to(attributes: &Attributes) -> Result<DType> {
+    let code = required(attributes.int("to")?, "to")?;
+    i32::try_from(code)
+        .ok()
+        .and_then(DType::from_onnx)
+        .ok_or_else(|| Error::invalid(format!("the element type {code}")).at_part("attribute to"))
+}
+
+fn infer_bit_cast(call: &Call) -> Result<Vec<Fact>> {
+    let (from, to) = (call.dtype(0)?, read_to(call)?);
+    if from.bits() != to.bits() {
+        invalid!("elements of {} bits as {} of {}", from.bits(), to, to.bits());
+    }
+    Ok(vec![call.like(0, to)?])
+}
+
+fn fold_bit_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let array = required_input(inputs, 0)?;
+    Ok(vec![Array::from_bytes(read_to(attributes)?, array.shape(), &array.to_bytes()?)?])
+}
+
+fn expand_bit_cast(x: &mut Expand) -> Result<bool> {
+    let (from, to) = (x.dtype(0)?, read_to(x)?);
+    let operand = x.operand(0)?;
+    let result = match (from.int_range(), to.int_range()) {
+        _ if from == to => operand,
+        // Integers that wrap around keep their bits. Singles do not hold all numbers of more than 16 bits.
+        (Some(_), Some(_)) if to != DType::Bool && to.bits() <= 16 => x.cast(operand, to)?,
+        _ => unsupported!("the bits of {from} as {to}; ncnn computes in singles"),
+    };
+    x.output(0, result)?;
+    Ok(true)
+}

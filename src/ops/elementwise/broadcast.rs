@@ -1,0 +1,182 @@
+//! How operators of several inputs bring their shapes together: by numpy's rules, or by the attributes of operator sets 1 to 6
+//! (<https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>, <https://onnx.ai/onnx/operators/onnx__Add.html>).
+
+use std::borrow::Cow;
+
+use crate::error::{At, Error, Result, invalid};
+use crate::lower::{Lower, Side};
+use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::tensor::{
+    Array, DType, Dim, Elements, broadcast_shapes, display_shape, try_zip_broadcast, zip_broadcast,
+};
+
+/// `consumed_inputs` of operator sets 1 to 5 is advice on memory.
+pub(in crate::ops) const MEMORY_ADVICE: &[&str] = &["consumed_inputs"];
+
+/// How the second input of an operator is aligned with the first.
+struct Alignment {
+    /// The axis of the first input at which those of the second begin.
+    axis: Option<i64>,
+    /// Whether the shapes must be equal.
+    equal: bool,
+}
+
+fn read_alignment(attributes: &Attributes) -> Result<Alignment> {
+    // Max, Min, Sum and Mean never had attributes; before they broadcast, their inputs had one shape.
+    let n_ary = matches!(attributes.op_type(), "Max" | "Min" | "Sum" | "Mean");
+    if attributes.since() >= 7 || n_ary {
+        return Ok(Alignment { axis: None, equal: false });
+    }
+    let (broadcast, axis) = (attributes.flag("broadcast", false)?, attributes.int("axis")?);
+    Ok(Alignment { axis: axis.filter(|_| broadcast), equal: !broadcast })
+}
+
+impl Alignment {
+    /// Unit axes that the second input gets behind its own.
+    fn trailing(&self, first: usize, second: usize) -> Result<usize> {
+        let Some(axis) = self.axis else { return Ok(0) };
+        let axis = resolve_axis(axis, first)?;
+        let Some(trailing) = first.checked_sub(axis + second) else {
+            invalid!("{second} axes at axis {axis} of {first}");
+        };
+        Ok(trailing)
+    }
+}
+
+/// The inputs with the shapes that numpy's rules apply to.
+fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
+    let alignment = read_alignment(call)?;
+    let mut shapes: Vec<(usize, Vec<Dim>)> = Vec::with_capacity(call.input_count());
+    for index in 0..call.input_count() {
+        let mut shape = call.shape(index)?.to_vec();
+        if let Some((_, first)) = shapes.first() {
+            let trailing = alignment.trailing(first.len(), shape.len())?;
+            shape.extend(std::iter::repeat_n(Dim::Known(1), trailing));
+            if alignment.equal && shape.len() != first.len() {
+                invalid!("{} and {} without broadcasting", display_shape(first), display_shape(&shape));
+            }
+        }
+        shapes.push((index, shape));
+    }
+    Ok(shapes)
+}
+
+/// One output of type `dtype`, of the shape that the inputs broadcast to.
+pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
+    read_alignment(call)?;
+    let count = call.input_count();
+    let takes = match call.op_type() {
+        "Max" | "Mean" | "Min" | "Sum" => 1..=usize::MAX,
+        "Where" => 3..=3,
+        "BitwiseNot" => 1..=1,
+        _ => 2..=2,
+    };
+    if !takes.contains(&count) {
+        invalid!("{count} inputs, where there are {}", takes.start());
+    }
+    for index in 0..call.input_count() {
+        if call.input(index)?.shape.is_none() {
+            return Ok(vec![Fact::unranked(dtype)]);
+        }
+    }
+    let mut out = Vec::new();
+    for (_, shape) in operand_shapes(call)? {
+        out = broadcast_shapes(&out, &shape)?;
+    }
+    Ok(vec![Fact::new(dtype, out)])
+}
+
+/// Refuses constants that are NaN, for operations that ncnn composes of minima and maxima.
+pub(in crate::ops) fn refuse_nan(lower: &Lower) -> Result<()> {
+    for index in 0..lower.input_count() {
+        let Some(tensor) = lower.constant(index).filter(|tensor| tensor.dtype().is_float()) else { continue };
+        tensor.for_each_f32(&mut |elements| match elements.iter().any(|element| element.is_nan()) {
+            true => Err(Error::unsupported("NaN goes through minima and maxima in either way in ncnn")
+                .at_part(lower.label(index))),
+            false => Ok(()),
+        })?;
+    }
+    Ok(())
+}
+
+/// Both inputs of an operator of two, as blobs and numbers that arithmetic layers broadcast.
+pub(in crate::ops) fn lower_pair(lower: &mut Lower) -> Result<(Side, Side)> {
+    let sides = lower_operands(lower)?;
+    Ok((*sides.at(0)?, *sides.at(1)?))
+}
+
+/// The inputs as blobs and numbers that arithmetic layers broadcast.
+pub(in crate::ops) fn lower_operands(lower: &mut Lower) -> Result<Vec<Side>> {
+    let shapes = operand_shapes(lower)?;
+    lower.broadcast(&shapes)
+}
+
+/// The inputs with the shapes that numpy's rules apply to.
+pub(in crate::ops) fn align_arrays<'a>(
+    attributes: &Attributes,
+    inputs: &'a [Option<Array>],
+) -> Result<Vec<Cow<'a, Array>>> {
+    let alignment = read_alignment(attributes)?;
+    let mut arrays: Vec<Cow<Array>> = Vec::with_capacity(inputs.len());
+    for index in 0..inputs.len() {
+        let array = required_input(inputs, index)?;
+        let trailing = match arrays.first() {
+            Some(first) => alignment.trailing(first.shape().len(), array.shape().len())?,
+            None => 0,
+        };
+        if trailing == 0 {
+            arrays.push(Cow::Borrowed(array));
+            continue;
+        }
+        let mut shape = array.shape().to_vec();
+        shape.extend(std::iter::repeat_n(1, trailing));
+        arrays.push(Cow::Owned(array.reshape(&shape)?));
+    }
+    Ok(arrays)
+}
+
+/// An operation on each kind of elements. Single precision is computed in double and rounded once.
+pub(in crate::ops) struct Kernel<F, I, D> {
+    /// Floating point.
+    pub float: fn(f64, f64) -> F,
+    /// Integers and truth values.
+    pub int: fn(i64, i64) -> Result<I>,
+    /// Integers that are not all known.
+    pub dim: fn(&Dim, &Dim) -> Result<D>,
+}
+
+/// Arithmetic of two arrays; the result has the type of the first.
+pub(in crate::ops) fn fold_arithmetic(a: &Array, b: &Array, kernel: &Kernel<f64, i64, Dim>) -> Result<Array> {
+    use num_traits::AsPrimitive;
+    let elements = match (a.elements(), b.elements()) {
+        (Elements::F32(x), Elements::F32(y)) => {
+            Elements::F32(zip_broadcast(x, y, |x, y| (kernel.float)(f64::from(*x), f64::from(*y)).as_())?)
+        }
+        (Elements::I64(x), Elements::I64(y)) => {
+            Elements::I64(try_zip_broadcast(x, y, |x, y| (kernel.int)(*x, *y))?)
+        }
+        (Elements::Dim(_), Elements::Dim(_) | Elements::I64(_)) | (Elements::I64(_), Elements::Dim(_)) => {
+            Elements::Dim(try_zip_broadcast(&a.to_dims()?, &b.to_dims()?, kernel.dim)?)
+        }
+        _ => {
+            let result = zip_broadcast(&a.to_f64()?, &b.to_f64()?, |x, y| (kernel.float)(*x, *y))?;
+            return Array::new(DType::F64, Elements::F64(result)).cast(a.dtype());
+        }
+    };
+    Ok(Array::new(a.dtype(), elements))
+}
+
+/// A comparison of two arrays.
+pub(in crate::ops) fn fold_comparison(
+    a: &Array,
+    b: &Array,
+    kernel: &Kernel<bool, bool, bool>,
+) -> Result<Array> {
+    Ok(Array::bool(match (a.elements(), b.elements()) {
+        (Elements::I64(x), Elements::I64(y)) => try_zip_broadcast(x, y, |x, y| (kernel.int)(*x, *y))?,
+        (Elements::Dim(_), Elements::Dim(_) | Elements::I64(_)) | (Elements::I64(_), Elements::Dim(_)) => {
+            try_zip_broadcast(&a.to_dims()?, &b.to_dims()?, kernel.dim)?
+        }
+        _ => zip_broadcast(&a.to_f64()?, &b.to_f64()?, |x, y| (kernel.float)(*x, *y))?,
+    }))
+}

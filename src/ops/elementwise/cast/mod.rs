@@ -1,0 +1,265 @@
+//! Casts between element types.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | Cast, CastLike to a float | nothing: ncnn computes in single precision; bfloat16, and floats of 8, 6 and 4 bits, are rounded to by BinaryOp |
+//! | to an integer | UnaryOp TRUNC from a float; from wider integers 16 bits and fewer wrap around |
+//! | to bool | Threshold on the magnitude |
+//!
+//! Half precision is taken to be what single precision is: they differ by less than 2^-11. Signed numbers are cast to unsigned ones of
+//! 32 and 64 bits as constants only: single precision cannot wrap around.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
+
+mod narrow;
+
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{binary_op, unary_op};
+use crate::op::identity::operand;
+use crate::op::{Attributes, Call, Fact, required, required_input};
+use crate::ops::Row;
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType, Narrowing, Power, Steps, magnitudes, steps};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], infer_cast)
+        .fold(fold_cast)
+        .lower(lower_cast)
+        .keeps_shape()
+        .identity(keeps_type)
+        .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
+        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).becomes("nothing to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
+    Row::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
+        .fold(fold_cast_like)
+        .expand(expand_cast_like)
+        .keeps_shape()
+        .identity(keeps_type).becomes("Cast").limits("those of Cast"),
+];
+
+/// 2^110: what is larger overflows when it is split.
+const BFLOAT16_LARGE: f32 = 1.298_074_2e33;
+
+/// The type that Cast casts to. Operator set 1 spells it.
+fn read_cast(attributes: &Attributes) -> Result<DType> {
+    let unknown = |what: &dyn std::fmt::Display| {
+        Error::unsupported(format!("a cast to element type {what}, which is not known"))
+            .at_part("attribute to")
+    };
+    if attributes.since() < 6 {
+        let name = required(attributes.string("to")?, "to")?;
+        return DType::from_name(&name.to_lowercase()).ok_or_else(|| unknown(&name));
+    }
+    let code = required(attributes.int("to")?, "to")?;
+    DType::from_onnx(i32::try_from(code)?).ok_or_else(|| unknown(&code))
+}
+
+/// How numbers become floats of 8 and 4 bits.
+fn read_narrowing(attributes: &Attributes) -> Result<Narrowing> {
+    let power = match attributes.string_or("round_mode", "up")? {
+        "up" => Power::Up,
+        "down" => Power::Down,
+        "nearest" => Power::Nearest,
+        other => invalid!("round_mode is {other}"),
+    };
+    Ok(Narrowing { saturate: attributes.flag("saturate", true)?, power })
+}
+
+/// The types before and after.
+fn dtypes(graph: &Graph, node: &Node) -> (Option<DType>, Option<DType>) {
+    let dtype = |id: Option<&Option<ValueId>>| id.copied().flatten().and_then(|id| graph.value(id).dtype);
+    (dtype(node.inputs.first()), dtype(node.outputs.first()))
+}
+
+fn is_to_float(graph: &Graph, node: &Node) -> bool {
+    dtypes(graph, node).1.is_some_and(DType::is_float)
+}
+
+fn is_to_small_float(graph: &Graph, node: &Node) -> bool {
+    dtypes(graph, node).1.is_some_and(is_small)
+}
+
+/// Whether numbers of the type are floats of so few digits that their steps show.
+fn is_small(dtype: DType) -> bool {
+    dtype.is_float() && dtype.bits() <= 8
+}
+
+fn keeps_type(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let (from, to) = dtypes(graph, node);
+    operand(node, 0).filter(|_| from.is_some() && from == to)
+}
+
+fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
+    read_narrowing(call)?;
+    Ok(vec![call.like(0, read_cast(call)?)?])
+}
+
+fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![required_input(inputs, 0)?.cast_with(read_cast(attributes)?, read_narrowing(attributes)?)?])
+}
+
+fn infer_cast_like(call: &Call) -> Result<Vec<Fact>> {
+    read_narrowing(call)?;
+    let to = call.dtype(1)?;
+    Ok(vec![call.like(0, to)?])
+}
+
+fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let to = required_input(inputs, 1)?.dtype();
+    Ok(vec![required_input(inputs, 0)?.cast_with(to, read_narrowing(attributes)?)?])
+}
+
+/// A cast to the type of the other input, whose elements are not looked at.
+fn expand_cast_like(expand: &mut Expand) -> Result<bool> {
+    let to = expand.dtype(1)?;
+    let x = expand.operand(0)?;
+    let mut attributes = vec![("to", Attribute::Int(i64::from(to.to_onnx())))];
+    if is_small(to) {
+        attributes.push(("saturate", Attribute::Int(i64::from(expand.flag("saturate", true)?))));
+        attributes
+            .extend(expand.node().attributes.get("round_mode").map(|mode| ("round_mode", mode.clone())));
+    }
+    let cast = expand.op("Cast", &[x], &attributes)?;
+    expand.output(0, cast)?;
+    Ok(true)
+}
+
+fn lower_cast(lower: &mut Lower) -> Result<()> {
+    let to = read_cast(lower)?;
+    let from = lower.dtype(0)?;
+    let foreign = |dtype| matches!(dtype, DType::String | DType::C64 | DType::C128);
+    if foreign(from) || foreign(to) {
+        unsupported!("a cast from {from} to {to} at run time");
+    }
+    let changed = match change(from, to)? {
+        Change::None => return lower.alias(),
+        Change::Truth => {
+            let x = lower.blob(0)?;
+            lower.nonzero(x)?
+        }
+        Change::CutOff => {
+            let x = lower.blob(0)?;
+            lower.unary(unary_op::TRUNC, x)?
+        }
+        Change::Wrap => {
+            let x = lower.blob(0)?;
+            let whole = if from.is_float() { lower.unary(unary_op::TRUNC, x)? } else { x };
+            lower.wrap(whole, to)?
+        }
+        Change::Bfloat16 => round_to_bfloat16(lower)?,
+        Change::Small(steps) => {
+            let x = lower.blob(0)?;
+            // Floats of 6 bits have no number for what is too large.
+            let saturate = to.bits() < 8 || read_narrowing(lower)?.saturate;
+            narrow::round_to(lower, x, steps, saturate)?
+        }
+        Change::Power => {
+            let x = lower.blob(0)?;
+            narrow::round_to_power(lower, x, read_narrowing(lower)?)?
+        }
+        Change::Few => {
+            let x = lower.blob(0)?;
+            narrow::count_steps(lower, x, &magnitudes(to))?
+        }
+    };
+    lower.set(0, changed)
+}
+
+/// What a cast does to numbers in single precision.
+#[derive(Debug, PartialEq)]
+enum Change {
+    None,
+    Truth,
+    CutOff,
+    Wrap,
+    Bfloat16,
+    Small(Steps),
+    Few,
+    Power,
+}
+
+fn change(from: DType, to: DType) -> Result<Change> {
+    if from == to || from == DType::Bool {
+        return Ok(Change::None);
+    }
+    if to == DType::Bool {
+        return Ok(Change::Truth);
+    }
+    if let Some(steps) = steps(to) {
+        return Ok(Change::Small(steps));
+    }
+    if to == DType::F4E2M1 {
+        return Ok(Change::Few);
+    }
+    if to == DType::F8E8M0 {
+        return Ok(Change::Power);
+    }
+    if to.is_float() {
+        // Integers of 8 bits have no more digits than bfloat16.
+        let exact = from.bits() <= 8 || to != DType::BF16;
+        return Ok(if exact { Change::None } else { Change::Bfloat16 });
+    }
+    if from.is_float() {
+        // What 8 bits and more do not hold is undefined; runtimes pack fewer bits out of wider integers.
+        return Ok(if to.bits() < 8 { Change::Wrap } else { Change::CutOff });
+    }
+    let (Some(from_range), Some(to_range)) = (from.int_range(), to.int_range()) else {
+        unsupported!("a cast from {from} to {to} at run time");
+    };
+    if from_range.0 >= to_range.0 && from_range.1 <= to_range.1 {
+        return Ok(Change::None);
+    }
+    if to.bits() <= 16 {
+        return Ok(Change::Wrap);
+    }
+    if to.is_unsigned() && !from.is_unsigned() {
+        unsupported!("negative numbers of {from} as {to} at run time");
+    }
+    // Wider types are taken to hold what single precision holds exactly.
+    Ok(Change::None)
+}
+
+/// Rounds to the nearest of 8 digits. What is too large for it, infinities among it, is added again behind it.
+fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
+    let x = lower.blob(0)?;
+    let below = lower.binary_scalar(binary_op::MIN, x, BFLOAT16_LARGE)?;
+    let bounded = lower.binary_scalar(binary_op::MAX, below, -BFLOAT16_LARGE)?;
+    let beyond = lower.binary(binary_op::SUB, x, bounded)?;
+    let rounded = lower.round_digits(bounded, 8)?;
+    lower.binary(binary_op::ADD, rounded, beyond)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changes_costs_a_layer() {
+        for (from, to, expected) in [
+            (DType::F32, DType::F32, Change::None),
+            (DType::F64, DType::F32, Change::None),
+            (DType::F32, DType::F16, Change::None),
+            (DType::F32, DType::BF16, Change::Bfloat16),
+            (DType::U8, DType::BF16, Change::None),
+            (DType::F32, DType::F8E5M2, Change::Small(steps(DType::F8E5M2).unwrap())),
+            (DType::F32, DType::F4E2M1, Change::Few),
+            (DType::F32, DType::F6E3M2, Change::Small(steps(DType::F6E3M2).unwrap())),
+            (DType::F32, DType::F8E8M0, Change::Power),
+            (DType::F8E5M2, DType::F32, Change::None),
+            (DType::F32, DType::I64, Change::CutOff),
+            (DType::F32, DType::I4, Change::Wrap),
+            (DType::F32, DType::Bool, Change::Truth),
+            (DType::I64, DType::Bool, Change::Truth),
+            (DType::Bool, DType::F32, Change::None),
+            (DType::I64, DType::F32, Change::None),
+            (DType::I64, DType::I32, Change::None),
+            (DType::I64, DType::I8, Change::Wrap),
+            (DType::U8, DType::I8, Change::Wrap),
+            (DType::U8, DType::I16, Change::None),
+        ] {
+            assert_eq!(change(from, to).unwrap(), expected, "{from} to {to}");
+        }
+        assert!(change(DType::I64, DType::U32).is_err());
+    }
+}

@@ -1,0 +1,117 @@
+//! Comparisons and choices of constants, and of sizes where symbols do not matter.
+
+use ndarray::{ArrayD, IxDyn, Zip};
+
+use super::super::broadcast::{Kernel, align_arrays, fold_comparison};
+use super::{Attributes, required_input};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::tensor::{Array, Dim, Elements, broadcast_lens};
+
+type Comparison = Kernel<bool, bool, bool>;
+
+const EQUAL: Comparison = Kernel { float: |x, y| x == y, int: |x, y| Ok(x == y), dim: equal_dims };
+const GREATER: Comparison = Kernel { float: |x, y| x > y, int: |x, y| Ok(x > y), dim: greater_dims };
+const GREATER_OR_EQUAL: Comparison =
+    Kernel { float: |x, y| x >= y, int: |x, y| Ok(x >= y), dim: |x, y| greater_dims(y, x).map(|less| !less) };
+const LESS: Comparison =
+    Kernel { float: |x, y| x < y, int: |x, y| Ok(x < y), dim: |x, y| greater_dims(y, x) };
+const LESS_OR_EQUAL: Comparison =
+    Kernel { float: |x, y| x <= y, int: |x, y| Ok(x <= y), dim: |x, y| greater_dims(x, y).map(|more| !more) };
+const AND: Comparison =
+    Kernel { float: |_, _| false, int: |x, y| Ok(x != 0 && y != 0), dim: |_, _| Err(no_truth()) };
+const OR: Comparison =
+    Kernel { float: |_, _| false, int: |x, y| Ok(x != 0 || y != 0), dim: |_, _| Err(no_truth()) };
+const XOR: Comparison =
+    Kernel { float: |_, _| false, int: |x, y| Ok((x != 0) != (y != 0)), dim: |_, _| Err(no_truth()) };
+
+fn no_truth() -> Error {
+    Error::invalid("a size where a truth value is needed")
+}
+
+/// Whether a size is above 0 whatever the symbols are, or never.
+fn is_positive(difference: &Dim) -> Result<Option<bool>> {
+    if difference.lower_bound().is_some_and(|n| n > 0) {
+        return Ok(Some(true));
+    }
+    let negated = Dim::Known(0).sub(difference)?;
+    Ok(negated.lower_bound().filter(|n| *n >= 0).map(|_| false))
+}
+
+fn equal_dims(x: &Dim, y: &Dim) -> Result<bool> {
+    if x == y {
+        return Ok(true);
+    }
+    if is_positive(&x.sub(y)?)? == Some(true) || is_positive(&y.sub(x)?)? == Some(true) {
+        return Ok(false);
+    }
+    unsupported!("whether {x} is {y} depends on sizes that are not fixed")
+}
+
+fn greater_dims(x: &Dim, y: &Dim) -> Result<bool> {
+    match is_positive(&x.sub(y)?)? {
+        Some(answer) => Ok(answer),
+        None => unsupported!("whether {x} is above {y} depends on sizes that are not fixed"),
+    }
+}
+
+pub(super) fn fold_comparison_of(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let kernel = match attributes.op_type() {
+        "And" => AND,
+        "Equal" => EQUAL,
+        "Greater" => GREATER,
+        "GreaterOrEqual" => GREATER_OR_EQUAL,
+        "Less" => LESS,
+        "LessOrEqual" => LESS_OR_EQUAL,
+        "Or" => OR,
+        "Xor" => XOR,
+        other => invalid!("{other} is no comparison"),
+    };
+    let arrays = align_arrays(attributes, inputs)?;
+    Ok(vec![fold_comparison(arrays.at(0)?, arrays.at(1)?, &kernel)?])
+}
+
+pub(super) fn fold_where(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let condition = required_input(inputs, 0)?;
+    let choices =
+        Array::of_one_kind(&[required_input(inputs, 1)?.clone(), required_input(inputs, 2)?.clone()])?;
+    let (x, y) = (choices.at(0)?, choices.at(1)?);
+    let shape = broadcast_lens(&[condition.shape(), x.shape(), y.shape()])?;
+    let condition = condition.broadcast(&shape)?.to_i64()?;
+    let elements = match (x.elements(), y.elements()) {
+        (Elements::F32(x), Elements::F32(y)) => Elements::F32(choose(&condition, x, y)?),
+        (Elements::F64(x), Elements::F64(y)) => Elements::F64(choose(&condition, x, y)?),
+        (Elements::I64(x), Elements::I64(y)) => Elements::I64(choose(&condition, x, y)?),
+        (Elements::Dim(x), Elements::Dim(y)) => Elements::Dim(choose(&condition, x, y)?),
+        _ => invalid!("a choice between {} and {}", x.dtype(), y.dtype()),
+    };
+    Ok(vec![Array::new(x.dtype(), elements)])
+}
+
+fn choose<T: Clone>(condition: &ArrayD<i64>, x: &ArrayD<T>, y: &ArrayD<T>) -> Result<ArrayD<T>> {
+    let shape = IxDyn(condition.shape());
+    let misfit = || Error::invalid("choices do not broadcast");
+    let x = x.broadcast(shape.clone()).ok_or_else(misfit)?;
+    let y = y.broadcast(shape).ok_or_else(misfit)?;
+    Ok(Zip::from(condition).and(x).and(y).map_collect(|c, x, y| if *c == 0 { y.clone() } else { x.clone() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_compare_where_symbols_do_not_matter() {
+        let h = Dim::symbol("H");
+        let more = h.add(&Dim::Known(1)).unwrap();
+        let minus_one = Dim::Known(-1);
+        assert!(equal_dims(&h, &h).unwrap());
+        assert!(!equal_dims(&h, &more).unwrap());
+        assert!(!equal_dims(&h, &minus_one).unwrap());
+        assert!(equal_dims(&h, &Dim::Known(1)).is_err());
+        assert!(greater_dims(&more, &h).unwrap());
+        assert!(!greater_dims(&h, &more).unwrap());
+        assert!(greater_dims(&h, &minus_one).unwrap());
+        assert!(!greater_dims(&minus_one, &h).unwrap());
+        assert!(greater_dims(&h, &Dim::Known(1)).is_err());
+    }
+}

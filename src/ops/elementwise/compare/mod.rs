@@ -1,0 +1,215 @@
+//! Comparisons, truth values, and the choice between two values.
+//!
+//! Where is `max(min(x, u), min(y, -u))` with an infinity of either sign in `u`: that chooses without computing.
+//! Infinities compare and are chosen as ONNX says. NaN is kept from occurring where it would not be chosen; elsewhere it is taken not to
+//! occur: it would be equal to everything, and may be chosen where it should not. Integers are compared in single precision, so up to 2^24 exactly.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Equal.html>, `onnx__Where.html` and so on.
+
+mod fold;
+mod guard;
+mod select;
+
+use super::broadcast::{infer_broadcast, lower_pair, refuse_nan};
+use crate::error::{Result, invalid};
+use crate::graph::{Graph, Node, ValueId};
+use crate::lower::{Lower, Side};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{binary_op, unary_op};
+use crate::op::identity::{is_as_output, is_filled_with, operand};
+use crate::op::{Attributes, Call, Fact, required_input};
+use crate::ops::Row;
+use crate::tensor::{Array, DType};
+
+use fold::{fold_comparison_of, fold_where};
+use guard::expand_where;
+use select::lower_where;
+
+pub(in crate::ops) use guard::{number_like, risk};
+
+const COMPARISON: &[i64] = &[1, 7, 9, 13];
+const OR_EQUAL: &[i64] = &[12, 16];
+const LOGIC: &[i64] = &[1, 7];
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    truth("And", LOGIC).lower(lower_and).identity(beside_true).becomes("BinaryOp MUL"),
+    truth("Equal", &[1, 7, 11, 13, 19])
+        .lower(lower_equal)
+        .becomes("Threshold of the magnitude of the difference"),
+    truth("Greater", COMPARISON).lower(lower_greater).becomes("Threshold of one side, or of the difference"),
+    truth("GreaterOrEqual", OR_EQUAL)
+        .lower(lower_greater_or_equal)
+        .becomes("Threshold of one side, or of the difference"),
+    truth("Less", COMPARISON).lower(lower_less).becomes("Threshold of one side, or of the difference"),
+    truth("LessOrEqual", OR_EQUAL)
+        .lower(lower_less_or_equal)
+        .becomes("Threshold of one side, or of the difference"),
+    Row::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not).becomes("BinaryOp: 1 - x"),
+    truth("Or", LOGIC).lower(lower_or).identity(beside_false).becomes("BinaryOp MAX"),
+    Row::new("Where", &[9, 16], infer_where)
+        .fold(fold_where)
+        .expand(expand_where)
+        .lower(lower_where)
+        .identity(one_choice)
+        .chooses()
+        .becomes("BinaryOp MIN and MAX with infinities"),
+    truth("Xor", LOGIC).lower(lower_xor).becomes("BinaryOp, UnaryOp"),
+];
+
+const fn truth(name: &'static str, since: &'static [i64]) -> Row {
+    Row::new(name, since, infer_truth).fold(fold_comparison_of).jumps(|_, _| true)
+}
+
+/// What is chosen, where the condition is the same everywhere.
+fn one_choice(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let condition = operand(node, 0)?;
+    let chosen = [(1.0, 1), (0.0, 2)]
+        .into_iter()
+        .find(|(truth, _)| is_filled_with(graph, condition, *truth))
+        .and_then(|(_, index)| operand(node, index));
+    chosen.filter(|chosen| is_as_output(graph, node, *chosen))
+}
+
+fn beside_true(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 1.0)
+}
+
+fn beside_false(graph: &Graph, node: &Node) -> Option<ValueId> {
+    beside(graph, node, 0.0)
+}
+
+/// The input whose other is this truth value everywhere.
+fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
+    [(0, 1), (1, 0)].into_iter().find_map(|(index, other)| {
+        let hands_on = is_filled_with(graph, operand(node, other)?, truth);
+        operand(node, index).filter(|value| hands_on && is_as_output(graph, node, *value))
+    })
+}
+
+fn infer_truth(call: &Call) -> Result<Vec<Fact>> {
+    infer_broadcast(call, DType::Bool)
+}
+
+fn infer_not(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![call.like(0, DType::Bool)?])
+}
+
+fn fold_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![required_input(inputs, 0)?.test(|x| x == 0.0)?])
+}
+
+fn infer_where(call: &Call) -> Result<Vec<Fact>> {
+    if call.dtype(0)? != DType::Bool {
+        invalid!("a condition of {}", call.dtype(0)?);
+    }
+    infer_broadcast(call, call.dtype(1)?)
+}
+
+fn lower_not(lower: &mut Lower) -> Result<()> {
+    let x = lower.blob(0)?;
+    let turned = lower.complement(x)?;
+    lower.set(0, turned)
+}
+
+fn lower_and(lower: &mut Lower) -> Result<()> {
+    let (a, b) = lower_pair(lower)?;
+    let both = lower.combine(binary_op::MUL, a, b)?;
+    lower.set(0, both)
+}
+
+fn lower_or(lower: &mut Lower) -> Result<()> {
+    let (a, b) = lower_pair(lower)?;
+    let either = lower.combine(binary_op::MAX, a, b)?;
+    lower.set(0, either)
+}
+
+fn lower_xor(lower: &mut Lower) -> Result<()> {
+    let (a, b) = lower_pair(lower)?;
+    let difference = lower.combine(binary_op::SUB, a, b)?;
+    let different = lower.unary(unary_op::ABS, difference)?;
+    lower.set(0, different)
+}
+
+/// Both operands of a comparison.
+fn lower_compared(lower: &mut Lower) -> Result<(Side, Side)> {
+    refuse_nan(lower)?;
+    lower_pair(lower)
+}
+
+/// The difference of equal infinities is NaN, which is not above 0 either.
+fn lower_equal(lower: &mut Lower) -> Result<()> {
+    let (a, b) = lower_compared(lower)?;
+    let difference = lower.combine(binary_op::SUB, a, b)?;
+    let different = lower.nonzero(difference)?;
+    let equal = lower.complement(different)?;
+    lower.set(0, equal)
+}
+
+fn lower_greater(lower: &mut Lower) -> Result<()> {
+    let (a, b) = lower_compared(lower)?;
+    let greater = greater(lower, a, b)?;
+    lower.set(0, greater)
+}
+
+fn lower_less(lower: &mut Lower) -> Result<()> {
+    let (a, b) = lower_compared(lower)?;
+    let less = greater(lower, b, a)?;
+    lower.set(0, less)
+}
+
+fn lower_greater_or_equal(lower: &mut Lower) -> Result<()> {
+    let (a, b) = lower_compared(lower)?;
+    let result = greater_or_equal(lower, a, b)?;
+    lower.set(0, result)
+}
+
+fn lower_less_or_equal(lower: &mut Lower) -> Result<()> {
+    let (a, b) = lower_compared(lower)?;
+    let result = greater_or_equal(lower, b, a)?;
+    lower.set(0, result)
+}
+
+fn greater(lower: &mut Lower, a: Side, b: Side) -> Result<BlobId> {
+    match (a, b) {
+        (Side::Blob(a), Side::Number(b)) => lower.above(a, b),
+        (Side::Number(a), Side::Blob(b)) => lower.below(b, a),
+        (a, b) => {
+            let difference = lower.combine(binary_op::SUB, a, b)?;
+            lower.above(difference, 0.0)
+        }
+    }
+}
+
+fn greater_or_equal(lower: &mut Lower, a: Side, b: Side) -> Result<BlobId> {
+    match (a, b) {
+        (Side::Blob(a), Side::Number(b)) => lower.above(a, next_below(b)),
+        (Side::Number(a), Side::Blob(b)) => lower.below(b, -next_below(-a)),
+        (a, b) => {
+            let less = greater(lower, b, a)?;
+            lower.complement(less)
+        }
+    }
+}
+
+/// The largest number below another that the runtime tells from it: it takes numbers too small for an exponent as 0.
+fn next_below(x: f32) -> f32 {
+    let below = x.next_down();
+    if below.is_subnormal() || below == 0.0 { if x > 0.0 { 0.0 } else { -f32::MIN_POSITIVE } } else { below }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_normal_numbers() {
+        for (x, below) in [
+            (1.0, 0.999_999_94),
+            (-1.0, -1.000_000_1),
+            (0.0, -f32::MIN_POSITIVE),
+            (f32::MIN_POSITIVE, 0.0),
+            (-f32::MIN_POSITIVE, (-f32::MIN_POSITIVE).next_down()),
+        ] {
+            assert_eq!(next_below(x), below, "{x}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Gated units.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__SwiGLU.html>.
+
+use crate::error::{At, Error, Result};
+use crate::lower::Lower;
+use crate::ncnn::layer::GLU;
+use crate::op::{Call, Fact, OWN_DOMAIN, required, resolve_axis};
+use crate::ops::Row;
+use crate::pass::expand::Expand;
+use crate::tensor::Dim;
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("GLU", &[1], infer_glu).domain(OWN_DOMAIN).lower(lower_glu).becomes("GLU"),
+    Row::new("SwiGLU", &[28], infer_swiglu).expand(expand_swiglu).becomes("a * Sigmoid(alpha * a) * b"),
+];
+
+/// The axis of which a half is left, and the size that it has then.
+fn read_glu(call: &Call) -> Result<(usize, Dim)> {
+    let shape = call.shape(0)?;
+    let axis = resolve_axis(required(call.int("axis")?, "axis")?, shape.len())?;
+    let half = shape.at(axis)?.exact_div(&Dim::Known(2));
+    Ok((axis, half.ok_or_else(|| Error::invalid("an axis without halves"))?))
+}
+
+fn infer_glu(call: &Call) -> Result<Vec<Fact>> {
+    let (axis, half) = read_glu(call)?;
+    let mut shape = call.shape(0)?.to_vec();
+    if let Some(size) = shape.get_mut(axis) {
+        *size = half;
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn lower_glu(lower: &mut Lower) -> Result<()> {
+    let (axis, half) = read_glu(lower)?;
+    let (mut x, places) = lower.isolated(0, &[axis])?;
+    let mut place = *places.at(0)?;
+    if lower.form(x).len() > 3 {
+        (x, place) = lower.grouped(x, place)?;
+    }
+    let mut form = lower.form(x);
+    if let Some(size) = form.get_mut(place) {
+        *size = half;
+    }
+    let y = lower.emit(GLU { axis: i32::try_from(place)? }, &[x], &form)?;
+    lower.set(0, y)
+}
+
+fn read_alpha(call: &Call) -> Result<f32> {
+    call.float_or("alpha", 1.0)
+}
+
+fn infer_swiglu(call: &Call) -> Result<Vec<Fact>> {
+    read_alpha(call)?;
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+fn expand_swiglu(x: &mut Expand) -> Result<bool> {
+    let alpha = read_alpha(x)?;
+    let (gate, value) = (x.operand(0)?, x.operand(1)?);
+    let mut scaled = gate;
+    if alpha != 1.0 {
+        let alpha = x.scalar_like(0, alpha)?;
+        scaled = x.op("Mul", &[gate, alpha], &[])?;
+    }
+    let open = x.op("Sigmoid", &[scaled], &[])?;
+    let swish = x.op("Mul", &[gate, open], &[])?;
+    let result = x.op("Mul", &[swish, value], &[])?;
+    x.output(0, result)?;
+    Ok(true)
+}

@@ -1,0 +1,239 @@
+//! Functions of each element that mathematics has names for.
+//!
+//! UnaryOp has the hyperbolic functions since 2026-05 only: they are made of exponentials, and of a series near 0.
+//! UnaryOp is taken to be given numbers that it is right for: ncnn's vectorised exponential stops at 2.4e38 where ONNX's overflows,
+//! its reciprocal of 0 and its arctangent of infinity are NaN, and its sine and cosine lose digits with arguments above 1e4.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Abs.html> and so on.
+
+mod hyperbolic;
+
+use super::broadcast::MEMORY_ADVICE;
+use crate::error::{Result, invalid, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::layer::{Erf, Log, binary_op, unary_op};
+use crate::op::{Attributes, Call, Fact, required_input};
+use crate::ops::Row;
+use crate::tensor::{Array, DType, Dim, Elements, erf};
+
+const OLD: &[i64] = &[1, 6, 13];
+const TRIGONOMETRIC: &[i64] = &[7, 22];
+const HYPERBOLIC: &[i64] = &[9, 22];
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    unary("Abs", OLD).becomes("UnaryOp"),
+    unary("Acos", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Acosh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Asin", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Asinh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Atan", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Atanh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Ceil", OLD).jumps(|_, _| true).becomes("UnaryOp"),
+    unary("Cos", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Cosh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Erf", &[9, 13]).becomes("Erf"),
+    unary("Exp", OLD).becomes("UnaryOp"),
+    unary("Floor", OLD).jumps(|_, _| true).becomes("UnaryOp"),
+    Row::new("IsInf", &[10, 20], infer_is_inf).fold(fold_is_inf).lower(lower_is_inf).becomes("Threshold"),
+    Row::new("IsNaN", &[9, 13, 20], infer_is_nan)
+        .fold(fold_is_nan)
+        .lower(lower_is_nan)
+        .chooses()
+        .becomes("Threshold"),
+    unary("Log", OLD).becomes("Log"),
+    unary("Neg", OLD).becomes("UnaryOp"),
+    unary("Reciprocal", OLD).becomes("UnaryOp"),
+    unary("Round", &[11, 22]).jumps(|_, _| true).becomes("UnaryOp"),
+    unary("Sign", &[9, 13]).jumps(|_, _| true).becomes("Threshold"),
+    unary("Sin", TRIGONOMETRIC).becomes("UnaryOp"),
+    unary("Sinh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
+    unary("Sqrt", OLD).becomes("UnaryOp"),
+    unary("Tan", TRIGONOMETRIC).becomes("UnaryOp"),
+];
+
+const fn unary(name: &'static str, since: &'static [i64]) -> Row {
+    Row::new(name, since, infer_unary).fold(fold_unary).lower(lower_unary).keeps_shape().waive(MEMORY_ADVICE)
+}
+
+fn infer_unary(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+fn fold_unary(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let x = required_input(inputs, 0)?;
+    if let Elements::I64(_) | Elements::Dim(_) = x.elements() {
+        return Ok(vec![fold_integers(attributes.op_type(), x)?]);
+    }
+    let function: fn(f64) -> f64 = match attributes.op_type() {
+        "Abs" => f64::abs,
+        "Acos" => f64::acos,
+        "Acosh" => f64::acosh,
+        "Asin" => f64::asin,
+        "Asinh" => f64::asinh,
+        "Atan" => f64::atan,
+        "Atanh" => f64::atanh,
+        "Ceil" => f64::ceil,
+        "Cos" => f64::cos,
+        "Cosh" => f64::cosh,
+        "Erf" => erf,
+        "Exp" => f64::exp,
+        "Floor" => f64::floor,
+        "Log" => f64::ln,
+        "Neg" => |x| -x,
+        "Reciprocal" => f64::recip,
+        "Round" => f64::round_ties_even,
+        "Sign" => |x| if x == 0.0 { 0.0 } else { x.signum() },
+        "Sin" => f64::sin,
+        "Sinh" => f64::sinh,
+        "Sqrt" => f64::sqrt,
+        "Tan" => f64::tan,
+        other => invalid!("{other} is no function"),
+    };
+    Ok(vec![x.map(function)?])
+}
+
+fn fold_integers(op_type: &str, x: &Array) -> Result<Array> {
+    let elements = match (op_type, x.elements()) {
+        ("Abs", Elements::I64(a)) => Elements::I64(a.mapv(i64::wrapping_abs)),
+        ("Neg", Elements::I64(a)) => Elements::I64(a.mapv(i64::wrapping_neg)),
+        ("Sign", Elements::I64(a)) => Elements::I64(a.mapv(i64::signum)),
+        ("Neg", Elements::Dim(a)) => {
+            let negated: Result<Vec<Dim>> = a.iter().map(|d| Dim::Known(0).sub(d)).collect();
+            Elements::Dim(ndarray::ArrayD::from_shape_vec(a.raw_dim(), negated?)?)
+        }
+        ("Abs", Elements::Dim(a)) if a.iter().all(|d| d.lower_bound().is_some_and(|n| n >= 0)) => {
+            Elements::Dim(a.clone())
+        }
+        _ => unsupported!("{op_type} of {} that is not known", x.dtype()),
+    };
+    Ok(Array::new(x.dtype(), elements))
+}
+
+fn lower_unary(lower: &mut Lower) -> Result<()> {
+    let x = lower.blob(0)?;
+    let dtype = lower.dtype(0)?;
+    let op_type = match lower.op_type() {
+        "Abs" => unary_op::ABS,
+        "Acos" => unary_op::ACOS,
+        "Asin" => unary_op::ASIN,
+        "Atan" => unary_op::ATAN,
+        "Ceil" => unary_op::CEIL,
+        "Cos" => unary_op::COS,
+        "Exp" => unary_op::EXP,
+        "Floor" => unary_op::FLOOR,
+        "Neg" => unary_op::NEG,
+        "Reciprocal" => unary_op::RECIPROCAL,
+        "Round" => unary_op::ROUND,
+        "Sin" => unary_op::SIN,
+        "Sqrt" => unary_op::SQRT,
+        "Tan" => unary_op::TAN,
+        other => {
+            let y = match other {
+                "Acosh" => hyperbolic::acosh(lower, x)?,
+                "Asinh" => hyperbolic::asinh(lower, x)?,
+                "Atanh" => hyperbolic::atanh(lower, x)?,
+                "Cosh" => hyperbolic::cosh(lower, x)?,
+                "Erf" => {
+                    let x = lower.planar(x)?;
+                    lower.map(Erf::default(), x)?
+                }
+                // UnaryOp LOG gives NaN at 0 where it is vectorised (sse_mathfun.h, log_ps).
+                "Log" => {
+                    let x = lower.planar(x)?;
+                    lower.map(Log::default(), x)?
+                }
+                "Sign" => {
+                    let above = lower.above(x, 0.0)?;
+                    let below = lower.below(x, 0.0)?;
+                    lower.binary(binary_op::SUB, above, below)?
+                }
+                "Sinh" => hyperbolic::sinh(lower, x)?,
+                _ => invalid!("{other} is no function"),
+            };
+            return lower.set(0, y);
+        }
+    };
+    let y = lower.unary(op_type, x)?;
+    // Of integers, Abs and Neg alone are defined; both wrap around at the smallest number.
+    let y = lower.wrap(y, dtype)?;
+    lower.set(0, y)
+}
+
+fn infer_is_nan(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![call.like(0, DType::Bool)?])
+}
+
+fn fold_is_nan(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![required_input(inputs, 0)?.test(f64::is_nan)?])
+}
+
+/// A magnitude that is not above -1.
+fn lower_is_nan(lower: &mut Lower) -> Result<()> {
+    let x = lower.blob(0)?;
+    let size = lower.unary(unary_op::ABS, x)?;
+    let number = lower.above(size, -1.0)?;
+    let nan = lower.complement(number)?;
+    lower.set(0, nan)
+}
+
+/// Which infinities IsInf finds.
+struct Infinities {
+    negative: bool,
+    positive: bool,
+}
+
+fn read_is_inf(attributes: &Attributes) -> Result<Infinities> {
+    Ok(Infinities {
+        negative: attributes.flag("detect_negative", true)?,
+        positive: attributes.flag("detect_positive", true)?,
+    })
+}
+
+fn infer_is_inf(call: &Call) -> Result<Vec<Fact>> {
+    read_is_inf(call)?;
+    Ok(vec![call.like(0, DType::Bool)?])
+}
+
+fn fold_is_inf(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let which = read_is_inf(attributes)?;
+    let found = |x: f64| x.is_infinite() && if x > 0.0 { which.positive } else { which.negative };
+    Ok(vec![required_input(inputs, 0)?.test(found)?])
+}
+
+fn lower_is_inf(lower: &mut Lower) -> Result<()> {
+    let x = lower.blob(0)?;
+    let infinite = match read_is_inf(lower)? {
+        Infinities { negative: true, positive: true } => {
+            let size = lower.unary(unary_op::ABS, x)?;
+            lower.above(size, f32::MAX)?
+        }
+        Infinities { negative: true, positive: false } => lower.below(x, f32::MIN)?,
+        Infinities { negative: false, positive: true } => lower.above(x, f32::MAX)?,
+        Infinities { negative: false, positive: false } => {
+            // Neither is looked for: nothing is found.
+            let none = lower.binary_scalar(binary_op::MIN, x, 0.0)?;
+            lower.above(none, 0.0)?
+        }
+    };
+    lower.set(0, infinite)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_stay_exact() {
+        let list = |dtype, list: &[i64]| {
+            let elements = ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec()).unwrap();
+            Array::new(dtype, Elements::I64(elements))
+        };
+        let x = list(DType::I8, &[-128, -1, 0, 127]);
+        for (op_type, expected) in
+            [("Abs", [-128, 1, 0, 127]), ("Neg", [-128, 1, 0, -127]), ("Sign", [-1, -1, 0, 1])]
+        {
+            assert_eq!(fold_integers(op_type, &x).unwrap(), list(DType::I8, &expected), "{op_type}");
+        }
+        let sizes = Array::from_dims(&[Dim::symbol("H")]);
+        assert_eq!(fold_integers("Abs", &sizes).unwrap(), sizes);
+    }
+}

@@ -1,0 +1,137 @@
+//! Gather at run time: constant places are moved, rows of a constant table are looked up, anything else is a product with a matrix
+//! of zeros and ones.
+
+use super::{batch_dims, element_places, resolve_index, tuple_places};
+use crate::error::{At, Error, Result, unsupported};
+use crate::lower::{Lower, OPEN_END};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Embed, MatMul};
+use crate::op::resolve_axis;
+use crate::tensor::{Dim, Tensor};
+
+pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
+    let blob = if lower.constant(1).is_some() {
+        let places = lower.int_list(1)?;
+        take(lower, &shape, axis, &places)?
+    } else if let (Some(table), Some(indices)) = (lower.constant(0).cloned(), lower.indices(1)?) {
+        look_up(lower, &table, axis, indices)?
+    } else {
+        select(lower, &shape, axis)?
+    };
+    lower.set(0, blob)
+}
+
+/// The elements at constant places.
+fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
+    let blob = lower.blob(0)?;
+    let (alone, place) = lower.alone(blob, shape, axis)?;
+    let size = shape.at(axis)?;
+    if let (None, [only]) = (size.known(), places) {
+        // One element of an axis whose size is not fixed: Crop counts from either end.
+        let start = i32::try_from(*only)?;
+        let end = if start == -1 { OPEN_END } else { start.saturating_add(1) };
+        return lower.crop(alone, place, start, end, &Dim::Known(1));
+    }
+    let size = known_axis(shape, axis)?;
+    let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, size)).collect();
+    lower.take(alone, place, &places?)
+}
+
+fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
+    let size = shape.at(axis)?;
+    size.known().ok_or_else(|| {
+        Error::unsupported(format!("places along an axis of {size}: it must be fixed here"))
+            .help("give it with --input-shape")
+    })
+}
+
+/// Rows of a constant table, by 32-bit integers. Embed takes a negative index for 0: token ids do not count from the end.
+fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
+    if table.is_empty() {
+        unsupported!("rows of a table of shape {:?}", table.shape());
+    }
+    let rank = table.shape().len();
+    let first: Vec<usize> = std::iter::once(axis).chain((0..rank).filter(|other| *other != axis)).collect();
+    let mut rows_shape = Vec::with_capacity(rank);
+    for other in &first {
+        rows_shape.push(*table.shape().at(*other)?);
+    }
+    let size = *rows_shape.at(0)?;
+    let width: usize = rows_shape.iter().skip(1).product();
+    let rows = if axis == 0 {
+        table.clone()
+    } else {
+        let perm = first.clone();
+        Tensor::deferred(table.dtype(), rows_shape.clone(), vec![table.clone()], move |inputs| {
+            inputs.at(0)?.transpose(&perm)
+        })?
+    };
+    let layer = Embed {
+        num_output: i32::try_from(width)?,
+        input_dim: i32::try_from(size)?,
+        weight_data: Some(rows.reshaped(&[size, width])?),
+        ..Embed::default()
+    };
+    let count = lower.form(indices).at(0)?.clone();
+    let found = lower.emit(layer, &[indices], &[count, Dim::try_from(width)?])?;
+    // The axes of the indices stand in the place of the axis, so the axes before it come first again.
+    let mut sizes = lower.shape(1)?.to_vec();
+    let depth = sizes.len();
+    for size in rows_shape.iter().skip(1) {
+        sizes.push(Dim::try_from(*size)?);
+    }
+    let perm: Vec<usize> = (depth..depth + axis).chain(0..depth).chain(depth + axis..sizes.len()).collect();
+    lower.transpose(found, &sizes, &perm)
+}
+
+/// Elements by indices that are numbers: a matrix product.
+fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
+    let size = known_axis(shape, axis)?;
+    let indices = lower.blob(1)?;
+    let indices = lower.counted_from_front(indices, size)?;
+    let count = Dim::product(lower.shape(1)?)?;
+    let outer = Dim::product(shape.iter().take(axis))?;
+    let inner = Dim::product(shape.iter().skip(axis + 1))?;
+    let matrix = lower.one_hot(indices, size)?;
+    let size = Dim::Known(size);
+    if inner.is(1) {
+        let data = lower.blob_as(0, &[outer.clone(), size])?;
+        return lower.emit(MatMul { transB: 1 }, &[data, matrix], &[outer, count]);
+    }
+    if outer.is(1) {
+        let data = lower.blob_as(0, &[size, inner.clone()])?;
+        return lower.emit(MatMul::default(), &[matrix, data], &[count, inner]);
+    }
+    let data = lower.blob_as(0, &[outer.clone(), size, inner.clone()])?;
+    lower.emit(MatMul::default(), &[matrix, data], &[outer, count, inner])
+}
+
+/// The elements at constant places of the input seen as rows of `width` elements.
+fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
+    let count = Dim::product(lower.shape(0)?)?.floor_div(&Dim::try_from(width)?)?;
+    let blob = lower.blob(0)?;
+    let (alone, place) = lower.alone(blob, &[count, Dim::try_from(width)?], 0)?;
+    let rows: Result<Vec<i64>> = rows.iter().map(|row| Ok(i64::try_from(*row)?)).collect();
+    let taken = lower.take(alone, place, &rows?)?;
+    lower.set(0, taken)
+}
+
+fn known_sizes(lower: &Lower) -> Result<Vec<usize>> {
+    lower.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
+}
+
+pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
+    let sizes = known_sizes(lower)?;
+    let axis = resolve_axis(lower.int_or("axis", 0)?, sizes.len())?;
+    let places = element_places(&sizes, &lower.array(1)?, axis)?;
+    take_rows(lower, 1, &places)
+}
+
+pub(super) fn lower_gather_nd(lower: &mut Lower) -> Result<()> {
+    let sizes = known_sizes(lower)?;
+    let (starts, width) = tuple_places(&sizes, &lower.array(1)?, batch_dims(lower)?)?;
+    let rows: Vec<usize> = starts.into_iter().map(|start| start / width.max(1)).collect();
+    take_rows(lower, width, &rows)
+}

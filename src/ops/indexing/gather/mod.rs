@@ -1,0 +1,188 @@
+//! Gather, GatherElements, GatherND: elements by their indices.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | constant indices | Crop, Slice, Concat, Tile; a product with a matrix of zeros and ones for many that are in no order |
+//! | Gather of a constant table by a graph input | Embed, which reads int32 and takes a negative index for 0 |
+//! | other indices that are computed at run time | a product with a matrix of zeros and ones that compares them with all places |
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`, `onnx__GatherND.html`.
+
+mod expand;
+mod lower;
+
+use crate::error::{At, Result, invalid};
+use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::ops::Row;
+use crate::tensor::{Array, coordinates, display_shape, row_major};
+
+pub(in crate::ops) use expand::row_numbers;
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Gather", &[1, 11, 13], infer_gather).fold(fold_gather).lower(lower::lower_gather).transparent(|_, _| true).becomes("Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; else a product with a matrix of zeros and ones"),
+    Row::new("GatherElements", &[11, 13], infer_gather_elements)
+        .fold(fold_gather_elements)
+        .expand(expand::expand_gather_elements)
+        .lower(lower::lower_gather_elements).transparent(|_, _| true).becomes("Crop, Slice, Concat for constant indices; else a product with a matrix of zeros and ones"),
+    Row::new("GatherND", &[11, 12, 13], infer_gather_nd)
+        .fold(fold_gather_nd)
+        .expand(expand::expand_gather_nd)
+        .lower(lower::lower_gather_nd).transparent(|_, _| true).becomes("Crop, Slice, Concat for constant indices; else a product with a matrix of zeros and ones"),
+];
+
+/// An index counted from the front; negative ones count from the end of an axis of `size`.
+pub(in crate::ops) fn resolve_index(index: i64, size: i64) -> Result<i64> {
+    let counted = if index < 0 { index.saturating_add(size) } else { index };
+    if !(0..size).contains(&counted) {
+        invalid!("index {index} into an axis of {size}");
+    }
+    Ok(counted)
+}
+
+/// The indices in an array, counted from the front of an axis of `size`.
+fn resolved(indices: &Array, size: usize) -> Result<Vec<usize>> {
+    let size = i64::try_from(size)?;
+    indices.int_list()?.into_iter().map(|i| Ok(usize::try_from(resolve_index(i, size)?)?)).collect()
+}
+
+// Gather
+
+fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
+    let data = call.shape(0)?;
+    let axis = resolve_axis(call.int_or("axis", 0)?, data.len())?;
+    let (outer, rest) = data.split_at_checked(axis).unwrap_or((data, &[]));
+    let mut shape = outer.to_vec();
+    shape.extend(call.shape(1)?.iter().cloned());
+    shape.extend(rest.iter().skip(1).cloned());
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
+    let sizes = data.shape();
+    let axis = resolve_axis(attributes.int_or("axis", 0)?, sizes.len())?;
+    let taken = data.take(axis, &resolved(indices, *sizes.at(axis)?)?)?;
+    let mut shape: Vec<usize> = sizes.iter().take(axis).copied().collect();
+    shape.extend(indices.shape());
+    shape.extend(sizes.iter().skip(axis + 1));
+    Ok(vec![taken.reshape(&shape)?])
+}
+
+// GatherElements
+
+fn infer_gather_elements(call: &Call) -> Result<Vec<Fact>> {
+    resolve_axis(call.int_or("axis", 0)?, call.shape(0)?.len())?;
+    Ok(vec![Fact::new(call.dtype(0)?, call.shape(1)?.to_vec())])
+}
+
+/// The row-major places in data of shape `data` of the elements that GatherElements and ScatterElements mean.
+pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usize) -> Result<Vec<usize>> {
+    if data.len() != indices.shape().len() {
+        invalid!("indices of {} axes into data of {}", indices.shape().len(), data.len());
+    }
+    let along = resolved(indices, *data.at(axis)?)?;
+    let mut places = Vec::with_capacity(along.len());
+    for (mut at, index) in coordinates(indices.shape()).zip(along) {
+        if let Some(slot) = at.get_mut(axis) {
+            *slot = index;
+        }
+        if at.iter().zip(data).any(|(i, size)| i >= size) {
+            invalid!("indices of shape {:?} into data of shape {data:?}", indices.shape());
+        }
+        places.push(row_major(data, &at));
+    }
+    Ok(places)
+}
+
+fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
+    let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
+    Ok(vec![data.pick(&element_places(data.shape(), indices, axis)?, indices.shape())?])
+}
+
+// GatherND
+
+/// How many leading axes of data and indices are one and the same; since version 12.
+fn batch_dims(attributes: &Attributes) -> Result<usize> {
+    let batch = if attributes.since() >= 12 { attributes.int_or("batch_dims", 0)? } else { 0 };
+    Ok(usize::try_from(batch)?)
+}
+
+fn infer_gather_nd(call: &Call) -> Result<Vec<Fact>> {
+    let (data, indices) = (call.shape(0)?, call.shape(1)?);
+    let batch = batch_dims(call)?;
+    let Some((width, tuples)) = indices.split_last() else { invalid!("indices without axes") };
+    let Some(width) = width.known() else {
+        return Err(crate::error::Error::unsupported(format!("indices of shape {}", display_shape(indices))));
+    };
+    let width = usize::try_from(width)?;
+    if batch + width > data.len() || batch > tuples.len() || width == 0 {
+        invalid!("tuples of {width} indices into {}", display_shape(data));
+    }
+    let mut shape = tuples.to_vec();
+    shape.extend(data.iter().skip(batch + width).cloned());
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+/// The row-major places in data of shape `data` where the slices begin that tuples of indices mean, and how long a slice is.
+pub(in crate::ops) fn tuple_places(
+    data: &[usize],
+    indices: &Array,
+    batch: usize,
+) -> Result<(Vec<usize>, usize)> {
+    let Some((width, tuples)) = indices.shape().split_last() else { invalid!("indices without axes") };
+    let (batch_sizes, rest) = data.split_at_checked(batch).unwrap_or((data, &[]));
+    let Some((indexed, slice)) = rest.split_at_checked(*width) else {
+        invalid!("tuples of {width} indices into {data:?}");
+    };
+    if tuples.get(..batch) != Some(batch_sizes) {
+        invalid!("indices of shape {:?} into data of shape {data:?}", indices.shape());
+    }
+    let slice_len: usize = slice.iter().product();
+    let per_batch: usize = tuples.iter().skip(batch).product();
+    let list = indices.int_list()?;
+    let mut places = Vec::with_capacity(tuples.iter().product());
+    for (number, tuple) in list.chunks((*width).max(1)).enumerate() {
+        let mut place = number / per_batch.max(1);
+        for (index, size) in tuple.iter().zip(indexed) {
+            place = place * size + usize::try_from(resolve_index(*index, i64::try_from(*size)?)?)?;
+        }
+        places.push(place * slice_len);
+    }
+    Ok((places, slice_len))
+}
+
+fn fold_gather_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
+    let batch = batch_dims(attributes)?;
+    let (starts, len) = tuple_places(data.shape(), indices, batch)?;
+    let places: Vec<usize> = starts.iter().flat_map(|start| *start..start + len).collect();
+    let width = indices.shape().last().copied().unwrap_or(0);
+    let mut shape: Vec<usize> =
+        indices.shape().split_last().map(|(_, tuples)| tuples.to_vec()).unwrap_or_default();
+    shape.extend(data.shape().iter().skip(batch + width));
+    Ok(vec![data.pick(&places, &shape)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::ArrayD;
+
+    fn ints(shape: &[usize], elements: &[i64]) -> Array {
+        Array::i64(ArrayD::from_shape_vec(shape, elements.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn places_are_those_of_the_spec() {
+        assert_eq!(
+            element_places(&[3, 3], &ints(&[2, 3], &[1, 2, 0, 2, 0, 0]), 0).unwrap(),
+            [3, 7, 2, 6, 1, 2]
+        );
+        assert_eq!(element_places(&[2, 2], &ints(&[2, 2], &[0, -1, 1, 0]), 1).unwrap(), [0, 1, 3, 2]);
+        assert!(element_places(&[2, 2], &ints(&[2, 2], &[0, 2, 1, 0]), 1).is_err());
+        assert_eq!(tuple_places(&[2, 2], &ints(&[2, 2], &[0, 0, 1, -1]), 0).unwrap(), (vec![0, 3], 1));
+        assert_eq!(tuple_places(&[2, 2, 2], &ints(&[2, 1], &[1, 0]), 1).unwrap(), (vec![2, 4], 2));
+        assert!(tuple_places(&[2, 2], &ints(&[3, 1], &[1, 0, 1]), 1).is_err());
+    }
+}

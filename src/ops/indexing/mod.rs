@@ -1,0 +1,12 @@
+//! Operators that select or replace elements by index.
+
+pub(in crate::ops) mod gather;
+pub(in crate::ops) mod one_hot;
+pub(in crate::ops) mod scatter;
+pub(in crate::ops) mod selection;
+pub(in crate::ops) mod top_k;
+
+use super::Row;
+
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] = &[gather::OPS, one_hot::OPS, scatter::OPS, selection::OPS, top_k::OPS];

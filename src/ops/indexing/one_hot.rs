@@ -1,0 +1,127 @@
+//! OneHot.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__OneHot.html>.
+
+use num_traits::AsPrimitive;
+
+use crate::common::limits;
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::lower::{Lower, ramp};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::binary_op;
+use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::ops::Row;
+use crate::tensor::{Array, DType, Dim, coordinates, row_major};
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], infer_one_hot)
+    .fold(fold_one_hot)
+    .lower(lower_one_hot)
+    .becomes("BinaryOp, Threshold: the distance to each place")
+    .limits("a depth that is not known")];
+
+/// Where the new axis stands in the result.
+fn read_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
+    resolve_axis(attributes.int_or("axis", -1)?, rank + 1)
+}
+
+/// The size of the new axis; where it is computed at run time, what the model declares of the result.
+fn depth_of(call: &Call, axis: usize) -> Result<Dim> {
+    call.array(1)
+        .and_then(|depth| only_size(&depth))
+        .or_else(|error| call.stated_instead_of(1).and_then(|shape| shape.get(axis)).cloned().ok_or(error))
+}
+
+fn only_size(depth: &Array) -> Result<Dim> {
+    let depth = depth.cast(DType::I64)?.to_dims()?;
+    match depth.iter().next() {
+        Some(size) if depth.len() == 1 => Ok(size.clone()),
+        _ => Err(Error::invalid(format!("a depth of {} elements", depth.len()))),
+    }
+}
+
+fn infer_one_hot(call: &Call) -> Result<Vec<Fact>> {
+    let mut shape = call.shape(0)?.to_vec();
+    let axis = read_axis(call, shape.len())?;
+    shape.insert(axis, depth_of(call, axis)?);
+    call.check_shape(2, &[Dim::Known(2)])?;
+    Ok(vec![Fact::new(call.dtype(2)?, shape)])
+}
+
+fn fold_one_hot(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let (indices, values) = (required_input(inputs, 0)?, required_input(inputs, 2)?);
+    let axis = read_axis(attributes, indices.shape().len())?;
+    let Some(depth) = only_size(required_input(inputs, 1)?)?.known() else {
+        unsupported!("a depth that is not known")
+    };
+    let size = usize::try_from(depth)?;
+    let numbers = indices.to_f64()?;
+    let numbers: Vec<f64> = numbers.iter().copied().collect();
+    let mut shape = indices.shape().to_vec();
+    shape.insert(axis, size);
+    let mut places = Vec::with_capacity(shape.iter().product());
+    for mut at in coordinates(&shape) {
+        let place: f64 = at.remove(axis).as_();
+        let number = *numbers.at(row_major(indices.shape(), &at))?;
+        let depth: f64 = depth.as_();
+        places.push(usize::from(number == place || number + depth == place));
+    }
+    Ok(vec![values.pick(&places, &shape)?])
+}
+
+fn lower_one_hot(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let axis = read_axis(lower, shape.len())?;
+    let depth = lower.output_shape(0)?.at(axis)?.clone();
+    let Some(size) = depth.known() else { unsupported!("{depth} places") };
+    let outer = Dim::product(shape.iter().take(axis))?;
+    let inner = Dim::product(shape.iter().skip(axis))?;
+    let form = [outer, depth, inner];
+    if Dim::product(&form)?.known().is_some_and(|count| count > limits::COMPARED) {
+        unsupported!("indices compared with each of {size} places");
+    }
+    let [outer, depth, inner] = form.clone();
+    let one = Dim::Known(1);
+    let indices = lower.blob_as(0, &[outer, one.clone(), inner])?;
+    let indices = lower.counted_from_front(indices, size)?;
+    let places = lower.memory_data(&ramp(&depth)?, &[one.clone(), depth, one])?;
+    let distance = lower.binary(binary_op::SUB, indices, places)?;
+    let hit = if lower.dtype(0)?.is_float() {
+        // Numbers that are not whole are the index of no place.
+        let miss = lower.nonzero(distance)?;
+        lower.complement(miss)?
+    } else {
+        lower.hit(distance)?
+    };
+    let top = choose(lower, hit)?;
+    lower.set(0, top)
+}
+
+/// The second of the two values where there is a hit, else the first.
+fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
+    if lower.constant(2).is_some() {
+        let [off, on] = *lower.float_list(2)?.as_slice() else { invalid!("the values are not two") };
+        if !off.is_finite() || !on.is_finite() {
+            unsupported!("the values {off} and {on}");
+        }
+        let chosen = if on == 1.0 { hit } else { lower.binary_scalar(binary_op::MUL, hit, on)? };
+        if off == 0.0 {
+            return Ok(chosen);
+        }
+        let miss = lower.complement(hit)?;
+        let other = lower.binary_scalar(binary_op::MUL, miss, off)?;
+        return lower.binary(binary_op::ADD, chosen, other);
+    }
+    let values = lower.blob_as(2, &[Dim::Known(2)])?;
+    let miss = lower.complement(hit)?;
+    let chosen = weighted(lower, values, 1, hit)?;
+    let other = weighted(lower, values, 0, miss)?;
+    lower.binary(binary_op::ADD, chosen, other)
+}
+
+/// A blob of three axes times one of the values.
+fn weighted(lower: &mut Lower, values: BlobId, place: i32, which: BlobId) -> Result<BlobId> {
+    let one = Dim::Known(1);
+    let value = lower.crop(values, 0, place, place + 1, &one)?;
+    let value = lower.reshape(value, &[one.clone(), one.clone(), one])?;
+    lower.binary(binary_op::MUL, which, value)
+}

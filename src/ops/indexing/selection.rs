@@ -1,0 +1,118 @@
+//! Operators whose output is as large as their input says: possible where that input is a constant.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Compress.html>, `onnx__NonZero.html`.
+
+use crate::error::{At, Error, Result, invalid};
+use crate::lower::Lower;
+use crate::op::{Attributes, CUT, Call, Fact, required_input, resolve_axis};
+use crate::ops::Row;
+use crate::tensor::{Array, Dim, Elements, Tensor, coordinates};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Compress", &[9, 11, 28], infer_compress)
+        .fold(fold_compress)
+        .lower(lower_compress)
+        .becomes("Crop, Concat")
+        .limits("a condition computed at run time"),
+    Row::new("NonZero", &[9, 13], infer_non_zero)
+        .becomes("a constant")
+        .limits("elements computed at run time: they say how large the output is"),
+];
+
+fn unknown_size(error: Error) -> Error {
+    Error::unsupported("how many elements it keeps is known at run time alone").help(CUT).caused_by(error)
+}
+
+/// The places that a condition keeps of an axis of `size`; a shorter one drops the rest.
+fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
+    let kept: Vec<usize> =
+        condition.iter().enumerate().filter(|(_, keep)| **keep != 0).map(|(at, _)| at).collect();
+    if let Some(outside) = kept.last().filter(|place| **place >= size) {
+        invalid!("element {outside} of {size} is kept");
+    }
+    Ok(kept)
+}
+
+/// The axis; where there is none, the elements are one axis.
+fn read_axis(attributes: &Attributes, rank: usize) -> Result<Option<usize>> {
+    attributes.int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
+}
+
+fn infer_compress(call: &Call) -> Result<Vec<Fact>> {
+    let mut shape = call.shape(0)?.to_vec();
+    let axis = read_axis(call, shape.len())?;
+    let condition = call.int_list(1).map_err(unknown_size)?;
+    let count = Dim::try_from(condition.iter().filter(|keep| **keep != 0).count())?;
+    match axis {
+        Some(axis) => {
+            if let Some(slot) = shape.get_mut(axis) {
+                *slot = count;
+            }
+        }
+        None => shape = vec![count],
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn fold_compress(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = required_input(inputs, 0)?;
+    let condition = required_input(inputs, 1)?.int_list()?;
+    let (data, axis) = match read_axis(attributes, data.shape().len())? {
+        Some(axis) => (data.clone(), axis),
+        None => (data.reshape(&[data.len()])?, 0),
+    };
+    let size = *data.shape().at(axis)?;
+    Ok(vec![data.take(axis, &kept(&condition, size)?)?])
+}
+
+fn lower_compress(lower: &mut Lower) -> Result<()> {
+    let mut shape = lower.shape(0)?.to_vec();
+    let axis = read_axis(lower, shape.len())?;
+    if axis.is_none() {
+        shape = vec![Dim::product(&shape)?];
+    }
+    let axis = axis.unwrap_or(0);
+    let size =
+        shape.at(axis)?.known().ok_or_else(|| Error::unsupported("an axis whose size is not fixed"))?;
+    let places: Result<Vec<i64>> = kept(&lower.int_list(1)?, usize::try_from(size)?)?
+        .into_iter()
+        .map(|place| Ok(i64::try_from(place)?))
+        .collect();
+    let blob = lower.blob(0)?;
+    let (alone, place) = lower.alone(blob, &shape, axis)?;
+    let top = lower.take(alone, place, &places?)?;
+    lower.set(0, top)
+}
+
+/// A row an axis, a column an element that is not zero.
+fn infer_non_zero(call: &Call) -> Result<Vec<Fact>> {
+    let data = call.required_constant(0).map_err(unknown_size)?.load_listed()?;
+    let flags: Vec<bool> = match data.elements() {
+        Elements::F32(a) => a.iter().map(|x| *x != 0.0).collect(),
+        Elements::F64(a) => a.iter().map(|x| *x != 0.0).collect(),
+        Elements::I64(a) => a.iter().map(|x| *x != 0).collect(),
+        Elements::Dim(_) => return Err(Error::unsupported("sizes that are not known")),
+    };
+    let shape = data.shape();
+    let count = flags.iter().filter(|flag| **flag).count();
+    let mut rows = vec![Vec::new(); shape.len()];
+    for (at, _) in coordinates(shape).zip(flags).filter(|(_, flag)| *flag) {
+        for (row, place) in rows.iter_mut().zip(at) {
+            row.push(i64::try_from(place)?);
+        }
+    }
+    let places = ndarray::ArrayD::from_shape_vec(vec![shape.len(), count], rows.concat())?;
+    Ok(vec![Fact::constant(Tensor::from_array(&Array::i64(places))?)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_condition_drops_the_rest() {
+        assert_eq!(kept(&[0, 1], 5).unwrap(), [1]);
+        assert_eq!(kept(&[1, 0, 0, 0, 0, 0], 5).unwrap(), [0]);
+        assert!(kept(&[0, 0, 1], 2).is_err());
+    }
+}

@@ -1,0 +1,278 @@
+//! Gemm, and the layers of a product of which one side is constant.
+
+use ndarray::IxDyn;
+
+use super::product::matmul;
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Gemm, InnerProduct, binary_op, broadcast_type_c};
+use crate::op::{Attributes, Call, Fact, required_input};
+use crate::tensor::{Array, DType, Dim, Elements, Tensor, display_shape, move_elements};
+
+struct GemmAttributes {
+    alpha: f32,
+    beta: f32,
+    trans_a: bool,
+    trans_b: bool,
+    /// Whether C is broadcast: always since version 7.
+    broadcast: bool,
+}
+
+fn read_gemm(attributes: &Attributes) -> Result<GemmAttributes> {
+    Ok(GemmAttributes {
+        alpha: attributes.float_or("alpha", 1.0)?,
+        beta: attributes.float_or("beta", 1.0)?,
+        trans_a: attributes.flag("transA", false)?,
+        trans_b: attributes.flag("transB", false)?,
+        // FusedGemm is the newer Gemm in another domain.
+        broadcast: attributes.since() >= 7
+            || attributes.op_type() != "Gemm"
+            || attributes.flag("broadcast", false)?,
+    })
+}
+
+/// Sizes of `op(A) op(B)`: A is stored as `[K, M]` where `trans_a`, B as `[N, K]` where `trans_b`.
+pub(super) struct Factors {
+    pub m: Dim,
+    /// What is summed over, as each operand has it.
+    pub k: [Dim; 2],
+    pub n: Dim,
+    pub trans_a: bool,
+    pub trans_b: bool,
+}
+
+fn factors(call: &Call, gemm: &GemmAttributes) -> Result<Factors> {
+    let (a, b) = (call.shape(0)?, call.shape(1)?);
+    let ([a0, a1], [b0, b1]) = (a, b) else {
+        invalid!("the product of {} and {}: two axes each are needed", display_shape(a), display_shape(b));
+    };
+    let (m, k) = if gemm.trans_a { (a1, a0) } else { (a0, a1) };
+    let (n, k_b) = if gemm.trans_b { (b0, b1) } else { (b1, b0) };
+    if k.known().is_some() && k_b.known().is_some() && k != k_b {
+        invalid!("the product over {k} and {k_b} elements");
+    }
+    Ok(Factors {
+        m: m.clone(),
+        k: [k.clone(), k_b.clone()],
+        n: n.clone(),
+        trans_a: gemm.trans_a,
+        trans_b: gemm.trans_b,
+    })
+}
+
+pub(in crate::ops) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
+    let gemm = read_gemm(call)?;
+    let factors = factors(call, &gemm)?;
+    let shape = vec![factors.m, factors.n];
+    if call.has_input(2) {
+        let c = call.shape(2)?;
+        let fits = |c: &Dim, size: &Dim| {
+            c == size || (gemm.broadcast && c.is(1)) || c.known().is_none() || size.known().is_none()
+        };
+        let all_fit = c.iter().rev().zip(shape.iter().rev()).all(|(c, size)| fits(c, size));
+        if c.len() > 2 || (c.len() < 2 && !gemm.broadcast) || !all_fit {
+            invalid!("C of shape {} added to {}", display_shape(c), display_shape(&shape));
+        }
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+pub(super) fn fold_gemm(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let gemm = read_gemm(attributes)?;
+    let side = |index: usize, transposed: bool| -> Result<Array> {
+        let array = required_input(inputs, index)?;
+        if !transposed {
+            return Ok(array.clone());
+        }
+        Ok(move_elements!(array, a => a.t().as_standard_layout().into_owned()))
+    };
+    let product = matmul(&side(0, gemm.trans_a)?, &side(1, gemm.trans_b)?)?;
+    let c = inputs.get(2).and_then(Option::as_ref);
+    let elements = match product.elements() {
+        Elements::F32(p) => Elements::F32(match c {
+            Some(c) => p * gemm.alpha + c.to_f32()? * gemm.beta,
+            None => p * gemm.alpha,
+        }),
+        Elements::F64(p) => {
+            let (alpha, beta) = (f64::from(gemm.alpha), f64::from(gemm.beta));
+            Elements::F64(match c {
+                Some(c) => p * alpha + c.to_f64()? * beta,
+                None => p * alpha,
+            })
+        }
+        _ => unsupported!("Gemm of constant {}", product.dtype()),
+    };
+    Ok(vec![Array::new(product.dtype(), elements)])
+}
+
+/// The third operand: `beta * C`, broadcast to `[M, N]`.
+pub(super) struct Addend<'a> {
+    beta: f32,
+    /// Its two sizes, each 1 or that of the product.
+    shape: [Dim; 2],
+    constant: Option<&'a Tensor>,
+}
+
+pub(super) fn lower_gemm(lower: &mut Lower) -> Result<()> {
+    let gemm = read_gemm(lower)?;
+    let factors = factors(lower, &gemm)?;
+    let addend = match lower.has_input(2) {
+        true => {
+            let shape = match lower.shape(2)? {
+                [] => [Dim::Known(1), Dim::Known(1)],
+                [n] => [Dim::Known(1), n.clone()],
+                [m, n] => [m.clone(), n.clone()],
+                other => invalid!("C of shape {}", display_shape(other)),
+            };
+            Some(Addend { beta: gemm.beta, shape, constant: lower.constant(2) })
+        }
+        false => None,
+    };
+    let product = emit_gemm(lower, &factors, gemm.alpha, addend.as_ref())?;
+    lower.set(0, product)
+}
+
+/// `alpha * A B + addend` of inputs 0 and 1, as a blob `[M, N]`, or `[N]` where M is 1.
+pub(super) fn emit_gemm(
+    lower: &mut Lower,
+    factors: &Factors,
+    alpha: f32,
+    addend: Option<&Addend>,
+) -> Result<BlobId> {
+    if let Some(blob) = emit_inner_product(lower, factors, alpha, addend)? {
+        return Ok(blob);
+    }
+    let Factors { m, k: [k_a, k_b], n, .. } = factors;
+    let stored = |rows: &Dim, columns: &Dim, transposed: bool| {
+        if transposed { [columns.clone(), rows.clone()] } else { [rows.clone(), columns.clone()] }
+    };
+    let a = stored(m, k_a, factors.trans_a);
+    let b = stored(k_b, n, factors.trans_b);
+    let mut layer = Gemm {
+        alpha,
+        transA: i32::from(factors.trans_a),
+        transB: i32::from(factors.trans_b),
+        constantC: 1,
+        constant_broadcast_type_C: broadcast_type_c::NONE,
+        ..Gemm::default()
+    };
+    let mut bottoms = Vec::new();
+    if let Some(tensor) = lower.constant(0).filter(|_| lower.constant(1).is_none()) {
+        layer.A_data = Some(tensor.reshaped(&known_sizes(&a)?)?);
+        (layer.constantM, layer.constantK) = (known(m)?, known(k_a)?);
+    } else {
+        bottoms.push(lower.blob_as(0, &a)?);
+    }
+    if let Some(tensor) = lower.constant(1) {
+        layer.B_data = Some(tensor.reshaped(&known_sizes(&b)?)?);
+        (layer.constantN, layer.constantK) = (known(n)?, known(k_b)?);
+    } else {
+        bottoms.push(lower.blob_as(1, &b)?);
+    }
+    let apart = match addend {
+        Some(addend) if !add_constant(&mut layer, factors, addend)? => Some(addend),
+        _ => None,
+    };
+    let mut product = lower.emit(layer, &bottoms, &[m.clone(), n.clone()])?;
+    if let Some(addend) = apart {
+        if addend.shape.iter().zip([m, n]).any(|(c, size)| !c.is(1) && c != size) {
+            unsupported!("C of shape {} added to [{m}, {n}]", display_shape(&addend.shape));
+        }
+        let mut c = lower.blob_as(2, &addend.shape)?;
+        if addend.beta != 1.0 {
+            c = lower.binary_scalar(binary_op::MUL, c, addend.beta)?;
+        }
+        product = lower.binary(binary_op::ADD, product, c)?;
+    }
+    Ok(product)
+}
+
+/// Puts a constant C into the layer, which computes `alpha * (A B + beta * C)`; `false` where it cannot.
+fn add_constant(layer: &mut Gemm, factors: &Factors, addend: &Addend) -> Result<bool> {
+    let Some(tensor) = addend.constant else { return Ok(false) };
+    let beta = addend.beta / layer.alpha;
+    if !beta.is_finite() {
+        return Ok(false);
+    }
+    let [m, n] = &addend.shape;
+    let (kind, shape): (i32, Vec<usize>) = match (m.is(1), n.is(1)) {
+        (true, true) => (broadcast_type_c::SCALAR, vec![1]),
+        (true, false) => (broadcast_type_c::ONE_N, vec![1, tensor.len()]),
+        (false, true) => (broadcast_type_c::M_1, vec![tensor.len(), 1]),
+        (false, false) => (broadcast_type_c::M_N, known_sizes(&addend.shape)?),
+    };
+    if !m.is(1) {
+        layer.constantM = known(m)?;
+    }
+    if !n.is(1) {
+        layer.constantN = known(&factors.n)?;
+    }
+    layer.beta = beta;
+    layer.constant_broadcast_type_C = kind;
+    layer.C_data = Some(tensor.reshaped(&shape)?);
+    Ok(true)
+}
+
+/// Most elements of a B that is transposed for an InnerProduct: a larger one is better copied as it is.
+const MAX_TRANSPOSED: usize = 1 << 24;
+
+/// One row times a B, which InnerProduct wants as `[N, K]`.
+fn emit_inner_product(
+    lower: &mut Lower,
+    factors: &Factors,
+    alpha: f32,
+    addend: Option<&Addend>,
+) -> Result<Option<BlobId>> {
+    let Factors { m, k: [k_a, k_b], n, .. } = factors;
+    let Some(weight) = lower.constant(1) else { return Ok(None) };
+    // One column is stored alike either way.
+    let is_stored_so = factors.trans_b || n.is(1);
+    if !m.is(1) || alpha != 1.0 || !(is_stored_so || weight.len() <= MAX_TRANSPOSED) {
+        return Ok(None);
+    }
+    let num_output = known(n)?;
+    let bias_data = match addend {
+        None => None,
+        Some(Addend { constant: None, .. }) => return Ok(None),
+        Some(Addend { constant: Some(c), beta, .. }) => Some(bias(c, *beta, usize::try_from(num_output)?)?),
+    };
+    let weight_data = Some(if is_stored_so {
+        weight.reshaped(&known_sizes(&[n.clone(), k_b.clone()])?)?
+    } else {
+        let matrix = weight.reshaped(&known_sizes(&[k_b.clone(), n.clone()])?)?;
+        Tensor::deferred(matrix.dtype(), known_sizes(&[n.clone(), k_b.clone()])?, vec![matrix], |inputs| {
+            Ok(move_elements!(inputs.at(0)?, a => a.t().as_standard_layout().into_owned()))
+        })?
+    });
+    let bottom = lower.blob_as(0, std::slice::from_ref(k_a))?;
+    let layer = InnerProduct { num_output, weight_data, bias_data, ..InnerProduct::default() };
+    Ok(Some(lower.emit(layer, &[bottom], std::slice::from_ref(n))?))
+}
+
+/// `beta * C`, an element for each of the `len` outputs.
+fn bias(c: &Tensor, beta: f32, len: usize) -> Result<Tensor> {
+    if beta == 1.0 && c.len() == len {
+        return c.reshaped(&[len]);
+    }
+    let flat = c.reshaped(&[c.len()])?;
+    Tensor::deferred(DType::F32, vec![len], vec![flat], move |inputs| {
+        let c = inputs.at(0)?.to_f32()?;
+        let Some(full) = c.broadcast(IxDyn(&[len])) else {
+            invalid!("C of {} elements added to {len}", c.len());
+        };
+        Ok(Array::f32(full.mapv(|x| x * beta)))
+    })
+}
+
+fn known(size: &Dim) -> Result<i32> {
+    match size.known() {
+        Some(n) => Ok(i32::try_from(n)?),
+        None => Err(Error::unsupported(format!("a constant beside the size {size}"))
+            .help("fix it with --input-shape")),
+    }
+}
+
+fn known_sizes(sizes: &[Dim]) -> Result<Vec<usize>> {
+    sizes.iter().map(|size| Ok(usize::try_from(known(size)?)?)).collect()
+}

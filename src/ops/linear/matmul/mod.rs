@@ -1,0 +1,107 @@
+//! Products of matrices.
+//!
+//! Specification: <https://onnx.ai/onnx/operators/onnx__MatMul.html>, <https://onnx.ai/onnx/operators/onnx__Gemm.html>.
+
+mod batch;
+mod gemm;
+mod integer;
+mod product;
+
+use crate::error::{Result, invalid};
+use crate::op::{Call, Fact};
+use crate::ops::Row;
+use crate::tensor::{Dim, broadcast_shapes, display_shape};
+
+pub(in crate::ops) use gemm::infer_gemm;
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Gemm", &[1, 6, 7, 9, 11, 13], gemm::infer_gemm)
+        .fold(gemm::fold_gemm)
+        .work(product::work_of)
+        .lower(gemm::lower_gemm)
+        .becomes("InnerProduct for one row and a stored matrix; else Gemm"),
+    Row::new("MatMul", &[1, 9, 13], infer_matmul)
+        .fold(product::fold_matmul)
+        .work(product::work_of)
+        .expand(batch::expand_matmul)
+        .lower(batch::lower_matmul)
+        .becomes("InnerProduct or Gemm for a stored matrix; else MatMul"),
+    Row::new("MatMulInteger", &[10], integer::infer_matmul_integer)
+        .expand(integer::expand_matmul_integer)
+        .exact()
+        .becomes("InnerProduct in int8, or MatMul of the differences to the zero points"),
+];
+
+/// The operands of a product as stacks of matrices: batch sizes, then rows and columns.
+struct Stacks {
+    batch_a: Vec<Dim>,
+    batch_b: Vec<Dim>,
+    m: Dim,
+    /// What is summed over, as each operand has it: one may be a number where the other is not.
+    k: [Dim; 2],
+    n: Dim,
+}
+
+/// Reads the shapes of the operands as numpy's `matmul` does: one axis alone is a row on the left and a column on the right.
+fn stacks(a: &[Dim], b: &[Dim]) -> Result<Stacks> {
+    let (batch_a, m, k) = match a {
+        [] => invalid!("a product with a scalar"),
+        [k] => (Vec::new(), Dim::Known(1), k.clone()),
+        [batch @ .., m, k] => (batch.to_vec(), m.clone(), k.clone()),
+    };
+    let (batch_b, n, k_b) = match b {
+        [] => invalid!("a product with a scalar"),
+        [k] => (Vec::new(), Dim::Known(1), k),
+        [batch @ .., k, n] => (batch.to_vec(), n.clone(), k),
+    };
+    if k.known().is_some() && k_b.known().is_some() && k != *k_b {
+        invalid!("the product of {} and {}", display_shape(a), display_shape(b));
+    }
+    Ok(Stacks { batch_a, batch_b, m, k: [k, k_b.clone()], n })
+}
+
+/// The shape of numpy's `matmul`.
+pub(in crate::ops) fn matmul_shape(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
+    let stacks = stacks(a, b)?;
+    let mut shape = broadcast_shapes(&stacks.batch_a, &stacks.batch_b)?;
+    if a.len() > 1 {
+        shape.push(stacks.m);
+    }
+    if b.len() > 1 {
+        shape.push(stacks.n);
+    }
+    Ok(shape)
+}
+
+fn infer_matmul(call: &Call) -> Result<Vec<Fact>> {
+    let (a, b) = (call.dtype(0)?, call.dtype(1)?);
+    if a != b {
+        invalid!("the product of {a} and {b}");
+    }
+    Ok(vec![Fact::new(a, matmul_shape(call.shape(0)?, call.shape(1)?)?)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_follow_numpy() {
+        let (s, h) = (Dim::symbol("S"), Dim::symbol("H"));
+        let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
+        for (a, b, shape) in [
+            (&[3][..], &[3][..], Some(&[][..])),
+            (&[3], &[2, 3, 4], Some(&[2, 4])),
+            (&[5, 2, 3], &[3], Some(&[5, 2])),
+            (&[2, 3], &[3, 4], Some(&[2, 4])),
+            (&[3, 1, 3, 4], &[1, 2, 4, 2], Some(&[3, 2, 3, 2])),
+            (&[2, 3], &[2, 3], None),
+            (&[], &[1], None),
+        ] {
+            assert_eq!(matmul_shape(&dims(a), &dims(b)).ok(), shape.map(dims), "{a:?} {b:?}");
+        }
+        let a = [Dim::Known(1), s.clone(), h.clone()];
+        let b = [h, Dim::Known(7)];
+        assert_eq!(matmul_shape(&a, &b).unwrap(), [Dim::Known(1), s, Dim::Known(7)]);
+    }
+}

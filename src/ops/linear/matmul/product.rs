@@ -1,0 +1,122 @@
+//! The evaluation of products of constants.
+
+use std::num::Wrapping;
+
+use ndarray::{Array2, ArrayD, Axis, Ix3, IxDyn, LinalgScalar};
+
+use crate::error::{Result, invalid, unsupported};
+use crate::op::{Attributes, required_input};
+use crate::tensor::{Array, Elements, broadcast_lens};
+
+pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![matmul(required_input(inputs, 0)?, required_input(inputs, 1)?)?])
+}
+
+/// Products that are summed up in the time of one element of a sum of tensors.
+const PRODUCTS_A_STEP: usize = 16;
+
+/// No more than each element of one matrix with each row or column of the other.
+pub(super) fn work_of(shapes: &[&[usize]]) -> u64 {
+    let product = |sizes: &[usize]| sizes.iter().fold(1_usize, |n, size| n.saturating_mul(*size));
+    let lines = |sizes: &[usize]| sizes.iter().rev().take(2).copied().max().unwrap_or(1);
+    let [a, b, ..] = shapes else { return 0 };
+    let products = product(a).saturating_mul(lines(b)).max(product(b).saturating_mul(lines(a)));
+    u64::try_from(products / PRODUCTS_A_STEP).unwrap_or(u64::MAX)
+}
+
+/// The product of two stacks of matrices, as numpy's `matmul`.
+pub(super) fn matmul(a: &Array, b: &Array) -> Result<Array> {
+    let elements = match (a.elements(), b.elements()) {
+        (Elements::F32(a), Elements::F32(b)) => Elements::F32(multiply(a, b)?),
+        (Elements::F64(a), Elements::F64(b)) => Elements::F64(multiply(a, b)?),
+        (Elements::I64(a), Elements::I64(b)) => {
+            Elements::I64(multiply(&a.mapv(Wrapping), &b.mapv(Wrapping))?.mapv(|x| x.0))
+        }
+        (Elements::Dim(_), _) | (_, Elements::Dim(_)) => {
+            unsupported!("a product of sizes that are not known")
+        }
+        _ => invalid!("the product of {} and {}", a.dtype(), b.dtype()),
+    };
+    Ok(Array::new(a.dtype(), elements))
+}
+
+fn multiply<T: LinalgScalar>(a: &ArrayD<T>, b: &ArrayD<T>) -> Result<ArrayD<T>> {
+    let (mut shape_a, mut shape_b) = (a.shape().to_vec(), b.shape().to_vec());
+    let (row, column) = (shape_a.len() == 1, shape_b.len() == 1);
+    if row {
+        shape_a.insert(0, 1);
+    }
+    if column {
+        shape_b.push(1);
+    }
+    let (Some((&[m, k], batch_a)), Some((&[k_b, n], batch_b))) = (
+        shape_a.split_last_chunk::<2>().map(|(l, r)| (r, l)),
+        shape_b.split_last_chunk::<2>().map(|(l, r)| (r, l)),
+    ) else {
+        invalid!("a product with a scalar");
+    };
+    if k != k_b {
+        invalid!("the product of {shape_a:?} and {shape_b:?}");
+    }
+    let batch = broadcast_lens(&[batch_a, batch_b])?;
+    let a = stack(a, &shape_a, &batch, [m, k])?;
+    let b = stack(b, &shape_b, &batch, [k, n])?;
+    let mut made: Vec<T> = Vec::with_capacity(a.len_of(Axis(0)) * m * n);
+    for (a, b) in a.outer_iter().zip(b.outer_iter()) {
+        let product: Array2<T> = a.dot(&b);
+        made.extend(product.iter().copied());
+    }
+    let mut shape = batch;
+    if !row {
+        shape.push(m);
+    }
+    if !column {
+        shape.push(n);
+    }
+    Ok(ArrayD::from_shape_vec(IxDyn(&shape), made)?)
+}
+
+/// `array` broadcast to the batch sizes, these merged into one axis.
+fn stack<T: LinalgScalar>(
+    array: &ArrayD<T>,
+    shape: &[usize],
+    batch: &[usize],
+    matrix: [usize; 2],
+) -> Result<ndarray::Array<T, Ix3>> {
+    let array = array.view().into_shape_with_order(IxDyn(shape))?;
+    let full: Vec<usize> = batch.iter().chain(&matrix).copied().collect();
+    let Some(full) = array.broadcast(IxDyn(&full)) else {
+        invalid!("{shape:?} does not broadcast to {full:?}");
+    };
+    let count = batch.iter().product();
+    let [rows, columns] = matrix;
+    Ok(full.as_standard_layout().into_owned().into_shape_with_order((count, rows, columns))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(shape: &[usize], elements: &[f32]) -> Array {
+        Array::f32(ArrayD::from_shape_vec(IxDyn(shape), elements.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn stacks_are_multiplied() {
+        let a = array(&[2, 2], &[1., 2., 3., 4.]);
+        let b = array(&[2, 1], &[5., 6.]);
+        assert_eq!(matmul(&a, &b).unwrap(), array(&[2, 1], &[17., 39.]));
+        let stack = array(&[2, 2, 1], &[5., 6., 7., 8.]);
+        assert_eq!(matmul(&a, &stack).unwrap(), array(&[2, 2, 1], &[17., 39., 23., 53.]));
+        let row = array(&[2], &[1., -1.]);
+        assert_eq!(matmul(&row, &row).unwrap(), array(&[], &[2.]));
+        assert_eq!(matmul(&row, &a).unwrap(), array(&[2], &[-2., -2.]));
+        assert!(matmul(&b, &a).is_err());
+    }
+
+    #[test]
+    fn integers_wrap() {
+        let big = Array::i64(ArrayD::from_elem(IxDyn(&[2]), i64::MAX));
+        assert_eq!(matmul(&big, &big).unwrap().int_list().unwrap(), [2]);
+    }
+}

@@ -1,0 +1,10 @@
+//! Products of matrices and sums of products.
+
+pub(in crate::ops) mod determinant;
+pub(in crate::ops) mod einsum;
+pub(in crate::ops) mod matmul;
+
+use super::Row;
+
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] = &[determinant::OPS, einsum::OPS, matmul::OPS];

@@ -1,0 +1,9 @@
+//! Normalizations, Softmax among them.
+
+pub(in crate::ops) mod norm;
+pub(in crate::ops) mod softmax;
+
+use super::Row;
+
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] = &[norm::OPS, softmax::OPS];

@@ -1,0 +1,181 @@
+//! BatchNormalization.
+
+use super::{along, center, deviation, same};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::lower::{Lower, isolate};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{BatchNorm, binary_op};
+
+use crate::op::{Call, Fact};
+use crate::tensor::Dim;
+
+struct BatchNormAttributes {
+    epsilon: f32,
+    momentum: f32,
+    /// Whether mean and variance are those of the input.
+    training: bool,
+    /// Whether there is one mean a channel, and not one an element.
+    spatial: bool,
+}
+
+/// What is added to the variances of a node of inference that has one of them a channel.
+pub(super) fn inference_epsilon(call: &Call) -> Option<f32> {
+    let norm = read_batch_norm(call).ok()?;
+    (!norm.training && norm.spatial).then_some(norm.epsilon)
+}
+
+fn read_batch_norm(call: &Call) -> Result<BatchNormAttributes> {
+    let since = call.since();
+    if since == 1 {
+        // Names inputs that may be overwritten.
+        call.ints("consumed_inputs")?;
+    }
+    let training = match since {
+        1 | 6 => !call.flag("is_test", false)?,
+        7 | 9 => (1..5).any(|output| call.has_output(output)),
+        _ => call.flag("training_mode", false)?,
+    };
+    Ok(BatchNormAttributes {
+        epsilon: call.float_or("epsilon", 1e-5)?,
+        momentum: call.float_or("momentum", 0.9)?,
+        training,
+        spatial: since >= 9 || call.flag("spatial", true)?,
+    })
+}
+
+pub(super) fn infer_batch_norm(call: &Call) -> Result<Vec<Fact>> {
+    let norm = read_batch_norm(call)?;
+    if norm.spatial {
+        // One axis is the batch, and there is one channel.
+        let channels = call.shape(0)?.get(1).unwrap_or(&Dim::Known(1));
+        for index in 1..5 {
+            call.check_shape(index, std::slice::from_ref(channels))?;
+        }
+    }
+    let mut facts = vec![same(call)?];
+    let statistics = Fact::new(call.dtype(3)?, call.shape(3)?.to_vec());
+    facts.resize(if call.since() >= 14 { 3 } else { 5 }, statistics);
+    Ok(facts)
+}
+
+pub(super) fn lower_batch_norm(lower: &mut Lower) -> Result<()> {
+    let norm = read_batch_norm(lower)?;
+    let shape = lower.shape(0)?.to_vec();
+    let [batch, channels, spatial @ ..] = shape.as_slice() else {
+        // One axis is the batch, and there is one channel.
+        if norm.training {
+            unsupported!("training over one axis");
+        }
+        return lower_composed(
+            lower,
+            &norm,
+            &[shape.first().cloned().unwrap_or(Dim::Known(1))],
+            &Dim::Known(1),
+            0,
+        );
+    };
+    if norm.training {
+        return lower_training(lower, &norm, batch, channels, spatial);
+    }
+    let all_constant = (1..5).all(|index| lower.constant(index).is_some());
+    if all_constant && norm.spatial && batch.is(1) {
+        return lower_native(lower, &norm, &shape);
+    }
+    if norm.spatial {
+        let form = match spatial {
+            [] => vec![batch.clone(), channels.clone()],
+            _ => vec![batch.clone(), channels.clone(), Dim::product(spatial)?],
+        };
+        return lower_composed(lower, &norm, &form, channels, 1);
+    }
+    let elements = channels.mul(&Dim::product(spatial)?)?;
+    lower_composed(lower, &norm, &[batch.clone(), elements.clone()], &elements, 1)
+}
+
+/// BatchNorm, whose channels are the outermost axis.
+fn lower_native(lower: &mut Lower, norm: &BatchNormAttributes, shape: &[Dim]) -> Result<()> {
+    let mut x = lower.blob(0)?;
+    if isolate(&lower.form(x), shape, &[1]) != Some(vec![0]) {
+        let mut form = shape.get(1..).unwrap_or_default().to_vec();
+        if form.len() > 4 {
+            form = vec![form.at(0)?.clone(), Dim::product(form.iter().skip(1))?];
+        }
+        x = lower.blob_as(0, &form)?;
+    }
+    let parameter = |index| lower.required_constant(index).cloned();
+    let layer = BatchNorm {
+        eps: norm.epsilon,
+        slope_data: Some(parameter(1)?),
+        bias_data: Some(parameter(2)?),
+        mean_data: Some(parameter(3)?),
+        var_data: Some(parameter(4)?),
+    };
+    let form = lower.form(x);
+    let y = lower.emit(layer, &[x], &form)?;
+    lower.set(0, y)
+}
+
+/// `(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, parameters of `size` along `axis` of `form`.
+fn lower_composed(
+    lower: &mut Lower,
+    norm: &BatchNormAttributes,
+    form: &[Dim],
+    size: &Dim,
+    axis: usize,
+) -> Result<()> {
+    let x = lower.blob_as(0, form)?;
+    let parameter_form = along(size, axis, form.len());
+    let mean = lower.blob_as(3, &parameter_form)?;
+    let variance = lower.blob_as(4, &parameter_form)?;
+    let centered = lower.binary(binary_op::SUB, x, mean)?;
+    let y = scale_and_shift(lower, norm, centered, variance, &parameter_form)?;
+    lower.set(0, y)
+}
+
+fn scale_and_shift(
+    lower: &mut Lower,
+    norm: &BatchNormAttributes,
+    centered: BlobId,
+    variance: BlobId,
+    parameter_form: &[Dim],
+) -> Result<BlobId> {
+    let scale = lower.blob_as(1, parameter_form)?;
+    let bias = lower.blob_as(2, parameter_form)?;
+    let deviation = deviation(lower, variance, norm.epsilon)?;
+    let scale = lower.binary(binary_op::DIV, scale, deviation)?;
+    let scaled = lower.binary(binary_op::MUL, centered, scale)?;
+    lower.binary(binary_op::ADD, scaled, bias)
+}
+
+/// Mean and variance of the input, and what they make of those given.
+fn lower_training(
+    lower: &mut Lower,
+    norm: &BatchNormAttributes,
+    batch: &Dim,
+    channels: &Dim,
+    spatial: &[Dim],
+) -> Result<()> {
+    if lower.since() < 14 || !norm.spatial {
+        return Err(Error::unsupported("the node is one of training").help("export the model for inference"));
+    }
+    let form = [batch.clone(), channels.clone(), Dim::product(spatial)?];
+    if Dim::product(&form)?.is(0) {
+        invalid!("a mean of no elements");
+    }
+    let x = lower.blob_as(0, &form)?;
+    let parameter_form = along(channels, 1, 3);
+    let (mean, centered, variance) = center(lower, x, &[0, 2])?;
+    let y = scale_and_shift(lower, norm, centered, variance, &parameter_form)?;
+    lower.set(0, y)?;
+    for (input, output, current) in [(3, 1, mean), (4, 2, variance)] {
+        if !lower.has_output(output) {
+            continue;
+        }
+        let given = lower.blob_as(input, &parameter_form)?;
+        let kept = lower.binary_scalar(binary_op::MUL, given, norm.momentum)?;
+        let new = lower.binary_scalar(binary_op::MUL, current, 1.0 - norm.momentum)?;
+        let running = lower.binary(binary_op::ADD, kept, new)?;
+        lower.set(output, running)?;
+    }
+    Ok(())
+}

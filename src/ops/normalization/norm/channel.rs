@@ -1,0 +1,164 @@
+//! InstanceNormalization and GroupNormalization: mean and variance of channels of each image of a batch. In ncnn, images are more
+//! channels.
+
+use super::{along, repeat, same};
+use crate::error::{At, Error, Result, invalid};
+use crate::lower::Lower;
+use crate::ncnn::layer::{GroupNorm, InstanceNorm, binary_op};
+use crate::ncnn::{BlobId, Layer};
+use crate::op::{Call, Fact, required};
+use crate::tensor::{Dim, Tensor, display_shape};
+
+/// The version of GroupNormalization from which on each channel has a scale and a bias; before, each group has.
+const SCALES_EACH_CHANNEL: i64 = 21;
+
+fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
+    match call.shape(0)? {
+        [batch, channels, spatial @ ..] => Ok((batch, channels, spatial)),
+        shape => Err(Error::invalid(format!("a normalization of shape {}", display_shape(shape)))),
+    }
+}
+
+fn read_epsilon(call: &Call) -> Result<f32> {
+    if call.op_type() == "InstanceNormalization" && call.since() == 1 {
+        // Names inputs that may be overwritten.
+        call.ints("consumed_inputs")?;
+    }
+    call.float_or("epsilon", 1e-5)
+}
+
+pub(super) fn infer_instance_norm(call: &Call) -> Result<Vec<Fact>> {
+    read_epsilon(call)?;
+    let (_, channels, _) = split_shape(call)?;
+    for index in 1..3 {
+        call.check_shape(index, std::slice::from_ref(channels))?;
+    }
+    Ok(vec![same(call)?])
+}
+
+struct GroupNormAttributes {
+    epsilon: f32,
+    num_groups: i64,
+}
+
+fn read_group_norm(call: &Call) -> Result<GroupNormAttributes> {
+    // The type in which mean and variance are computed: single precision is what ncnn has.
+    call.int("stash_type")?;
+    let num_groups = required(call.int("num_groups")?, "num_groups")?;
+    if num_groups < 1 {
+        invalid!("num_groups is {num_groups}");
+    }
+    Ok(GroupNormAttributes { epsilon: read_epsilon(call)?, num_groups })
+}
+
+pub(super) fn infer_group_norm(call: &Call) -> Result<Vec<Fact>> {
+    let norm = read_group_norm(call)?;
+    let (_, channels, _) = split_shape(call)?;
+    if let Some(channels) = channels.known()
+        && channels % norm.num_groups != 0
+    {
+        invalid!("{channels} channels in {} groups", norm.num_groups);
+    }
+    let scaled =
+        if call.since() < SCALES_EACH_CHANNEL { Dim::Known(norm.num_groups) } else { channels.clone() };
+    for index in 1..3 {
+        call.check_shape(index, std::slice::from_ref(&scaled))?;
+    }
+    Ok(vec![same(call)?])
+}
+
+/// Sizes that the layers must be told: of the batch and of the channels.
+fn fixed_channels(lower: &Lower) -> Result<(i64, i64)> {
+    let (batch, channels, _) = split_shape(lower)?;
+    match (batch.known(), channels.known()) {
+        (Some(batch), Some(channels)) => Ok((batch, channels)),
+        _ => Err(Error::unsupported("the numbers of images and channels must be fixed here")
+            .help("give them with --input-shape")),
+    }
+}
+
+/// Scale and bias as weights of a layer over all channels of all images; none where one is computed at run time.
+fn weights(lower: &Lower, batch: i64, inner: i64) -> Result<Option<(Tensor, Tensor)>> {
+    let (Some(scale), Some(bias)) = (lower.constant(1), lower.constant(2)) else { return Ok(None) };
+    let (outer, inner) = (usize::try_from(batch)?, usize::try_from(inner)?);
+    Ok(Some((repeat(scale, outer, inner)?, repeat(bias, outer, inner)?)))
+}
+
+pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
+    let epsilon = read_epsilon(lower)?;
+    let (_, _, spatial) = split_shape(lower)?;
+    let (batch, channels) = fixed_channels(lower)?;
+    // A Mat of two axes is one channel to InstanceNorm, and a fourth axis is overlooked until 2024-08.
+    let mut form = vec![Dim::Known(batch * channels)];
+    match spatial {
+        [h, w] => form.extend([h.clone(), w.clone()]),
+        _ => form.extend([Dim::Known(1), Dim::product(spatial)?]),
+    }
+    let x = lower.blob_as(0, &form)?;
+    if epsilon > 0.0 && Dim::product(spatial)?.is(1) {
+        return lower_single(lower, x, batch, channels);
+    }
+    let weights = weights(lower, batch, 1)?;
+    let composed = weights.is_none();
+    let (gamma_data, beta_data) = weights.unzip();
+    let layer =
+        InstanceNorm { channels: i32::try_from(batch * channels)?, eps: epsilon, gamma_data, beta_data };
+    let mut y = lower.emit(layer, &[x], &form)?;
+    if composed {
+        y = scale_channels(lower, y, batch, channels, 1)?;
+    }
+    lower.set(0, y)
+}
+
+/// A normalization of single elements: nothing is left of them but the bias, which the layer's rounding of mean and factor would
+/// outweigh. What is no number stays none.
+fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
+    let zero = lower.binary(binary_op::SUB, x, x)?;
+    let y = scale_channels(lower, zero, batch, channels, 1)?;
+    lower.set(0, y)
+}
+
+/// Scale and bias of the inputs, each for `inner` channels in a row.
+fn scale_channels(lower: &mut Lower, y: BlobId, batch: i64, channels: i64, inner: i64) -> Result<BlobId> {
+    let rest = Dim::product(lower.form(y).iter().skip(1))?;
+    let form = [Dim::Known(batch), Dim::Known(channels / inner), Dim::Known(inner).mul(&rest)?];
+    let y = lower.reshape(y, &form)?;
+    let parameter_form = along(form.at(1)?, 1, 3);
+    let scale = lower.blob_as(1, &parameter_form)?;
+    let bias = lower.blob_as(2, &parameter_form)?;
+    let y = lower.binary(binary_op::MUL, y, scale)?;
+    lower.binary(binary_op::ADD, y, bias)
+}
+
+pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
+    let norm = read_group_norm(lower)?;
+    let (_, _, spatial) = split_shape(lower)?;
+    let (batch, channels) = fixed_channels(lower)?;
+    // Version 18 has a scale a group, later ones a scale a channel.
+    let inner = if lower.since() < SCALES_EACH_CHANNEL { channels / norm.num_groups } else { 1 };
+    let total = batch * channels;
+    let form = match spatial {
+        [] => vec![Dim::Known(total)],
+        [h, w] => vec![Dim::Known(total), h.clone(), w.clone()],
+        _ => vec![Dim::Known(total), Dim::product(spatial)?],
+    };
+    let x = lower.blob_as(0, &form)?;
+    if norm.epsilon > 0.0 && norm.num_groups == channels && Dim::product(spatial)?.is(1) {
+        return lower_single(lower, x, batch, channels);
+    }
+    let weights = weights(lower, batch, inner)?;
+    let composed = weights.is_none();
+    let (gamma_data, beta_data) = weights.unzip();
+    let layer = Layer::from(GroupNorm {
+        group: i32::try_from(batch * norm.num_groups)?,
+        channels: i32::try_from(total)?,
+        eps: norm.epsilon,
+        gamma_data,
+        beta_data,
+    });
+    let mut y = lower.emit(layer, &[x], &form)?;
+    if composed {
+        y = scale_channels(lower, y, batch, channels, inner)?;
+    }
+    lower.set(0, y)
+}

@@ -1,0 +1,194 @@
+//! LayerNormalization and RMSNormalization: over the last axes.
+
+use super::{center, deviation, repeat};
+use crate::error::{Error, Result};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{LayerNorm, RMSNorm, binary_op, reduction_op, unary_op};
+use crate::op::{Call, Fact, resolve_axis};
+use crate::tensor::{Array, DType, Dim, Tensor};
+
+struct LayerNormAttributes {
+    /// The first of the axes that are normalized together.
+    axis: usize,
+    epsilon: f32,
+}
+
+fn read_layer_norm(call: &Call) -> Result<LayerNormAttributes> {
+    // The type in which mean and variance are computed: single precision is what ncnn has.
+    call.int("stash_type")?;
+    let axis = call.int_or("axis", -1)?;
+    let epsilon = call.float_or("epsilon", 1e-5)?;
+    Ok(LayerNormAttributes { axis: resolve_axis(axis, call.shape(0)?.len())?, epsilon })
+}
+
+pub(super) fn infer_layer_norm(call: &Call) -> Result<Vec<Fact>> {
+    let norm = read_layer_norm(call)?;
+    let shape = call.shape(0)?.to_vec();
+    check_scales(call, norm.axis)?;
+    let mut reduced = shape.clone();
+    reduced.iter_mut().skip(norm.axis).for_each(|size| *size = Dim::Known(1));
+    Ok(vec![
+        Fact::new(call.dtype(0)?, shape),
+        Fact::new(DType::F32, reduced.clone()),
+        Fact::new(DType::F32, reduced),
+    ])
+}
+
+pub(super) fn infer_rms_norm(call: &Call) -> Result<Vec<Fact>> {
+    check_scales(call, read_layer_norm(call)?.axis)?;
+    Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
+}
+
+/// Scale and bias stretch to what is normalized, and in runtimes to all of the input.
+fn check_scales(call: &Call, axis: usize) -> Result<()> {
+    let shape = call.shape(0)?;
+    if axis >= shape.len() {
+        return Err(Error::invalid(format!("axis {axis} of {} axes", shape.len())));
+    }
+    call.check_stretches(1, shape)?;
+    call.check_stretches(2, shape)
+}
+
+/// The input as rows that are normalized: any blob whose innermost axis is a row, with up to three axes where the layer takes them.
+fn rows(lower: &mut Lower, axis: usize) -> Result<(BlobId, Dim)> {
+    let shape = lower.shape(0)?.to_vec();
+    let size = Dim::product(shape.iter().skip(axis))?;
+    let held = lower.blob(0)?;
+    let form = lower.form(held);
+    if (2..=3).contains(&form.len()) && form.last() == Some(&size) {
+        return Ok((held, size));
+    }
+    let rows = Dim::product(shape.iter().take(axis))?;
+    Ok((lower.blob_as(0, &[rows, size.clone()])?, size))
+}
+
+pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
+    let norm = read_layer_norm(lower)?;
+    let (x, size) = rows(lower, norm.axis)?;
+    let form = lower.form(x);
+    // Of a row of one element nothing is left but the bias, which the layer's rounding of mean and factor would outweigh.
+    if size.is(1) || (1..3).any(|output| lower.has_output(output)) {
+        let last = form.len() - 1;
+        let (mean, centered, variance) = center(lower, x, &[last])?;
+        let deviation = deviation(lower, variance, norm.epsilon)?;
+        let y = lower.binary(binary_op::DIV, centered, deviation)?;
+        let y = affine(lower, norm.axis, y, &size)?;
+        lower.set(0, y)?;
+        lower.set(1, mean)?;
+        if lower.has_output(2) {
+            let inverse = lower.unary(unary_op::RECIPROCAL, deviation)?;
+            lower.set(2, inverse)?;
+        }
+        return Ok(());
+    }
+    let affine_size = match size.known() {
+        Some(size) => i32::try_from(size)?,
+        None => {
+            return Err(Error::unsupported("the axes that are normalized must have fixed sizes")
+                .help("give them with --input-shape"));
+        }
+    };
+    let weights = if is_plain(lower)? { None } else { weights(lower, affine_size)? };
+    let composed = weights.is_none() && !is_plain(lower)?;
+    let (gamma_data, beta_data) = weights.unzip();
+    let layer = LayerNorm { affine_size, eps: norm.epsilon, gamma_data, beta_data };
+    let mut y = lower.emit(layer, &[x], &form)?;
+    if composed {
+        y = affine(lower, norm.axis, y, &size)?;
+    }
+    lower.set(0, y)
+}
+
+/// Whether the scale is one 1 and there is no bias: as fused normalizations have it.
+fn is_plain(lower: &Lower) -> Result<bool> {
+    Ok(match lower.constant(1).filter(|scale| scale.len() == 1) {
+        Some(scale) => !lower.has_input(2) && scale.load_listed()?.scalar_f32()? == 1.0,
+        None => false,
+    })
+}
+
+/// Scale and bias as weights, where they are constants with an element for each place of a row, or one for all.
+fn weights(lower: &Lower, affine_size: i32) -> Result<Option<(Tensor, Tensor)>> {
+    let size = usize::try_from(affine_size)?;
+    let vector = |index: usize| match lower.constant(index) {
+        Some(tensor) if tensor.len() == size => Ok(Some(tensor.clone())),
+        Some(tensor) if tensor.len() == 1 => repeat(tensor, size, 1).map(Some),
+        _ => Ok(None),
+    };
+    let Some(scale) = vector(1)? else { return Ok(None) };
+    if !lower.has_input(2) {
+        let zeros = Tensor::deferred(DType::F32, vec![size], Vec::new(), move |_| {
+            Ok(Array::f32(ndarray::ArrayD::zeros(vec![size])))
+        })?;
+        return Ok(Some((scale, zeros)));
+    }
+    Ok(vector(2)?.map(|bias| (scale, bias)))
+}
+
+/// Times the scale, plus the bias, of inputs 1 and 2.
+fn affine(lower: &mut Lower, axis: usize, y: BlobId, size: &Dim) -> Result<BlobId> {
+    let y = with_parameter(lower, axis, y, size, 1, binary_op::MUL)?;
+    if lower.has_input(2) { with_parameter(lower, axis, y, size, 2, binary_op::ADD) } else { Ok(y) }
+}
+
+/// Arithmetic of the rows `y` with input `index`, which is broadcast to them.
+fn with_parameter(
+    lower: &mut Lower,
+    axis: usize,
+    y: BlobId,
+    size: &Dim,
+    index: usize,
+    op_type: i32,
+) -> Result<BlobId> {
+    let parameter = lower.shape(index)?.to_vec();
+    let form = lower.form(y);
+    if Dim::product(&parameter)? == *size {
+        let row: Vec<Dim> =
+            std::iter::repeat_n(Dim::Known(1), form.len() - 1).chain([size.clone()]).collect();
+        let parameter = lower.blob_as(index, &row)?;
+        return lower.binary(op_type, y, parameter);
+    }
+    // The parameter has axes of size 1, or lacks axes: both are seen with all their axes but leading ones of size 1.
+    let shape = lower.shape(0)?.to_vec();
+    let mut full: Vec<Dim> = vec![Dim::Known(1); shape.len().saturating_sub(parameter.len())];
+    full.extend(parameter);
+    let mut whole = shape;
+    while whole.len() > 4 && whole.first().is_some_and(|d| d.is(1)) && full.first().is_some_and(|d| d.is(1)) {
+        whole.remove(0);
+        full.remove(0);
+    }
+    if whole.len() != full.len() || whole.len() > 4 {
+        return Err(Error::unsupported(format!("a parameter that is broadcast within axes from {axis}")));
+    }
+    let y = lower.reshape(y, &whole)?;
+    let parameter = lower.blob_as(index, &full)?;
+    let y = lower.binary(op_type, y, parameter)?;
+    lower.reshape(y, &form)
+}
+
+pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
+    let norm = read_layer_norm(lower)?;
+    let (x, size) = rows(lower, norm.axis)?;
+    if let Some(layer) = rms_layer(lower, &norm, &size)? {
+        let form = lower.form(x);
+        let y = lower.emit(layer, &[x], &form)?;
+        return lower.set(0, y);
+    }
+    let last = lower.form(x).len() - 1;
+    let squares = lower.unary(unary_op::SQUARE, x)?;
+    let mean = lower.reduce(reduction_op::MEAN, squares, &[last])?;
+    let root = deviation(lower, mean, norm.epsilon)?;
+    let y = lower.binary(binary_op::DIV, x, root)?;
+    let y = if is_plain(lower)? { y } else { with_parameter(lower, norm.axis, y, &size, 1, binary_op::MUL)? };
+    lower.set(0, y)
+}
+
+/// ncnn's own layer, where every runtime has it and the scale has an element for each place of a row.
+fn rms_layer(lower: &Lower, norm: &LayerNormAttributes, size: &Dim) -> Result<Option<RMSNorm>> {
+    let Some(affine_size) = size.known().and_then(|size| i32::try_from(size).ok()) else { return Ok(None) };
+    let size = usize::try_from(affine_size)?;
+    let Some(gamma) = lower.constant(1).filter(|scale| scale.len() == size) else { return Ok(None) };
+    let layer = RMSNorm { affine_size, eps: norm.epsilon, gamma_data: Some(gamma.clone()) };
+    Ok(Some(layer).filter(|layer| layer.since() <= lower.release()))
+}

@@ -1,0 +1,257 @@
+//! LRN, LpNormalization and MeanVarianceNormalization.
+
+use super::{center, same};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op, unary_op};
+use crate::op::{Call, Fact, required, resolve_axis};
+use crate::tensor::{Dim, Tensor, display_shape};
+
+/// The least norm that is divided by: a vector of norm 0 stays as it is.
+const LEAST_NORM: f32 = 1e-37;
+/// What MeanVarianceNormalization adds to the deviation, by its function body in the specification.
+const MVN_EPSILON: f32 = 1e-9;
+
+struct Lrn {
+    alpha: f32,
+    beta: f32,
+    bias: f32,
+    size: i32,
+}
+
+fn read_lrn(call: &Call) -> Result<Lrn> {
+    let size = i32::try_from(required(call.int("size")?, "size")?)?;
+    if size < 1 {
+        invalid!("size is {size}");
+    }
+    Ok(Lrn {
+        alpha: call.float_or("alpha", 0.0001)?,
+        beta: call.float_or("beta", 0.75)?,
+        bias: call.float_or("bias", 1.0)?,
+        size,
+    })
+}
+
+pub(super) fn infer_lrn(call: &Call) -> Result<Vec<Fact>> {
+    read_lrn(call)?;
+    Ok(vec![same(call)?])
+}
+
+pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
+    let Lrn { alpha, beta, bias, size } = read_lrn(lower)?;
+    let shape = lower.shape(0)?.to_vec();
+    let [batch, channels, spatial @ ..] = shape.as_slice() else {
+        invalid!("a normalization across channels of shape {}", display_shape(&shape));
+    };
+    if batch.is(1) && size % 2 == 1 {
+        let form = match spatial {
+            [h, w] => [channels.clone(), h.clone(), w.clone()],
+            _ => [channels.clone(), Dim::Known(1), Dim::product(spatial)?],
+        };
+        let x = lower.blob_as(0, &form)?;
+        let y = lower.emit(LRN { local_size: size, alpha, beta, bias, ..LRN::default() }, &[x], &form)?;
+        return lower.set(0, y);
+    }
+    // The mean of squares over neighbours is an average pooling along the channels that counts its padding.
+    let form = [batch.clone(), channels.clone(), Dim::product(spatial)?];
+    let x = lower.blob_as(0, &form)?;
+    let squares = lower.unary(unary_op::SQUARE, x)?;
+    let window = Pooling {
+        pooling_type: 1,
+        kernel_w: 1,
+        kernel_h: size,
+        pad_top: (size - 1) / 2,
+        pad_bottom: size / 2,
+        pad_mode: 1,
+        avgpool_count_include_pad: 1,
+        ..Pooling::default()
+    };
+    let mean = lower.emit(window, &[squares], &form)?;
+    let scaled = lower.binary_scalar(binary_op::MUL, mean, alpha)?;
+    let base = lower.binary_scalar(binary_op::ADD, scaled, bias)?;
+    let divisor = lower.binary_scalar(binary_op::POW, base, beta)?;
+    let y = lower.binary(binary_op::DIV, x, divisor)?;
+    lower.set(0, y)
+}
+
+struct LpNorm {
+    axis: i64,
+    p: i64,
+}
+
+fn read_lp_norm(call: &Call) -> Result<LpNorm> {
+    Ok(LpNorm { axis: call.int_or("axis", -1)?, p: call.int_or("p", 2)? })
+}
+
+pub(super) fn infer_lp_norm(call: &Call) -> Result<Vec<Fact>> {
+    read_lp_norm(call)?;
+    Ok(vec![same(call)?])
+}
+
+pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
+    let LpNorm { axis, p } = read_lp_norm(lower)?;
+    let axis = resolve_axis(axis, lower.shape(0)?.len())?;
+    let (x, axes) = lower.isolated(0, &[axis])?;
+    let norm = match p {
+        1 => {
+            let magnitudes = lower.unary(unary_op::ABS, x)?;
+            lower.reduce(reduction_op::SUM, magnitudes, &axes)?
+        }
+        2 => {
+            let squares = lower.unary(unary_op::SQUARE, x)?;
+            let sum = lower.reduce(reduction_op::SUM, squares, &axes)?;
+            lower.unary(unary_op::SQRT, sum)?
+        }
+        p => unsupported!("a norm of order {p}"),
+    };
+    let norm = lower.binary_scalar(binary_op::MAX, norm, LEAST_NORM)?;
+    let y = lower.binary(binary_op::DIV, x, norm)?;
+    lower.set(0, y)
+}
+
+struct Normalized {
+    axis: usize,
+    epsilon: f32,
+    /// As in ncnn's Normalize: 0 added to the sum of squares, 1 the least norm, 2 the least sum of squares.
+    eps_mode: i32,
+}
+
+fn read_normalize(call: &Call) -> Result<Normalized> {
+    let axis = resolve_axis(required(call.int("axis")?, "axis")?, call.shape(0)?.len())?;
+    let eps_mode = i32::try_from(call.int_or("eps_mode", 0)?)?;
+    if !(0..=2).contains(&eps_mode) {
+        invalid!("eps_mode is {eps_mode}");
+    }
+    Ok(Normalized { axis, epsilon: required(call.float("epsilon")?, "epsilon")?, eps_mode })
+}
+
+pub(super) fn infer_normalize(call: &Call) -> Result<Vec<Fact>> {
+    read_normalize(call)?;
+    Ok(vec![same(call)?])
+}
+
+/// The layer normalizes channels, or each of them; an axis between others is computed in parts.
+pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
+    let Normalized { axis, epsilon: eps, eps_mode } = read_normalize(lower)?;
+    let (x, places) = lower.isolated(0, &[axis])?;
+    let (form, place) = (lower.form(x), *places.at(0)?);
+    let outer = Dim::product(form.iter().take(place))?;
+    let inner = Dim::product(form.iter().skip(place + 1))?;
+    let size = form.at(place)?.clone();
+    let across_channel = outer.is(1);
+    if !across_channel && !inner.is(1) {
+        return lower_normalize_in_parts(lower, x, place, eps, eps_mode);
+    }
+    let of_three = match form.as_slice() {
+        [_, _, _] if across_channel && place == 0 => form,
+        _ if across_channel => vec![size, Dim::Known(1), inner],
+        _ => vec![outer, Dim::Known(1), size],
+    };
+    let x = lower.reshape(x, &of_three)?;
+    let layer = Normalize {
+        across_spatial: i32::from(!across_channel),
+        channel_shared: 1,
+        eps,
+        across_channel: i32::from(across_channel),
+        eps_mode,
+        scale_data: Some(Tensor::from_f32(&[1], vec![1.0])?),
+    };
+    let y = lower.emit(layer, &[x], &of_three)?;
+    lower.set(0, y)
+}
+
+fn lower_normalize_in_parts(
+    lower: &mut Lower,
+    x: BlobId,
+    place: usize,
+    epsilon: f32,
+    eps_mode: i32,
+) -> Result<()> {
+    let squares = lower.unary(unary_op::SQUARE, x)?;
+    let sum = lower.reduce(reduction_op::SUM, squares, &[place])?;
+    let norm = match eps_mode {
+        1 => {
+            let norm = lower.unary(unary_op::SQRT, sum)?;
+            lower.binary_scalar(binary_op::MAX, norm, epsilon)?
+        }
+        _ => {
+            let op_type = if eps_mode == 0 { binary_op::ADD } else { binary_op::MAX };
+            let sum = lower.binary_scalar(op_type, sum, epsilon)?;
+            lower.unary(unary_op::SQRT, sum)?
+        }
+    };
+    let y = lower.binary(binary_op::DIV, x, norm)?;
+    lower.set(0, y)
+}
+
+fn read_mvn(call: &Call) -> Result<Vec<usize>> {
+    let axes = call.ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
+    let rank = call.shape(0)?.len();
+    axes.into_iter().map(|axis| resolve_axis(axis, rank)).collect()
+}
+
+pub(super) fn infer_mvn(call: &Call) -> Result<Vec<Fact>> {
+    read_mvn(call)?;
+    Ok(vec![same(call)?])
+}
+
+pub(super) fn lower_mvn(lower: &mut Lower) -> Result<()> {
+    let axes = read_mvn(lower)?;
+    let shape = lower.shape(0)?.to_vec();
+    let (form, reduced) = group_axes(&shape, &axes)?;
+    let x = lower.blob_as(0, &form)?;
+    let (_, centered, variance) = center(lower, x, &reduced)?;
+    let deviation = lower.unary(unary_op::SQRT, variance)?;
+    let deviation = lower.binary_scalar(binary_op::ADD, deviation, MVN_EPSILON)?;
+    let y = lower.binary(binary_op::DIV, centered, deviation)?;
+    lower.set(0, y)
+}
+
+/// Neighbouring axes that are reduced, or kept, together as one; and which of these are reduced.
+fn group_axes(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
+    let mut form: Vec<Dim> = Vec::new();
+    let mut flags: Vec<bool> = Vec::new();
+    for (axis, size) in shape.iter().enumerate() {
+        let flag = axes.contains(&axis);
+        if size.is(1) {
+            continue;
+        }
+        match form.last_mut() {
+            Some(last) if flags.last() == Some(&flag) => *last = last.mul(size)?,
+            _ => {
+                form.push(size.clone());
+                flags.push(flag);
+            }
+        }
+    }
+    if !flags.contains(&true) {
+        // Only axes of size 1 are reduced.
+        form.push(Dim::Known(1));
+        flags.push(true);
+    }
+    if form.len() > 4 {
+        return Err(Error::unsupported(format!("axes {axes:?} of {}", display_shape(shape))));
+    }
+    let reduced = flags.iter().enumerate().filter_map(|(i, flag)| flag.then_some(i)).collect();
+    Ok((form, reduced))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_axes_are_one() {
+        for (shape, axes, form, reduced) in [
+            (&[2, 3, 4, 5][..], &[0, 2, 3][..], &[2, 3, 20][..], &[0, 2][..]),
+            (&[1, 3, 4, 5], &[0, 2, 3], &[3, 20], &[1]),
+            (&[2, 3, 4, 5], &[1, 2], &[2, 12, 5], &[1]),
+            (&[2, 1], &[1], &[2, 1], &[1]),
+        ] {
+            let shape: Vec<Dim> = shape.iter().copied().map(Dim::Known).collect();
+            let form: Vec<Dim> = form.iter().copied().map(Dim::Known).collect();
+            assert_eq!(group_axes(&shape, axes).unwrap(), (form, reduced.to_vec()));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Normalizations.
+//!
+//! ncnn's RMSNorm is newer than the oldest release that is written for: it is written out unless a newer one is asked for.
+//! Wherever a root is divided by, it is UnaryOp SQRT and BinaryOp DIV: UnaryOp RSQRT is an estimate of twelve bits in
+//! `unaryop_x86.cpp`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html>, `onnx__InstanceNormalization.html` and so on.
+
+mod batch;
+mod channel;
+mod layer;
+mod local;
+
+use crate::common::limits;
+use crate::error::{At, Error, Result};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
+use crate::op::{Call, Fact, OWN_DOMAIN};
+use crate::ops::Row;
+use crate::tensor::{Array, Dim, Tensor};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("BatchNormalization", &[1, 6, 7, 9, 14, 15], batch::infer_batch_norm)
+        .epsilon(batch::inference_epsilon)
+        .lower(batch::lower_batch_norm)
+        .becomes("BatchNorm; BinaryOp where there is a batch or a parameter is computed at run time")
+        .limits("training before version 14"),
+    Row::new("GroupNormalization", &[18, 21], channel::infer_group_norm)
+        .lower(channel::lower_group_norm)
+        .becomes("GroupNorm"),
+    Row::new("InstanceNormalization", &[1, 6, 22], channel::infer_instance_norm)
+        .lower(channel::lower_instance_norm)
+        .becomes("InstanceNorm"),
+    Row::new("LRN", &[1, 13], local::infer_lrn)
+        .lower(local::lower_lrn)
+        .becomes("LRN; Pooling along the channels where there is a batch or the size is even"),
+    // Before ONNX had this one, onnxruntime's optimiser wrote it in the same words.
+    Row::new("LayerNormalization", &[1, 17], layer::infer_layer_norm)
+        .lower(layer::lower_layer_norm)
+        .becomes("LayerNorm; Reduction where Mean or InvStdDev is read"),
+    Row::new("LpNormalization", &[1, 22], local::infer_lp_norm)
+        .lower(local::lower_lp_norm)
+        .becomes("Reduction, BinaryOp")
+        .limits("p over 2"),
+    Row::new("MeanVarianceNormalization", &[9, 13], local::infer_mvn)
+        .lower(local::lower_mvn)
+        .becomes("Reduction, BinaryOp"),
+    Row::new("Normalize", &[1], local::infer_normalize)
+        .domain(OWN_DOMAIN)
+        .lower(local::lower_normalize)
+        .becomes("Normalize; Reduction and BinaryOp for an axis between others"),
+    Row::new("RMSNormalization", &[23], layer::infer_rms_norm)
+        .lower(layer::lower_rms_norm)
+        .becomes("Reduction, UnaryOp, BinaryOp; RMSNorm for runtimes that have it"),
+];
+
+/// The first output is as the first input.
+fn same(call: &Call) -> Result<Fact> {
+    Ok(Fact { shape: call.input(0)?.shape.clone(), ..Fact::unranked(call.dtype(0)?) })
+}
+
+/// `x` without its mean along axes, and its variance along them.
+fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {
+    let mean = lower.reduce(reduction_op::MEAN, x, axes)?;
+    let centered = lower.binary(binary_op::SUB, x, mean)?;
+    let squares = lower.unary(unary_op::SQUARE, centered)?;
+    let variance = lower.reduce(reduction_op::MEAN, squares, axes)?;
+    Ok((mean, centered, variance))
+}
+
+/// `sqrt(variance + epsilon)`.
+fn deviation(lower: &mut Lower, variance: BlobId, epsilon: f32) -> Result<BlobId> {
+    let sum = lower.binary_scalar(binary_op::ADD, variance, epsilon)?;
+    lower.unary(unary_op::SQRT, sum)
+}
+
+/// `size` in a form of `rank` axes at `axis`, the others 1.
+fn along(size: &Dim, axis: usize, rank: usize) -> Vec<Dim> {
+    let mut form = vec![Dim::Known(1); rank];
+    if let Some(slot) = form.get_mut(axis) {
+        *slot = size.clone();
+    }
+    form
+}
+
+/// Each element of a vector `inner` times, and the whole `outer` times.
+fn repeat(vector: &Tensor, outer: usize, inner: usize) -> Result<Tensor> {
+    if outer == 1 && inner == 1 {
+        return Ok(vector.clone());
+    }
+    let len = vector.len().checked_mul(outer).and_then(|len| len.checked_mul(inner));
+    let len = len.ok_or_else(|| Error::limit("a scale is too large"))?;
+    limits::check_listed(len)?;
+    Tensor::deferred(crate::tensor::DType::F32, vec![len], vec![vector.clone()], move |arrays| {
+        let elements = arrays.at(0)?.float_list()?;
+        let each: Vec<f32> = elements.iter().flat_map(|x| std::iter::repeat_n(*x, inner)).collect();
+        Ok(Array::f32(ndarray::ArrayD::from_shape_vec(vec![len], each.repeat(outer))?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_repeated_within_and_as_a_whole() {
+        let vector = Tensor::from_f32(&[2], vec![1.0, 2.0]).unwrap();
+        let repeated = repeat(&vector, 2, 3).unwrap().load().unwrap().float_list().unwrap();
+        assert_eq!(repeated, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+    }
+}

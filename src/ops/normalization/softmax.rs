@@ -1,0 +1,134 @@
+//! Softmax, LogSoftmax and Hardmax.
+//!
+//! Before version 13 all axes from `axis` on are taken together.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Softmax.html>, `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
+
+use crate::error::{Result, unsupported};
+use crate::lower::{Lower, isolate, ramp};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Softmax, Threshold, binary_op, reduction_op, unary_op};
+use crate::op::{Attributes, Call, Fact, resolve_axis};
+use crate::ops::Row;
+use crate::tensor::Dim;
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Hardmax", &[1, 11, 13], infer_softmax)
+        .lower(lower_hardmax)
+        .becomes("Reduction, Threshold: the first place of the maximum")
+        .limits("an axis whose size is not fixed"),
+    Row::new("LogSoftmax", &[1, 11, 13], infer_softmax)
+        .lower(lower_log_softmax)
+        .becomes("Reduction, BinaryOp, UnaryOp"),
+    Row::new("Softmax", &[1, 11, 13], infer_softmax).lower(lower_softmax).becomes("Softmax"),
+];
+
+fn read_axis(attributes: &Attributes) -> Result<i64> {
+    attributes.int_or("axis", if attributes.since() < 13 { 1 } else { -1 })
+}
+
+fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
+    let axis = read_axis(call)?;
+    if let Ok(shape) = call.shape(0) {
+        // Before version 13 the axis may be one beyond the last.
+        let before = call.since() < 13 && usize::try_from(axis).is_ok_and(|axis| axis == shape.len());
+        let scalar = shape.is_empty() && matches!(axis, -1..=0);
+        if !before && !scalar {
+            resolve_axis(axis, shape.len())?;
+        }
+    }
+    Ok(vec![Fact { shape: call.input(0)?.shape.clone(), ..Fact::unranked(call.dtype(0)?) }])
+}
+
+/// The input with the axis that sums to 1 on its own, at most three axes: Softmax overlooks a fourth until 2024-08.
+fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
+    let shape = lower.shape(0)?.to_vec();
+    let axis = read_axis(lower)?;
+    let rank = shape.len();
+    let (first, behind) = if lower.since() < 13 {
+        let axis = if axis < 0 { resolve_axis(axis, rank)? } else { usize::try_from(axis)? };
+        (axis.min(rank), rank)
+    } else if rank == 0 {
+        (0, 0)
+    } else {
+        let axis = resolve_axis(axis, rank)?;
+        (axis, axis + 1)
+    };
+    if behind == first + 1 {
+        let held = lower.blob(0)?;
+        let form = lower.form(held);
+        if form.len() <= 3
+            && let Some(found) = isolate(&form, &shape, &[first])
+            && let [axis] = found.as_slice()
+        {
+            return Ok((held, *axis));
+        }
+    }
+    let outer = Dim::product(shape.iter().take(first))?;
+    let size = Dim::product(shape.iter().take(behind).skip(first))?;
+    let inner = Dim::product(shape.iter().skip(behind))?;
+    let mut form = vec![size];
+    if !inner.is(1) {
+        form.push(inner);
+    }
+    let axis = usize::from(!outer.is(1));
+    if axis == 1 {
+        form.insert(0, outer);
+    }
+    Ok((lower.blob_as(0, &form)?, axis))
+}
+
+fn lower_softmax(lower: &mut Lower) -> Result<()> {
+    let (x, axis) = lower_input(lower)?;
+    let form = lower.form(x);
+    let layer = Softmax { axis: i32::try_from(axis)?, fixbug0: 1 };
+    if !lower.feeds_choice() {
+        let y = lower.emit(layer, &[x], &form)?;
+        return lower.set(0, y);
+    }
+    // Where nothing but negative infinity is on the axis the result is NaN. A reader that leaves that out takes 0 as well, which,
+    // unlike NaN, cannot spread.
+    let finite = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
+    let y = lower.emit(layer, &[finite], &form)?;
+    let infinite = lower.below(x, f32::MIN)?;
+    let undefined = lower.reduce(reduction_op::MIN, infinite, &[axis])?;
+    let defined = lower.complement(undefined)?;
+    let y = lower.binary(binary_op::MUL, y, defined)?;
+    lower.set(0, y)
+}
+
+fn lower_log_softmax(lower: &mut Lower) -> Result<()> {
+    let (x, axis) = lower_input(lower)?;
+    let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
+    let below = lower.binary(binary_op::SUB, x, max)?;
+    let sum = lower.reduce(reduction_op::LOG_SUM_EXP, below, &[axis])?;
+    let y = lower.binary(binary_op::SUB, below, sum)?;
+    lower.set(0, y)
+}
+
+/// 1 at the first of the largest elements, else 0.
+fn lower_hardmax(lower: &mut Lower) -> Result<()> {
+    let (x, axis) = lower_input(lower)?;
+    let form = lower.form(x);
+    let Some(size) = form.get(axis).and_then(Dim::known) else {
+        unsupported!("an axis whose size is not fixed");
+    };
+    let places = ramp(&Dim::Known(size))?;
+    let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
+    // 1 where the element is below the maximum.
+    let distance = lower.binary(binary_op::SUB, max, x)?;
+    let below = lower.emit(Threshold { threshold: 0.0 }, &[distance], &form)?;
+    // The place of the element, or one beyond all places.
+    let mut places_form = vec![Dim::Known(1); form.len()];
+    if let Some(slot) = places_form.get_mut(axis) {
+        *slot = Dim::Known(size);
+    }
+    let places = lower.memory_data(&places, &places_form)?;
+    let beyond = lower.binary_scalar(binary_op::MUL, below, num_traits::AsPrimitive::as_(size))?;
+    let candidates = lower.binary(binary_op::MAX, beyond, places)?;
+    let first = lower.reduce(reduction_op::MIN, candidates, &[axis])?;
+    let distance = lower.binary(binary_op::SUB, candidates, first)?;
+    let behind = lower.emit(Threshold { threshold: 0.5 }, &[distance], &form)?;
+    let negated = lower.unary(unary_op::NEG, behind)?;
+    let y = lower.binary_scalar(binary_op::ADD, negated, 1.0)?;
+    lower.set(0, y)
+}

@@ -1,0 +1,79 @@
+//! QGemm.
+
+use super::super::level::{Target, number, read_bounds, settle};
+use super::super::product::{Places, multiply};
+use super::super::{cast, difference, matrix_parameter, rescaled};
+use crate::error::{Result, unsupported};
+use crate::op::{Call, Fact};
+use crate::ops::linear::matmul::matmul_shape;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim};
+
+// Places of the inputs.
+const C: usize = 6;
+const Y_SCALE: usize = 7;
+const Y_ZERO: usize = 8;
+
+pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
+    read_bounds(call)?;
+    call.float("alpha")?;
+    let seen = |index: usize, transposed: bool| -> Result<Vec<Dim>> {
+        let mut shape = call.shape(index)?.to_vec();
+        if transposed {
+            shape.reverse();
+        }
+        Ok(shape)
+    };
+    let (a, b) = (seen(0, call.flag("transA", false)?)?, seen(3, call.flag("transB", false)?)?);
+    let dtype = if call.has_input(Y_ZERO) { call.dtype(Y_ZERO)? } else { DType::F32 };
+    let shape = matmul_shape(&a, &b)?;
+    call.check_stretches(C, &shape)?;
+    Ok(vec![Fact::new(dtype, shape)])
+}
+
+/// Whole sums, with `c` among them, times a ratio (`quant_gemm.cc`).
+pub(super) fn expand_gemm(x: &mut Expand) -> Result<bool> {
+    let alpha = x.float_or("alpha", 1.0)?;
+    let (transposed_a, transposed_b) = (x.flag("transA", false)?, x.flag("transB", false)?);
+    let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(C) };
+    let quick = if transposed_a { None } else { multiply(x, places, transposed_b)? };
+    let sums = match quick {
+        Some(sums) => sums,
+        None => {
+            let (a_zero, b_zero) = (matrix_parameter(x, 2, false)?, matrix_parameter(x, 5, transposed_b)?);
+            let mut a = difference(x, 0, Some(a_zero))?;
+            let mut b = difference(x, 3, Some(b_zero))?;
+            if transposed_a {
+                a = x.transpose(a, &[1, 0])?;
+            }
+            if transposed_b {
+                b = x.transpose(b, &[1, 0])?;
+            }
+            let product = x.op("MatMul", &[a, b], &[])?;
+            if x.has_input(C) {
+                let c = x.operand(C)?;
+                let c = cast(x, c, DType::F32)?;
+                x.op("Add", &[product, c], &[])?
+            } else {
+                product
+            }
+        }
+    };
+    let (a_scale, b_scale) = (matrix_parameter(x, 1, false)?, matrix_parameter(x, 4, false)?);
+    let alpha = number(x, alpha)?;
+    let scale = x.op("Mul", &[alpha, a_scale], &[])?;
+    let scale = x.op("Mul", &[scale, b_scale], &[])?;
+    if !x.has_input(Y_SCALE) {
+        let result = x.op("Mul", &[sums, scale], &[])?;
+        x.output(0, result)?;
+        return Ok(true);
+    }
+    let y_scale = matrix_parameter(x, Y_SCALE, false)?;
+    let scaled = rescaled(x, sums, scale, y_scale, [1, 4, Y_SCALE])?;
+    let Some(target) = Target::of_output(x, Y_ZERO)? else {
+        unsupported!("a zero point of the result that is computed at run time");
+    };
+    let result = settle(x, scaled, target)?;
+    x.output(0, result)?;
+    Ok(true)
+}

@@ -1,0 +1,107 @@
+//! onnxruntime's operators on quantised values, of the domain `com.microsoft`, computed as its kernels do: the last bit decides where a
+//! value in the middle between two steps goes.
+
+mod arithmetic;
+mod function;
+mod gemm;
+mod part;
+mod pool;
+
+use super::MICROSOFT as DOMAIN;
+use super::level::{Target, settle};
+use crate::error::Result;
+use crate::op::{Call, OWN_DOMAIN};
+use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::DType;
+
+/// A row twice: as models have it, and as this program makes it of other nodes, with the bounds of an activation.
+const fn row(name: &'static str, infer: crate::op::Infer, expand: crate::pass::expand::ExpandNode) -> Row {
+    Row::new(name, &[1], infer).expand(expand).rounds().exact()
+}
+
+const ADD: Row = row("QLinearAdd", arithmetic::infer_binary, arithmetic::expand_add)
+    .becomes("BinaryOp on the differences to the zero points, QuantizeLinear");
+const MUL: Row = row("QLinearMul", arithmetic::infer_binary, arithmetic::expand_mul)
+    .becomes("BinaryOp on the differences to the zero points, QuantizeLinear");
+const CONCAT: Row = row("QLinearConcat", part::infer_concat, part::expand_concat)
+    .becomes("QuantizeLinear of each part, Concat");
+const WHERE: Row = row("QLinearWhere", part::infer_where, part::expand_where)
+    .becomes("QuantizeLinear of both operands, Where");
+const POOL: Row = row("QLinearGlobalAveragePool", pool::infer_global_pool, pool::expand_global_pool)
+    .becomes("Reduction, QuantizeLinear")
+    .limits("channels_last");
+const GEMM: Row = row("QGemm", gemm::infer_gemm, gemm::expand_gemm)
+    .becomes("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
+    .limits("an alpha together with c");
+
+const MEAN: Row = row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
+    .becomes("Pooling, QuantizeLinear")
+    .limits("channels_last");
+/// The exponentials of two runtimes differ in their last bits.
+const SOFTMAX: Row = Row::new("QLinearSoftmax", &[1], function::infer_softmax)
+    .expand(function::expand_softmax)
+    .rounds()
+    .becomes("Softmax, QuantizeLinear")
+    .limits("several axes together, as before operator set 13");
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    row("QLinearLeakyRelu", function::infer_function, function::expand_leaky_relu)
+        .domain(DOMAIN)
+        .becomes("LeakyRelu, QuantizeLinear"),
+    Row::new("QLinearSigmoid", &[1], function::infer_function)
+        .expand(function::expand_sigmoid)
+        .rounds()
+        .domain(DOMAIN)
+        .becomes("Sigmoid, QuantizeLinear"),
+    MEAN.domain(DOMAIN),
+    MEAN.domain(OWN_DOMAIN),
+    SOFTMAX.domain(DOMAIN),
+    SOFTMAX.domain(OWN_DOMAIN),
+    ADD.domain(DOMAIN),
+    ADD.domain(OWN_DOMAIN),
+    MUL.domain(DOMAIN),
+    MUL.domain(OWN_DOMAIN),
+    CONCAT.domain(DOMAIN),
+    CONCAT.domain(OWN_DOMAIN),
+    WHERE.domain(DOMAIN),
+    POOL.domain(DOMAIN),
+    POOL.domain(OWN_DOMAIN),
+    GEMM.domain(DOMAIN),
+    GEMM.domain(OWN_DOMAIN),
+];
+
+/// The step that input `index` is, where it is one constant.
+fn constant_scale(x: &Call, index: usize) -> Result<Option<f32>> {
+    let Some(constant) = x.constant(index) else { return Ok(None) };
+    Ok(match constant.load_listed()?.float_list()?.as_slice() {
+        [scale] if scale.is_normal() => Some(*scale),
+        _ => None,
+    })
+}
+
+/// Input `index` as a number again, with its step and zero point behind it.
+fn dequantised(x: &mut Expand, index: usize) -> Result<Operand> {
+    let inputs = [x.operand(index)?, x.operand(index + 1)?, x.operand(index + 2)?];
+    x.op("DequantizeLinear", &inputs, &[])
+}
+
+/// Output 0 as quantised values of `operand`, with step and zero point at these inputs.
+fn quantised(x: &mut Expand, operand: Operand, scale: usize) -> Result<bool> {
+    let inputs = [operand, x.operand(scale)?, x.operand(scale + 1)?];
+    let result = x.op("QuantizeLinear", &inputs, &[])?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// What signed values are moved by before they are computed with: onnxruntime makes the quantised values of a network with
+/// DequantizeLinear and QuantizeLinear unsigned (`qdq_s8_to_u8.cc`), but for processors of ARM.
+fn base(x: &Call, target: Target) -> i64 {
+    if x.node().domain == OWN_DOMAIN && target.dtype == DType::I8 { 128 } else { 0 }
+}
+
+/// As [`settle`], of numbers that the zero point is added to already: halves go to even values, not to even levels.
+fn settle_values(x: &mut Expand, operand: Operand, target: Target) -> Result<Operand> {
+    let base = base(x, target);
+    settle(x, operand, target.at_zero(-base))
+}

@@ -1,0 +1,147 @@
+//! ArgMax and ArgMin.
+
+use ndarray::{ArrayD, Axis};
+use num_traits::AsPrimitive;
+
+use super::lower::emit_reduction;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::lower::{Lower, ramp};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{CumulativeSum, Threshold, binary_op, reduction_op};
+use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::tensor::{Array, DType, Dim, Elements};
+
+/// Singles hold every integer up to here.
+const MAX_EXACT: i64 = 1 << 24;
+
+/// Values beyond are taken as this: a Reduction starts from the largest single, so an axis of infinities would have no extreme.
+const LARGEST: f32 = 3.4e38;
+
+struct ArgAttributes {
+    max: bool,
+    axis: i64,
+    keepdims: bool,
+    select_last_index: bool,
+}
+
+fn read_arg(attributes: &Attributes) -> Result<ArgAttributes> {
+    Ok(ArgAttributes {
+        max: attributes.op_type() == "ArgMax",
+        axis: attributes.int_or("axis", 0)?,
+        keepdims: attributes.flag("keepdims", true)?,
+        select_last_index: attributes.since() >= 12 && attributes.flag("select_last_index", false)?,
+    })
+}
+
+pub(super) fn infer_arg(call: &Call) -> Result<Vec<Fact>> {
+    let arg = read_arg(call)?;
+    let mut shape = call.shape(0)?.to_vec();
+    let axis = resolve_axis(arg.axis, shape.len())?;
+    if arg.keepdims {
+        shape.splice(axis..=axis, [Dim::Known(1)]);
+    } else {
+        shape.remove(axis);
+    }
+    Ok(vec![Fact::new(DType::I64, shape)])
+}
+
+pub(super) fn fold_arg(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let arg = read_arg(attributes)?;
+    let data = required_input(inputs, 0)?;
+    let axis = resolve_axis(arg.axis, data.shape().len())?;
+    if data.shape().at(axis)? == &0 {
+        invalid!("the extreme of an axis without elements");
+    }
+    let places = match data.elements() {
+        Elements::F32(a) => places(a, axis, &arg),
+        Elements::F64(a) => places(a, axis, &arg),
+        Elements::I64(a) => places(a, axis, &arg),
+        Elements::Dim(_) => unsupported!("extremes of sizes that are not known"),
+    };
+    let places = if arg.keepdims { places.insert_axis(Axis(axis)) } else { places };
+    Ok(vec![Array::i64(places)])
+}
+
+fn places<T: PartialOrd + Copy>(a: &ArrayD<T>, axis: usize, arg: &ArgAttributes) -> ArrayD<i64> {
+    a.map_axis(Axis(axis), |lane| {
+        let mut best = lane.first().map(|x| (0_usize, *x));
+        for (i, x) in lane.iter().enumerate() {
+            let better = best.is_none_or(|(_, y)| {
+                let beyond = if arg.max { *x > y } else { *x < y };
+                beyond || (arg.select_last_index && *x == y)
+            });
+            if better {
+                best = Some((i, *x));
+            }
+        }
+        best.map_or(0, |(i, _)| i.as_())
+    })
+}
+
+/// Elements that are not the extreme are moved out of the range of indices; of the others the first or last index is taken.
+pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
+    let arg = read_arg(lower)?;
+    let axis = resolve_axis(arg.axis, lower.shape(0)?.len())?;
+    let size = lower.shape(0)?.at(axis)?.clone();
+    if let Some(count) = size.known().filter(|count| *count > MAX_EXACT / 2) {
+        unsupported!("an index up to {count}: singles are exact up to {MAX_EXACT}");
+    }
+    let (mut x, found) = lower.isolated(0, &[axis])?;
+    let place = *found.at(0)?;
+    let flags: Vec<bool> = (0..lower.form(x).len()).map(|i| i == place).collect();
+    if lower.dtype(0)?.is_float() {
+        let (op, limit) = if arg.max { (binary_op::MAX, -LARGEST) } else { (binary_op::MIN, LARGEST) };
+        x = lower.binary_scalar(op, x, limit)?;
+    }
+    let extreme = if arg.max { reduction_op::MAX } else { reduction_op::MIN };
+    let extreme = emit_reduction(lower, x, &flags, extreme, true)?;
+    let (larger, smaller) = if arg.max { (extreme, x) } else { (x, extreme) };
+    let behind = lower.binary(binary_op::SUB, larger, smaller)?;
+    let form = lower.form(behind);
+    let behind = lower.emit(Threshold::default(), &[behind], &form)?;
+    let behind = match size.known() {
+        Some(count) => lower.binary_scalar(binary_op::MUL, behind, count.as_())?,
+        None => {
+            let count = lower.numbers(std::slice::from_ref(&size))?;
+            lower.binary(binary_op::MUL, behind, count)?
+        }
+    };
+    let mut ramp_form = vec![Dim::Known(1); form.len()];
+    if let Some(slot) = ramp_form.get_mut(place) {
+        slot.clone_from(&size);
+    }
+    let ramp = places_along(lower, &size, &ramp_form)?;
+    let (move_out, pick) = match arg.select_last_index {
+        false => (binary_op::ADD, reduction_op::MIN),
+        true => (binary_op::SUB, reduction_op::MAX),
+    };
+    let index = lower.binary(move_out, ramp, behind)?;
+    let index = emit_reduction(lower, index, &flags, pick, arg.keepdims)?;
+    lower.set(0, index)
+}
+
+/// The numbers of the places along an axis.
+fn places_along(lower: &mut Lower, size: &Dim, form: &[Dim]) -> Result<BlobId> {
+    if let Some(count) = size.known() {
+        return lower.memory_data(&ramp(&Dim::Known(count))?, form);
+    }
+    let ones = lower.ones(std::slice::from_ref(size))?;
+    let counted = lower.map(CumulativeSum::default(), ones)?;
+    let places = lower.binary_scalar(binary_op::SUB, counted, 1.0)?;
+    lower.reshape(places, form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_to_the_first_or_the_last() {
+        let a = ArrayD::from_shape_vec(ndarray::IxDyn(&[4]), vec![1, 7, 7, 1]).unwrap();
+        for (max, last, expected) in [(true, false, 1), (true, true, 2), (false, false, 0), (false, true, 3)]
+        {
+            let arg = ArgAttributes { max, axis: 0, keepdims: false, select_last_index: last };
+            assert_eq!(places(&a, 0, &arg).first(), Some(&expected), "{max} {last}");
+        }
+    }
+}

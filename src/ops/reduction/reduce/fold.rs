@@ -1,0 +1,178 @@
+//! The evaluation of reductions of constants.
+
+use ndarray::{ArrayD, Axis, IxDyn};
+use num_traits::AsPrimitive;
+
+use super::{Kind, read_reduce};
+use crate::error::{Error, Result, unsupported};
+use crate::op::{Attributes, required_input};
+use crate::tensor::{Array, DType, Dim, Elements};
+
+pub(super) fn fold_reduce(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let reduce = read_reduce(attributes)?;
+    let data = required_input(inputs, 0)?;
+    let axes = inputs.get(1).and_then(Option::as_ref).map(Array::int_list).transpose()?;
+    let reduced = reduce.reduced(axes, data.shape().len())?;
+    let elements = match data.elements() {
+        Elements::F32(a) => {
+            Elements::F32(reduce_floats(&a.mapv(f64::from), reduce.kind, &reduced).mapv(|x| x.as_()))
+        }
+        Elements::F64(a) => Elements::F64(reduce_floats(a, reduce.kind, &reduced)),
+        Elements::I64(a) => Elements::I64(reduce_integers(a, data.dtype(), reduce.kind, &reduced)),
+        Elements::Dim(a) => Elements::Dim(reduce_sizes(a, reduce.kind, &reduced)?),
+    };
+    let array = Array::new(data.dtype(), elements);
+    let kept = |(size, reduced): (&usize, &bool)| match (*reduced, reduce.keepdims) {
+        (false, _) => Some(*size),
+        (true, true) => Some(1),
+        (true, false) => None,
+    };
+    let shape: Vec<usize> = data.shape().iter().zip(&reduced).filter_map(kept).collect();
+    Ok(vec![array.reshape(&shape)?])
+}
+
+/// Folds all reduced axes; they are gone afterwards.
+fn fold_axes<T: Clone>(a: &ArrayD<T>, reduced: &[bool], start: T, f: impl Fn(&T, &T) -> T) -> ArrayD<T> {
+    if a.is_empty() {
+        let kept = a.shape().iter().zip(reduced).filter(|(_, reduced)| !**reduced).map(|(size, _)| *size);
+        return ArrayD::from_elem(kept.collect::<Vec<_>>(), start);
+    }
+    let mut a = a.clone();
+    for (axis, _) in reduced.iter().enumerate().rev().filter(|(_, reduced)| **reduced) {
+        a = a.fold_axis(Axis(axis), start.clone(), |x, y| f(x, y));
+    }
+    a
+}
+
+fn count(a: &[usize], reduced: &[bool]) -> usize {
+    a.iter().zip(reduced).filter(|(_, reduced)| **reduced).map(|(size, _)| size).product()
+}
+
+fn reduce_floats(a: &ArrayD<f64>, kind: Kind, reduced: &[bool]) -> ArrayD<f64> {
+    let sum = |a: &ArrayD<f64>| fold_axes(a, reduced, 0.0, |x, y| x + y);
+    // What is no number stays no number, as in onnxruntime.
+    let larger = |x: &f64, y: &f64| if x.is_nan() || x > y { *x } else { *y };
+    let smaller = |x: &f64, y: &f64| if x.is_nan() || x < y { *x } else { *y };
+    match kind {
+        Kind::Sum => sum(a),
+        Kind::Mean => {
+            let count: f64 = count(a.shape(), reduced).as_();
+            sum(a) / count
+        }
+        Kind::L1 => sum(&a.mapv(f64::abs)),
+        Kind::L2 => sum(&a.mapv(|x| x * x)).mapv(f64::sqrt),
+        Kind::SumSquare => sum(&a.mapv(|x| x * x)),
+        Kind::LogSum => sum(a).mapv(f64::ln),
+        Kind::LogSumExp => {
+            let max = fold_axes(a, reduced, f64::NEG_INFINITY, larger);
+            let max = max.mapv(|x| if x.is_finite() { x } else { 0.0 });
+            let mut shifted = a.clone();
+            let keep: Vec<usize> = a
+                .shape()
+                .iter()
+                .zip(reduced)
+                .map(|(size, reduced)| if *reduced { 1 } else { *size })
+                .collect();
+            // The maximum has the elements of its shape with unit axes, so the reshape cannot fail.
+            if let Ok(max) = max.view().into_shape_with_order(IxDyn(&keep)) {
+                shifted -= &max;
+            }
+            sum(&shifted.mapv(f64::exp)).mapv(f64::ln) + max
+        }
+        Kind::Max => fold_axes(a, reduced, f64::NEG_INFINITY, larger),
+        Kind::Min => fold_axes(a, reduced, f64::INFINITY, smaller),
+        Kind::Prod => fold_axes(a, reduced, 1.0, |x, y| x * y),
+    }
+}
+
+fn reduce_integers(a: &ArrayD<i64>, dtype: DType, kind: Kind, reduced: &[bool]) -> ArrayD<i64> {
+    let sum = |a: &ArrayD<i64>| fold_axes(a, reduced, 0, |x, y| x.wrapping_add(*y));
+    let bound = |of: fn((i128, i128)) -> i128, none: i64| {
+        dtype.int_range().map_or(none, |range| i64::try_from(of(range)).unwrap_or(none))
+    };
+    match kind {
+        Kind::Sum => sum(a),
+        Kind::L1 => sum(&a.mapv(i64::wrapping_abs)),
+        Kind::SumSquare => sum(&a.mapv(|x| x.wrapping_mul(x))),
+        Kind::Mean => {
+            let count: i64 = count(a.shape(), reduced).as_();
+            sum(a).mapv(|x| x.checked_div(count).unwrap_or(0))
+        }
+        Kind::Max => fold_axes(a, reduced, bound(|range| range.0, i64::MIN), |x, y| *x.max(y)),
+        Kind::Min => fold_axes(a, reduced, bound(|range| range.1, i64::MAX), |x, y| *x.min(y)),
+        Kind::Prod => fold_axes(a, reduced, 1, |x, y| x.wrapping_mul(*y)),
+        Kind::L2 | Kind::LogSum | Kind::LogSumExp => {
+            reduce_floats(&a.mapv(|x| x.as_()), kind, reduced).mapv(|x| x.as_())
+        }
+    }
+}
+
+fn reduce_sizes(a: &ArrayD<Dim>, kind: Kind, reduced: &[bool]) -> Result<ArrayD<Dim>> {
+    type Step = fn(&Dim, &Dim) -> Result<Dim>;
+    let (start, f): (i64, Step) = match kind {
+        Kind::Sum => (0, Dim::add),
+        Kind::Prod => (1, Dim::mul),
+        Kind::Max => (i64::MIN, Dim::larger),
+        Kind::Min => (i64::MAX, Dim::smaller),
+        _ => unsupported!("this reduction of sizes that are not known"),
+    };
+    let extreme = matches!(kind, Kind::Max | Kind::Min);
+    // The start of an extreme is no size to compute with: the difference to it would overflow.
+    let step = |x: &Option<Dim>, y: &Option<Dim>| match (x, y) {
+        (Some(x), Some(y)) if extreme && x.is(start) => Some(y.clone()),
+        (Some(x), Some(y)) => f(x, y).ok(),
+        _ => None,
+    };
+    let made = fold_axes(&a.mapv(Some), reduced, Some(Dim::Known(start)), step);
+    let shape = made.raw_dim();
+    let made: Option<Vec<Dim>> = made.into_iter().collect();
+    let made = made.ok_or_else(|| Error::unsupported("a reduction of sizes that are not known"))?;
+    Ok(ArrayD::from_shape_vec(shape, made)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reductions_are_those_of_the_spec() {
+        let a = ArrayD::from_shape_vec(IxDyn(&[2, 2]), vec![1.0, -2.0, 3.0, 4.0]).unwrap();
+        for (kind, expected) in [
+            (Kind::Sum, [-1.0, 7.0]),
+            (Kind::Mean, [-0.5, 3.5]),
+            (Kind::L1, [3.0, 7.0]),
+            (Kind::L2, [5_f64.sqrt(), 5.0]),
+            (Kind::SumSquare, [5.0, 25.0]),
+            (Kind::Max, [1.0, 4.0]),
+            (Kind::Min, [-2.0, 3.0]),
+            (Kind::Prod, [-2.0, 12.0]),
+            (Kind::LogSumExp, [(1_f64.exp() + (-2_f64).exp()).ln(), (3_f64.exp() + 4_f64.exp()).ln()]),
+        ] {
+            let found = reduce_floats(&a, kind, &[false, true]);
+            let near = found.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-12);
+            assert!(near, "{kind:?} {found}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_reduced_to_the_neutral_element() {
+        let none = ArrayD::<f64>::zeros(IxDyn(&[0]));
+        let reduce = |kind| reduce_floats(&none, kind, &[true]).first().copied().unwrap();
+        assert_eq!(reduce(Kind::Sum), 0.0);
+        assert_eq!(reduce(Kind::Prod), 1.0);
+        assert_eq!(reduce(Kind::Max), f64::NEG_INFINITY);
+        assert_eq!(reduce(Kind::LogSumExp), f64::NEG_INFINITY);
+        let none = ArrayD::<i64>::zeros(IxDyn(&[0]));
+        assert_eq!(reduce_integers(&none, DType::I8, Kind::Max, &[true]).first(), Some(&-128));
+    }
+
+    #[test]
+    fn sizes_are_reduced_with_symbols() {
+        let h = Dim::symbol("H");
+        let a = ArrayD::from_shape_vec(IxDyn(&[2]), vec![h.clone(), Dim::Known(3)]).unwrap();
+        let product = reduce_sizes(&a, Kind::Prod, &[true]).unwrap();
+        assert_eq!(product.first(), Some(&h.mul(&Dim::Known(3)).unwrap()));
+        assert!(reduce_sizes(&a, Kind::Max, &[true]).is_ok());
+        assert!(reduce_sizes(&a, Kind::Mean, &[true]).is_err());
+    }
+}

@@ -1,0 +1,268 @@
+//! Reductions along axes, and the places of extremes.
+//!
+//! Axes that are reduced, or kept, together are one axis of the Mat; where more than four are left, they are reduced one after another.
+//! Specification: <https://onnx.ai/onnx/operators/onnx__ReduceSum.html>, <https://onnx.ai/onnx/operators/onnx__ArgMax.html>.
+
+mod arg;
+mod choose;
+mod fold;
+mod lower;
+
+use crate::error::{Error, Result, invalid};
+use crate::graph::Attribute;
+use crate::op::identity::same_shape;
+use crate::op::{Attributes, Call, Fact, resolve_axis};
+use crate::ops::Row;
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType, Dim};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("ArgMax", &[1, 11, 12, 13], arg::infer_arg)
+        .fold(arg::fold_arg)
+        .lower(arg::lower_arg)
+        .becomes("Reduction, Threshold, Reduction over an index ramp")
+        .limits("an axis of more than 2^24 elements"),
+    Row::new("ArgMin", &[1, 11, 12, 13], arg::infer_arg)
+        .fold(arg::fold_arg)
+        .lower(arg::lower_arg)
+        .becomes("Reduction, Threshold, Reduction over an index ramp")
+        .limits("an axis of more than 2^24 elements"),
+    reduction("ReduceL1", &[1, 11, 13, 18]).becomes("Reduction"),
+    reduction("ReduceL2", &[1, 11, 13, 18]).becomes("Reduction"),
+    reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).becomes("Reduction"),
+    reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28])
+        .becomes("Reduction of what is left after the maximum is taken off"),
+    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceMean", &[1, 11, 13, 18]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceProd", &[1, 11, 13, 18]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceSum", &[1, 11, 13]).identity(same_shape).becomes("Reduction"),
+    reduction("ReduceSumSquare", &[1, 11, 13, 18]).becomes("Reduction"),
+];
+
+const fn reduction(name: &'static str, since: &'static [i64]) -> Row {
+    Row::new(name, since, infer_reduce)
+        .fold(fold::fold_reduce)
+        .expand(expand_reduce)
+        .lower(lower::lower_reduce)
+}
+
+/// What is computed of the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    L1,
+    L2,
+    LogSum,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Prod,
+    Sum,
+    SumSquare,
+}
+
+impl Kind {
+    fn op_type(self) -> &'static str {
+        match self {
+            Kind::L1 => "ReduceL1",
+            Kind::L2 => "ReduceL2",
+            Kind::LogSum => "ReduceLogSum",
+            Kind::LogSumExp => "ReduceLogSumExp",
+            Kind::Max => "ReduceMax",
+            Kind::Mean => "ReduceMean",
+            Kind::Min => "ReduceMin",
+            Kind::Prod => "ReduceProd",
+            Kind::Sum => "ReduceSum",
+            Kind::SumSquare => "ReduceSumSquare",
+        }
+    }
+}
+
+struct ReduceAttributes {
+    kind: Kind,
+    keepdims: bool,
+    /// Whether no axes mean none, and not all.
+    noop_with_empty_axes: bool,
+    /// Axes where they are an attribute.
+    axes: Option<Vec<i64>>,
+}
+
+fn read_reduce(attributes: &Attributes) -> Result<ReduceAttributes> {
+    let kind = match attributes.op_type() {
+        "ReduceL1" => Kind::L1,
+        "ReduceL2" => Kind::L2,
+        "ReduceLogSum" => Kind::LogSum,
+        "ReduceLogSumExp" => Kind::LogSumExp,
+        "ReduceMax" => Kind::Max,
+        "ReduceMean" => Kind::Mean,
+        "ReduceMin" => Kind::Min,
+        "ReduceProd" => Kind::Prod,
+        "ReduceSum" => Kind::Sum,
+        "ReduceSumSquare" => Kind::SumSquare,
+        other => invalid!("{other} is no reduction"),
+    };
+    let axes_are_an_input = attributes.since() >= if kind == Kind::Sum { 13 } else { 18 };
+    Ok(ReduceAttributes {
+        kind,
+        keepdims: attributes.flag("keepdims", true)?,
+        noop_with_empty_axes: axes_are_an_input && attributes.flag("noop_with_empty_axes", false)?,
+        axes: if axes_are_an_input { None } else { attributes.ints("axes")? },
+    })
+}
+
+impl ReduceAttributes {
+    /// For each of `rank` axes whether it is reduced; `given` are the axes where they are an input.
+    fn reduced(&self, given: Option<Vec<i64>>, rank: usize) -> Result<Vec<bool>> {
+        let axes = self.axes.clone().or(given).unwrap_or_default();
+        if axes.is_empty() {
+            return Ok(vec![!self.noop_with_empty_axes; rank]);
+        }
+        let mut reduced = vec![false; rank];
+        for axis in axes {
+            // A scalar may be reduced along its axis 0 or -1, as numpy allows.
+            if rank == 0 && (-1..=0).contains(&axis) {
+                continue;
+            }
+            if let Some(flag) = reduced.get_mut(resolve_axis(axis, rank)?) {
+                *flag = true;
+            }
+        }
+        Ok(reduced)
+    }
+}
+
+/// For each axis of the input whether it is reduced.
+fn reduced_axes(call: &Call, reduce: &ReduceAttributes) -> Result<Vec<bool>> {
+    let shape = call.shape(0)?;
+    if !call.has_input(1) {
+        return reduce.reduced(None, shape.len());
+    }
+    match call.axes(1) {
+        Ok(axes) => reduce.reduced(Some(axes), shape.len()),
+        Err(error) => deduced_axes(call, reduce, shape).ok_or(error),
+    }
+}
+
+/// Axes that are computed at run time, where the shape that the model gives to the output leaves one choice.
+fn deduced_axes(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> Option<Vec<bool>> {
+    let mut choices = choices(call, reduce, shape)?;
+    choices.pop().filter(|_| choices.is_empty())
+}
+
+/// The axes that may be reduced, by the shape that the model gives to the output. Those that differ in unit axes alone compute the same.
+fn choices(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> Option<Vec<Vec<bool>>> {
+    let count = call.shape(1).ok()?.first()?.known()?;
+    if count == 0 {
+        return Some(vec![reduce.reduced(Some(Vec::new()), shape.len()).ok()?]);
+    }
+    let output = call.output_shape(0).ok()?;
+    if shape.len() > MAX_DEDUCED_RANK || !shape.iter().chain(output).all(|d| d.known().is_some()) {
+        return None;
+    }
+    let count = usize::try_from(count).ok()?;
+    let matters = |reduced: &[bool]| -> Vec<bool> {
+        reduced.iter().zip(shape).map(|(reduced, size)| *reduced && !size.is(1)).collect()
+    };
+    let mut found: Vec<Vec<bool>> = Vec::new();
+    for choice in 0..1_usize << shape.len() {
+        let reduced: Vec<bool> = (0..shape.len()).map(|axis| choice & (1 << axis) != 0).collect();
+        if reduced.iter().filter(|reduced| **reduced).count() == count
+            && reduced_shape(shape, &reduced, reduce.keepdims) == output
+            && !found.iter().any(|other| matters(other) == matters(&reduced))
+        {
+            found.push(reduced);
+        }
+    }
+    Some(found)
+}
+
+/// Most axes of a value whose reduced axes are searched for.
+const MAX_DEDUCED_RANK: usize = 8;
+
+fn reduced_shape(shape: &[Dim], reduced: &[bool], keepdims: bool) -> Vec<Dim> {
+    let mut output = Vec::with_capacity(shape.len());
+    for (size, reduced) in shape.iter().zip(reduced) {
+        match (*reduced, keepdims) {
+            (false, _) => output.push(size.clone()),
+            (true, true) => output.push(Dim::Known(1)),
+            (true, false) => {}
+        }
+    }
+    output
+}
+
+fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
+    let reduce = read_reduce(call)?;
+    let dtype = call.dtype(0)?;
+    if call.has_input(1)
+        && call.constant(1).is_none()
+        && choices(call, &reduce, call.shape(0)?).is_some_and(|choices| choices.len() > 1)
+    {
+        return Ok(vec![Fact::new(dtype, call.output_shape(0)?.to_vec())]);
+    }
+    let reduced = reduced_axes(call, &reduce)?;
+    Ok(vec![Fact::new(dtype, reduced_shape(call.shape(0)?, &reduced, reduce.keepdims))])
+}
+
+/// Integers whose reduction is none of sums and products: divided as integers, or computed as floating point and cut.
+fn expand_reduce(expand: &mut Expand) -> Result<bool> {
+    let reduce = read_reduce(expand)?;
+    if choose::expand_choices(expand, &reduce)? {
+        return Ok(true);
+    }
+    let dtype = expand.dtype(0)?;
+    if !dtype.is_int() || !matches!(reduce.kind, Kind::Mean | Kind::L2 | Kind::LogSum | Kind::LogSumExp) {
+        return Ok(false);
+    }
+    let reduced = reduced_axes(expand, &reduce)?;
+    let axes: Result<Vec<i64>> = reduced
+        .iter()
+        .enumerate()
+        .filter(|(_, reduced)| **reduced)
+        .map(|(axis, _)| Ok(i64::try_from(axis)?))
+        .collect();
+    let axes = expand.ints(&axes?)?;
+    let flags = [
+        ("keepdims", Attribute::Int(i64::from(reduce.keepdims))),
+        ("noop_with_empty_axes", Attribute::Int(1)),
+    ];
+    let data = expand.operand(0)?;
+    let made = if reduce.kind == Kind::Mean {
+        let sizes = expand.shape(0)?.iter().zip(&reduced).filter(|(_, reduced)| **reduced);
+        let count = Dim::product(sizes.map(|(size, _)| size))?.known();
+        let count =
+            count.ok_or_else(|| Error::unsupported("the mean of integers over sizes that are not fixed"))?;
+        let count = Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), count)).cast(dtype)?;
+        let sum = expand.op("ReduceSum", &[data, axes], &flags)?;
+        let count = expand.literal(&count)?;
+        expand.op("Div", &[sum, count], &[])?
+    } else {
+        let to = |dtype: DType| [("to", Attribute::Int(i64::from(dtype.to_onnx())))];
+        let float = expand.op("Cast", &[data], &to(DType::F32))?;
+        let float = expand.op(reduce.kind.op_type(), &[float, axes], &flags)?;
+        expand.op("Cast", &[float], &to(dtype))?
+    };
+    expand.output(0, made)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_counted_from_either_end() {
+        let reduce = |noop| ReduceAttributes {
+            kind: Kind::Sum,
+            keepdims: true,
+            noop_with_empty_axes: noop,
+            axes: None,
+        };
+        assert_eq!(reduce(false).reduced(Some(vec![-1, 0]), 3).unwrap(), [true, false, true]);
+        assert_eq!(reduce(false).reduced(None, 2).unwrap(), [true, true]);
+        assert_eq!(reduce(true).reduced(Some(Vec::new()), 2).unwrap(), [false, false]);
+        assert_eq!(reduce(false).reduced(Some(vec![0]), 0).unwrap(), Vec::<bool>::new());
+        assert!(reduce(false).reduced(Some(vec![2]), 2).is_err());
+    }
+}

@@ -1,0 +1,283 @@
+//! Concat and Split.
+//!
+//! Parts without elements are left out.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
+
+use crate::error::{At, Error, Result, invalid};
+use crate::graph::{Graph, Node, ValueId};
+use crate::lower::{Lower, groups};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Concat, Slice};
+use crate::op::identity::{is_as_output, same_shape};
+use crate::op::{Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::ops::Row;
+use crate::tensor::{Array, Dim, display_shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Concat", &[1, 4, 11, 13], infer_concat)
+        .fold(fold_concat)
+        .lower(lower_concat)
+        .identity(only_part)
+        .becomes("Concat"),
+    Row::new("Split", &[1, 2, 11, 13, 18], infer_split)
+        .fold(fold_split)
+        .identity(same_shape)
+        .lower(lower_split)
+        .variadic()
+        .transparent(|_, _| true)
+        .becomes("Slice"),
+];
+
+// Concat
+
+/// The axis; version 1 has a default of 1.
+fn concat_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
+    let axis = match attributes.since() {
+        1 => attributes.int_or("axis", 1)?,
+        _ => required(attributes.int("axis")?, "axis")?,
+    };
+    resolve_axis(axis, rank)
+}
+
+/// The one part that has elements, where there is no other.
+fn only_part(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let has_elements = |part: &ValueId| {
+        graph.value(*part).shape.as_ref().is_none_or(|shape| !shape.iter().any(|size| size.is(0)))
+    };
+    let mut parts = node.inputs.iter().copied().flatten().filter(has_elements);
+    let part = parts.next()?;
+    Some(part).filter(|part| parts.next().is_none() && is_as_output(graph, node, *part))
+}
+
+fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
+    let mut shape = call.shape(0)?.to_vec();
+    let axis = concat_axis(call, shape.len())?;
+    for index in 1..call.input_count() {
+        let other = call.shape(index)?;
+        if other.len() != shape.len() {
+            invalid!("{} beside {}", display_shape(&shape), display_shape(other));
+        }
+        for (i, (size, next)) in shape.iter_mut().zip(other).enumerate() {
+            if i == axis {
+                *size = size.add(next)?;
+            } else if next.known().is_none() {
+                // Sizes that must be equal: the one that is known stands for both, or the first.
+            } else if size.known().is_none() {
+                size.clone_from(next);
+            } else if size != next {
+                invalid!("axis {i} is {size} and {next}");
+            }
+        }
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn fold_concat(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let arrays: Vec<Array> = inputs.iter().flatten().cloned().collect();
+    let rank = required_input(inputs, 0)?.shape().len();
+    Ok(vec![Array::concat(&arrays, concat_axis(attributes, rank)?)?])
+}
+
+fn lower_concat(lower: &mut Lower) -> Result<()> {
+    let shape = lower.output_shape(0)?.to_vec();
+    let axis = concat_axis(lower, shape.len())?;
+    let mut parts = Vec::new();
+    for index in 0..lower.input_count() {
+        if !lower.shape(index)?.at(axis)?.is(0) {
+            parts.push(index);
+        }
+    }
+    let first = *parts.first().ok_or_else(|| Error::unsupported("all parts are without elements"))?;
+    let (blob, place) = lower.isolated(first, &[axis])?;
+    let place = *place.at(0)?;
+    let pattern = lower.form(blob);
+    let merged = groups(&pattern, lower.shape(first)?);
+    // The form of the first part is that of all, each with its own sizes: those that must be equal may be different expressions.
+    let like_first = |shape: &[Dim]| -> Result<Vec<Dim>> {
+        // The axis itself, where it is 1 in the first part, may be counted to a neighbour there.
+        let others =
+            |axes: &Vec<usize>| axes.iter().filter(|other| **other != axis).copied().collect::<Vec<_>>();
+        let sizes = |axes: &Vec<usize>| Dim::product(others(axes).iter().filter_map(|axis| shape.get(*axis)));
+        let mut form = match &merged {
+            Some(groups) => groups.iter().map(sizes).collect::<Result<_>>()?,
+            None => pattern.clone(),
+        };
+        if let Some(slot) = form.get_mut(place) {
+            *slot = shape.at(axis)?.clone();
+        }
+        Ok(form)
+    };
+    let mut blobs = Vec::with_capacity(parts.len());
+    for index in parts {
+        let form = like_first(lower.shape(index)?)?;
+        blobs.push(lower.blob_as(index, &form)?);
+    }
+    let form = like_first(&shape)?;
+    let top = match blobs.as_slice() {
+        [only] => *only,
+        _ => lower.emit(Concat { axis: i32::try_from(place)? }, &blobs, &form)?,
+    };
+    lower.set(0, top)
+}
+
+// Split
+
+/// The sizes of the parts of an axis of size `whole`. They are given by an attribute before version 13 (by either in version 1), then
+/// by an input; where they are not, the parts are equal, and from version 18 on the last one may be smaller.
+fn split_sizes(
+    attributes: &Attributes,
+    given: impl Fn() -> Result<Option<Vec<Dim>>>,
+    whole: &Dim,
+) -> Result<Vec<Dim>> {
+    let since = attributes.since();
+    let count = attributes.output_count();
+    let by_attribute = if since < 13 { attributes.ints("split")? } else { None };
+    let by_input = if since == 1 || since >= 13 { given()? } else { None };
+    let number = if since >= 18 { attributes.int("num_outputs")? } else { None };
+    let sizes = match (by_attribute, by_input) {
+        (Some(list), _) => list.into_iter().map(Dim::Known).collect(),
+        (None, Some(list)) => list,
+        (None, None) => {
+            if let Some(number) = number.filter(|number| usize::try_from(*number) != Ok(count)) {
+                invalid!("{number} parts for {count} outputs");
+            }
+            equal_parts(whole, count, since >= 18)?
+        }
+    };
+    if sizes.len() != count {
+        invalid!("{} sizes for {count} outputs", sizes.len());
+    }
+    let mut sum = Dim::Known(0);
+    for size in &sizes {
+        if size.known().is_some_and(|n| n < 0) {
+            invalid!("a part of size {size}");
+        }
+        sum = sum.add(size)?;
+    }
+    if sum.known().is_some() && whole.known().is_some() && sum != *whole {
+        invalid!("parts of {} in all of an axis of {whole}", sum);
+    }
+    Ok(sizes)
+}
+
+fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>> {
+    let parts = Dim::try_from(count)?;
+    if parts.is(0) {
+        invalid!("no outputs");
+    }
+    if !last_smaller && whole.known().is_some() && !whole.modulo(&parts)?.is(0) {
+        invalid!("an axis of {whole} in {count} equal parts");
+    }
+    let part = whole.ceil_div(&parts)?;
+    let mut sizes = vec![part.clone(); count];
+    if let Some(last) = sizes.last_mut() {
+        *last = whole.sub(&part.mul(&Dim::try_from(count - 1)?)?)?;
+    }
+    Ok(sizes)
+}
+
+/// The sizes of the parts; where they are computed at run time, those that the model declares of the outputs.
+fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
+    if !call.has_input(1) {
+        return Ok(None);
+    }
+    call.dims(1).map(Some).or_else(|error| {
+        let declared = |index| call.declared_shape(index).and_then(|shape| shape.get(axis)).cloned();
+        (0..call.output_count()).map(declared).collect::<Option<_>>().map(Some).ok_or(error)
+    })
+}
+
+fn infer_split(call: &Call) -> Result<Vec<Fact>> {
+    let shape = call.shape(0)?;
+    let axis = resolve_axis(call.int_or("axis", 0)?, shape.len())?;
+    let sizes = split_sizes(call, || split_input(call, axis), shape.at(axis)?)?;
+    let dtype = call.dtype(0)?;
+    let part = |size: Dim| {
+        let mut part = shape.to_vec();
+        if let Some(slot) = part.get_mut(axis) {
+            *slot = size;
+        }
+        Fact::new(dtype, part)
+    };
+    Ok(sizes.into_iter().map(part).collect())
+}
+
+fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = required_input(inputs, 0)?;
+    let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
+    let given = || match inputs.get(1) {
+        Some(Some(sizes)) => Ok(Some(sizes.to_dims()?.iter().cloned().collect())),
+        _ => Ok(None),
+    };
+    let mut start = 0;
+    let mut parts = Vec::new();
+    for size in split_sizes(attributes, given, &Dim::try_from(*data.shape().at(axis)?)?)? {
+        let size = usize::try_from(size.known().unwrap_or(0))?;
+        let places: Vec<usize> = (start..start + size).collect();
+        parts.push(data.take(axis, &places)?);
+        start += size;
+    }
+    Ok(parts)
+}
+
+fn lower_split(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
+    let sizes = split_sizes(lower, || split_input(lower, axis), shape.at(axis)?)?;
+    let (blob, place) = lower.isolated(0, &[axis])?;
+    let place = *place.at(0)?;
+    // Parts without elements are no blobs: nobody can read them, and Slice does not make them.
+    let parts: Vec<(usize, Dim)> = sizes.into_iter().enumerate().filter(|(_, size)| !size.is(0)).collect();
+    if let [(index, _)] = parts.as_slice() {
+        return lower.set(*index, blob);
+    }
+    let mut slices = Vec::with_capacity(parts.len());
+    let mut forms = Vec::with_capacity(parts.len());
+    for (at, (_, size)) in parts.iter().enumerate() {
+        let mut form = lower.form(blob);
+        if let Some(slot) = form.get_mut(place) {
+            *slot = size.clone();
+        }
+        forms.push(form);
+        slices.push(match size.known() {
+            Some(n) => i32::try_from(n)?,
+            None if parts.iter().skip(at).all(|(_, other)| other == size) => EQUAL_PART,
+            None => return crop_parts(lower, blob, place, &parts),
+        });
+    }
+    let layer = Slice { slices, axis: i32::try_from(place)?, ..Slice::default() };
+    let tops = lower.emit_n(layer, &[blob], &forms)?;
+    for ((index, _), top) in parts.iter().zip(tops) {
+        lower.set(*index, top)?;
+    }
+    Ok(())
+}
+
+/// ncnn's word for an equal part of what is left (`slice.cpp`).
+const EQUAL_PART: i32 = -233;
+
+/// Parts of sizes that are not fixed, one by one.
+fn crop_parts(lower: &mut Lower, blob: BlobId, place: usize, parts: &[(usize, Dim)]) -> Result<()> {
+    let mut start = Dim::Known(0);
+    for (index, size) in parts {
+        let part = lower.crop_by_expression(blob, place, &start, size)?;
+        lower.set(*index, part)?;
+        start = start.add(size)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_equal_but_for_the_last() {
+        let known = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
+        assert_eq!(equal_parts(&Dim::Known(6), 3, false).unwrap(), known(&[2, 2, 2]));
+        assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), known(&[2, 2, 2, 1]));
+        assert!(equal_parts(&Dim::Known(7), 4, false).is_err());
+        let h = Dim::symbol("H");
+        assert_eq!(equal_parts(&h.mul(&Dim::Known(2)).unwrap(), 2, false).unwrap(), [h.clone(), h]);
+    }
+}

@@ -1,0 +1,338 @@
+//! Pad and CenterCropPad: elements added around a value, or taken away.
+//!
+//! | ONNX | ncnn |
+//! | --- | --- |
+//! | amounts below 0 | Crop |
+//! | constant, edge, reflect | Padding over up to three axes at once |
+//! | reflect by more than an axis holds, wrap | the places are taken by Crop and Concat; the sizes must be fixed |
+//! | amounts or a constant computed at run time | Gather by places, and Where for what is no place |
+//! | a constant that is infinite | Padding with a value a channel: a param holds no infinity |
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Pad.html>, `onnx__CenterCropPad.html`.
+
+mod lower;
+mod run_time;
+
+use crate::common::limits;
+use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::identity::same_shape;
+use crate::op::{self, Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::ops::Row;
+use crate::ops::run_time::{check_list, distinct_axes};
+
+use crate::tensor::{Array, Dim, Shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("CenterCropPad", &[18], infer_center)
+        .fold(fold_center)
+        .lower(lower::lower_center)
+        .identity(same_shape)
+        .transparent(|_, _| true)
+        .becomes("Padding, Crop")
+        .limits("sizes that are not fixed"),
+    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
+        .padding(constant_padding)
+        .fold(fold_pad)
+        .expand(run_time::expand_pad)
+        .lower(lower::lower_pad)
+        .identity(adds_nothing)
+        .transparent(|_, _| true)
+        .becomes(
+            "Padding; Crop below 0; Crop and Concat for wrap, and for reflections by more than an axis holds; Gather for amounts computed at run time",
+        )
+        .limits("amounts computed at run time where the shape of the output is not stated"),
+];
+
+/// Where the elements that are added come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Constant,
+    /// Those at the edge.
+    Edge,
+    /// A mirror image that does not repeat the edge.
+    Reflect,
+    /// Those at the other end.
+    Wrap,
+}
+
+/// Elements added before and behind an axis; negative ones are taken away.
+type Amounts = Vec<(Dim, Dim)>;
+
+fn read_mode(attributes: &Attributes) -> Result<Mode> {
+    Ok(match (attributes.string_or("mode", "constant")?, attributes.since()) {
+        ("constant", _) => Mode::Constant,
+        ("edge", _) => Mode::Edge,
+        ("reflect", _) => Mode::Reflect,
+        ("wrap", 19..) => Mode::Wrap,
+        (other, since) => unsupported!("the mode \"{other}\" in version {since}"),
+    })
+}
+
+/// The amounts of every axis: attributes before version 11, then an input, from version 18 on for the axes of another input.
+fn pad_amounts(
+    attributes: &Attributes,
+    rank: usize,
+    input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
+) -> Result<Amounts> {
+    let since = attributes.since();
+    let known = |list: Vec<i64>| list.into_iter().map(Dim::Known).collect::<Vec<_>>();
+    let pads = match since {
+        1 => attributes.ints("paddings")?.map(known),
+        2 => attributes.ints("pads")?.map(known),
+        _ => input(1)?,
+    };
+    let pads = required(pads, "pads")?;
+    let axes = if since >= 18 { input(3)? } else { None };
+    let axes = axes.unwrap_or((0..i64::try_from(rank)?).map(Dim::Known).collect());
+    if pads.len() != 2 * axes.len() {
+        invalid!("{} pads for {} axes", pads.len(), axes.len());
+    }
+    let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); rank];
+    let mut padded = Vec::new();
+    let (before, behind) = pads.split_at_checked(axes.len()).unwrap_or((&pads, &[]));
+    for ((axis, before), behind) in axes.iter().zip(before).zip(behind) {
+        let Some(axis) = axis.known() else { unsupported!("the axis {axis}") };
+        let axis = resolve_axis(axis, rank)?;
+        if padded.contains(&axis) {
+            invalid!("axis {axis} is padded twice");
+        }
+        padded.push(axis);
+        for amount in [before, behind].into_iter().filter_map(Dim::known) {
+            if amount.unsigned_abs() > limits::BLOB_ELEMENTS.unsigned_abs() {
+                let most = limits::BLOB_ELEMENTS;
+                let message =
+                    format!("an axis is padded by {amount}; {most} elements are the most of a blob");
+                return Err(Error::limit(message));
+            }
+        }
+        if let Some(slot) = amounts.get_mut(axis) {
+            *slot = (before.clone(), behind.clone());
+        }
+    }
+    Ok(amounts)
+}
+
+/// The axes of CenterCropPad.
+fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
+    match attributes.ints("axes")? {
+        Some(axes) => distinct_axes(&axes, rank),
+        None => Ok((0..rank).collect()),
+    }
+}
+
+/// The sizes that CenterCropPad brings its axes to; where they are computed at run time, those that the model declares.
+fn center_target(call: &Call) -> Result<Vec<Dim>> {
+    let axes = center_axes(call, call.shape(0)?.len())?;
+    check_list(call, 1, axes.len())?;
+    call.dims(1).or_else(|error| match call.stated_instead_of(1) {
+        Some(declared) => axes.iter().map(|axis| declared.at(*axis).cloned()).collect(),
+        None => Err(error),
+    })
+}
+
+/// The amounts that bring each of `axes` to its size in `target`; of an odd number the larger half goes behind.
+fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
+    let axes = center_axes(attributes, shape.len())?;
+    if axes.len() != target.len() {
+        invalid!("{} sizes for {} axes", target.len(), axes.len());
+    }
+    let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); shape.len()];
+    for (axis, size) in axes.iter().zip(target) {
+        let difference = size.sub(shape.at(*axis)?)?;
+        let Some(n) = difference.known() else { unsupported!("{} brought to {size}", shape.at(*axis)?) };
+        let before = n / 2;
+        if let Some(slot) = amounts.get_mut(*axis) {
+            *slot = (Dim::Known(before), Dim::Known(n - before));
+        }
+    }
+    Ok(amounts)
+}
+
+fn input_dims(call: &Call, index: usize) -> Result<Option<Vec<Dim>>> {
+    if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) }
+}
+
+fn array_dims(inputs: &[Option<Array>], index: usize) -> Result<Option<Vec<Dim>>> {
+    let array = inputs.get(index).and_then(Option::as_ref);
+    array.map(|array| Ok(array.to_dims()?.iter().cloned().collect())).transpose()
+}
+
+fn padded_shape(shape: &[Dim], amounts: &Amounts) -> Result<Vec<Dim>> {
+    let padded = |(size, (before, behind)): (&Dim, &(Dim, Dim))| size.add(before)?.add(behind);
+    let padded: Vec<Dim> = shape.iter().zip(amounts).map(padded).collect::<Result<_>>()?;
+    if let Some(negative) = padded.iter().find(|size| size.known().is_some_and(|n| n < 0)) {
+        invalid!("an axis is left with {negative} elements");
+    }
+    Ok(padded)
+}
+
+/// The amounts of a node.
+fn call_amounts(call: &Call) -> Result<Amounts> {
+    pad_amounts(call, call.shape(0)?.len(), |index| input_dims(call, index))
+}
+
+/// The data, where nothing is added to it or taken away.
+fn adds_nothing(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let data = same_shape(graph, node)?;
+    let amounts = call_amounts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
+    Some(data).filter(|_| amounts.iter().all(|(before, behind)| before.is(0) && behind.is(0)))
+}
+
+/// What a Pad adds before and behind each axis, all numbers, and its value, where that is one constant for all.
+fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
+    if read_mode(call).ok()? != Mode::Constant {
+        return None;
+    }
+    let value = match (call.since(), call.value(2)) {
+        (1 | 2, _) => f64::from(call.float_or("value", 0.0).ok()?),
+        (_, None) => 0.0,
+        (_, Some(_)) => call.constant(2)?.load_listed().ok()?.to_f64().ok()?.first().copied()?,
+    };
+    let known = |(before, behind): &(Dim, Dim)| Some((before.known()?, behind.known()?));
+    let amounts: Option<Vec<(i64, i64)>> = call_amounts(call).ok()?.iter().map(known).collect();
+    Some((value, amounts?))
+}
+
+fn infer_pad(call: &Call) -> Result<Vec<Fact>> {
+    read_mode(call)?;
+    call.float("value")?;
+    let amounts = match call_amounts(call) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let stated = run_time::stated_shape(call).ok_or(error)?;
+            run_time::check_amounts(call, stated)?;
+            return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
+        }
+        amounts => amounts?,
+    };
+    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(call.shape(0)?, &amounts)?)])
+}
+
+fn infer_center(call: &Call) -> Result<Vec<Fact>> {
+    let shape = call.shape(0)?;
+    let amounts = center_amounts(call, shape, &center_target(call)?)?;
+    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &amounts)?)])
+}
+
+/// The place of an element of the padded axis in the axis of `size`.
+fn source(place: i64, size: i64, mode: Mode) -> Option<i64> {
+    match mode {
+        _ if (0..size).contains(&place) => Some(place),
+        Mode::Constant => None,
+        Mode::Edge => Some(place.clamp(0, size - 1)),
+        Mode::Wrap => place.checked_rem_euclid(size),
+        Mode::Reflect if size == 1 => Some(0),
+        Mode::Reflect => {
+            let period = 2 * (size - 1);
+            let place = place.checked_rem_euclid(period)?;
+            Some(place.min(period - place))
+        }
+    }
+}
+
+fn fold_pad(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = required_input(inputs, 0)?;
+    let amounts = pad_amounts(attributes, data.shape().len(), |index| array_dims(inputs, index))?;
+    let value = match inputs.get(2) {
+        Some(Some(value)) if attributes.since() >= 11 => value.reshape(&[])?,
+        _ => fill(attributes.float_or("value", 0.0)?, data)?,
+    };
+    Ok(vec![pad(data, &amounts, read_mode(attributes)?, &value)?])
+}
+
+fn fold_center(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = required_input(inputs, 0)?;
+    let sizes = Shape::try_from(data.shape())?;
+    let target = array_dims(inputs, 1)?.ok_or_else(|| Error::invalid("input 1 is missing"))?;
+    let amounts = center_amounts(attributes, &sizes, &target)?;
+    Ok(vec![pad(data, &amounts, Mode::Constant, &fill(0.0, data)?)?])
+}
+
+fn fill(value: f32, like: &Array) -> Result<Array> {
+    Array::f32(ndarray::ArrayD::from_elem(Vec::new(), value)).cast(like.dtype())
+}
+
+fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Array> {
+    let mut data = data.clone();
+    for (axis, (before, behind)) in amounts.iter().enumerate() {
+        let (Some(before), Some(behind)) = (before.known(), behind.known()) else {
+            unsupported!("{before} and {behind} elements around an axis");
+        };
+        // What is taken away is not seen by what is added.
+        let size = i64::try_from(*data.shape().at(axis)?)?;
+        let padded = size.saturating_add(before).saturating_add(behind);
+        let kept: Vec<usize> = (0.max(before.saturating_neg())..size.min(size.saturating_add(behind)))
+            .map(usize::try_from)
+            .collect::<std::result::Result<_, _>>()?;
+        let size = i64::try_from(kept.len())?;
+        data = data.take(axis, &kept)?;
+        if size == 0 && mode != Mode::Constant && (before > 0 || behind > 0) {
+            invalid!("an axis without elements is padded with its own");
+        }
+        let block = |count: i64| {
+            let mut shape = data.shape().to_vec();
+            if let Some(slot) = shape.get_mut(axis) {
+                *slot = usize::try_from(count)?;
+            }
+            value.broadcast(&shape)
+        };
+        let taken = |range: std::ops::Range<i64>| {
+            let places = range.filter_map(|place| source(place, size, mode)).map(usize::try_from);
+            data.take(axis, &places.collect::<std::result::Result<Vec<_>, _>>()?)
+        };
+        // Where nothing is left of the axis, what is still to be taken away is taken from what is added.
+        let (before, behind) = if size == 0 { (0, padded) } else { (before.max(0), behind.max(0)) };
+        let parts = match mode {
+            Mode::Constant => [block(before)?, data.clone(), block(behind)?],
+            _ => [taken(-before..0)?, data.clone(), taken(size..size + behind)?],
+        };
+        data = Array::concat(&parts, axis)?;
+    }
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As onnxruntime 1.31 does.
+    #[test]
+    fn more_may_be_taken_away_than_there_is() {
+        let data = Array::f32(ndarray::ArrayD::from_elem(vec![6], 1.0));
+        let value = fill(9.0, &data).unwrap();
+        let padded = |before, behind| {
+            let amounts = [(Dim::Known(before), Dim::Known(behind))];
+            pad(&data, &amounts.to_vec(), Mode::Constant, &value).unwrap().float_list().unwrap()
+        };
+        assert_eq!(padded(-8, 5), [9.0; 3]);
+        assert_eq!(padded(5, -8), [9.0; 3]);
+        assert_eq!(padded(-(1 << 31), (1 << 31) - 1), [9.0; 5]);
+        assert_eq!(padded(-7, 1), [0.0; 0]);
+        assert_eq!(padded(-5, 2), [1.0, 9.0, 9.0]);
+    }
+
+    #[test]
+    fn places_are_those_of_numpy() {
+        let places = |mode, size, range: std::ops::Range<i64>| -> Vec<i64> {
+            range.filter_map(|place| source(place, size, mode)).collect()
+        };
+        assert_eq!(places(Mode::Constant, 3, -2..5), [0, 1, 2]);
+        assert_eq!(places(Mode::Edge, 3, -2..5), [0, 0, 0, 1, 2, 2, 2]);
+        assert_eq!(places(Mode::Reflect, 3, -3..6), [1, 2, 1, 0, 1, 2, 1, 0, 1]);
+        assert_eq!(places(Mode::Reflect, 1, -2..2), [0, 0, 0, 0]);
+        assert_eq!(places(Mode::Wrap, 3, -4..4), [2, 0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn constants_are_padded_and_cropped() {
+        let ints = |list: &[i64]| Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn());
+        let amounts = |before, behind| vec![(Dim::Known(before), Dim::Known(behind))];
+        let value = Array::i64(ndarray::ArrayD::from_elem(Vec::new(), 7));
+        let padded =
+            |before, behind, mode| pad(&ints(&[1, 2, 3]), &amounts(before, behind), mode, &value).unwrap();
+        assert_eq!(padded(1, 2, Mode::Constant), ints(&[7, 1, 2, 3, 7, 7]));
+        assert_eq!(padded(-1, 1, Mode::Constant), ints(&[2, 3, 7]));
+        assert_eq!(padded(-1, 1, Mode::Reflect), ints(&[2, 3, 2]));
+        assert_eq!(padded(2, -1, Mode::Wrap), ints(&[1, 2, 1, 2]));
+    }
+}

@@ -1,0 +1,362 @@
+//! Operators that leave the elements as they are, in another shape or in the same.
+//!
+//! Dropout is taken as it is at inference. Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>, `onnx__Dropout.html`,
+//! `onnx__Flatten.html`, `onnx__Identity.html`, `onnx__Squeeze.html`, `onnx__Unsqueeze.html`.
+
+use ndarray::{ArrayD, IxDyn};
+
+use crate::error::{At, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::lower::{Lower, same_elements};
+use crate::op::identity::{first, same_shape};
+use crate::op::{Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::ops::Row;
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], infer_dropout)
+        .fold(fold_dropout)
+        .lower(lower_alias)
+        .keeps_shape()
+        .identity(first)
+        .waive(DROPOUT_WAIVED)
+        .transparent(|_, _| true)
+        .becomes("nothing")
+        .limits("training: what is dropped is random"),
+    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten)
+        .fold(fold_flatten)
+        .lower(lower_alias)
+        .identity(same_shape)
+        .transparent(|_, _| true)
+        .becomes("nothing: a blob holds its elements in whatever shape its reader needs"),
+    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)
+        .fold(fold_identity)
+        .lower(lower_alias)
+        .identity(first)
+        .transparent(|_, _| true)
+        .becomes("nothing"),
+    Row::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], infer_reshape)
+        .fold(fold_reshape)
+        .lower(lower_alias)
+        .identity(same_shape)
+        .waive(CONSUMED_INPUTS)
+        .transparent(|_, _| true)
+        .becomes("nothing: a blob holds its elements in whatever shape its reader needs")
+        .limits("a shape computed at run time"),
+    Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], infer_squeeze)
+        .fold(fold_squeeze)
+        .expand(expand_squeeze)
+        .lower(lower_alias)
+        .identity(same_shape)
+        .transparent(|_, _| true)
+        .becomes("nothing"),
+    Row::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], infer_unsqueeze)
+        .fold(fold_unsqueeze)
+        .lower(lower_alias)
+        .identity(same_shape)
+        .transparent(|_, _| true)
+        .becomes("nothing"),
+];
+
+/// What is dropped, and how often, matters in training alone. `is_test` of versions 1 and 6 is left out by exporters that mean
+/// inference; training has no result that could be compared.
+const DROPOUT_WAIVED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
+/// A hint to runtimes of version 1 that a buffer may be written over.
+const CONSUMED_INPUTS: &[&str] = &["consumed_inputs"];
+
+/// Input 0 in another shape: a constant stays one without being read.
+fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
+    let sizes: Option<Vec<usize>> = shape.iter().map(|d| usize::try_from(d.known()?).ok()).collect();
+    if let (Some(tensor), Some(sizes)) = (call.constant(0), sizes) {
+        return Fact::constant(tensor.reshaped(&sizes)?);
+    }
+    Ok(Fact::new(call.dtype(0)?, shape))
+}
+
+/// Input 0 of a node that is evaluated, in the shape that `rule` finds for its sizes.
+fn fold_by(inputs: &[Option<Array>], rule: impl Fn(&[Dim]) -> Result<Vec<Dim>>) -> Result<Vec<Array>> {
+    let data = required_input(inputs, 0)?;
+    let sizes = Shape::try_from(data.shape())?;
+    let mut shape = Vec::new();
+    for size in rule(&sizes)? {
+        let Some(known) = size.known() else { unsupported!("the size {size} is not known") };
+        shape.push(usize::try_from(known)?);
+    }
+    Ok(vec![data.reshape(&shape)?])
+}
+
+/// `requested`, or where that is computed at run time, what the model declares of the output.
+fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec<Dim>> {
+    requested.or_else(|error| match call.declared_shape(0) {
+        Some(declared) if same_elements(call.shape(0)?, declared)? => Ok(declared.to_vec()),
+        _ => Err(error),
+    })
+}
+
+fn lower_alias(lower: &mut Lower) -> Result<()> {
+    let (from, to) = (lower.shape(0)?, lower.output_shape(0)?);
+    if !same_elements(from, to)? {
+        return Err(crate::error::Error::unsupported(format!(
+            "whether {} has as many elements as {} depends on sizes that are not fixed",
+            display_shape(from),
+            display_shape(to)
+        ))
+        .help("fix them with --input-shape"));
+    }
+    lower.alias()
+}
+
+// Identity and Dropout
+
+fn infer_identity(call: &Call) -> Result<Vec<Fact>> {
+    if let Some(elements) = &call.input(0)?.elements {
+        return Ok(vec![Fact::elements(elements.as_ref().clone())?]);
+    }
+    if let Some(tensor) = call.constant(0) {
+        return Ok(vec![Fact::constant(tensor.clone())?]);
+    }
+    let dtype = call.dtype(0)?;
+    Ok(vec![call.shape(0).map_or_else(|_| Fact::unranked(dtype), |shape| Fact::new(dtype, shape.to_vec()))])
+}
+
+fn fold_identity(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    Ok(vec![required_input(inputs, 0)?.clone()])
+}
+
+/// The type of the mask: bool since version 10, before that the type of the data.
+fn mask_dtype(attributes: &Attributes, data: DType) -> DType {
+    if attributes.since() >= 10 { DType::Bool } else { data }
+}
+
+fn infer_dropout(call: &Call) -> Result<Vec<Fact>> {
+    if call.since() >= 12 && call.has_input(2) {
+        let training = call.int_list(2)?.first().is_some_and(|flag| *flag != 0);
+        let ratio = if call.has_input(1) { call.float_list(1)?.first().copied().unwrap_or(0.5) } else { 0.5 };
+        if training && ratio != 0.0 {
+            unsupported!("training mode: what is dropped is random");
+        }
+    }
+    let data = infer_identity(call)?;
+    let mut facts = data.clone();
+    if call.has_output(1) {
+        let dtype = mask_dtype(call, call.dtype(0)?);
+        let shape: Result<Vec<usize>> = call.sizes(0)?.into_iter().map(|n| Ok(usize::try_from(n)?)).collect();
+        let shape = shape?;
+        let mask = Tensor::deferred(dtype, shape.clone(), Vec::new(), move |_| ones(dtype, &shape))?;
+        facts.push(Fact::constant(mask)?);
+    } else {
+        facts.push(Fact::unranked(DType::Bool));
+    }
+    Ok(facts)
+}
+
+fn ones(dtype: DType, shape: &[usize]) -> Result<Array> {
+    Array::i64(ArrayD::from_elem(IxDyn(shape), 1)).cast(dtype)
+}
+
+fn fold_dropout(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = required_input(inputs, 0)?;
+    Ok(vec![data.clone(), ones(mask_dtype(attributes, data.dtype()), data.shape())?])
+}
+
+// Reshape and Flatten
+
+/// The requested sizes: an attribute in version 1, then an input.
+fn infer_reshape(call: &Call) -> Result<Vec<Fact>> {
+    call.int("allowzero")?;
+    let requested = match call.since() {
+        1 => Ok(required(call.ints("shape")?, "shape")?.into_iter().map(Dim::Known).collect()),
+        _ => call.dims(1),
+    };
+    let shape = requested.and_then(|requested| reshape(call, call.shape(0)?, &requested));
+    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+}
+
+fn fold_reshape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let requested: Vec<Dim> = match attributes.since() {
+        1 => required(attributes.ints("shape")?, "shape")?.into_iter().map(Dim::Known).collect(),
+        _ => required_input(inputs, 1)?.to_dims()?.iter().cloned().collect(),
+    };
+    fold_by(inputs, |shape| reshape(attributes, shape, &requested))
+}
+
+/// 0 copies the size of the input's axis, unless `allowzero` makes it a size; one -1 is what is left over.
+fn reshape(attributes: &Attributes, from: &[Dim], requested: &[Dim]) -> Result<Vec<Dim>> {
+    let allow_zero = attributes.since() >= 14 && attributes.flag("allowzero", false)?;
+    let mut shape = Vec::with_capacity(requested.len());
+    let mut left_over = None;
+    for (axis, size) in requested.iter().enumerate() {
+        shape.push(match size.known() {
+            Some(0) if !allow_zero => from.at(axis)?.clone(),
+            Some(-1) => {
+                if left_over.replace(axis).is_some() {
+                    invalid!("{} leaves two sizes open", display_shape(requested));
+                }
+                Dim::Known(1)
+            }
+            Some(n) if n < -1 => invalid!("a size of {n}"),
+            _ => size.clone(),
+        });
+    }
+    let (total, product) = (Dim::product(from)?, Dim::product(&shape)?);
+    if let Some(axis) = left_over {
+        if product.is(0) {
+            invalid!("a size left open beside one of 0 in {}", display_shape(requested));
+        }
+        if let (Some(total), Some(product)) = (total.known(), product.known())
+            && total % product != 0
+        {
+            invalid!("{} as {}", display_shape(from), display_shape(requested));
+        }
+        if let Some(slot) = shape.get_mut(axis) {
+            *slot = total.floor_div(&product)?;
+        }
+    } else if total.known().is_some() && product.known().is_some() && total != product {
+        invalid!("{} as {}", display_shape(from), display_shape(requested));
+    }
+    Ok(shape)
+}
+
+fn infer_flatten(call: &Call) -> Result<Vec<Fact>> {
+    let shape = flatten(call, call.shape(0)?)?;
+    Ok(vec![reshaped(call, shape)?])
+}
+
+fn fold_flatten(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    fold_by(inputs, |shape| flatten(attributes, shape))
+}
+
+/// Two axes: what stands before `axis` and the rest. `axis` may be the number of axes.
+fn flatten(attributes: &Attributes, from: &[Dim]) -> Result<Vec<Dim>> {
+    let axis = attributes.int_or("axis", 1)?;
+    let axis =
+        if usize::try_from(axis) == Ok(from.len()) { from.len() } else { resolve_axis(axis, from.len())? };
+    let (outer, inner) = from.split_at_checked(axis).unwrap_or((from, &[]));
+    Ok(vec![Dim::product(outer)?, Dim::product(inner)?])
+}
+
+// Squeeze and Unsqueeze
+
+/// The axes: an attribute before version 13, then an input.
+fn read_axes(
+    attributes: &Attributes,
+    input: impl Fn() -> Result<Option<Vec<i64>>>,
+) -> Result<Option<Vec<i64>>> {
+    if attributes.since() < 13 { attributes.ints("axes") } else { input() }
+}
+
+fn axes_input(call: &Call) -> Result<Option<Vec<i64>>> {
+    if call.has_input(1) { call.axes(1).map(Some) } else { Ok(None) }
+}
+
+fn axes_array(inputs: &[Option<Array>]) -> Result<Option<Vec<i64>>> {
+    inputs.get(1).and_then(Option::as_ref).map(Array::int_list).transpose()
+}
+
+fn infer_squeeze(call: &Call) -> Result<Vec<Fact>> {
+    let axes = read_axes(call, || axes_input(call));
+    let shape = axes.and_then(|axes| squeeze(axes, call.shape(0)?));
+    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+}
+
+fn fold_squeeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let axes = read_axes(attributes, || axes_array(inputs))?;
+    fold_by(inputs, |shape| squeeze(axes.clone(), shape))
+}
+
+/// Without the axes, or without all of size 1.
+fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
+    let Some(axes) = axes else {
+        if let Some(open) = from.iter().find(|d| d.known().is_none()) {
+            unsupported!("whether {open} is 1 is not known");
+        }
+        return Ok(from.iter().filter(|d| !d.is(1)).cloned().collect());
+    };
+    let mut left_out = vec![false; from.len()];
+    for axis in axes {
+        let axis = resolve_axis(axis, from.len())?;
+        if from.at(axis)?.known().is_some_and(|n| n != 1) {
+            invalid!("axis {axis} of {} is not 1", display_shape(from));
+        }
+        if let Some(slot) = left_out.get_mut(axis) {
+            *slot = true;
+        }
+    }
+    Ok(from.iter().zip(left_out).filter(|(_, out)| !out).map(|(d, _)| d.clone()).collect())
+}
+
+/// An axis that is to be left out has one element: other sizes break ONNX. Where that does not show, its first element is taken.
+fn expand_squeeze(x: &mut Expand) -> Result<bool> {
+    // Axes that are not known leave what the model declares.
+    let Ok(Some(axes)) = read_axes(x, || axes_input(x)) else { return Ok(false) };
+    let from = x.shape(0)?;
+    let mut data = x.operand(0)?;
+    let mut open = false;
+    for axis in &axes {
+        if from.at(resolve_axis(*axis, from.len())?)?.known().is_none() {
+            let first = x.ints(&[0])?;
+            data = x.op("Gather", &[data, first], &[("axis", Attribute::Int(*axis))])?;
+            open = true;
+        }
+    }
+    if open {
+        let axes = x.ints(&axes)?;
+        let squeezed = x.op("Squeeze", &[data, axes], &[])?;
+        x.output(0, squeezed)?;
+    }
+    Ok(open)
+}
+
+fn infer_unsqueeze(call: &Call) -> Result<Vec<Fact>> {
+    let axes = read_axes(call, || axes_input(call));
+    let shape = axes.and_then(|axes| unsqueeze(&required(axes, "axes")?, call.shape(0)?));
+    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+}
+
+fn fold_unsqueeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let axes = required(read_axes(attributes, || axes_array(inputs))?, "axes")?;
+    fold_by(inputs, |shape| unsqueeze(&axes, shape))
+}
+
+/// With further axes of 1; `axes` count in the result.
+fn unsqueeze(axes: &[i64], from: &[Dim]) -> Result<Vec<Dim>> {
+    let rank = from.len() + axes.len();
+    let mut added = vec![false; rank];
+    for axis in axes {
+        let axis = resolve_axis(*axis, rank)?;
+        match added.get_mut(axis) {
+            Some(slot) if !*slot => *slot = true,
+            _ => invalid!("axis {axis} is given twice"),
+        }
+    }
+    let mut kept = from.iter();
+    let size = |added| if added { Some(Dim::Known(1)) } else { kept.next().cloned() };
+    Ok(added.into_iter().filter_map(size).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dims(sizes: &[i64]) -> Vec<Dim> {
+        sizes.iter().copied().map(Dim::Known).collect()
+    }
+
+    #[test]
+    fn unit_axes_come_and_go() {
+        for (axes, from, to) in [
+            (None, &[1, 3, 1][..], &[3][..]),
+            (Some(vec![0]), &[1, 3, 1], &[3, 1]),
+            (Some(vec![-1]), &[1, 3, 1], &[1, 3]),
+        ] {
+            assert_eq!(squeeze(axes, &dims(from)).unwrap(), dims(to), "{from:?}");
+        }
+        assert!(squeeze(Some(vec![1]), &dims(&[1, 3])).is_err());
+        assert!(squeeze(None, &[Dim::symbol("N")]).is_err());
+        assert_eq!(unsqueeze(&[-1, 0], &dims(&[3])).unwrap(), dims(&[1, 3, 1]));
+        assert_eq!(unsqueeze(&[2, 1], &dims(&[3, 4])).unwrap(), dims(&[3, 1, 1, 4]));
+        assert!(unsqueeze(&[0, 0], &dims(&[3])).is_err());
+        assert!(unsqueeze(&[3], &dims(&[3])).is_err());
+    }
+}

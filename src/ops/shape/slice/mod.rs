@@ -1,0 +1,264 @@
+//! Slice.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Slice.html>.
+
+mod run_time;
+
+use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
+use crate::graph::{Graph, Node, ValueId};
+use crate::lower::{Lower, OPEN_END};
+use crate::op::identity::same_shape;
+use crate::op::{self, Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::ops::Row;
+
+use crate::tensor::{Array, Dim, Shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], infer_slice)
+    .fold(fold_slice)
+    .expand(run_time::expand_slice)
+    .lower(lower_slice)
+    .identity(keeps_all)
+    .transparent(|_, _| true)
+    .becomes("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for bounds computed at run time")
+    .limits("bounds computed at run time where the shape of the output is not stated")];
+
+/// Bounds from this on are "to the end" in models: no axis of a blob is larger.
+const BEYOND: i64 = (1 << 31) - 1;
+
+/// What is kept of an axis: the elements at `start`, `start + step`, and so on.
+#[derive(Clone, Debug, PartialEq)]
+struct Cut {
+    axis: usize,
+    start: Dim,
+    step: i64,
+    count: Dim,
+}
+
+/// Bounds and steps as the node gives them: attributes in version 1, then inputs.
+fn read_cuts(
+    attributes: &Attributes,
+    input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
+    shape: &[Dim],
+) -> Result<Vec<Cut>> {
+    let known = |list: Vec<i64>| list.into_iter().map(Dim::Known).collect::<Vec<_>>();
+    let (starts, ends, axes, steps) = if attributes.since() == 1 {
+        let list = |name| Ok::<_, Error>(attributes.ints(name)?.map(known));
+        (list("starts")?, list("ends")?, list("axes")?, None)
+    } else {
+        (input(1)?, input(2)?, input(3)?, input(4)?)
+    };
+    let (starts, ends) = (required(starts, "starts")?, required(ends, "ends")?);
+    let axes = axes.unwrap_or((0..i64::try_from(starts.len())?).map(Dim::Known).collect());
+    let steps = steps.unwrap_or(vec![Dim::Known(1); starts.len()]);
+    if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
+        invalid!("{} starts, {} ends, {} axes, {} steps", starts.len(), ends.len(), axes.len(), steps.len());
+    }
+    let number = |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("{d} as an axis or step")));
+    let mut cuts: Vec<Cut> = Vec::with_capacity(starts.len());
+    for (i, (start, end)) in starts.iter().zip(&ends).enumerate() {
+        let axis = resolve_axis(number(axes.at(i)?)?, shape.len())?;
+        if cuts.iter().any(|cut| cut.axis == axis) {
+            invalid!("axis {axis} is sliced twice");
+        }
+        cuts.push(cut(axis, shape.at(axis)?, start, end, number(steps.at(i)?)?)?);
+    }
+    Ok(cuts)
+}
+
+/// A bound counted from the front, where it is known on which side of the axis it counts.
+fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
+    match bound.known() {
+        Some(n) if n >= BEYOND => Ok(size.clone()),
+        Some(n) if n <= -BEYOND => Ok(Dim::Known(-1)),
+        _ => match bound.bounds() {
+            (Some(0..), _) => Ok(bound.clone()),
+            (_, Some(..0)) => size.add(bound),
+            _ => unsupported!("whether the bound {bound} counts from the front is not known"),
+        },
+    }
+}
+
+fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Cut> {
+    let (zero, before, last) = (Dim::Known(0), Dim::Known(-1), size.sub(&Dim::Known(1))?);
+    let (mut start, mut end) = (from_front(start, size)?, from_front(end, size)?);
+    let distance = match step {
+        0 => invalid!("a step of 0"),
+        1.. => {
+            start = start.larger(&zero)?.smaller(size)?;
+            // A negative end leaves nothing, and nothing is no blob: an end that may be negative is taken as it is.
+            end = if end.known().is_some() { end.larger(&zero)? } else { end }.smaller(size)?;
+            end.sub(&start)?
+        }
+        _ => {
+            start = start.larger(&zero)?.smaller(&last)?;
+            end = end.larger(&before)?.smaller(&last)?;
+            start.sub(&end)?
+        }
+    };
+    let stride = step.checked_abs().unwrap_or(i64::MAX);
+    let count = match distance.known() {
+        // A stride beyond the axis keeps one element; the sum in ceil_div must not overflow.
+        Some(n) if n > 0 && stride >= n => Dim::Known(1),
+        Some(n) if n <= 0 => zero,
+        _ => distance.ceil_div(&Dim::Known(stride.min(BEYOND)))?,
+    };
+    Ok(Cut { axis, start, step, count })
+}
+
+fn call_cuts(call: &Call) -> Result<Vec<Cut>> {
+    let input = |index| if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) };
+    read_cuts(call, input, call.shape(0)?)
+}
+
+/// The data, where all of it is kept in its order.
+fn keeps_all(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let data = same_shape(graph, node)?;
+    let cuts = call_cuts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
+    Some(data).filter(|_| cuts.iter().all(|cut| cut.step > 0))
+}
+
+fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
+    let mut shape = call.shape(0)?.to_vec();
+    let cuts = match call_cuts(call) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let stated = run_time::stated_shape(call).ok_or(error)?;
+            run_time::check_cuts(call, stated)?;
+            return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
+        }
+        cuts => cuts?,
+    };
+    for cut in cuts {
+        if let Some(slot) = shape.get_mut(cut.axis) {
+            *slot = cut.count;
+        }
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let mut data = required_input(inputs, 0)?.clone();
+    let shape = Shape::try_from(data.shape())?;
+    let input = |index: usize| match inputs.get(index) {
+        Some(Some(list)) => Ok(Some(list.to_dims()?.iter().cloned().collect())),
+        _ => Ok(None),
+    };
+    for cut in read_cuts(attributes, input, &shape)? {
+        let places: Result<Vec<usize>> =
+            cut.places()?.into_iter().map(|place| Ok(usize::try_from(place)?)).collect();
+        data = data.take(cut.axis, &places?)?;
+    }
+    Ok(vec![data])
+}
+
+impl Cut {
+    /// The elements that are kept, where they are numbers.
+    fn places(&self) -> Result<Vec<i64>> {
+        let (Some(start), Some(count)) = (self.start.known(), self.count.known()) else {
+            return Err(Error::unsupported(format!(
+                "{} elements from {} on in steps of {}: they must be fixed here",
+                self.count, self.start, self.step
+            ))
+            .help("fix the sizes with --input-shape"));
+        };
+        (0..count)
+            .map(|i| self.step.checked_mul(i).and_then(|n| n.checked_add(start)))
+            .collect::<Option<_>>()
+            .ok_or_else(|| Error::limit("a step is too large"))
+    }
+
+    /// Whether the elements of an axis of `size`, which is not fixed, are taken in reverse order.
+    fn reverses(&self, size: &Dim) -> Result<bool> {
+        let last = size.sub(&Dim::Known(1))?;
+        Ok(self.step == -1 && self.start == last && self.count == *size && size.known().is_none())
+    }
+
+    /// Start and end as Crop takes them for an axis of `size`: from the front, or negative from the end.
+    fn crop(&self, size: &Dim) -> Result<Option<(i32, i32)>> {
+        if self.step != 1 {
+            return Ok(None);
+        }
+        let end = self.start.add(&self.count)?;
+        let behind = |bound: &Dim| {
+            Ok::<_, Error>(bound.sub(size)?.known().filter(|n| *n < 0 && *n != i64::from(OPEN_END)))
+        };
+        let Some(start) = self.start.known().or(behind(&self.start)?) else { return Ok(None) };
+        let end = match end.known().or(behind(&end)?) {
+            _ if end == *size => OPEN_END.into(),
+            Some(end) => end,
+            None => return Ok(None),
+        };
+        Ok(Some((i32::try_from(start)?, i32::try_from(end)?)))
+    }
+}
+
+fn lower_slice(lower: &mut Lower) -> Result<()> {
+    let mut shape = lower.shape(0)?.to_vec();
+    let mut cuts = call_cuts(lower)?;
+    cuts.retain(|cut| cut.step != 1 || shape.get(cut.axis) != Some(&cut.count));
+    if cuts.is_empty() {
+        return lower.alias();
+    }
+    let mut blob = lower.blob(0)?;
+    for cut in cuts {
+        let size = shape.at(cut.axis)?.clone();
+        let (alone, place) = lower.alone(blob, &shape, cut.axis)?;
+        blob = match cut.crop(&size)? {
+            Some((start, end)) => lower.crop(alone, place, start, end, &cut.count)?,
+            None if cut.reverses(&size)? => lower.reverse(alone, place)?,
+            None if cut.step == 1 && cut.places().is_err() => {
+                lower.crop_by_expression(alone, place, &cut.start, &cut.count)?
+            }
+            None if cut.step > 1 && cut.places().is_err() => {
+                lower.stride(alone, place, &cut.start, cut.step, &cut.count)?
+            }
+            None => lower.take(alone, place, &cut.places()?)?,
+        };
+        if let Some(slot) = shape.get_mut(cut.axis) {
+            *slot = cut.count;
+        }
+    }
+    lower.set(0, blob)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cuts of numpy's `range(size)[start:end:step]`.
+    #[test]
+    fn bounds_are_those_of_numpy() {
+        for (size, start, end, step, first, count) in [
+            (5, 1, 3, 1, 1, 2),
+            (5, 0, i64::MAX, 1, 0, 5),
+            (5, -3, -1, 1, 2, 2),
+            (5, -9, 9, 2, 0, 3),
+            (5, 4, 1, 1, 4, 0),
+            (5, -1, i64::MIN, -1, 4, 5),
+            (5, 20, 0, -4, 4, 1),
+            (5, 4, -6, -2, 4, 3),
+            (5, 1, 1000, i64::MAX, 1, 1),
+            (5, 3, -9, i64::MIN, 3, 1),
+        ] {
+            let cut = cut(0, &Dim::Known(size), &Dim::Known(start), &Dim::Known(end), step).unwrap();
+            assert_eq!((cut.start, cut.count), (first.into(), count.into()), "[{start}:{end}:{step}]");
+        }
+    }
+
+    #[test]
+    fn sizes_may_be_symbols() {
+        let h = Dim::symbol("H");
+        let half = h.floor_div(&Dim::Known(2)).unwrap();
+        for (start, end, step, count, crop) in [
+            (Dim::Known(1), Dim::Known(i64::MAX), 1, "H-1", Some((1, OPEN_END))),
+            (Dim::Known(0), Dim::Known(-1), 1, "H-1", Some((0, -1))),
+            (Dim::Known(-1), Dim::Known(i64::MAX), 1, "1", Some((-1, OPEN_END))),
+            (Dim::Known(0), Dim::Known(1), 1, "1", Some((0, 1))),
+            (Dim::Known(0), half, 1, "min(floor_div(H, 2), H)", None),
+            (Dim::Known(0), Dim::Known(i64::MAX), 2, "floor_div(H+1, 2)", None),
+        ] {
+            let cut = cut(0, &h, &start, &end, step).unwrap();
+            assert_eq!(cut.count.to_string(), count, "[{start}:{end}:{step}]");
+            assert_eq!(cut.crop(&h).unwrap(), crop, "[{start}:{end}:{step}]");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Transpose.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Transpose.html>.
+
+use crate::error::{At, Result, invalid};
+use crate::graph::{Graph, Node, ValueId};
+use crate::lower::Lower;
+use crate::op::identity::same_shape;
+use crate::op::{self, Attributes, Call, Fact, required_input, resolve_axis};
+use crate::ops::Row;
+
+use crate::tensor::Array;
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], infer_transpose)
+    .fold(fold_transpose)
+    .lower(lower_transpose)
+    .identity(moves_nothing)
+    .transparent(|_, _| true)
+    .becomes("Permute, several in a row for more than four axes; nothing where no element moves")];
+
+/// The order of the axes; reversed where none is given.
+fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
+    let Some(perm) = attributes.ints("perm")? else { return Ok((0..rank).rev().collect()) };
+    let perm: Result<Vec<usize>> = perm.iter().map(|axis| resolve_axis(*axis, rank)).collect();
+    let perm = perm?;
+    if perm.len() != rank || (0..rank).any(|axis| !perm.contains(&axis)) {
+        invalid!("{perm:?} is not an order of {rank} axes");
+    }
+    Ok(perm)
+}
+
+/// The data, where no axis but those of size 1 changes its place, and the shape stays.
+fn moves_nothing(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let data = same_shape(graph, node)?;
+    let shape = graph.value(data).shape.as_ref()?;
+    let perm = read_perm(&Attributes::new(node, op::find_handled(node).ok()?), shape.len()).ok()?;
+    let moved: Vec<usize> =
+        perm.into_iter().filter(|axis| shape.get(*axis).is_none_or(|size| !size.is(1))).collect();
+    Some(data).filter(|_| moved.is_sorted())
+}
+
+fn infer_transpose(call: &Call) -> Result<Vec<Fact>> {
+    let shape = call.shape(0)?;
+    let perm = read_perm(call, shape.len())?;
+    let moved: Result<Vec<_>> = perm.iter().map(|axis| shape.at(*axis).cloned()).collect();
+    Ok(vec![Fact::new(call.dtype(0)?, moved?)])
+}
+
+fn fold_transpose(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = required_input(inputs, 0)?;
+    Ok(vec![data.transpose(&read_perm(attributes, data.shape().len())?)?])
+}
+
+fn lower_transpose(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?;
+    let perm = read_perm(lower, shape.len())?;
+    let blob = lower.blob(0)?;
+    let moved = lower.transpose(blob, shape, &perm)?;
+    lower.set(0, moved)
+}

@@ -1,0 +1,271 @@
+//! Values that do not depend on the elements of any input: constants, ranges, and the sizes of other values.
+//!
+//! Sizes that are not fixed are followed as expressions through the shape arithmetic, and refused where they are computed with.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Constant.html>, `onnx__ConstantOfShape.html`, `onnx__Range.html`.
+
+use ndarray::{Array1, ArrayD, IxDyn};
+use num_traits::AsPrimitive;
+
+use crate::common::limits;
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::lower::{Lower, interface_form};
+use crate::ncnn::layer::{CumulativeSum, binary_op};
+use crate::op::{Attributes, Call, Fact, required, required_input};
+use crate::ops::Row;
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType, Dim, Elements, Tensor};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], infer_constant)
+        .becomes("a constant")
+        .limits("text"),
+    Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], infer_constant_of_shape)
+        .fold(fold_constant_of_shape)
+        .lower(lower_constant_of_shape)
+        .becomes("a constant; of sizes that are not fixed a corner of a blob that has them, filled by Clip")
+        .limits("a shape computed at run time"),
+    Row::new("EyeLike", &[9, 22], infer_eye_like).becomes("a constant").limits("sizes that are not fixed"),
+    Row::new("Range", &[11, 27], infer_range)
+        .fold(fold_range)
+        .expand(expand_range)
+        .lower(lower_range)
+        .waive(RANGE_STASH)
+        .becomes(
+            "a constant; CumulativeSum of ones where the length is the size of an axis that is not fixed",
+        )
+        .limits("a length that is known at run time alone"),
+    Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], infer_shape)
+        .becomes("a constant, or expressions of sizes that are not fixed")
+        .limits("such expressions as data of the net"),
+    Row::new("Size", &[1, 13, 19, 21, 23, 24, 25], infer_size)
+        .becomes("a constant, or an expression of sizes that are not fixed")
+        .limits("such an expression as data of the net"),
+];
+
+/// `stash_type` is the precision in between for half types: ranges are computed in double here.
+const RANGE_STASH: &[&str] = &["stash_type"];
+
+/// Most elements of a constant that is made from sizes alone: two large sizes must not become terabytes.
+const MAX_ELEMENTS: i64 = 1 << 28;
+
+/// The tensor of a Constant node, whichever attribute gives it.
+fn read_constant(attributes: &Attributes) -> Result<Tensor> {
+    let scalar = |array: Array| Tensor::from_array(&array);
+    if let Some(tensor) = attributes.tensor("value")? {
+        return Ok(tensor.clone());
+    }
+    if let Some(x) = attributes.float("value_float")? {
+        return scalar(Array::f32(ArrayD::from_elem(IxDyn(&[]), x)));
+    }
+    if let Some(x) = attributes.int("value_int")? {
+        return scalar(Array::i64(ArrayD::from_elem(IxDyn(&[]), x)));
+    }
+    if let Some(list) = attributes.floats("value_floats")? {
+        return scalar(Array::f32(Array1::from_vec(list).into_dyn()));
+    }
+    if let Some(list) = attributes.ints("value_ints")? {
+        return scalar(Array::i64(Array1::from_vec(list).into_dyn()));
+    }
+    if attributes.string("value_string")?.is_some() || attributes.strings("value_strings")?.is_some() {
+        unsupported!("a constant of text");
+    }
+    required(attributes.tensor("sparse_value")?, "value").cloned()
+}
+
+/// The one element that ConstantOfShape repeats.
+fn read_fill(attributes: &Attributes) -> Result<Array> {
+    let Some(tensor) = attributes.tensor("value")? else {
+        return Ok(Array::f32(ArrayD::zeros(IxDyn(&[]))));
+    };
+    if tensor.len() != 1 {
+        invalid!("the value has {} elements where it has one", tensor.len());
+    }
+    tensor.load_listed()?.reshape(&[])
+}
+
+fn infer_constant(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::constant(read_constant(call)?)?])
+}
+
+fn infer_constant_of_shape(call: &Call) -> Result<Vec<Fact>> {
+    let fill = read_fill(call)?;
+    let shape = match (call.dims(0), call.stated_instead_of(0)) {
+        (Ok(shape), _) => shape,
+        (Err(_), Some(declared)) => return Ok(vec![Fact::constant(filled(&fill, declared)?)?]),
+        (Err(error), None) => return Err(error),
+    };
+    if let Some(negative) = shape.iter().find(|d| d.known().is_some_and(|n| n < 0)) {
+        invalid!("an axis of size {negative}");
+    }
+    if shape.iter().all(|size| size.known().is_some()) {
+        return Ok(vec![Fact::constant(filled(&fill, &shape)?)?]);
+    }
+    Ok(vec![Fact::new(fill.dtype(), shape)])
+}
+
+/// A tensor of one element repeated.
+fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
+    let count = Dim::product(shape)?;
+    if count.known().is_none_or(|count| count > MAX_ELEMENTS) {
+        return Err(Error::limit(format!("{count} elements of one value")));
+    }
+    let mut sizes = Vec::with_capacity(shape.len());
+    for size in shape {
+        sizes.push(usize::try_from(size.known().unwrap_or(0))?);
+    }
+    Tensor::filled(fill, sizes)
+}
+
+fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
+    let dtype = match call.int("dtype")? {
+        Some(code) => DType::from_onnx(i32::try_from(code)?)
+            .ok_or_else(|| Error::invalid(format!("{code} is no element type")).at_part("attribute dtype"))?,
+        None => call.dtype(0)?,
+    };
+    let k = call.int_or("k", 0)?;
+    let sizes = call.sizes(0)?;
+    let [rows, columns] = *sizes.as_slice() else {
+        invalid!("an identity matrix of {} axes", sizes.len());
+    };
+    if rows.saturating_mul(columns) > i64::try_from(limits::MATRIX_ELEMENTS)? {
+        return Err(Error::limit(format!("an identity matrix of {rows} x {columns}")));
+    }
+    let shape = vec![usize::try_from(rows)?, usize::try_from(columns)?];
+    let elements = shape.clone();
+    let tensor = Tensor::deferred(dtype, shape, Vec::new(), move |_| {
+        let places = (0..rows.saturating_mul(columns)).map(|place| (place / columns, place % columns));
+        let eye = places.map(|(row, column)| i64::from(column - row == k)).collect();
+        Array::i64(ArrayD::from_shape_vec(elements.as_slice(), eye)?).cast(dtype)
+    })?;
+    Ok(vec![Fact::constant(tensor)?])
+}
+
+fn infer_shape(call: &Call) -> Result<Vec<Fact>> {
+    let shape = call.shape(0)?;
+    let rank = i64::try_from(shape.len())?;
+    let (mut start, mut end) = (0, rank);
+    if call.since() >= 15 {
+        let counted = |axis: i64| if axis < 0 { axis.saturating_add(rank) } else { axis }.clamp(0, rank);
+        start = counted(call.int_or("start", 0)?);
+        end = counted(call.int_or("end", rank)?);
+    }
+    let part = shape.get(usize::try_from(start)?..usize::try_from(end.max(start))?).unwrap_or_default();
+    Ok(vec![Fact::elements(Array::from_dims(part))?])
+}
+
+fn infer_size(call: &Call) -> Result<Vec<Fact>> {
+    let count = Dim::product(call.shape(0)?)?;
+    Ok(vec![Fact::elements(Array::dims(ArrayD::from_elem(IxDyn(&[]), count)))?])
+}
+
+/// The number of elements of a range.
+fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
+    for array in [start, limit, delta] {
+        if array.len() != 1 {
+            invalid!("{} elements where one is needed", array.len());
+        }
+    }
+    if start.dtype().is_float() {
+        let number = |array: &Array| Ok::<f64, Error>(array.to_f64()?.iter().copied().next().unwrap_or(0.0));
+        let (start, limit, delta) = (number(start)?, number(limit)?, number(delta)?);
+        let count = ((limit - start) / delta).ceil().max(0.0);
+        if !count.is_finite() {
+            invalid!("a range from {start} to {limit} in steps of {delta}");
+        }
+        return Ok(Dim::Known(count.as_()));
+    }
+    let size =
+        |array: &Array| Ok::<Dim, Error>(array.to_dims()?.iter().next().cloned().unwrap_or(Dim::Known(0)));
+    let (start, limit, delta) = (size(start)?, size(limit)?, size(delta)?);
+    let distance = limit.sub(&start)?;
+    let count = match delta.known() {
+        Some(0) => invalid!("a range in steps of 0"),
+        // ceil_div rounds up for a positive divisor only.
+        Some(n) if n < 0 => Dim::Known(0).sub(&distance)?.ceil_div(&Dim::Known(0).sub(&delta)?)?,
+        Some(_) => distance.ceil_div(&delta)?,
+        None => unsupported!("a range in steps of {delta}"),
+    };
+    Ok(count.known().map_or(count, |n| Dim::Known(n.max(0))))
+}
+
+fn infer_range(call: &Call) -> Result<Vec<Fact>> {
+    let len = || range_len(&call.array(0)?, &call.array(1)?, &call.array(2)?);
+    let shape = match (len(), (0..3).find_map(|index| call.stated_instead_of(index))) {
+        (Ok(len), _) => vec![len],
+        (Err(_), Some(declared @ [_])) => declared.to_vec(),
+        (Err(error), _) => return Err(error),
+    };
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+/// `start + place * delta`, where start or delta is computed at run time.
+fn expand_range(expand: &mut Expand) -> Result<bool> {
+    if expand.array(0).is_ok() && expand.array(2).is_ok() {
+        return Ok(false);
+    }
+    let [len] = expand.output_shape(0)? else { invalid!("a range of other than one axis") };
+    let Some(len) = len.known().filter(|len| *len <= MAX_ELEMENTS) else {
+        unsupported!("a range of {len} elements");
+    };
+    let dtype = expand.dtype(0)?;
+    let places = expand.literal(&Array::i64(Array1::from_iter(0..len).into_dyn()).cast(dtype)?)?;
+    let (start, delta) = (expand.operand(0)?, expand.operand(2)?);
+    let scaled = expand.op("Mul", &[places, delta], &[])?;
+    let range = expand.op("Add", &[start, scaled], &[])?;
+    // Start and delta may be of one axis of 1 as well as of none.
+    let shape = expand.ints(&[len])?;
+    let range = expand.op("Reshape", &[range, shape], &[])?;
+    expand.output(0, range)?;
+    Ok(true)
+}
+
+/// A range of known start and step whose length is the size of an axis: ones are summed up.
+fn lower_range(lower: &mut Lower) -> Result<()> {
+    let [len] = lower.output_shape(0)? else { invalid!("a range of other than one axis") };
+    let (start, delta) = (lower.array(0)?.scalar_f32()?, lower.array(2)?.scalar_f32()?);
+    let ones = lower.ones(std::slice::from_ref(len))?;
+    let counted = lower.map(CumulativeSum::default(), ones)?;
+    let scaled = if delta == 1.0 { counted } else { lower.binary_scalar(binary_op::MUL, counted, delta)? };
+    let range = lower.binary_scalar(binary_op::ADD, scaled, start - delta)?;
+    lower.set(0, range)
+}
+
+fn lower_constant_of_shape(lower: &mut Lower) -> Result<()> {
+    let fill = read_fill(lower)?.scalar_f32()?;
+    let ones = lower.ones(&interface_form(lower.output_shape(0)?)?)?;
+    let filled = if fill == 1.0 { ones } else { lower.binary_scalar(binary_op::MUL, ones, fill)? };
+    lower.set(0, filled)
+}
+
+fn fold_constant_of_shape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let shape: std::result::Result<Vec<usize>, _> =
+        required_input(inputs, 0)?.int_list()?.into_iter().map(usize::try_from).collect();
+    Ok(vec![read_fill(attributes)?.broadcast(&shape?)?])
+}
+
+fn fold_range(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let (start, limit, delta) =
+        (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
+    let Some(len) = range_len(start, limit, delta)?.known() else {
+        unsupported!("a range whose length is not known");
+    };
+    if start.dtype().is_float() {
+        let (start64, delta64) = (start.to_f64()?, delta.to_f64()?);
+        let (first, step) =
+            (start64.iter().next().copied().unwrap_or(0.0), delta64.iter().next().copied().unwrap_or(0.0));
+        let values: Vec<f64> = (0..len)
+            .map(|i| {
+                let i: f64 = i.as_();
+                first + i * step
+            })
+            .collect();
+        let values = Array::new(DType::F64, Elements::F64(Array1::from_vec(values).into_dyn()));
+        return Ok(vec![values.cast(start.dtype())?]);
+    }
+    let (starts, deltas) = (start.to_dims()?, delta.to_dims()?);
+    let (Some(first), Some(step)) = (starts.iter().next(), deltas.iter().next()) else {
+        invalid!("a range without start and step");
+    };
+    let values: Result<Vec<Dim>> = (0..len).map(|i| first.add(&step.mul(&Dim::Known(i))?)).collect();
+    Ok(vec![Array::new(start.dtype(), Elements::Dim(Array1::from_vec(values?).into_dyn()))])
+}

@@ -1,0 +1,9 @@
+//! Values that depend on no element of an input: constants, ranges, sizes, random numbers.
+
+pub(in crate::ops) mod constant;
+pub(in crate::ops) mod random;
+
+use super::Row;
+
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] = &[constant::OPS, random::OPS];

@@ -1,0 +1,125 @@
+//! Convolutions and linear maps with integers, which `pass::quantized` makes: inputs are what is rounded, the weight in int8, the
+//! reciprocals of its steps, and the bias. `scale` is the reciprocal of the input's step; `zero` is what padding is, in steps.
+
+use super::{Kernel, conv_shape, conv_spans, fixed, read_conv, split_shape};
+use num_traits::AsPrimitive;
+
+use crate::error::{At, Error, Result};
+use crate::lower::Lower;
+use crate::ncnn::layer::{Convolution, ConvolutionDepthWise, InnerProduct, Padding};
+use crate::ncnn::{BlobId, Layer};
+use crate::op::{Call, Fact, required};
+use crate::ops::spatial::window::Span;
+use crate::tensor::{DType, Dim, Tensor};
+
+/// The steps of the input.
+fn read_steps(call: &Call) -> Result<(f32, i64)> {
+    let scale = required(call.float("scale")?, "scale")?;
+    Ok((scale, call.int_or("zero", 0)?))
+}
+
+pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
+    read_steps(call)?;
+    Ok(vec![Fact::new(DType::F32, conv_shape(call, call.shape(1)?)?)])
+}
+
+pub(super) fn infer_linear(call: &Call) -> Result<Vec<Fact>> {
+    read_steps(call)?;
+    let (rows, outputs) = (call.shape(0)?.at(0)?.clone(), call.shape(1)?.at(0)?.clone());
+    Ok(vec![Fact::new(DType::F32, vec![rows, outputs])])
+}
+
+pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
+    let conv = read_conv(lower, lower.shape(1)?)?;
+    let (scale, zero) = read_steps(lower)?;
+    let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
+    let mut spans = conv_spans(lower, &conv.window, spatial)?;
+    let form = lower.shape(0)?.get(1..).unwrap_or_default().to_vec();
+    let mut bottom = lower.blob_as(0, &form)?;
+    if zero != 0 {
+        bottom = pad(lower, bottom, &mut spans, AsPrimitive::<f32>::as_(zero) / scale)?;
+    }
+    let kernel = Kernel {
+        num_output: fixed(lower.shape(1)?.at(0)?)?,
+        group: i32::try_from(conv.group)?,
+        spans,
+        output_pads: None,
+        weight: Some(lower.required_constant(1)?.clone()),
+        bias: Some(lower.required_constant(3)?.clone()),
+    };
+    let weight_data_int8_scales = Some(lower.required_constant(2)?.clone());
+    let bottom_blob_int8_scales = Some(Tensor::from_f32(&[1], vec![scale])?);
+    let layer: Layer = match kernel.convolution()? {
+        Layer::Convolution(layer) => {
+            let featmask = if uses_winograd(&layer) { WITHOUT_WINOGRAD } else { 0 };
+            Convolution { weight_data_int8_scales, bottom_blob_int8_scales, featmask, ..*layer }.into()
+        }
+        Layer::ConvolutionDepthWise(layer) => {
+            ConvolutionDepthWise { weight_data_int8_scales, bottom_blob_int8_scales, ..*layer }.into()
+        }
+        _ => return Err(Error::internal("a convolution with integers over other than two axes")),
+    };
+    let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
+    let top = lower.emit(layer, &[bottom], &form)?;
+    lower.set(0, top)
+}
+
+/// Switches Winograd's transforms off: their sums are 400 times as large, and overflow 32 bits where weights and inputs go together
+/// (`convolution_3x3_winograd_int8.h`).
+const WITHOUT_WINOGRAD: i32 = 1 << 6;
+
+/// Whether the runtime transforms the windows of a layer.
+fn uses_winograd(layer: &Convolution) -> bool {
+    let ones = [layer.stride_w, layer.stride_h, layer.dilation_w, layer.dilation_h];
+    layer.kernel_w == 3 && layer.kernel_h == 3 && ones.iter().all(|n| *n == 1)
+}
+
+/// Pads a blob with what zero is moved to, in place of the layer: in packed int8 that pads with negative numbers wrongly
+/// (`padding_x86.cpp`, forward_int8).
+fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [Span], value: f32) -> Result<BlobId> {
+    let mut form = lower.form(blob);
+    let [height, width] = spans else {
+        return Err(Error::internal("a convolution over other than two axes"));
+    };
+    if [&*height, &*width].iter().all(|span| span.begin == 0 && span.end == 0) {
+        return Ok(blob);
+    }
+    if [&*height, &*width].iter().any(|span| span.begin < 0 || span.end < 0) {
+        return Err(Error::unsupported("a padding that follows from sizes that are not fixed, in int8")
+            .help("fix the sizes with --input-shape"));
+    }
+    let layer = Padding {
+        top: height.begin,
+        bottom: height.end,
+        left: width.begin,
+        right: width.end,
+        value,
+        ..Padding::default()
+    };
+    for (size, span) in form.iter_mut().skip(1).zip([&*height, &*width]) {
+        *size = size.add(&Dim::Known(i64::from(span.begin) + i64::from(span.end)))?;
+    }
+    for span in [height, width] {
+        (span.begin, span.end) = (0, 0);
+    }
+    lower.emit(layer, &[blob], &form)
+}
+
+pub(super) fn lower_linear(lower: &mut Lower) -> Result<()> {
+    let (scale, _) = read_steps(lower)?;
+    let outputs = lower.shape(1)?.at(0)?.clone();
+    let layer = InnerProduct {
+        num_output: fixed(&outputs)?,
+        weight_data: Some(lower.required_constant(1)?.clone()),
+        bias_data: Some(lower.required_constant(3)?.clone()),
+        weight_data_int8_scales: Some(lower.required_constant(2)?.clone()),
+        bottom_blob_int8_scales: Some(Tensor::from_f32(&[1], vec![scale])?),
+        ..InnerProduct::default()
+    };
+    // One row is a blob of one axis.
+    let (rows, size) = (lower.shape(0)?.at(0)?.clone(), lower.shape(0)?.at(1)?.clone());
+    let form = |size: Dim| if rows.is(1) { vec![size] } else { vec![rows.clone(), size] };
+    let bottom = lower.blob_as(0, &form(size))?;
+    let top = lower.emit(layer, &[bottom], &form(outputs))?;
+    lower.set(0, top)
+}

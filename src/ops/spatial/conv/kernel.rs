@@ -1,0 +1,145 @@
+//! The ncnn layer of a convolution: one of twelve, by direction, dimensions and groups.
+
+use crate::error::{Result, unsupported};
+use crate::ncnn::Layer;
+use crate::ncnn::layer::{
+    Convolution, Convolution1D, Convolution3D, ConvolutionDepthWise, ConvolutionDepthWise1D,
+    ConvolutionDepthWise3D, Deconvolution, Deconvolution1D, Deconvolution3D, DeconvolutionDepthWise,
+    DeconvolutionDepthWise1D, DeconvolutionDepthWise3D,
+};
+use crate::ops::spatial::window::Span;
+use crate::tensor::Tensor;
+
+/// What the layers have in common.
+pub(super) struct Kernel {
+    pub num_output: i32,
+    pub group: i32,
+    /// The window along each spatial axis, outermost first.
+    pub spans: Vec<Span>,
+    /// Elements that a transposed convolution adds behind each spatial axis.
+    pub output_pads: Option<Vec<i32>>,
+    /// The weight; a bottom where it is not constant.
+    pub weight: Option<Tensor>,
+    pub bias: Option<Tensor>,
+}
+
+/// A layer with the fields that all of them have, and the window along one to three axes.
+macro_rules! windowed {
+    ($kernel:ident, $layer:ident { $($field:ident: $value:expr),* }, $w:ident $(, $h:ident $(, $d:ident)?)?) => {
+        Layer::from($layer {
+            num_output: $kernel.num_output,
+            kernel_w: $w.kernel,
+            stride_w: $w.stride,
+            dilation_w: $w.dilation,
+            pad_left: $w.begin,
+            pad_right: $w.end,
+            $(
+                kernel_h: $h.kernel,
+                stride_h: $h.stride,
+                dilation_h: $h.dilation,
+                pad_top: $h.begin,
+                pad_bottom: $h.end,
+                $(
+                    kernel_d: $d.kernel,
+                    stride_d: $d.stride,
+                    dilation_d: $d.dilation,
+                    pad_front: $d.begin,
+                    pad_behind: $d.end,
+                )?
+            )?
+            $($field: $value,)*
+            weight_data: $kernel.weight,
+            bias_data: $kernel.bias,
+            ..$layer::default()
+        })
+    };
+}
+
+impl Kernel {
+    /// A convolution.
+    pub fn convolution(self) -> Result<Layer> {
+        let Kernel { group, .. } = self;
+        let dynamic_weight = i32::from(self.weight.is_none());
+        Ok(match (self.spans.as_slice(), group) {
+            ([w], 1) => windowed!(self, Convolution1D { dynamic_weight: dynamic_weight }, w),
+            ([w], _) => {
+                windowed!(self, ConvolutionDepthWise1D { group: group, dynamic_weight: dynamic_weight }, w)
+            }
+            ([h, w], 1) => windowed!(self, Convolution { dynamic_weight: dynamic_weight }, w, h),
+            ([h, w], _) => {
+                windowed!(self, ConvolutionDepthWise { group: group, dynamic_weight: dynamic_weight }, w, h)
+            }
+            ([d, h, w], 1) => windowed!(self, Convolution3D {}, w, h, d),
+            ([d, h, w], _) => windowed!(self, ConvolutionDepthWise3D { group: group }, w, h, d),
+            (spans, _) => unsupported!("a convolution over {} axes", spans.len()),
+        })
+    }
+
+    /// The transpose of a convolution.
+    pub fn deconvolution(self) -> Result<Layer> {
+        let Kernel { group, .. } = self;
+        let dynamic_weight = i32::from(self.weight.is_none());
+        let pads = self.output_pads.unwrap_or_else(|| vec![0; self.spans.len()]);
+        Ok(match (self.spans.as_slice(), pads.as_slice(), group) {
+            ([w], [right], 1) => windowed!(
+                self,
+                Deconvolution1D { output_pad_right: *right, dynamic_weight: dynamic_weight },
+                w
+            ),
+            ([w], [right], _) => windowed!(
+                self,
+                DeconvolutionDepthWise1D {
+                    group: group,
+                    output_pad_right: *right,
+                    dynamic_weight: dynamic_weight
+                },
+                w
+            ),
+            ([h, w], [bottom, right], 1) => windowed!(
+                self,
+                Deconvolution {
+                    output_pad_right: *right,
+                    output_pad_bottom: *bottom,
+                    dynamic_weight: dynamic_weight
+                },
+                w,
+                h
+            ),
+            ([h, w], [bottom, right], _) => windowed!(
+                self,
+                DeconvolutionDepthWise {
+                    group: group,
+                    output_pad_right: *right,
+                    output_pad_bottom: *bottom,
+                    dynamic_weight: dynamic_weight
+                },
+                w,
+                h
+            ),
+            ([d, h, w], [behind, bottom, right], 1) => windowed!(
+                self,
+                Deconvolution3D {
+                    output_pad_right: *right,
+                    output_pad_bottom: *bottom,
+                    output_pad_behind: *behind
+                },
+                w,
+                h,
+                d
+            ),
+            ([d, h, w], [behind, bottom, right], _) => windowed!(
+                self,
+                DeconvolutionDepthWise3D {
+                    group: group,
+                    output_pad_right: *right,
+                    output_pad_bottom: *bottom,
+                    output_pad_behind: *behind
+                },
+                w,
+                h,
+                d
+            ),
+            (spans, ..) => unsupported!("a transposed convolution over {} axes", spans.len()),
+        })
+    }
+}

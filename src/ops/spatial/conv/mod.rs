@@ -1,0 +1,306 @@
+//! Convolutions.
+//!
+//! A batch is an axis that the window crosses one element at a time: the layer of one dimension more over `[C, N, ...]`. With three
+//! spatial axes there is no such layer: the elements of the batch are groups of channels.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`, `onnx__DeformConv.html`.
+
+mod deform;
+mod int8;
+mod kernel;
+mod transpose;
+mod unfold;
+
+use super::window::{Pads, Span, Window, read_window};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::lower::Lower;
+use crate::ncnn::layer::binary_op;
+use crate::ncnn::{BlobId, Layer};
+use crate::op::{Call, Fact, OWN_DOMAIN};
+use crate::ops::Row;
+use crate::tensor::{Dim, Tensor, display_shape};
+
+use kernel::Kernel;
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Conv", &[1, 11, 22], infer_conv)
+        .expand(unfold::expand_conv)
+        .lower(lower_conv)
+        .becomes("Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with the windows for weights computed at run time over three axes, or over two with a batch")
+        .limits("over four axes or more"),
+    Row::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
+        .expand(unfold::expand_conv_transpose)
+        .lower(transpose::lower_conv_transpose)
+        .becomes("Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups; MatMul, and a sum of the windows, for weights computed at run time over three axes, or over two with a batch")
+        .limits("over four axes or more"),
+    Row::new("Int8Conv", &[1], int8::infer_conv)
+        .domain(OWN_DOMAIN)
+        .lower(int8::lower_conv)
+        .becomes("Convolution and ConvolutionDepthWise in int8"),
+    Row::new("Int8Linear", &[1], int8::infer_linear)
+        .domain(OWN_DOMAIN)
+        .lower(int8::lower_linear)
+        .becomes("InnerProduct in int8"),
+    Row::new("DeformConv", &[19, 22], deform::infer_deform_conv)
+        .expand(deform::expand_deform_conv)
+        .lower(deform::lower_deform_conv)
+        .becomes("DeformableConv2D, one for each group and set of offsets; for weights computed at run time MatMul with what it takes from each place")
+        .limits("batches; three axes"),
+];
+
+/// Most weights of a layer whose weights are repeated for each element of a batch: 16 MiB.
+const MAX_REPEATED_WEIGHTS: usize = 1 << 22;
+
+struct Conv {
+    window: Window,
+    group: i64,
+}
+
+/// The size of the window: the attribute, or the weight's spatial axes.
+fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
+    let spatial = weight.get(2..).unwrap_or_default();
+    let given = call.ints("kernel_shape")?;
+    if let Some(given) = given {
+        let differs = |(n, size): (&i64, &Dim)| size.known().is_some_and(|size| size != *n);
+        if given.len() != spatial.len() || given.iter().zip(spatial).any(differs) {
+            invalid!("kernel_shape is {given:?}, and the weight has the shape {}", display_shape(weight));
+        }
+        return Ok(given);
+    }
+    let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
+    sizes.ok_or_else(|| {
+        Error::unsupported("kernel_shape is missing, and the sizes of the weight are not fixed")
+    })
+}
+
+fn read_group(call: &Call) -> Result<i64> {
+    match call.int_or("group", 1)? {
+        group if group < 1 => Err(Error::invalid(format!("group is {group}"))),
+        group => Ok(group),
+    }
+}
+
+fn read_conv(call: &Call, weight: &[Dim]) -> Result<Conv> {
+    Ok(Conv { window: read_window(call, read_kernel_shape(call, weight)?)?, group: read_group(call)? })
+}
+
+/// The sizes of the input: batch, channels, and spatial axes. The weight has as many axes.
+fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
+    match shape {
+        [batch, channels, spatial @ ..] if !spatial.is_empty() && weight.len() == shape.len() => {
+            Ok((batch, channels, spatial))
+        }
+        _ => Err(Error::invalid(format!(
+            "an input of shape {} and a weight of shape {}",
+            display_shape(shape),
+            display_shape(weight)
+        ))),
+    }
+}
+
+fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
+    infer_biased(call, 2)
+}
+
+/// The convolution of input 0 with input 1; input `bias` has an element for each channel.
+fn infer_biased(call: &Call, bias: usize) -> Result<Vec<Fact>> {
+    let shape = conv_shape(call, call.shape(1)?)?;
+    call.check_shape(bias, std::slice::from_ref(shape.at(1)?))?;
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+/// The shape of the convolution of input 0 with a weight of these sizes.
+pub(in crate::ops) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>> {
+    let conv = read_conv(call, weight)?;
+    let (batch, channels, spatial) = split_shape(call.shape(0)?, weight)?;
+    let taken = weight.at(1)?.mul(&Dim::Known(conv.group))?;
+    if let (Some(have), Some(taken)) = (channels.known(), taken.known())
+        && have != taken
+    {
+        invalid!("{have} channels into a weight of shape {} in {} groups", display_shape(weight), conv.group);
+    }
+    if weight.at(0)?.known().is_some_and(|made| made % conv.group != 0) {
+        invalid!("{} output channels in {} groups", weight.at(0)?, conv.group);
+    }
+    let mut shape = vec![batch.clone(), weight.at(0)?.clone()];
+    shape.extend(conv.window.output_sizes(spatial)?);
+    Ok(shape)
+}
+
+/// The attributes that other convolutions share with Conv, for a Conv that does their work.
+pub(in crate::ops) fn conv_attributes(call: &Call) -> Vec<(&'static str, Attribute)> {
+    ["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"]
+        .into_iter()
+        .filter_map(|name| Some((name, call.node().attributes.get(name)?.clone())))
+        .collect()
+}
+
+fn lower_conv(lower: &mut Lower) -> Result<()> {
+    let conv = read_conv(lower, lower.shape(1)?)?;
+    let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
+    let spans = conv_spans(lower, &conv.window, spatial)?;
+    let kernel = Kernel {
+        num_output: fixed(lower.shape(1)?.at(0)?)?,
+        group: i32::try_from(conv.group)?,
+        spans,
+        output_pads: None,
+        weight: lower.constant(1).cloned(),
+        bias: None,
+    };
+    lower_kernel(lower, kernel, Kernel::convolution)
+}
+
+/// Padding as in tensorflow, computed at run time (`convolution.cpp`, make_padding).
+const SAME_UPPER: i32 = -233;
+/// The same with an odd element in front.
+const SAME_LOWER: i32 = -234;
+
+/// The window along each axis; where padding follows from sizes that are not fixed, the layer computes it.
+fn conv_spans(lower: &Lower, window: &Window, spatial: &[Dim]) -> Result<Vec<Span>> {
+    let error = match window.spans(spatial) {
+        Ok(spans) => return Ok(spans),
+        Err(error) => error,
+    };
+    let Pads::Same { upper } = window.pads else { return Err(error) };
+    let three = spatial.len() == 3 || !lower.shape(0)?.at(0)?.is(1);
+    // Convolution3D pads the depth as SAME_UPPER in both modes.
+    if three && !upper {
+        return Err(error);
+    }
+    window.covering_spans(if upper { SAME_UPPER } else { SAME_LOWER })?.ok_or(error)
+}
+
+/// A size that ncnn must be told.
+fn fixed(size: &Dim) -> Result<i32> {
+    match size.known() {
+        Some(size) => Ok(i32::try_from(size)?),
+        None => Err(Error::unsupported(format!("{size} channels: the number must be fixed"))),
+    }
+}
+
+/// Emits the layer of `kernel` over input 0, with the bias of input 2.
+fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<Layer>) -> Result<()> {
+    let output = lower.output_shape(0)?.to_vec();
+    let batched = !output.at(0)?.is(1);
+    if batched && output.len() > 4 {
+        return lower_grouped(lower, kernel, layer, &output);
+    }
+    let bottom = channels_first(lower, batched)?;
+    let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
+    if batched {
+        form.insert(1, output.at(0)?.clone());
+        // The padding along the batch is none, or computed as none.
+        let begin = kernel.spans.first().map_or(0, |span| span.begin.min(0));
+        kernel.spans.insert(0, Span { begin, end: begin, ..Span::ONE });
+        if let Some(pads) = &mut kernel.output_pads {
+            pads.insert(0, 0);
+        }
+    }
+    let mut bottoms = vec![bottom];
+    if kernel.weight.is_none() {
+        bottoms.push(weight_blob(lower, batched)?);
+    } else if let Some(bias) = lower.constant(2) {
+        kernel.bias = Some(bias.clone());
+    }
+    let (num_output, biased) = (kernel.num_output, kernel.bias.is_some());
+    let mut top = lower.emit(layer(kernel)?, &bottoms, &form)?;
+    if lower.has_input(2) && !biased {
+        let mut bias_form = vec![Dim::Known(1); form.len()];
+        if let Some(channels) = bias_form.first_mut() {
+            *channels = Dim::Known(i64::from(num_output));
+        }
+        let bias = lower.blob_as(2, &bias_form)?;
+        top = lower.binary(binary_op::ADD, top, bias)?;
+    }
+    if batched {
+        top = lower.transpose(top, &form, &swap_leading(form.len()))?;
+    }
+    lower.set(0, top)
+}
+
+/// Emits the layer of `kernel` over three spatial axes and a batch: each element of the batch is a group of channels, and has
+/// weights of its own, all the same.
+fn lower_grouped(
+    lower: &mut Lower,
+    mut kernel: Kernel,
+    layer: fn(Kernel) -> Result<Layer>,
+    output: &[Dim],
+) -> Result<()> {
+    let batch = fixed(output.at(0)?)?;
+    let Some(weight) = kernel.weight.take() else {
+        unsupported!("weights computed at run time: ncnn's layers over three axes hold their weights");
+    };
+    let times = usize::try_from(batch)?;
+    if weight.len().saturating_mul(times) > MAX_REPEATED_WEIGHTS {
+        unsupported!("a batch of {batch} with three spatial axes repeats {} weights", weight.len());
+    }
+    kernel.weight = Some(repeated(&weight, times)?);
+    kernel.bias = match lower.has_input(2) {
+        true => Some(repeated(lower.required_constant(2)?, times)?),
+        false => None,
+    };
+    kernel.group = kernel.group.saturating_mul(batch);
+    kernel.num_output = kernel.num_output.saturating_mul(batch);
+    let merged = |shape: &[Dim]| -> Result<Vec<Dim>> {
+        let channels = Dim::product(shape.iter().take(2))?;
+        Ok(std::iter::once(channels).chain(shape.iter().skip(2).cloned()).collect())
+    };
+    let (bottom_form, top_form) = (merged(lower.shape(0)?)?, merged(output)?);
+    let bottom = lower.blob_as(0, &bottom_form)?;
+    let top = lower.emit(layer(kernel)?, &[bottom], &top_form)?;
+    lower.set(0, top)
+}
+
+/// A constant, `times` times one behind the other along its first axis.
+fn repeated(tensor: &Tensor, times: usize) -> Result<Tensor> {
+    let mut shape = tensor.shape().to_vec();
+    if let Some(first) = shape.first_mut() {
+        *first = first.saturating_mul(times);
+    }
+    let target = shape.clone();
+    Tensor::deferred(tensor.dtype(), shape, vec![tensor.clone()], move |inputs| {
+        let one = inputs.first().ok_or_else(|| Error::invalid("no weight"))?;
+        let rows: Vec<usize> = std::iter::once(times).chain(one.shape().iter().copied()).collect();
+        one.broadcast(&rows)?.reshape(&target)
+    })
+}
+
+fn swap_leading(rank: usize) -> Vec<usize> {
+    [1, 0].into_iter().chain(2..rank).collect()
+}
+
+/// Input 0 with its channels outermost: `[C, ...]`, or `[C, N, ...]`.
+fn channels_first(lower: &mut Lower, batched: bool) -> Result<BlobId> {
+    let shape = lower.shape(0)?.to_vec();
+    if !batched {
+        return lower.blob_as(0, shape.get(1..).unwrap_or_default());
+    }
+    let order = swap_leading(shape.len());
+    let first = lower.blob(0)?;
+    let swapped = lower.transpose(first, &shape, &order)?;
+    let mut form = shape.clone();
+    form.swap(0, 1);
+    lower.reshape(swapped, &form)
+}
+
+/// The weight as a blob: the layer reads it as a bottom.
+fn weight_blob(lower: &mut Lower, batched: bool) -> Result<BlobId> {
+    let mut form = lower.shape(1)?.to_vec();
+    if batched {
+        form.insert(2, Dim::Known(1));
+    }
+    if form.len() > 4 {
+        unsupported!("weights computed at run time: ncnn's layers over three axes hold their weights");
+    }
+    lower.blob_as(1, &form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swapping_keeps_the_spatial_axes() {
+        assert_eq!(swap_leading(4), [1, 0, 2, 3]);
+    }
+}

@@ -1,0 +1,260 @@
+//! Poolings in ncnn's layers.
+
+use num_traits::AsPrimitive;
+
+use super::lp::{power, root};
+use super::windows::{AVERAGE, FULL, MAX, SAME_LOWER, SAME_UPPER, VALID, Windows, pool_dilated};
+use super::{Kind, Pool, read_pool, split_shape};
+use crate::common::limits;
+use crate::error::{At, Error, Result, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::layer::{Crop, Pooling, Pooling1D, binary_op};
+use crate::ncnn::{BlobId, Layer};
+use crate::ops::spatial::window::{Pads, Span};
+use crate::tensor::{Dim, Tensor};
+
+pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
+    let pool = read_pool(lower)?;
+    let x = merged_input(lower)?;
+    let x = match pool.kind {
+        Kind::Lp { p } => power(lower, x, p)?,
+        _ => x,
+    };
+    let (_, _, spatial) = split_shape(lower)?;
+    let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
+    let mut y = match sizes {
+        Some(sizes) => pool_fixed(lower, &pool, x, &sizes)?,
+        None => pool_free(lower, &pool, x, spatial)?,
+    };
+    if let Kind::Lp { p } = pool.kind {
+        let area: f32 = pool.window.area()?.as_();
+        y = lower.binary_scalar(binary_op::MUL, y, area)?;
+        y = root(lower, y, p)?;
+    }
+    lower.set(0, y)
+}
+
+/// Input 0 with the batch merged into the channels.
+fn merged_input(lower: &mut Lower) -> Result<BlobId> {
+    let (batch, channels, spatial) = split_shape(lower)?;
+    let form: Vec<Dim> = std::iter::once(batch.mul(channels)?).chain(spatial.iter().cloned()).collect();
+    if form.len() > 4 {
+        unsupported!("a pooling over {} axes", spatial.len());
+    }
+    lower.blob_as(0, &form)
+}
+
+/// The form of the result: channels, and the sizes of the output.
+fn output_form(lower: &Lower, x: BlobId) -> Result<Vec<Dim>> {
+    let spatial = lower.output_shape(0)?.iter().skip(2).cloned();
+    Ok(lower.form(x).into_iter().take(1).chain(spatial).collect())
+}
+
+/// Windows over sizes that are not fixed: the padding must not depend on them.
+fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Result<BlobId> {
+    let window = &pool.window;
+    let free = |what: &str| {
+        Err(Error::unsupported(format!("{what} over a size that is not fixed"))
+            .help("give sizes with --input-shape"))
+    };
+    if window.dilations.iter().any(|n| *n != 1) {
+        return free("a dilated pooling");
+    }
+    // Padding that ncnn computes counts as elements in its averages.
+    let (pooling_type, count_include_pad) = match pool.kind {
+        Kind::Max => (MAX, false),
+        Kind::Lp { .. } => (AVERAGE, true),
+        Kind::Average { count_include_pad } => (AVERAGE, count_include_pad),
+    };
+    let averages = matches!(pool.kind, Kind::Average { .. });
+    let leaves_out = averages && !count_include_pad;
+    let without_padding = window.in_ceil_mode().filter(|_| leaves_out);
+    let window = without_padding.as_ref().unwrap_or(window);
+    let mut spans = Vec::with_capacity(window.rank());
+    let pad_mode = match window.pads {
+        // Where the stride is larger than the window, SAME needs no padding on some axis, and ncnn computes a negative one.
+        Pads::Same { .. } if window.kernel.iter().zip(&window.strides).any(|(k, s)| s > k) => {
+            return free("auto_pad with strides larger than the window");
+        }
+        Pads::Same { .. } if window.spans(spatial).is_ok() => VALID,
+        Pads::Same { .. } if leaves_out => {
+            return free("an average that leaves out automatic padding");
+        }
+        Pads::Same { upper } => {
+            for (kernel, stride) in window.kernel.iter().zip(&window.strides) {
+                spans.push(Span {
+                    kernel: i32::try_from(*kernel)?,
+                    stride: i32::try_from(*stride)?,
+                    ..Span::ONE
+                });
+            }
+            if upper { SAME_UPPER } else { SAME_LOWER }
+        }
+        Pads::Explicit(_) if window.ceil && averages && count_include_pad => {
+            return free("an average in ceil_mode that counts the padding");
+        }
+        Pads::Explicit(_) if window.ceil => FULL,
+        Pads::Explicit(_) => VALID,
+    };
+    if spans.is_empty() {
+        spans = window.spans(spatial)?;
+    }
+    let form = output_form(lower, x)?;
+    let x = if pad_mode == FULL { without_rest(lower, x, &mut spans, &form)? } else { x };
+    let windows = Windows { spans, pooling_type, pad_mode, count_include_pad };
+    lower.emit(windows.layer()?, &[x], &form)
+}
+
+/// Leaves out what no window reads of axes of fixed sizes, where the layer would begin one more window than ONNX does: in its padding.
+fn without_rest(lower: &mut Lower, x: BlobId, spans: &mut [Span], result: &[Dim]) -> Result<BlobId> {
+    let mut form = lower.form(x);
+    let mut crop = Crop::default();
+    for (i, span) in spans.iter_mut().enumerate() {
+        let axis = i + 1;
+        let (Some(size), Some(count)) = (form.at(axis)?.known(), result.at(axis)?.known()) else { continue };
+        let [kernel, stride, begin, end] = [span.kernel, span.stride, span.begin, span.end].map(i64::from);
+        if (size + begin + end - kernel + stride - 1) / stride + 1 == count {
+            continue;
+        }
+        let read = (count - 1) * stride + kernel - begin;
+        if !(1..=size).contains(&read) {
+            unsupported!("windows in ceil_mode over {size} places beside a size that is not fixed");
+        }
+        span.end = 0;
+        if read == size {
+            continue;
+        }
+        crop.starts.push(0);
+        crop.ends.push(i32::try_from(read)?);
+        crop.axes.push(i32::try_from(axis)?);
+        if let Some(slot) = form.get_mut(axis) {
+            *slot = Dim::from(read);
+        }
+    }
+    if crop.axes.is_empty() { Ok(x) } else { lower.emit(crop, &[x], &form) }
+}
+
+/// Windows over fixed sizes: all padding is explicit, what the last window needs beyond it too.
+fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Result<BlobId> {
+    let form = output_form(lower, x)?;
+    let (_, _, spatial) = split_shape(lower)?;
+    let given = pool.window.spans(spatial)?;
+    let mut spans = given.clone();
+    let mut counts = Vec::with_capacity(spans.len());
+    for (i, (span, size)) in spans.iter_mut().zip(sizes).enumerate() {
+        let extent = i32::try_from(pool.window.extent(i)?)?;
+        if pool.window.leaves_out(i, &Dim::Known(*size))? {
+            unsupported!(
+                "auto_pad with strides beyond the window, where onnxruntime and the specification disagree"
+            );
+        }
+        if span.begin >= extent || span.end >= extent {
+            unsupported!(
+                "a pooling with a padding of {} and {} around windows of {extent}",
+                span.begin,
+                span.end
+            );
+        }
+        let count = form.at(i + 1)?.known().ok_or_else(|| Error::invalid("a size is not known"))?;
+        let count = i32::try_from(count)?;
+        let size = i32::try_from(*size)?;
+        let reach = (i64::from(count) - 1) * i64::from(span.stride) + i64::from(extent);
+        if reach > limits::EXPANDED_AXIS {
+            return Err(Error::limit(format!("windows over {reach} places with their padding")));
+        }
+        span.end = span.end.max(i32::try_from(reach)? - size - span.begin);
+        counts.push((count, size));
+    }
+    let (pooling_type, count_include_pad) = match pool.kind {
+        Kind::Max => (MAX, false),
+        Kind::Lp { .. } => (AVERAGE, true),
+        Kind::Average { count_include_pad } => (AVERAGE, count_include_pad),
+    };
+    let dilated = spans.iter().any(|span| span.dilation != 1);
+    let y = if dilated {
+        pool_dilated(lower, x, &spans, &form, pooling_type)?
+    } else {
+        let windows = Windows { spans: spans.clone(), pooling_type, pad_mode: VALID, count_include_pad };
+        lower.emit(windows.layer()?, &[x], &form)?
+    };
+    // The layers above divide by all elements of a window where they count padding; ONNX does not count what lies beyond the padding
+    // given.
+    let Kind::Average { count_include_pad } = pool.kind else { return Ok(y) };
+    if !dilated && (!count_include_pad || spans == given) {
+        return Ok(y);
+    }
+    let scales = average_scales(&given, &counts, count_include_pad);
+    let Some(scales) = scales else { return Ok(y) };
+    let map_form: Vec<Dim> = std::iter::once(Dim::Known(1)).chain(form.iter().skip(1).cloned()).collect();
+    let shape: Vec<usize> = scales.shape().to_vec();
+    let map = Tensor::from_f32(&shape, scales.iter().copied().collect())?;
+    let map = lower.memory_data(&map, &map_form)?;
+    lower.binary(binary_op::MUL, y, map)
+}
+
+/// For each window, the number of its elements over the number of those that count; none where that is 1 everywhere.
+fn average_scales(
+    spans: &[Span],
+    counts: &[(i32, i32)],
+    count_include_pad: bool,
+) -> Option<ndarray::ArrayD<f32>> {
+    let axis_scales = |(span, (count, size)): (&Span, &(i32, i32))| -> Vec<f32> {
+        let (low, high) = if count_include_pad { (-span.begin, size + span.end) } else { (0, *size) };
+        let scale = |i: i32| {
+            let places = (0..span.kernel).map(|k| i * span.stride - span.begin + k * span.dilation);
+            let counted: f32 = places.filter(|place| (low..high).contains(place)).count().as_();
+            let kernel: f32 = span.kernel.as_();
+            kernel / counted.max(1.0)
+        };
+        (0..*count).map(scale).collect()
+    };
+    let axes: Vec<Vec<f32>> = spans.iter().zip(counts).map(axis_scales).collect();
+    if axes.iter().flatten().all(|scale| (scale - 1.0).abs() < f32::EPSILON) {
+        return None;
+    }
+    let shape: Vec<usize> = axes.iter().map(Vec::len).collect();
+    Some(ndarray::ArrayD::from_shape_fn(shape, |index| {
+        let index = ndarray::Dimension::slice(&index);
+        axes.iter().zip(index).filter_map(|(axis, i)| axis.get(*i)).product()
+    }))
+}
+
+/// Two axes for Pooling1D, three for Pooling, with the batch merged into the channels.
+fn global_input(lower: &mut Lower) -> Result<BlobId> {
+    let (batch, channels, spatial) = split_shape(lower)?;
+    let mut form = vec![batch.mul(channels)?];
+    match spatial {
+        [h, w] => form.extend([h.clone(), w.clone()]),
+        _ => form.push(Dim::product(spatial)?),
+    }
+    lower.blob_as(0, &form)
+}
+
+pub(super) fn lower_global(lower: &mut Lower) -> Result<()> {
+    let x = global_input(lower)?;
+    let pooling_type = if lower.op_type() == "GlobalMaxPool" { MAX } else { AVERAGE };
+    let form = lower.form(x);
+    let layer: Layer = if form.len() == 2 {
+        Pooling1D { pooling_type, global_pooling: 1, ..Pooling1D::default() }.into()
+    } else {
+        Pooling { pooling_type, global_pooling: 1, ..Pooling::default() }.into()
+    };
+    let y = lower.emit(layer, &[x], &[form.at(0)?.clone()])?;
+    lower.set(0, y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_count_the_padding_given_and_no_more() {
+        let span = Span { kernel: 3, stride: 2, dilation: 1, begin: 0, end: 1 };
+        // Windows 0..3, 2..5, 4..7 over 5 elements and one of padding.
+        let scales =
+            |include| average_scales(&[span], &[(3, 5)], include).map(|s| s.iter().copied().collect());
+        assert_eq!(scales(true), Some(vec![1.0, 1.0, 1.5]));
+        assert_eq!(scales(false), Some(vec![1.0, 1.0, 3.0]));
+        assert_eq!(average_scales(&[span], &[(2, 5)], true), None);
+    }
+}

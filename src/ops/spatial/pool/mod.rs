@@ -1,0 +1,142 @@
+//! Poolings.
+//!
+//! Channels are independent of each other: a batch is merged into them. Dilated windows are windows over every n-th element: the axis
+//! is seen as two, and the window goes along the outer one.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__MaxPool.html>, `onnx__AveragePool.html`, `onnx__LpPool.html` and so on.
+
+mod indices;
+mod lower;
+mod lp;
+mod windows;
+
+use super::window::{Window, read_window};
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::identity::same_shape;
+use crate::op::{self, Attributes, Call, Fact, required};
+use crate::ops::Row;
+
+use crate::tensor::{DType, Dim, display_shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("AveragePool", &[1, 7, 10, 11, 19, 22], infer_pool)
+        .lower(lower::lower_pool)
+        .identity(takes_each)
+        .becomes("Pooling, Pooling1D, Pooling3D")
+        .limits("over four axes or more"),
+    Row::new("GlobalAveragePool", &[1, 22], infer_global)
+        .lower(lower::lower_global)
+        .identity(same_shape)
+        .becomes("Pooling"),
+    Row::new("GlobalLpPool", &[1, 2, 22], infer_global)
+        .lower(lp::lower_global_lp)
+        .becomes("Reduction of powers, UnaryOp"),
+    Row::new("GlobalMaxPool", &[1, 22], infer_global)
+        .lower(lower::lower_global)
+        .exact()
+        .identity(same_shape)
+        .becomes("Pooling"),
+    Row::new("LpPool", &[1, 2, 11, 18, 22], infer_pool)
+        .lower(lower::lower_pool)
+        .becomes("Pooling of powers, UnaryOp")
+        .limits("over four axes or more"),
+    Row::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool)
+        .expand(indices::expand_max_pool)
+        .lower(lower::lower_pool)
+        .identity(takes_each)
+        .exact()
+        .becomes("Pooling, Pooling1D, Pooling3D; for Indices each element of a window compared with the maxima")
+        .limits("over four axes or more; Indices of large windows, of 2^24 elements and more, and of sizes that are not fixed"),
+];
+
+/// What is computed of the elements of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Max,
+    Average {
+        /// Whether padding counts as elements.
+        count_include_pad: bool,
+    },
+    Lp {
+        p: i64,
+    },
+}
+
+struct Pool {
+    kind: Kind,
+    window: Window,
+}
+
+fn read_pool(attributes: &Attributes) -> Result<Pool> {
+    let kernel = required(attributes.ints("kernel_shape")?, "kernel_shape")?;
+    let window = read_window(attributes, kernel)?;
+    let kind = match attributes.op_type() {
+        "MaxPool" => {
+            // The order of the elements changes Indices alone.
+            attributes.int("storage_order")?;
+            Kind::Max
+        }
+        "AveragePool" | "QLinearAveragePool" => {
+            Kind::Average { count_include_pad: attributes.flag("count_include_pad", false)? }
+        }
+        _ => Kind::Lp { p: read_p(attributes)? },
+    };
+    Ok(Pool { kind, window })
+}
+
+/// The exponent, which version 1 has as a single.
+fn read_p(attributes: &Attributes) -> Result<i64> {
+    let p = if attributes.since() == 1 {
+        let p = attributes.float_or("p", 2.0)?;
+        if p.fract() != 0.0 || !(1.0..=1024.0).contains(&p) {
+            unsupported!("the exponent {p}");
+        }
+        num_traits::AsPrimitive::as_(p)
+    } else {
+        attributes.int_or("p", 2)?
+    };
+    if p < 1 {
+        return Err(Error::invalid(format!("the exponent {p}")));
+    }
+    Ok(p)
+}
+
+/// The data, where each window is one element, in their order.
+fn takes_each(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let data = same_shape(graph, node)?;
+    let window = read_pool(&Attributes::new(node, op::find_handled(node).ok()?)).ok()?.window;
+    Some(data).filter(|_| window.kernel.iter().chain(&window.strides).all(|n| *n == 1))
+}
+
+/// Batch, channels, and spatial axes.
+fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
+    match call.shape(0)? {
+        [batch, channels, spatial @ ..] if !spatial.is_empty() => Ok((batch, channels, spatial)),
+        shape => Err(Error::invalid(format!("a pooling of shape {}", display_shape(shape)))),
+    }
+}
+
+pub(in crate::ops) fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
+    let pool = read_pool(call)?;
+    let (batch, channels, spatial) = split_shape(call)?;
+    let mut shape = vec![batch.clone(), channels.clone()];
+    shape.extend(pool.window.output_sizes(spatial)?);
+    let mut facts = vec![Fact::new(call.dtype(0)?, shape.clone())];
+    if pool.kind == Kind::Max {
+        facts.push(Fact::new(DType::I64, shape));
+    }
+    Ok(facts)
+}
+
+fn infer_global(call: &Call) -> Result<Vec<Fact>> {
+    if call.op_type() == "GlobalLpPool" {
+        read_p(call)?;
+    }
+    let (batch, channels, spatial) = split_shape(call)?;
+    if spatial.iter().any(|size| size.is(0)) {
+        invalid!("a pooling of no elements");
+    }
+    let mut shape = vec![batch.clone(), channels.clone()];
+    shape.resize(2 + spatial.len(), Dim::Known(1));
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}

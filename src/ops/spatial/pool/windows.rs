@@ -1,0 +1,162 @@
+//! ncnn's pooling layers over windows, with dilation and without.
+
+use crate::error::{At, Result, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::layer::{Crop, Padding, Pooling, Pooling1D, Pooling3D};
+use crate::ncnn::{BlobId, Layer};
+use crate::ops::spatial::window::Span;
+use crate::tensor::Dim;
+
+/// `Pooling::pooling_type`.
+pub(super) const MAX: i32 = 0;
+/// `Pooling::pooling_type`.
+pub(super) const AVERAGE: i32 = 1;
+
+/// `Pooling::pad_mode`: the last window is counted where it begins within the padding given.
+pub(super) const FULL: i32 = 0;
+/// `Pooling::pad_mode`: as much padding as is given.
+pub(super) const VALID: i32 = 1;
+/// `Pooling::pad_mode`: the size divided by the stride, odd padding behind.
+pub(super) const SAME_UPPER: i32 = 2;
+/// `Pooling::pad_mode`: the size divided by the stride, odd padding in front.
+pub(super) const SAME_LOWER: i32 = 3;
+
+/// A layer of windows without dilation, over the axes behind the outermost.
+pub(super) struct Windows {
+    pub spans: Vec<Span>,
+    pub pooling_type: i32,
+    pub pad_mode: i32,
+    pub count_include_pad: bool,
+}
+
+impl Windows {
+    pub fn layer(&self) -> Result<Layer> {
+        let (pooling_type, pad_mode) = (self.pooling_type, self.pad_mode);
+        let avgpool_count_include_pad = i32::from(self.count_include_pad);
+        Ok(match self.spans.as_slice() {
+            [w] => Pooling1D {
+                pooling_type,
+                pad_mode,
+                avgpool_count_include_pad,
+                kernel_w: w.kernel,
+                stride_w: w.stride,
+                pad_left: w.begin,
+                pad_right: w.end,
+                ..Pooling1D::default()
+            }
+            .into(),
+            [h, w] => Pooling {
+                pooling_type,
+                pad_mode,
+                avgpool_count_include_pad,
+                kernel_w: w.kernel,
+                kernel_h: h.kernel,
+                stride_w: w.stride,
+                stride_h: h.stride,
+                pad_left: w.begin,
+                pad_right: w.end,
+                pad_top: h.begin,
+                pad_bottom: h.end,
+                ..Pooling::default()
+            }
+            .into(),
+            [d, h, w] => Pooling3D {
+                pooling_type,
+                pad_mode,
+                avgpool_count_include_pad,
+                kernel_w: w.kernel,
+                kernel_h: h.kernel,
+                kernel_d: d.kernel,
+                stride_w: w.stride,
+                stride_h: h.stride,
+                stride_d: d.stride,
+                pad_left: w.begin,
+                pad_right: w.end,
+                pad_top: h.begin,
+                pad_bottom: h.end,
+                pad_front: d.begin,
+                pad_behind: d.end,
+                ..Pooling3D::default()
+            }
+            .into(),
+            spans => unsupported!("a pooling over {} axes", spans.len()),
+        })
+    }
+}
+
+/// Windows with dilation, axis by axis: maxima of maxima, and means of means.
+pub(super) fn pool_dilated(
+    lower: &mut Lower,
+    x: BlobId,
+    spans: &[Span],
+    form: &[Dim],
+    pooling_type: i32,
+) -> Result<BlobId> {
+    let mut sizes = lower.form(x);
+    let mut x = x;
+    for (i, span) in spans.iter().enumerate() {
+        let axis = i + 1;
+        let outer = Dim::product(sizes.iter().take(axis))?;
+        let inner = Dim::product(sizes.iter().skip(axis + 1))?;
+        let count = form.at(axis)?.known().unwrap_or(0);
+        let size = sizes.at(axis)?.known().unwrap_or(0);
+        x = lower.reshape(x, &[outer, Dim::Known(size), inner])?;
+        x = pool_axis(lower, x, *span, size, count, pooling_type)?;
+        if let Some(slot) = sizes.get_mut(axis) {
+            *slot = Dim::Known(count);
+        }
+    }
+    lower.reshape(x, form)
+}
+
+/// Dilated windows along the middle of three axes, of `size` elements, for a result of `count`.
+fn pool_axis(
+    lower: &mut Lower,
+    mut x: BlobId,
+    span: Span,
+    size: i64,
+    count: i64,
+    pooling_type: i32,
+) -> Result<BlobId> {
+    let (kernel, stride, dilation) =
+        (i64::from(span.kernel), i64::from(span.stride), i64::from(span.dilation));
+    let form = lower.form(x);
+    let (outer, inner) = (form.at(0)?.clone(), form.at(2)?.clone());
+    let with_rows = |rows: i64| vec![outer.clone(), Dim::Known(rows), inner.clone()];
+    let begin = i64::from(span.begin);
+    // Rows from which windows begin, and rows that they reach, up to whole steps of the dilation.
+    let starts = (count - 1) * stride + 1;
+    let rows = (starts + (kernel - 1) * dilation).max(size + begin);
+    let steps = (rows + dilation - 1) / dilation;
+    let rows = steps * dilation;
+    if rows != size {
+        let value = if pooling_type == MAX { f32::MIN } else { 0.0 };
+        let padding = Padding {
+            top: span.begin,
+            bottom: i32::try_from(rows - size - begin)?,
+            value,
+            ..Padding::default()
+        };
+        x = lower.emit(padding, &[x], &with_rows(rows))?;
+    }
+    let windows = |kernel, stride| Windows {
+        spans: vec![Span { kernel, stride, ..Span::ONE }, Span::ONE],
+        pooling_type,
+        pad_mode: VALID,
+        count_include_pad: true,
+    };
+    x = lower.reshape(x, &[outer.clone(), Dim::Known(steps), inner.mul(&Dim::Known(dilation))?])?;
+    let steps = steps - kernel + 1;
+    let top = [outer.clone(), Dim::Known(steps), inner.mul(&Dim::Known(dilation))?];
+    x = lower.emit(windows(span.kernel, 1).layer()?, &[x], &top)?;
+    x = lower.reshape(x, &with_rows(steps * dilation))?;
+    if steps * dilation != starts {
+        let crop =
+            Crop { starts: vec![0], ends: vec![i32::try_from(starts)?], axes: vec![1], ..Crop::default() };
+        x = lower.emit(crop, &[x], &with_rows(starts))?;
+    }
+    if stride == 1 {
+        return Ok(x);
+    }
+    lower.emit(windows(1, span.stride).layer()?, &[x], &with_rows(count))
+}

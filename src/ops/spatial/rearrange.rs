@@ -1,0 +1,202 @@
+//! DepthToSpace and SpaceToDepth: blocks of channels to blocks of places, and back. ShuffleChannel: groups of channels, transposed.
+//!
+//! Mode CRD is mode 0 of the layers, DCR mode 1.
+//! A batch over 1 in mode DCR is reshapes and Permutes. Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
+//! `onnx__SpaceToDepth.html`.
+
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
+use crate::op::identity::same_shape;
+use crate::op::{Attributes, Call, Fact, OWN_DOMAIN, required, required_input};
+use crate::ops::Row;
+use crate::tensor::{Array, Dim, Shape, display_shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("DepthToSpace", &[1, 11, 13, 28], infer_rearrange)
+        .fold(fold_rearrange)
+        .lower(lower_depth_to_space)
+        .identity(same_shape)
+        .transparent(|_, _| true)
+        .becomes("PixelShuffle; Permute for a batch in mode DCR"),
+    Row::new("SpaceToDepth", &[1, 13, 28], infer_rearrange)
+        .fold(fold_rearrange)
+        .lower(lower_space_to_depth)
+        .identity(same_shape)
+        .transparent(|_, _| true)
+        .becomes("Reorg; Permute for a batch in mode DCR"),
+    Row::new("ShuffleChannel", &[1], infer_shuffle)
+        .domain(OWN_DOMAIN)
+        .lower(lower_shuffle)
+        .transparent(|_, _| true)
+        .becomes("ShuffleChannel")
+        .limits("a batch over 1"),
+];
+
+fn read_groups(call: &Call) -> Result<i64> {
+    let group = required(call.int("group")?, "group")?;
+    match call.shape(0)? {
+        [_, channels, _, _] if group > 0 && channels.exact_div(&Dim::Known(group)).is_some() => Ok(group),
+        shape => invalid!("{group} groups of {}", display_shape(shape)),
+    }
+}
+
+fn infer_shuffle(call: &Call) -> Result<Vec<Fact>> {
+    read_groups(call)?;
+    Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
+}
+
+fn lower_shuffle(lower: &mut Lower) -> Result<()> {
+    let group = i32::try_from(read_groups(lower)?)?;
+    let [batch, form @ ..] = lower.shape(0)? else { unsupported!("no axes") };
+    if !batch.is(1) {
+        unsupported!("a batch of {batch}");
+    }
+    let form = form.to_vec();
+    let blob = lower.blob_as(0, &form)?;
+    let top = lower.emit(ShuffleChannel { group, reverse: 0 }, &[blob], &form)?;
+    lower.set(0, top)
+}
+
+/// The operator as a Transpose between two shapes.
+struct Plan {
+    block: i64,
+    /// Whether the channels are the outermost part of the depth (CRD), not the innermost (DCR).
+    channel_first: bool,
+    /// The input with its blocks as axes.
+    blocks: Vec<Dim>,
+    perm: [usize; 6],
+    /// The output.
+    shape: Vec<Dim>,
+}
+
+fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
+    let to_space = attributes.op_type() == "DepthToSpace";
+    let block = required(attributes.int("blocksize")?, "blocksize")?;
+    // Before there was a mode, the order was DCR.
+    let has_mode = attributes.since() >= if to_space { 11 } else { 28 };
+    let channel_first = match if has_mode { attributes.string_or("mode", "DCR")? } else { "DCR" } {
+        "DCR" => false,
+        "CRD" => true,
+        other => invalid!("the mode \"{other}\""),
+    };
+    let [n, c, h, w] = shape else {
+        invalid!("{} where batch, channels, height and width are needed", display_shape(shape))
+    };
+    if block < 1 {
+        invalid!("blocks of {block}");
+    }
+    let side = Dim::Known(block);
+    let divided = |size: &Dim, by: &Dim| {
+        // A size that is not fixed is a multiple: others break ONNX.
+        match size.exact_div(by) {
+            Some(parts) => Ok(parts),
+            None if size.known().is_none() => size.floor_div(by),
+            None => Err(Error::invalid(format!("an axis of {size} in parts of {by}"))),
+        }
+    };
+    let area = side.mul(&side)?;
+    let (blocks, perm, shape) = if to_space {
+        let deep = divided(c, &area)?;
+        let shape = [n.clone(), deep.clone(), h.mul(&side)?, w.mul(&side)?];
+        if channel_first {
+            ([n, &deep, &side, &side, h, w].map(Dim::clone), [0, 1, 4, 2, 5, 3], shape)
+        } else {
+            ([n, &side, &side, &deep, h, w].map(Dim::clone), [0, 3, 4, 1, 5, 2], shape)
+        }
+    } else {
+        let (rows, columns) = (divided(h, &side)?, divided(w, &side)?);
+        let shape = [n.clone(), c.mul(&area)?, rows.clone(), columns.clone()];
+        let perm = if channel_first { [0, 1, 3, 5, 2, 4] } else { [0, 3, 5, 1, 2, 4] };
+        ([n, c, &rows, &side, &columns, &side].map(Dim::clone), perm, shape)
+    };
+    Ok(Plan { block, channel_first, blocks: blocks.to_vec(), perm, shape: shape.to_vec() })
+}
+
+fn infer_rearrange(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::new(call.dtype(0)?, plan(call, call.shape(0)?)?.shape)])
+}
+
+fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let data = required_input(inputs, 0)?;
+    let sizes = Shape::try_from(data.shape())?;
+    let plan = plan(attributes, &sizes)?;
+    let known = |shape: &[Dim]| {
+        shape
+            .iter()
+            .map(|d| usize::try_from(d.known().unwrap_or(0)))
+            .collect::<std::result::Result<Vec<_>, _>>()
+    };
+    Ok(vec![data.reshape(&known(&plan.blocks)?)?.transpose(&plan.perm)?.reshape(&known(&plan.shape)?)?])
+}
+
+/// The batch merged into the channels, where that leaves the order of the depth as it is.
+fn merged(plan: &Plan, shape: &[Dim]) -> Result<Option<Vec<Dim>>> {
+    let [n, c, h, w] = shape else { unsupported!("{} axes", shape.len()) };
+    if !n.is(1) && !plan.channel_first {
+        return Ok(None);
+    }
+    Ok(Some(vec![n.mul(c)?, h.clone(), w.clone()]))
+}
+
+fn lower_depth_to_space(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let plan = plan(lower, &shape)?;
+    let (Some(from), Some(to)) = (merged(&plan, &shape)?, merged(&plan, &plan.shape)?) else {
+        return lower_transposed(lower, &plan);
+    };
+    let blob = lower.blob_as(0, &from)?;
+    let layer =
+        PixelShuffle { upscale_factor: i32::try_from(plan.block)?, mode: i32::from(!plan.channel_first) };
+    let top = lower.emit(layer, &[blob], &to)?;
+    lower.set(0, top)
+}
+
+fn lower_space_to_depth(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let plan = plan(lower, &shape)?;
+    let (Some(from), Some(to)) = (merged(&plan, &shape)?, merged(&plan, &plan.shape)?) else {
+        return lower_transposed(lower, &plan);
+    };
+    let blob = lower.blob_as(0, &from)?;
+    let layer = Reorg { stride: i32::try_from(plan.block)?, mode: i32::from(!plan.channel_first) };
+    let top = lower.emit(layer, &[blob], &to)?;
+    lower.set(0, top)
+}
+
+fn lower_transposed(lower: &mut Lower, plan: &Plan) -> Result<()> {
+    let blob = lower.blob(0)?;
+    let moved = lower.transpose(blob, &plan.blocks, &plan.perm)?;
+    lower.set(0, moved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Attribute, AttributeMap, Node};
+    use ndarray::ArrayD;
+
+    fn fold(op_type: &str, mode: &str, shape: &[usize]) -> (Vec<usize>, Vec<i64>) {
+        let attributes = AttributeMap::from_iter([
+            ("blocksize".into(), Attribute::Int(2)),
+            ("mode".into(), Attribute::String(bytes::Bytes::copy_from_slice(mode.as_bytes()))),
+        ]);
+        let node = Node { op_type: op_type.into(), version: 28, attributes, ..Node::default() };
+        let count: usize = shape.iter().product();
+        let elements = (0..count).map(|i| i64::try_from(i).unwrap()).collect();
+        let data = Array::i64(ArrayD::from_shape_vec(shape, elements).unwrap());
+        let op = &OPS.iter().find(|row| row.op.name == op_type).unwrap().op;
+        let folded = fold_rearrange(&Attributes::new(&node, op), &[Some(data)]).unwrap();
+        (folded[0].shape().to_vec(), folded[0].int_list().unwrap())
+    }
+
+    #[test]
+    fn modes_differ_in_the_order_of_the_depth() {
+        let to_space = |mode| fold("DepthToSpace", mode, &[1, 8, 1, 1]);
+        assert_eq!(to_space("DCR"), (vec![1, 2, 2, 2], vec![0, 2, 4, 6, 1, 3, 5, 7]));
+        assert_eq!(to_space("CRD"), (vec![1, 2, 2, 2], vec![0, 1, 2, 3, 4, 5, 6, 7]));
+        let to_depth = |mode| fold("SpaceToDepth", mode, &[1, 2, 2, 2]);
+        assert_eq!(to_depth("DCR"), (vec![1, 8, 1, 1], vec![0, 4, 1, 5, 2, 6, 3, 7]));
+        assert_eq!(to_depth("CRD"), (vec![1, 8, 1, 1], vec![0, 1, 2, 3, 4, 5, 6, 7]));
+    }
+}

@@ -1,0 +1,355 @@
+//! The weights of the elements along one axis, as ONNX and as ncnn's Interp choose them.
+
+use num_traits::AsPrimitive;
+
+use super::{AxisResize, Filter, Mode, Nearest, Transform};
+use crate::common::limits;
+use crate::error::{Error, Result, unsupported};
+
+/// Weights differ by less than this where two rules are the same: coordinates of some thousands have this precision.
+const SAME_WEIGHT: f32 = 1e-3;
+/// Coordinates by which two readings of the specification differ, in elements.
+const SAME_PLACE: f64 = 1e-4;
+/// What rounding may change of a coordinate that takes many operations.
+const ROUNDING: f32 = 1e-4;
+
+/// Elements, and their weights.
+type Row = Vec<(usize, f32)>;
+
+/// For each element of the result, the elements that it is made of, and their weights.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AxisMap {
+    pub input: usize,
+    pub rows: Vec<Row>,
+    /// Whether the element lies outside the input: it is the extrapolation value.
+    pub outside: Vec<bool>,
+}
+
+impl AxisMap {
+    /// Whether both maps weigh the same elements by the same numbers.
+    pub fn same(&self, other: &AxisMap) -> bool {
+        let weight = |row: &[(usize, f32)], place: usize| -> f32 {
+            row.iter().filter(|(at, _)| *at == place).map(|(_, weight)| weight).sum()
+        };
+        let same_row = |(a, b): (&Row, &Row)| {
+            a.iter().chain(b).all(|(at, _)| (weight(a, *at) - weight(b, *at)).abs() < SAME_WEIGHT)
+        };
+        let inside = !self.outside.iter().chain(&other.outside).any(|outside| *outside);
+        inside
+            && self.input == other.input
+            && self.rows.len() == other.rows.len()
+            && self.rows.iter().zip(&other.rows).all(same_row)
+    }
+
+    /// The one element that each element of the result is, where that is so.
+    pub fn places(&self) -> Option<Vec<i64>> {
+        let place = |row: &Row| match row.as_slice() {
+            [(at, weight)] if (weight - 1.0).abs() < f32::EPSILON => i64::try_from(*at).ok(),
+            _ => None,
+        };
+        if self.outside.contains(&true) { None } else { self.rows.iter().map(place).collect() }
+    }
+}
+
+/// The map of an axis of `input` elements, as ONNX defines it.
+pub(super) fn onnx_map(filter: &Filter, axis: &AxisResize, input: i64) -> Result<AxisMap> {
+    let (Some(output), Some(scale)) = (axis.output.known(), axis.scale) else {
+        return Err(Error::unsupported("a size that is not fixed").help("give it with --input-shape"));
+    };
+    if output > limits::RESIZED {
+        return Err(Error::limit(format!(
+            "an axis is resized to {output}; {} are the most",
+            limits::RESIZED
+        )));
+    }
+    let listed = radius(filter, scale).saturating_mul(2).saturating_mul(output);
+    if listed > limits::RESIZED_WEIGHTS {
+        return Err(Error::limit(format!(
+            "an axis is resized to {output} by {listed} weights; {} are the most",
+            limits::RESIZED_WEIGHTS
+        )));
+    }
+    let count = usize::try_from(input)?;
+    let mut map = AxisMap { input: count, rows: Vec::new(), outside: Vec::new() };
+    for x in 0..output {
+        let place = original(filter.transform, axis, x, input, output, scale)?;
+        let last: f32 = (input - 1).as_();
+        let outside = filter.transform == Transform::TfCropAndResize && !(0.0..=last).contains(&place);
+        map.outside.push(outside);
+        map.rows.push(if outside { Vec::new() } else { weights(filter, place, scale, input)? });
+    }
+    Ok(map)
+}
+
+/// Where the element `x` of the result lies in the input.
+fn original(
+    transform: Transform,
+    axis: &AxisResize,
+    x: i64,
+    input: i64,
+    output: i64,
+    scale: f32,
+) -> Result<f32> {
+    let (x, length_original, length_resized): (f32, f32, f32) = (x.as_(), input.as_(), output.as_());
+    let half_pixel = (x + 0.5) / scale - 0.5;
+    let place = match transform {
+        Transform::HalfPixel => half_pixel,
+        Transform::PytorchHalfPixel if output > 1 => half_pixel,
+        Transform::PytorchHalfPixel => 0.0,
+        Transform::HalfPixelSymmetric => {
+            let adjustment = length_resized / (scale * length_original);
+            if input % 2 == 1 && (adjustment - 1.0).abs() > f32::EPSILON {
+                disagree(transform)?;
+            }
+            length_original / 2.0 * (1.0 - adjustment) + half_pixel
+        }
+        Transform::Asymmetric => x / scale,
+        Transform::TfHalfPixelForNn => (x + 0.5) / scale,
+        Transform::AlignCorners if output == 1 => 0.0,
+        Transform::AlignCorners => x * (length_original - 1.0) / (length_resized - 1.0),
+        Transform::TfCropAndResize => {
+            let (start, end) = axis.roi;
+            if output > 1 {
+                start * (length_original - 1.0)
+                    + (x * (end - start) * (length_original - 1.0)) / (length_resized - 1.0)
+            } else {
+                0.5 * (start + end) * (length_original - 1.0)
+            }
+        }
+    };
+    // onnxruntime takes no part of an axis whose size stays.
+    if transform == Transform::TfCropAndResize && scale == 1.0 && axis.roi != (0.0, 1.0) {
+        disagree(transform)?;
+    }
+    // The reference divides by the length before it is rounded down, onnxruntime by the length that there is.
+    if matches!(transform, Transform::AlignCorners | Transform::TfCropAndResize) {
+        let exact = f64::from(scale) * f64::from(length_original);
+        if (exact - f64::from(length_resized)).abs() > SAME_PLACE {
+            disagree(transform)?;
+        }
+    }
+    Ok(place)
+}
+
+fn disagree(transform: Transform) -> Result<()> {
+    Err(Error::unsupported(format!(
+        "{transform:?} with these sizes: onnxruntime and the specification's reference disagree"
+    ))
+    .help("export the model with sizes, or with a scale that gives a whole number of elements"))
+}
+
+/// How much smaller the filter makes distances: with antialias all elements that become one have a weight.
+fn stretched(filter: &Filter, scale: f32) -> f64 {
+    if filter.antialias { f64::from(scale.min(1.0)) } else { 1.0 }
+}
+
+/// How many elements on each side of a place may have a weight.
+fn radius(filter: &Filter, scale: f32) -> i64 {
+    let reach = match filter.mode {
+        Mode::Nearest(_) => return 1,
+        Mode::Linear => 1.0,
+        Mode::Cubic => 2.0,
+    };
+    (reach / stretched(filter, scale)).ceil().as_()
+}
+
+/// The weights of the elements around `place`.
+fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
+    let floor = place.floor();
+    let ratio = f64::from(place - floor);
+    let first: i64 = floor.as_();
+    let stretched = stretched(filter, scale);
+    let a = f64::from(filter.cubic_coeff_a);
+    let kernel: &dyn Fn(f64) -> f64 = match filter.mode {
+        Mode::Nearest(nearest) => {
+            let at = |place| nearest_place(nearest, place, scale).clamp(0, input - 1);
+            // The other coordinates take few operations, whose rounding is the same everywhere.
+            let long = matches!(filter.transform, Transform::TfCropAndResize | Transform::HalfPixelSymmetric);
+            // What is hardly below the middle, onnxruntime takes as the middle where it rounds that up.
+            let near = nearest == Nearest::RoundPreferCeil && ratio != 0.5;
+            if (long || near) && at(place - ROUNDING) != at(place + ROUNDING) {
+                unsupported!("a nearest neighbour that depends on how a coordinate is rounded");
+            }
+            return Ok(vec![(usize::try_from(at(place))?, 1.0)]);
+        }
+        Mode::Linear => &|x: f64| (1.0 - x.abs()).max(0.0),
+        Mode::Cubic => &move |x: f64| cubic(x.abs(), a),
+    };
+    let radius = radius(filter, scale);
+    if radius > input.saturating_mul(4).max(64) {
+        unsupported!("a filter of {radius} elements over {input}");
+    }
+    let mut taps: Vec<(i64, f64)> = Vec::new();
+    for step in 1 - radius..=radius {
+        let distance: f64 = step.as_();
+        let weight = kernel((distance - ratio) * stretched);
+        let outside = !(0..input).contains(&(first + step));
+        if weight != 0.0 && !(outside && filter.exclude_outside && filter.mode == Mode::Cubic) {
+            taps.push(((first + step).clamp(0, input - 1), weight));
+        }
+    }
+    let sum: f64 = taps.iter().map(|(_, weight)| weight).sum();
+    let mut row = Row::new();
+    for (at, weight) in taps {
+        let at = usize::try_from(at)?;
+        let weight: f32 = (weight / sum).as_();
+        match row.last_mut() {
+            Some((last, total)) if *last == at => *total += weight,
+            _ => row.push((at, weight)),
+        }
+    }
+    Ok(row)
+}
+
+fn nearest_place(nearest: Nearest, place: f32, scale: f32) -> i64 {
+    let nearest = match nearest {
+        Nearest::RoundPreferFloor if place - place.floor() == 0.5 => place.floor(),
+        Nearest::RoundPreferFloor => place.round(),
+        Nearest::RoundPreferCeil => (place + 0.5).floor(),
+        Nearest::Floor => place.floor(),
+        Nearest::Ceil => place.ceil(),
+        Nearest::Simple if scale < 1.0 => place.ceil(),
+        Nearest::Simple => place.trunc(),
+    };
+    nearest.as_()
+}
+
+/// The cubic convolution kernel at distance `x`.
+fn cubic(x: f64, a: f64) -> f64 {
+    if x <= 1.0 {
+        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        ((x - 5.0) * x + 8.0) * x * a - 4.0 * a
+    } else {
+        0.0
+    }
+}
+
+/// What Interp does: `resize_type` and `align_corner`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InterpMode {
+    pub resize_type: i32,
+    pub align_corner: i32,
+}
+
+/// The modes of Interp, the fastest first.
+pub(super) const INTERP_MODES: [InterpMode; 5] = [
+    InterpMode { resize_type: 1, align_corner: 0 },
+    InterpMode { resize_type: 2, align_corner: 0 },
+    InterpMode { resize_type: 2, align_corner: 1 },
+    InterpMode { resize_type: 3, align_corner: 0 },
+    InterpMode { resize_type: 3, align_corner: 1 },
+];
+
+/// The map of Interp (`interp.cpp`), none where it reads beyond an axis, or is too long to be worked out.
+pub(super) fn interp_map(mode: InterpMode, input: i64, output: i64) -> Option<AxisMap> {
+    let least = match mode.resize_type {
+        1 => 1,
+        2 => 2,
+        _ => 4,
+    };
+    if input < least || output > limits::RESIZED || (mode.align_corner == 1 && output == 1) {
+        return None;
+    }
+    let count = usize::try_from(input).ok()?;
+    let mut map = AxisMap { input: count, rows: Vec::new(), outside: Vec::new() };
+    for x in 0..output {
+        let row = if mode.resize_type == 1 {
+            let (input_f, output_f, x): (f32, f32, f32) = (input.as_(), output.as_(), x.as_());
+            let place: i64 = (x * (input_f / output_f)).as_();
+            vec![(place.min(input - 1), 1.0)]
+        } else {
+            interpolated(mode, input, output, x)
+        };
+        let places = row.into_iter().map(|(at, weight)| Some((usize::try_from(at).ok()?, weight)));
+        map.rows.push(places.collect::<Option<_>>()?);
+        map.outside.push(false);
+    }
+    Some(map)
+}
+
+/// The elements that bilinear and bicubic weigh: those beyond the ends count as the last ones.
+fn interpolated(mode: InterpMode, input: i64, output: i64, x: i64) -> Vec<(i64, f32)> {
+    let (w, outw, dx): (f64, f64, f64) = (input.as_(), output.as_(), x.as_());
+    let place: f32 = if mode.align_corner == 1 {
+        (dx * ((w - 1.0) / (outw - 1.0))).as_()
+    } else {
+        ((dx + 0.5) * (w / outw) - 0.5).as_()
+    };
+    let floor = place.floor();
+    let (first, fx): (i64, f64) = (floor.as_(), f64::from(place - floor));
+    // The kernel of bicubic has the coefficient that PyTorch has too.
+    let weight = |step: i64| -> f32 {
+        let step: f64 = step.as_();
+        let distance = (step - fx).abs();
+        if mode.resize_type == 2 { (1.0 - distance).max(0.0).as_() } else { cubic(distance, -0.75).as_() }
+    };
+    let steps = if mode.resize_type == 2 { 0..=1 } else { -1..=2 };
+    steps.map(|step| ((first + step).clamp(0, input - 1), weight(step))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Dim;
+
+    fn filter(mode: Mode, transform: Transform) -> Filter {
+        Filter { mode, transform, cubic_coeff_a: -0.75, exclude_outside: false, antialias: false }
+    }
+
+    fn resized(filter: &Filter, input: i64, output: i64) -> Result<AxisMap> {
+        let scale: f32 = <i64 as AsPrimitive<f32>>::as_(output) / <i64 as AsPrimitive<f32>>::as_(input);
+        let axis = AxisResize { axis: 0, output: Dim::Known(output), scale: Some(scale), roi: (0.0, 1.0) };
+        onnx_map(filter, &axis, input)
+    }
+
+    #[test]
+    fn smoothing_over_a_long_axis_is_refused_before_its_weights_are_listed() {
+        let smooth = |mode| Filter { antialias: true, ..filter(mode, Transform::HalfPixel) };
+        assert_eq!(resized(&smooth(Mode::Linear), 64, 16).unwrap().rows.len(), 16);
+        for mode in [Mode::Linear, Mode::Cubic] {
+            let error = resized(&smooth(mode), 1 << 24, 3).unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Limit);
+        }
+    }
+
+    #[test]
+    fn interp_is_used_where_it_is_the_same() {
+        let floor = Mode::Nearest(Nearest::Floor);
+        let prefer_floor = Mode::Nearest(Nearest::RoundPreferFloor);
+        let [nearest, linear, corners, cubic, _] = INTERP_MODES;
+        for (mode, transform, input, output, interp, same) in [
+            (floor, Transform::Asymmetric, 7, 21, nearest, true),
+            (prefer_floor, Transform::HalfPixel, 8, 16, nearest, true),
+            (prefer_floor, Transform::Asymmetric, 7, 21, nearest, false),
+            (Mode::Linear, Transform::HalfPixel, 5, 12, linear, true),
+            (Mode::Linear, Transform::PytorchHalfPixel, 12, 5, linear, true),
+            (Mode::Linear, Transform::Asymmetric, 5, 10, linear, false),
+            (Mode::Linear, Transform::AlignCorners, 5, 12, corners, true),
+            (Mode::Cubic, Transform::HalfPixel, 6, 17, cubic, true),
+            (Mode::Cubic, Transform::Asymmetric, 6, 12, cubic, false),
+        ] {
+            let map = interp_map(interp, input, output).unwrap();
+            assert_eq!(
+                resized(&filter(mode, transform), input, output).unwrap().same(&map),
+                same,
+                "{mode:?} {transform:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn ties_go_where_the_mode_says() {
+        for (nearest, place, at) in [
+            (Nearest::RoundPreferFloor, 0.5, 0),
+            (Nearest::RoundPreferFloor, 1.5, 1),
+            (Nearest::RoundPreferCeil, 0.5, 1),
+            (Nearest::Floor, -0.25, -1),
+            (Nearest::Ceil, 0.25, 1),
+        ] {
+            assert_eq!(nearest_place(nearest, place, 2.0), at, "{nearest:?} {place}");
+        }
+        assert_eq!(nearest_place(Nearest::Simple, 1.25, 0.5), 2);
+        assert_eq!(nearest_place(Nearest::Simple, 1.25, 2.0), 1);
+    }
+}

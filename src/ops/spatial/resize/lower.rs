@@ -1,0 +1,169 @@
+//! Resize in ncnn's layers.
+
+use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, onnx_map};
+use super::{AxisResize, Mode, Resize, free, read_resize};
+use crate::common::limits;
+use crate::error::{At, Error, Result, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Interp, binary_op};
+use crate::tensor::{Array, DType, Dim, Tensor};
+
+pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
+    let resize = read_resize(lower)?;
+    let shape = lower.shape(0)?.to_vec();
+    let mut changed = Vec::new();
+    for axis in &resize.axes {
+        if !resize.keeps(shape.at(axis.axis)?, axis) {
+            changed.push(axis.clone());
+        }
+    }
+    if changed.is_empty() {
+        return lower.alias();
+    }
+    changed.sort_by_key(|axis| axis.axis);
+    let dtype = lower.dtype(0)?;
+    if !matches!(resize.filter.mode, Mode::Nearest(_)) && !dtype.is_float() {
+        unsupported!("interpolation of {dtype}: the result is rounded");
+    }
+    let outputs = changed.iter().map(|axis| &axis.output);
+    if shape.iter().chain(outputs).all(|size| size.known().is_some()) {
+        return lower_fixed(lower, &resize, &shape, &changed);
+    }
+    free::lower_free(lower, &resize, &shape, &changed)
+}
+
+/// Sizes that are all known: each axis is a map, and Interp where it does the same.
+fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[AxisResize]) -> Result<()> {
+    let mut maps = Vec::with_capacity(changed.len());
+    for axis in changed {
+        let input = shape.at(axis.axis)?.known().unwrap_or(0);
+        maps.push(onnx_map(&resize.filter, axis, input)?);
+    }
+    let mut x = lower.blob(0)?;
+    let mut sizes = shape.to_vec();
+    if let ([a, b], [map_a, map_b]) = (changed, maps.as_slice())
+        && is_plane(shape, a.axis, b.axis)
+        && let Some(mode) = common_mode(map_a, map_b)
+    {
+        let outer = Dim::product(shape.iter().take(a.axis))?;
+        let form = [outer.clone(), shape.at(a.axis)?.clone(), shape.at(b.axis)?.clone()];
+        let x = lower.blob_as(0, &form)?;
+        let top = [outer, a.output.clone(), b.output.clone()];
+        let y = lower.emit(interp_to(mode, &a.output, &b.output)?, &[x], &top)?;
+        return lower.set(0, y);
+    }
+    for (axis, map) in changed.iter().zip(&maps) {
+        x = lower_axis(lower, x, &sizes, axis, map, resize.extrapolation_value)?;
+        if let Some(size) = sizes.get_mut(axis.axis) {
+            *size = axis.output.clone();
+        }
+    }
+    lower.set(0, x)
+}
+
+/// Whether two axes follow each other, and nothing follows them.
+pub(super) fn is_plane(shape: &[Dim], a: usize, b: usize) -> bool {
+    let unit = |from: usize, to: usize| shape.iter().take(to).skip(from).all(|size| size.is(1));
+    unit(a + 1, b) && unit(b + 1, shape.len())
+}
+
+fn matching_mode(map: &AxisMap) -> impl Iterator<Item = InterpMode> + '_ {
+    let (input, output) = (i64::try_from(map.input), i64::try_from(map.rows.len()));
+    INTERP_MODES.into_iter().filter(move |mode| match (&input, &output) {
+        (Ok(input), Ok(output)) => interp_map(*mode, *input, *output).is_some_and(|interp| interp.same(map)),
+        _ => false,
+    })
+}
+
+fn common_mode(a: &AxisMap, b: &AxisMap) -> Option<InterpMode> {
+    matching_mode(a).find(|mode| matching_mode(b).any(|other| other == *mode))
+}
+
+fn interp_to(mode: InterpMode, height: &Dim, width: &Dim) -> Result<Interp> {
+    let size = |dim: &Dim| i32::try_from(dim.known().unwrap_or(1));
+    Ok(Interp {
+        resize_type: mode.resize_type,
+        align_corner: mode.align_corner,
+        output_height: size(height)?,
+        output_width: size(width)?,
+        ..Interp::default()
+    })
+}
+
+/// One axis by its map.
+fn lower_axis(
+    lower: &mut Lower,
+    x: BlobId,
+    sizes: &[Dim],
+    axis: &AxisResize,
+    map: &AxisMap,
+    extrapolation_value: f32,
+) -> Result<BlobId> {
+    if let Some(places) = map.places() {
+        let (x, place) = lower.alone(x, sizes, axis.axis)?;
+        return lower.take(x, place, &places);
+    }
+    if let Some(mode) = matching_mode(map).next()
+        && let Some(y) = lower_axis_interp(lower, x, sizes, axis, mode)?
+    {
+        return Ok(y);
+    }
+    let rows = map.rows.len();
+    if rows.saturating_mul(map.input) > limits::MATRIX_ELEMENTS {
+        return Err(Error::unsupported(format!("a matrix of {rows} rows and {} columns", map.input)));
+    }
+    let (x, place) = lower.alone(x, sizes, axis.axis)?;
+    let y = lower.linear(x, place, &matrix(map.clone())?)?;
+    if extrapolation_value == 0.0 || !map.outside.contains(&true) {
+        return Ok(y);
+    }
+    let values = map.outside.iter().map(|outside| if *outside { extrapolation_value } else { 0.0 });
+    let values = Tensor::from_f32(&[rows], values.collect())?;
+    let mut form = vec![Dim::Known(1); lower.form(y).len()];
+    if let Some(size) = form.get_mut(place) {
+        *size = axis.output.clone();
+    }
+    let values = lower.memory_data(&values, &form)?;
+    lower.binary(binary_op::ADD, y, values)
+}
+
+fn matrix(map: AxisMap) -> Result<Tensor> {
+    let shape = vec![map.rows.len(), map.input];
+    Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
+        let mut matrix = ndarray::ArrayD::zeros(shape.clone());
+        for (row, weights) in map.rows.iter().enumerate() {
+            for (column, weight) in weights {
+                if let Some(cell) = matrix.get_mut([row, *column].as_slice()) {
+                    *cell += *weight;
+                }
+            }
+        }
+        Ok(Array::f32(matrix))
+    })
+}
+
+/// Interp along one axis: the width of two axes, or the height of three; none where the other axis is too short for it.
+fn lower_axis_interp(
+    lower: &mut Lower,
+    x: BlobId,
+    sizes: &[Dim],
+    axis: &AxisResize,
+    mode: InterpMode,
+) -> Result<Option<BlobId>> {
+    let outer = Dim::product(sizes.iter().take(axis.axis))?;
+    let inner = Dim::product(sizes.iter().skip(axis.axis + 1))?;
+    let size = sizes.at(axis.axis)?.clone();
+    if inner.is(1) {
+        let x = lower.reshape(x, &[outer.clone(), size])?;
+        let layer = interp_to(mode, &Dim::Known(1), &axis.output)?;
+        return lower.emit(layer, &[x], &[outer, axis.output.clone()]).map(Some);
+    }
+    let width = inner.known().unwrap_or(0);
+    if interp_map(mode, width, width).is_none() {
+        return Ok(None);
+    }
+    let x = lower.reshape(x, &[outer.clone(), size, inner.clone()])?;
+    let layer = interp_to(mode, &axis.output, &inner)?;
+    lower.emit(layer, &[x], &[outer, axis.output.clone(), inner]).map(Some)
+}

@@ -1,0 +1,368 @@
+//! Resize and Upsample.
+//!
+//! Interpolation is separable: each axis is a linear map of its own. The weights are computed in single precision, in the order of
+//! onnxruntime, since nearest neighbours depend on how coordinates are rounded.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Resize.html>, `onnx__Upsample.html`.
+
+mod axis;
+mod free;
+mod lower;
+mod run_time;
+mod shrink;
+
+use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
+use crate::op::{Call, Fact, required};
+use crate::ops::Row;
+use crate::ops::run_time::{check_list, distinct_axes};
+use crate::tensor::Dim;
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Resize", &[10, 11, 13, 18, 19], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; regions computed at run time, sizes that keep the aspect ratio where several scales give the shape that is stated, and scales where the shape of the result is not stated or a neighbour depends on how coordinates are rounded"),
+    Row::new("Upsample", &[7, 9], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("what Resize becomes").limits("those of Resize"),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Nearest(Nearest),
+    Linear,
+    Cubic,
+}
+
+/// Which of two neighbours is the nearest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nearest {
+    RoundPreferFloor,
+    RoundPreferCeil,
+    Floor,
+    Ceil,
+    /// Before version 11: the one behind where the axis shrinks, else the one before.
+    Simple,
+}
+
+/// From a place in the result to a place in the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transform {
+    HalfPixel,
+    HalfPixelSymmetric,
+    PytorchHalfPixel,
+    AlignCorners,
+    Asymmetric,
+    TfHalfPixelForNn,
+    TfCropAndResize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Stretch,
+    NotLarger,
+    NotSmaller,
+}
+
+/// How an axis is interpolated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Filter {
+    mode: Mode,
+    transform: Transform,
+    cubic_coeff_a: f32,
+    exclude_outside: bool,
+    antialias: bool,
+}
+
+struct Resize {
+    filter: Filter,
+    extrapolation_value: f32,
+    axes: Vec<AxisResize>,
+}
+
+/// What becomes of an axis.
+#[derive(Clone, Debug)]
+struct AxisResize {
+    axis: usize,
+    output: Dim,
+    /// Output over input, by which coordinates are scaled; unknown where a size is.
+    scale: Option<f32>,
+    /// Start and end of the part that is resized.
+    roi: (f32, f32),
+}
+
+impl Resize {
+    /// Whether the axis stays as it is.
+    fn keeps(&self, input: &Dim, axis: &AxisResize) -> bool {
+        let whole = self.filter.transform != Transform::TfCropAndResize || axis.roi == (0.0, 1.0);
+        let unscaled = axis.scale.is_none_or(|scale| (scale - 1.0).abs() < f32::EPSILON);
+        whole && unscaled && axis.output == *input
+    }
+}
+
+fn read_filter(call: &Call) -> Result<Filter> {
+    let since = call.since();
+    let cubic_coeff_a = call.float_or("cubic_coeff_a", -0.75)?;
+    let exclude_outside = call.flag("exclude_outside", false)?;
+    let antialias = call.flag("antialias", false)?;
+    let nearest = if since < 11 {
+        Nearest::Simple
+    } else {
+        match call.string_or("nearest_mode", "round_prefer_floor")? {
+            "round_prefer_floor" | "" => Nearest::RoundPreferFloor,
+            "round_prefer_ceil" => Nearest::RoundPreferCeil,
+            "floor" => Nearest::Floor,
+            "ceil" => Nearest::Ceil,
+            other => invalid!("nearest_mode is {other}"),
+        }
+    };
+    let mode = match call.string_or("mode", "nearest")? {
+        "nearest" => Mode::Nearest(nearest),
+        "linear" | "bilinear" => Mode::Linear,
+        "cubic" if since >= 11 => Mode::Cubic,
+        other => invalid!("mode is {other}"),
+    };
+    let transform = if since < 11 {
+        Transform::Asymmetric
+    } else {
+        match call.string_or("coordinate_transformation_mode", "half_pixel")? {
+            "half_pixel" => Transform::HalfPixel,
+            "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
+            "pytorch_half_pixel" => Transform::PytorchHalfPixel,
+            "align_corners" => Transform::AlignCorners,
+            "asymmetric" => Transform::Asymmetric,
+            "tf_half_pixel_for_nn" => Transform::TfHalfPixelForNn,
+            "tf_crop_and_resize" => Transform::TfCropAndResize,
+            other => invalid!("coordinate_transformation_mode is {other}"),
+        }
+    };
+    let nearest = matches!(mode, Mode::Nearest(_));
+    if nearest && antialias {
+        invalid!("antialias in mode nearest");
+    }
+    if !nearest && transform == Transform::TfHalfPixelForNn {
+        unsupported!("tf_half_pixel_for_nn in another mode than nearest");
+    }
+    Ok(Filter { mode, transform, cubic_coeff_a, exclude_outside, antialias })
+}
+
+/// The inputs that say what becomes of the axes: roi, scales and sizes.
+fn input_places(since: i64) -> (Option<usize>, Option<usize>, Option<usize>) {
+    match since {
+        7 => (None, None, None),
+        9 | 10 => (None, Some(1), None),
+        _ => (Some(1), Some(2), Some(3)),
+    }
+}
+
+/// Input `index` where it is given and has elements.
+fn present(call: &Call, index: Option<usize>) -> Option<usize> {
+    let index = index.filter(|index| call.has_input(*index))?;
+    let empty = call.shape(index).is_ok_and(|shape| shape.first().is_some_and(|size| size.is(0)));
+    (!empty).then_some(index)
+}
+
+/// The axes that scales or sizes are given for.
+fn read_axes(call: &Call) -> Result<Vec<usize>> {
+    let rank = call.shape(0)?.len();
+    match call.ints("axes")? {
+        Some(axes) => distinct_axes(&axes, rank),
+        None => Ok((0..rank).collect()),
+    }
+}
+
+fn read_resize(call: &Call) -> Result<Resize> {
+    let filter = read_filter(call)?;
+    let extrapolation_value = call.float_or("extrapolation_value", 0.0)?;
+    let policy = match call.string_or("keep_aspect_ratio_policy", "stretch")? {
+        "stretch" => Policy::Stretch,
+        "not_larger" => Policy::NotLarger,
+        "not_smaller" => Policy::NotSmaller,
+        other => invalid!("keep_aspect_ratio_policy is {other}"),
+    };
+    let shape = call.shape(0)?;
+    let numbers = read_axes(call)?;
+    let (roi, scales, sizes) = input_places(call.since());
+    let roi = match present(call, roi) {
+        Some(index) if filter.transform == Transform::TfCropAndResize => {
+            let why =
+                "the region is computed at run time: what lies at its edge depends on how places are rounded";
+            Some(known_floats(call, index, why)?)
+        }
+        None if filter.transform == Transform::TfCropAndResize => invalid!("roi is missing"),
+        _ => None,
+    };
+    let scales = match present(call, scales) {
+        Some(index) => Some(known_floats(call, index, run_time::why_not(&filter))?),
+        None if call.since() == 7 => Some(required(call.floats("scales")?, "scales")?),
+        None => None,
+    };
+    let sizes = match (&scales, present(call, sizes)) {
+        (None, Some(index)) => Some(read_sizes(call, index, &numbers)?),
+        (Some(_), Some(_)) => invalid!("both scales and sizes are given"),
+        (None, None) => invalid!("neither scales nor sizes are given"),
+        (Some(_), None) => None,
+    };
+    let count = numbers.len();
+    let given = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);
+    if given != count || roi.as_ref().is_some_and(|roi| roi.len() != 2 * count) {
+        invalid!("{given} scales or sizes for {count} axes");
+    }
+    let mut axes = Vec::with_capacity(count);
+    for (i, axis) in numbers.into_iter().enumerate() {
+        let input = shape.at(axis)?;
+        let (output, scale) = match (&scales, &sizes) {
+            (Some(scales), _) => (scaled(input, *scales.at(i)?)?, Some(*scales.at(i)?)),
+            (_, Some(sizes)) => (sizes.at(i)?.clone(), quotient(sizes.at(i)?, input)?),
+            (None, None) => invalid!("neither scales nor sizes are given"),
+        };
+        let roi = match &roi {
+            Some(roi) => (*roi.at(i)?, *roi.at(count + i)?),
+            None => (0.0, 1.0),
+        };
+        axes.push(AxisResize { axis, output, scale, roi });
+    }
+    if sizes.is_some() && policy != Policy::Stretch {
+        let computed =
+            present(call, input_places(call.since()).2).is_some_and(|index| call.dims(index).is_err());
+        let scale = if computed { stated_scale(shape, &axes)? } else { common_scale(policy, &axes)? };
+        keep_aspect_ratio(shape, scale, &mut axes)?;
+    }
+    Ok(Resize { filter, extrapolation_value, axes })
+}
+
+/// Numbers that cannot be computed at run time, and why.
+fn known_floats(call: &Call, index: usize, why: &str) -> Result<Vec<f32>> {
+    match call.float_list(index) {
+        Err(error) if error.kind() == ErrorKind::Unsupported && call.constant(index).is_none() => {
+            Err(Error::unsupported(why).caused_by(error))
+        }
+        list => list,
+    }
+}
+
+/// The sizes that are asked for. Where they are computed at run time, they are what the model declares of the output.
+fn read_sizes(call: &Call, index: usize, axes: &[usize]) -> Result<Vec<Dim>> {
+    let error = match call.dims(index) {
+        Ok(sizes) => return Ok(sizes),
+        Err(error) => error,
+    };
+    check_list(call, index, axes.len())?;
+    match call.stated_instead_of(index) {
+        Some(declared) if declared.len() == call.shape(0)?.len() => {
+            axes.iter().map(|axis| declared.at(*axis).cloned()).collect()
+        }
+        _ => Err(error),
+    }
+}
+
+/// `floor(input * scale)`, rounded as onnxruntime does.
+fn scaled(input: &Dim, scale: f32) -> Result<Dim> {
+    if !scale.is_finite() || scale <= 0.0 {
+        invalid!("the scale {scale}");
+    }
+    if let Some(input) = input.known() {
+        let input: f32 = num_traits::AsPrimitive::as_(input);
+        return Ok(Dim::Known(num_traits::AsPrimitive::as_((input * scale).floor())));
+    }
+    // A scale that is a fraction over a power of two, as those of real models are.
+    const DENOMINATOR: f32 = 1024.0;
+    let numerator = scale * DENOMINATOR;
+    if numerator.fract() != 0.0 || numerator > 1e9 {
+        unsupported!("the scale {scale} of a size that is not fixed");
+    }
+    let numerator: i64 = num_traits::AsPrimitive::as_(numerator);
+    input.mul(&Dim::Known(numerator))?.floor_div(&Dim::Known(num_traits::AsPrimitive::as_(DENOMINATOR)))
+}
+
+fn quotient(output: &Dim, input: &Dim) -> Result<Option<f32>> {
+    if let (Some(output), Some(input)) = (output.known(), input.known()) {
+        if output < 1 || input < 1 {
+            return Err(Error::invalid(format!("an axis of {input} elements resized to {output}")));
+        }
+        let (output, input): (f32, f32) =
+            (num_traits::AsPrimitive::as_(output), num_traits::AsPrimitive::as_(input));
+        return Ok(Some(output / input));
+    }
+    let whole = output.exact_div(input).and_then(|scale| scale.known());
+    Ok(whole.map(num_traits::AsPrimitive::as_))
+}
+
+fn scales_of(axes: &[AxisResize]) -> Result<Vec<f32>> {
+    let scales: Option<Vec<f32>> = axes.iter().map(|axis| axis.scale).collect();
+    scales.ok_or_else(|| Error::unsupported("an aspect ratio of sizes that are not fixed"))
+}
+
+/// One scale for all axes, the smallest or the largest.
+fn common_scale(policy: Policy, axes: &[AxisResize]) -> Result<f32> {
+    let scales = scales_of(axes)?.into_iter();
+    Ok(match policy {
+        Policy::NotLarger => scales.fold(f32::INFINITY, f32::min),
+        _ => scales.fold(0.0, f32::max),
+    })
+}
+
+/// The scale for all axes where the sizes that are asked for are computed at run time. Of one axis these are the sizes of the result, which
+/// the model states; often only one scale gives them all.
+fn stated_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
+    let mut found: Vec<f32> = Vec::new();
+    for scale in scales_of(axes)? {
+        let gives = |axis: &AxisResize| Ok(rounded(shape.at(axis.axis)?, scale)? == axis.output);
+        let gives_all = axes.iter().map(gives).collect::<Result<Vec<bool>>>()?.into_iter().all(|gives| gives);
+        if gives_all && !found.iter().any(|other| other.to_bits() == scale.to_bits()) {
+            found.push(scale);
+        }
+    }
+    match found.as_slice() {
+        [scale] => Ok(*scale),
+        _ => Err(Error::unsupported(format!(
+            "sizes computed at run time: {} scales give the shape of the output",
+            found.len()
+        ))),
+    }
+}
+
+/// The size that a common scale gives an axis.
+fn rounded(input: &Dim, scale: f32) -> Result<Dim> {
+    let Some(input) = input.known() else {
+        unsupported!("an aspect ratio of sizes that are not fixed");
+    };
+    let input: f32 = num_traits::AsPrimitive::as_(input);
+    Ok(Dim::Known(num_traits::AsPrimitive::as_((scale * input + 0.5).floor())))
+}
+
+fn keep_aspect_ratio(shape: &[Dim], scale: f32, axes: &mut [AxisResize]) -> Result<()> {
+    for axis in axes {
+        axis.output = rounded(shape.at(axis.axis)?, scale)?;
+        axis.scale = Some(scale);
+    }
+    Ok(())
+}
+
+fn infer_resize(call: &Call) -> Result<Vec<Fact>> {
+    if let Some(stated) = run_time::stated_shape(call)? {
+        run_time::check_scales(call, stated)?;
+        call.float("extrapolation_value")?;
+        call.string("keep_aspect_ratio_policy")?;
+        return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
+    }
+    let resize = read_resize(call)?;
+    let mut shape = call.shape(0)?.to_vec();
+    for axis in &resize.axes {
+        if axis.output.known().is_some_and(|size| size < 1) {
+            invalid!("axis {} is resized to {} elements", axis.axis, axis.output);
+        }
+        if let Some(size) = shape.get_mut(axis.axis) {
+            *size = axis.output.clone();
+        }
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_from_scales() {
+        for (input, scale, output) in [(4, 0.6, 2), (10, 0.7, 7), (3, 2.0, 6), (9, 1.0 / 3.0, 3)] {
+            assert_eq!(scaled(&Dim::Known(input), scale).unwrap(), Dim::Known(output), "{input} * {scale}");
+        }
+        assert_eq!(scaled(&Dim::symbol("H"), 2.0).unwrap().to_string(), "2*H");
+        assert_eq!(scaled(&Dim::symbol("H"), 0.5).unwrap().to_string(), "floor_div(H, 2)");
+    }
+}

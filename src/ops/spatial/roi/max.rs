@@ -1,0 +1,267 @@
+//! RoiAlign in mode max: the largest of what the four corners of each sample weigh, not of the samples. So onnxruntime
+//! (`core/providers/cpu/object_detection/roialign.cc`) and the specification's reference have it.
+//!
+//! Where the regions are constant, so are the weights: a column of a matrix for each corner picks and weighs its element.
+
+use std::collections::BTreeMap;
+
+use num_traits::AsPrimitive;
+
+use super::{MAX_REGIONS, read_roi_align};
+use crate::common::limits;
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::ncnn::layer::ROIAlign;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, DType, Tensor, display_shape};
+
+/// The two elements around a sample on an axis, with their weights; none for a sample outside the image.
+type Sample = Option<[(i64, f32); 2]>;
+
+/// The samples of each cell of a region along an axis.
+struct Along {
+    cells: Vec<Vec<Sample>>,
+    /// The first of the elements that they lie among, and the end.
+    range: (i64, i64),
+}
+
+/// One region along an axis of `size` elements.
+#[derive(Clone, Copy)]
+struct Span {
+    start: f32,
+    length: f32,
+    /// Cells.
+    count: i32,
+    /// Samples in each.
+    grid: i32,
+    size: i64,
+}
+
+impl Span {
+    fn new(ends: [f32; 2], count: i32, size: i64, layer: &ROIAlign) -> Result<Span> {
+        let offset = if layer.aligned == 1 { 0.5 } else { 0.0 };
+        let [start, end] = ends.map(|at| at * layer.spatial_scale - offset);
+        if !start.is_finite() || !end.is_finite() {
+            invalid!("a region from {start} to {end}");
+        }
+        let length = if layer.aligned == 1 { end - start } else { (end - start).max(1.0) };
+        let adaptive: i32 = (length / AsPrimitive::<f32>::as_(count)).ceil().max(0.0).as_();
+        let grid = if layer.sampling_ratio > 0 { layer.sampling_ratio } else { adaptive };
+        Ok(Span { start, length, count, grid, size })
+    }
+
+    /// How many samples there are, one at least.
+    fn samples(&self) -> usize {
+        let count: usize = self.count.max(1).as_();
+        count.saturating_mul(self.grid.max(1).as_())
+    }
+
+    fn along(&self) -> Along {
+        let bin = self.length / AsPrimitive::<f32>::as_(self.count);
+        let grid: f32 = self.grid.as_();
+        let cell = |cell: i32| {
+            let first = self.start + AsPrimitive::<f32>::as_(cell) * bin;
+            let sample = |n: i32| {
+                let n: f32 = n.as_();
+                self.sample(first + (n + 0.5) * bin / grid)
+            };
+            (0..self.grid).map(sample).collect()
+        };
+        let cells: Vec<Vec<Sample>> = (0..self.count).map(cell).collect();
+        let places = || cells.iter().flatten().flatten().flatten().map(|(place, _)| *place);
+        let range = (places().min().unwrap_or(0), places().max().unwrap_or(0) + 1);
+        Along { cells, range }
+    }
+
+    fn sample(&self, at: f32) -> Sample {
+        let size: f32 = self.size.as_();
+        if at < -1.0 || at > size {
+            return None;
+        }
+        let at = at.max(0.0);
+        let low: i64 = at.as_();
+        let last = self.size - 1;
+        if low >= last {
+            return Some([(last, 1.0), (last, 0.0)]);
+        }
+        let rest = at - AsPrimitive::<f32>::as_(low);
+        Some([(low, 1.0 - rest), (low + 1, rest)])
+    }
+}
+
+/// The weights of each cell, with the place in the cut-out of the element that is weighed. Of several weights of one element only the
+/// largest and the smallest can make the largest product.
+fn cells(rows: &Along, columns: &Along) -> Vec<Vec<(i64, f32)>> {
+    let width = columns.range.1 - columns.range.0;
+    let mut cells = Vec::with_capacity(rows.cells.len() * columns.cells.len());
+    for of_rows in &rows.cells {
+        for of_columns in &columns.cells {
+            let mut weights: BTreeMap<i64, (f32, f32)> = BTreeMap::new();
+            let mut add = |place: i64, weight: f32| {
+                let bounds = weights.entry(place).or_insert((weight, weight));
+                *bounds = (bounds.0.min(weight), bounds.1.max(weight));
+            };
+            for row in of_rows {
+                for column in of_columns {
+                    // Samples outside count as 0.
+                    let (Some(row), Some(column)) = (row, column) else {
+                        add(0, 0.0);
+                        continue;
+                    };
+                    for (y, of_y) in row {
+                        for (x, of_x) in column {
+                            add((y - rows.range.0) * width + x - columns.range.0, of_y * of_x);
+                        }
+                    }
+                }
+            }
+            let mut cell: Vec<(i64, f32)> = Vec::new();
+            for (place, (least, most)) in weights {
+                cell.push((place, most));
+                if least < most {
+                    cell.push((place, least));
+                }
+            }
+            if cell.is_empty() {
+                cell.push((0, 0.0));
+            }
+            cells.push(cell);
+        }
+    }
+    cells
+}
+
+/// A matrix with a column for each weight, as many for each of `count` cells; cells of fewer weights have their first one again. Only the
+/// region is kept: the weights of millions of cells would take more memory than the matrix.
+fn matrix(rows: Span, columns_of: Span, count: usize, area: usize, columns: usize) -> Result<Tensor> {
+    let shape = vec![area, count.saturating_mul(columns)];
+    let sizes = shape.clone();
+    Tensor::deferred(DType::F32, shape, Vec::new(), move |_| {
+        let mut elements = ndarray::ArrayD::<f32>::zeros(sizes.as_slice());
+        for (index, cell) in cells(&rows.along(), &columns_of.along()).iter().enumerate() {
+            for column in 0..columns {
+                let Some((place, weight)) = cell.get(column).or(cell.first()) else { continue };
+                let at = [usize::try_from(*place)?, index * columns + column];
+                if let Some(element) = elements.get_mut(at.as_slice()) {
+                    *element = *weight;
+                }
+            }
+        }
+        Ok(Array::f32(elements))
+    })
+}
+
+/// Mode max by products and maxima, one for each region; mode avg has a layer.
+pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
+    let align = read_roi_align(x)?;
+    if !align.max {
+        return Ok(false);
+    }
+    let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
+        invalid!("regions of {}", display_shape(x.shape(0)?))
+    };
+    let rois = x.float_list(1)?;
+    let count = rois.len() / 4;
+    if i64::try_from(count)? > MAX_REGIONS {
+        unsupported!("{count} regions, each a few layers");
+    }
+    let images = if batch == 1 { vec![0; count] } else { x.int_list(2)? };
+    let layer = &align.layer;
+    let (mut parts, mut elements) = (Vec::new(), 0_usize);
+    for (roi, image) in rois.chunks_exact(4).zip(images) {
+        let [left, top, right, bottom] = *roi else { invalid!("a region of {} numbers", roi.len()) };
+        if !(0..batch).contains(&image) {
+            invalid!("image {image} of {batch}");
+        }
+        let rows = Span::new([top, bottom], layer.pooled_height, height, layer)?;
+        let columns = Span::new([left, right], layer.pooled_width, width, layer)?;
+        let corners = rows.samples().saturating_mul(columns.samples()).saturating_mul(4);
+        if corners > limits::MATRIX_ELEMENTS {
+            unsupported!("mode max of {corners} corners of samples, each of them weighed");
+        }
+        let spans = (rows, columns);
+        let (rows, columns) = (rows.along(), columns.along());
+        let cells = cells(&rows, &columns);
+        let each = cells.iter().map(Vec::len).max().unwrap_or(1);
+        let cut = (rows.range, columns.range);
+        let area = (rows.range.1 - rows.range.0) * (columns.range.1 - columns.range.0);
+        let size = usize::try_from(area)?.saturating_mul(cells.len()).saturating_mul(each);
+        elements = elements.saturating_add(size);
+        if elements > limits::MATRIX_ELEMENTS {
+            return Err(Error::unsupported(format!(
+                "mode max of constant regions by a matrix of {elements} elements; {} are the most",
+                limits::MATRIX_ELEMENTS
+            )));
+        }
+        let matrix = matrix(spans.0, spans.1, cells.len(), usize::try_from(area)?, each)?;
+        parts.push(pool_region(x, image, cut, matrix, channels, i64::try_from(each)?, layer)?);
+    }
+    let result = x.op("Concat", &parts, &[("axis", Attribute::Int(0))])?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// The maxima of one region of an image: `cut` is where its samples lie, `each` how many weights a cell has.
+fn pool_region(
+    x: &mut Expand,
+    image: i64,
+    cut: ((i64, i64), (i64, i64)),
+    matrix: Tensor,
+    channels: i64,
+    each: i64,
+    layer: &ROIAlign,
+) -> Result<Operand> {
+    let (rows, columns) = cut;
+    let (height, width): (i64, i64) = (layer.pooled_height.into(), layer.pooled_width.into());
+    let starts = x.ints(&[image, rows.0, columns.0])?;
+    let ends = x.ints(&[image + 1, rows.1, columns.1])?;
+    let axes = x.ints(&[0, 2, 3])?;
+    let data = x.operand(0)?;
+    let region = x.op("Slice", &[data, starts, ends, axes], &[])?;
+    let region = x.reshape(region, &[channels, -1])?;
+    let matrix = x.tensor(matrix)?;
+    let weighed = x.op("MatMul", &[region, matrix], &[])?;
+    let weighed = x.reshape(weighed, &[channels, height * width, each])?;
+    let last = x.ints(&[2])?;
+    let largest = x.op("ReduceMax", &[weighed, last], &[])?;
+    x.reshape(largest, &[1, channels, height, width])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: f32, length: f32, grid: i32) -> Span {
+        Span { start, length, count: 1, grid, size: 4 }
+    }
+
+    #[test]
+    fn samples_lie_between_two_elements_or_outside() {
+        for (at, sample) in [
+            (1.25, Some([(1, 0.75), (2, 0.25)])),
+            (-0.5, Some([(0, 1.0), (1, 0.0)])),
+            (3.5, Some([(3, 1.0), (3, 0.0)])),
+            (-1.5, None),
+            (4.5, None),
+        ] {
+            assert_eq!(span(0.0, 1.0, 1).sample(at), sample, "{at}");
+        }
+    }
+
+    #[test]
+    fn an_element_has_its_largest_and_its_smallest_weight() {
+        let rows = span(0.0, 2.0, 2).along();
+        assert_eq!(rows.range, (0, 3));
+        let one = span(2.5, 1.0, 1).along();
+        assert_eq!(one.range, (3, 4));
+        let found = cells(&rows, &one);
+        let expected = [(0, 0.5), (0, 0.0), (1, 0.5), (1, 0.0), (2, 0.5), (2, 0.0)];
+        assert_eq!(found, [expected.to_vec()]);
+    }
+
+    #[test]
+    fn a_region_without_samples_is_zero() {
+        let (none, some) = (span(0.0, 1.0, 0).along(), span(0.0, 1.0, 1).along());
+        assert_eq!(cells(&none, &some), [[(0, 0.0)]]);
+    }
+}

@@ -1,0 +1,232 @@
+//! Pooling of regions.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__RoiAlign.html>, `onnx__MaxRoiPool.html`.
+
+mod max;
+
+use num_traits::AsPrimitive;
+
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::lower::Lower;
+use crate::ncnn::layer::ROIAlign;
+use crate::ncnn::{BlobId, Layer};
+use crate::op::{Call, Fact, required};
+use crate::ops::Row;
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, Dim, display_shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("MaxRoiPool", &[1, 22], infer_max_roi_pool)
+        .expand(expand_max_roi_pool)
+        .becomes("Slice and ReduceMax, for each cell of each region")
+        .limits("regions computed at run time; many cells"),
+    Row::new("RoiAlign", &[10, 16, 22], infer_roi_align)
+        .expand(max::expand_roi_align)
+        .lower(lower_roi_align)
+        .becomes("ROIAlign, one for each region; in mode max Slice, MatMul and ReduceMax for each")
+        .limits(
+            "mode max of regions computed at run time; images of a batch chosen at run time; many regions",
+        ),
+];
+
+/// Most regions: each is a layer.
+const MAX_REGIONS: i64 = 256;
+/// Most cells of regions that are pooled: each is a few layers.
+const MAX_CELLS: usize = 1024;
+/// `ROIAlign::version`: samples outside the image count as 0, as in detectron2 and in ONNX.
+const DETECTRON2: i32 = 1;
+
+struct RoiAlign {
+    layer: ROIAlign,
+    max: bool,
+}
+
+fn read_roi_align(call: &Call) -> Result<RoiAlign> {
+    let max = match call.string_or("mode", "avg")? {
+        "avg" => false,
+        "max" => true,
+        other => invalid!("mode is {other}"),
+    };
+    // Version 10 knows no half pixels.
+    let default = if call.since() < 16 { "output_half_pixel" } else { "half_pixel" };
+    let aligned = match call.string_or("coordinate_transformation_mode", default)? {
+        "half_pixel" => 1,
+        "output_half_pixel" => 0,
+        other => invalid!("coordinate_transformation_mode is {other}"),
+    };
+    let size = |name| match call.int_or(name, 1)? {
+        n if n < 1 => Err(Error::invalid(format!("{name} is {n}"))),
+        n => Ok(i32::try_from(n)?),
+    };
+    let layer = ROIAlign {
+        pooled_width: size("output_width")?,
+        pooled_height: size("output_height")?,
+        spatial_scale: call.float_or("spatial_scale", 1.0)?,
+        sampling_ratio: i32::try_from(call.int_or("sampling_ratio", 0)?)?,
+        aligned,
+        version: DETECTRON2,
+    };
+    Ok(RoiAlign { layer, max })
+}
+
+/// Regions, channels, height and width, where a region is told by so many numbers.
+fn pooled_shape(call: &Call, numbers: i64, height: i32, width: i32) -> Result<Vec<Dim>> {
+    let (x, rois) = (call.shape(0)?, call.shape(1)?);
+    let told = |size: &Dim| size.known().is_none_or(|n| n == numbers);
+    if x.len() != 4 || rois.len() != 2 || !rois.last().is_some_and(told) {
+        invalid!("{} in the regions {}", display_shape(x), display_shape(rois));
+    }
+    Ok(vec![
+        rois.at(0)?.clone(),
+        x.at(1)?.clone(),
+        Dim::Known(i64::from(height)),
+        Dim::Known(i64::from(width)),
+    ])
+}
+
+fn infer_roi_align(call: &Call) -> Result<Vec<Fact>> {
+    let align = read_roi_align(call)?;
+    let shape = pooled_shape(call, 4, align.layer.pooled_height, align.layer.pooled_width)?;
+    call.check_shape(2, std::slice::from_ref(shape.at(0)?))?;
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn lower_roi_align(lower: &mut Lower) -> Result<()> {
+    let align = read_roi_align(lower)?;
+    if align.max {
+        unsupported!("mode max: ncnn's ROIAlign averages its samples");
+    }
+    let images = match lower.shape(0)?.at(0)? {
+        batch if batch.is(1) => None,
+        _ => Some(lower.int_list(2)?),
+    };
+    let layer = Layer::from(align.layer);
+    lower_regions(lower, &layer, images.as_deref())
+}
+
+struct MaxRoiPool {
+    height: i32,
+    width: i32,
+    spatial_scale: f32,
+}
+
+fn read_max_roi_pool(call: &Call) -> Result<MaxRoiPool> {
+    let shape = required(call.ints("pooled_shape")?, "pooled_shape")?;
+    let [height, width] = shape.as_slice() else { invalid!("pooled_shape is {shape:?}") };
+    if *height < 1 || *width < 1 {
+        invalid!("pooled_shape is {shape:?}");
+    }
+    let (height, width) = (i32::try_from(*height)?, i32::try_from(*width)?);
+    Ok(MaxRoiPool { height, width, spatial_scale: call.float_or("spatial_scale", 1.0)? })
+}
+
+fn infer_max_roi_pool(call: &Call) -> Result<Vec<Fact>> {
+    let pool = read_max_roi_pool(call)?;
+    Ok(vec![Fact::new(call.dtype(0)?, pooled_shape(call, 5, pool.height, pool.width)?)])
+}
+
+/// First element and end of each of `count` cells between two corners of a region, on an axis of `size` elements.
+fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
+    let length = (last - first + 1.0).max(1.0);
+    let step = length / AsPrimitive::<f32>::as_(count);
+    let place = |offset: f32| -> i64 { AsPrimitive::<i64>::as_(first + offset).clamp(0, size) };
+    let cell = |n: i32| {
+        let n: f32 = n.as_();
+        (place((n * step).floor()), place(((n + 1.0) * step).ceil()))
+    };
+    (0..count).map(cell).collect()
+}
+
+/// ncnn's ROIPooling divides by a reciprocal (`roipooling.cpp` as it is compiled): where cells end between elements, they begin one
+/// element early.
+fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
+    let pool = read_max_roi_pool(x)?;
+    let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
+        invalid!("regions of {}", display_shape(x.shape(0)?))
+    };
+    let rois = x.float_list(1)?;
+    let cell_count =
+        (rois.len() / 5).saturating_mul(usize::try_from(pool.height.saturating_mul(pool.width))?);
+    if cell_count > MAX_CELLS {
+        unsupported!("{cell_count} cells, each a layer");
+    }
+    let data = x.operand(0)?;
+    let nothing = Array::f32(ndarray::ArrayD::zeros(vec![1, usize::try_from(channels)?, 1, 1]));
+    let nothing = x.literal(&nothing.cast(x.dtype(0)?)?)?;
+    let mut regions = Vec::new();
+    for roi in rois.chunks_exact(5) {
+        let [image, corners @ ..] = roi else { invalid!("a region of {} numbers", roi.len()) };
+        if let Some(number) = roi.iter().find(|number| !number.is_finite()) {
+            invalid!("a region with {number}");
+        }
+        let image: i64 = image.as_();
+        if !(0..batch).contains(&image) {
+            invalid!("image {image} of {batch}");
+        }
+        let corners: Vec<f32> = corners.iter().map(|at| (at * pool.spatial_scale).round()).collect();
+        let [left, top, right, bottom] = *corners.as_slice() else { invalid!("a region without corners") };
+        let mut parts = Vec::new();
+        for rows in cells(top, bottom, pool.height, height) {
+            for columns in cells(left, right, pool.width, width) {
+                if rows.0 >= rows.1 || columns.0 >= columns.1 {
+                    parts.push(nothing);
+                    continue;
+                }
+                let starts = x.ints(&[image, rows.0, columns.0])?;
+                let ends = x.ints(&[image + 1, rows.1, columns.1])?;
+                let (axes, spatial) = (x.ints(&[0, 2, 3])?, x.ints(&[2, 3])?);
+                let cell = x.op("Slice", &[data, starts, ends, axes], &[])?;
+                parts.push(x.op("ReduceMax", &[cell, spatial], &[])?);
+            }
+        }
+        let cells = x.op("Concat", &parts, &[("axis", Attribute::Int(2))])?;
+        regions.push(x.reshape(cells, &[1, channels, pool.height.into(), pool.width.into()])?);
+    }
+    let result = x.op("Concat", &regions, &[("axis", Attribute::Int(0))])?;
+    x.output(0, result)?;
+    Ok(true)
+}
+
+/// A layer for each region, over its image.
+fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Result<()> {
+    let output = lower.output_shape(0)?.to_vec();
+    let rois_shape = lower.shape(1)?.to_vec();
+    let Some(count) = output.at(0)?.known().filter(|count| *count <= MAX_REGIONS) else {
+        unsupported!("{} regions, each a layer", output.at(0)?);
+    };
+    let rois = lower.blob_as(1, &rois_shape)?;
+    let form = output.get(1..).unwrap_or_default().to_vec();
+    let mut tops = Vec::new();
+    for region in 0..usize::try_from(count)? {
+        let image = match images {
+            Some(images) => *images.at(region)?,
+            None => 0,
+        };
+        let x = image_of(lower, image)?;
+        let row = i32::try_from(region)?;
+        let mut roi = rois;
+        if count != 1 {
+            roi = lower.crop(roi, 0, row, row + 1, &Dim::Known(1))?;
+        }
+        let roi = lower.reshape(roi, &[Dim::Known(4)])?;
+        tops.push(lower.emit(layer.clone(), &[x, roi], &form)?);
+    }
+    let top = lower.concat(&tops, 0)?;
+    lower.set(0, top)
+}
+
+fn image_of(lower: &mut Lower, image: i64) -> Result<BlobId> {
+    let shape = lower.shape(0)?.to_vec();
+    let form = shape.get(1..).unwrap_or_default().to_vec();
+    let batch = shape.at(0)?;
+    if batch.is(1) {
+        return lower.blob_as(0, &form);
+    }
+    if image < 0 || batch.known().is_some_and(|batch| image >= batch) {
+        invalid!("image {image} of {batch}");
+    }
+    let rows = lower.blob_as(0, &[batch.clone(), Dim::product(&form)?])?;
+    let row = lower.crop(rows, 0, i32::try_from(image)?, i32::try_from(image + 1)?, &Dim::Known(1))?;
+    lower.reshape(row, &form)
+}

@@ -1,0 +1,159 @@
+//! Losses between class scores and labels.
+//!
+//! A score is taken where a ramp of classes equals the label, summed over the classes, negated, weighted.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html>, `onnx__SoftmaxCrossEntropyLoss.html`.
+
+use ndarray::ArrayD;
+
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
+use crate::op::{Call, Fact};
+use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::{Array, Dim};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("NegativeLogLikelihoodLoss", &[12, 13, 22], infer_loss)
+        .expand(expand_likelihood)
+        .becomes("Equal with a ramp of classes, Where, ReduceSum, Mul")
+        .limits("a number of classes that is not fixed"),
+    Row::new("SoftmaxCrossEntropyLoss", &[12, 13], infer_cross_entropy)
+        .expand(expand_cross_entropy)
+        .becomes("LogSoftmax, then what NegativeLogLikelihoodLoss becomes")
+        .limits("a number of classes that is not fixed"),
+];
+
+/// What becomes of the losses of all samples.
+#[derive(Clone, Copy, PartialEq)]
+enum Reduction {
+    None,
+    Sum,
+    Mean,
+}
+
+struct Loss {
+    reduction: Reduction,
+    ignore_index: Option<i64>,
+}
+
+fn read_loss(call: &Call) -> Result<Loss> {
+    let reduction = match call.string_or("reduction", "mean")? {
+        "none" => Reduction::None,
+        "sum" => Reduction::Sum,
+        "mean" => Reduction::Mean,
+        other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute reduction")),
+    };
+    Ok(Loss { reduction, ignore_index: call.int("ignore_index")? })
+}
+
+/// The sizes of the samples: those of the scores without the classes.
+fn sample_shape(call: &Call) -> Result<Vec<Dim>> {
+    let mut shape = call.shape(0)?.to_vec();
+    if shape.len() < 2 {
+        invalid!("scores of {} axes, where they have a batch and classes", shape.len());
+    }
+    shape.remove(1);
+    Ok(shape)
+}
+
+fn infer_loss(call: &Call) -> Result<Vec<Fact>> {
+    let samples = sample_shape(call)?;
+    call.check_shape(1, &samples)?;
+    call.check_shape(2, std::slice::from_ref(call.shape(0)?.at(1)?))?;
+    let shape = match read_loss(call)?.reduction {
+        Reduction::None => samples,
+        Reduction::Sum | Reduction::Mean => Vec::new(),
+    };
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn infer_cross_entropy(call: &Call) -> Result<Vec<Fact>> {
+    let mut facts = infer_loss(call)?;
+    facts.push(call.like(0, call.dtype(0)?)?);
+    Ok(facts)
+}
+
+fn expand_likelihood(x: &mut Expand) -> Result<bool> {
+    let scores = x.operand(0)?;
+    let loss = loss(x, scores)?;
+    x.output(0, loss)?;
+    Ok(true)
+}
+
+fn expand_cross_entropy(x: &mut Expand) -> Result<bool> {
+    let scores = x.operand(0)?;
+    let scores = x.op("LogSoftmax", &[scores], &[("axis", Attribute::Int(1))])?;
+    if x.has_output(0) {
+        let loss = loss(x, scores)?;
+        x.output(0, loss)?;
+    }
+    x.output(1, scores)?;
+    Ok(true)
+}
+
+/// A list of numbers along the classes, broadcast against the scores.
+fn class_shape(rank: usize, classes: i64) -> Vec<i64> {
+    let mut shape = vec![1; rank];
+    if let Some(size) = shape.get_mut(1) {
+        *size = classes;
+    }
+    shape
+}
+
+/// Where the label of a sample is the class. A label that is ignored is no class at all: the spec lets it be outside of them.
+fn one_hot(x: &mut Expand, loss: &Loss) -> Result<Operand> {
+    let rank = x.shape(0)?.len();
+    let Some(classes) = x.shape(0)?.at(1)?.known() else {
+        unsupported!("a number of classes that is not fixed");
+    };
+    // A number that no label has stands for the class that is ignored.
+    let ramp = (0..classes).map(|class| if Some(class) == loss.ignore_index { classes } else { class });
+    let shape = class_shape(rank, classes)
+        .into_iter()
+        .map(usize::try_from)
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    let ramp = Array::i64(ArrayD::from_shape_vec(shape, ramp.collect())?).cast(x.dtype(1)?)?;
+    let (labels, axes, ramp) = (x.operand(1)?, x.ints(&[1])?, x.literal(&ramp)?);
+    let labels = x.op("Unsqueeze", &[labels, axes], &[])?;
+    x.op("Equal", &[labels, ramp], &[])
+}
+
+/// What `values` have at the class of each sample; 0 where it is ignored. A choice, no product: scores may be infinite.
+fn chosen(x: &mut Expand, one_hot: Operand, values: Operand) -> Result<Operand> {
+    let (zero, axes) = (x.scalar_like(0, 0.0)?, x.ints(&[1])?);
+    let chosen = x.op("Where", &[one_hot, values, zero], &[])?;
+    x.op("ReduceSum", &[chosen, axes], &[("keepdims", Attribute::Int(0))])
+}
+
+fn sum(x: &mut Expand, operand: Operand) -> Result<Operand> {
+    x.op("ReduceSum", &[operand], &[("keepdims", Attribute::Int(0))])
+}
+
+fn loss(x: &mut Expand, scores: Operand) -> Result<Operand> {
+    let loss = read_loss(x)?;
+    let one_hot = one_hot(x, &loss)?;
+    let chosen_score = chosen(x, one_hot, scores)?;
+    let mut result = x.op("Neg", &[chosen_score], &[])?;
+    let weights = if x.has_input(2) {
+        let (rank, weights) = (x.shape(0)?.len(), x.operand(2)?);
+        let weights = x.reshape(weights, &class_shape(rank, -1))?;
+        Some(chosen(x, one_hot, weights)?)
+    } else if loss.ignore_index.is_some() && loss.reduction == Reduction::Mean {
+        let one = x.scalar_like(0, 1.0)?;
+        Some(chosen(x, one_hot, one)?)
+    } else {
+        None
+    };
+    if let (Some(weights), true) = (weights, x.has_input(2)) {
+        result = x.op("Mul", &[result, weights], &[])?;
+    }
+    match (loss.reduction, weights) {
+        (Reduction::None, _) => Ok(result),
+        (Reduction::Sum, _) => sum(x, result),
+        (Reduction::Mean, None) => x.op("ReduceMean", &[result], &[("keepdims", Attribute::Int(0))]),
+        (Reduction::Mean, Some(weights)) => {
+            let (total, weight) = (sum(x, result)?, sum(x, weights)?);
+            x.op("Div", &[total, weight], &[])
+        }
+    }
+}

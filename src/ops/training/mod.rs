@@ -1,0 +1,9 @@
+//! Losses and steps of optimizers.
+
+pub(in crate::ops) mod loss;
+pub(in crate::ops) mod optimizer;
+
+use super::Row;
+
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] = &[loss::OPS, optimizer::OPS];

@@ -1,0 +1,103 @@
+//! What the model itself says of shapes, held against what is inferred.
+
+use crate::common::index::Map;
+use crate::error::Result;
+use crate::graph::{Graph, ValueId};
+use crate::op;
+use crate::tensor::{Dim, Shape, display_shape};
+
+/// The shapes that a model states of values that are computed.
+#[derive(Debug)]
+pub struct DeclaredShapes(Map<ValueId, Shape>);
+
+impl DeclaredShapes {
+    /// What a graph that was not inferred yet says.
+    pub fn of(graph: &Graph) -> DeclaredShapes {
+        let computed = graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten());
+        let declared = computed.filter_map(|id| Some((*id, graph.value(*id).shape.clone()?)));
+        DeclaredShapes(declared.collect())
+    }
+
+    /// A line for each value whose shape is another one.
+    pub fn contradictions(&self, graph: &Graph) -> Vec<String> {
+        // Some exporters write 0 for a size that they do not know.
+        let differs = |(declared, inferred): (&Dim, &Dim)| {
+            let declared = declared.known().filter(|size| *size != 0);
+            declared.zip(inferred.known()).is_some_and(|(declared, inferred)| declared != inferred)
+        };
+        let mut lines = Vec::new();
+        for (id, declared) in self.0.iter() {
+            let value = graph.value(id);
+            let Some(inferred) = &value.shape else { continue };
+            if declared.len() != inferred.len() || declared.iter().zip(inferred).any(differs) {
+                let (declared, inferred) = (display_shape(declared), display_shape(inferred));
+                lines.push(format!(
+                    "the model says that \"{}\" is {declared}, but it is {inferred}",
+                    value.name
+                ));
+            }
+        }
+        lines
+    }
+}
+
+/// Hands the shape that a model states of a result back to what it is computed of element by element, where that states none: bodies
+/// of functions name values that no model speaks of.
+pub fn propagate_back(graph: &mut Graph) -> Result<()> {
+    for id in graph.node_ids().into_iter().rev() {
+        let Some(node) = graph.node(id).filter(|node| op::find(node).is_some_and(|op| op.keeps_shape)) else {
+            continue;
+        };
+        let (Some(Some(input)), Some(Some(output))) =
+            (node.inputs.first().copied(), node.outputs.first().copied())
+        else {
+            continue;
+        };
+        let declared = graph.value(output).shape.clone();
+        let is_number = |size: &Dim| size.known().is_some_and(|size| size > 0);
+        let value = graph.value(input);
+        if value.producer.is_some()
+            && value.shape.is_none()
+            && declared.as_ref().is_some_and(|declared| declared.iter().all(is_number))
+        {
+            graph.value_mut(input)?.shape = declared;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Node, Value};
+
+    #[test]
+    fn numbers_are_held_against_numbers() {
+        let mut graph = Graph::default();
+        let free = Dim::symbol("N");
+        let shapes = [
+            (vec![Dim::Known(1), Dim::Known(3)], vec![Dim::Known(1), Dim::Known(3)]),
+            (vec![free.clone(), Dim::Known(3)], vec![Dim::Known(7), Dim::Known(3)]),
+            (vec![Dim::Known(1), Dim::Known(4)], vec![Dim::Known(1), Dim::Known(3)]),
+            (vec![Dim::Known(3)], vec![free, Dim::Known(3)]),
+        ];
+        let mut outputs = Vec::new();
+        for (place, (declared, _)) in shapes.iter().enumerate() {
+            let value =
+                Value { name: format!("v{place}"), shape: Some(declared.clone().into()), ..Value::default() };
+            outputs.push(Some(graph.add_value(value)));
+        }
+        graph.add_node(Node { outputs: outputs.clone().into(), ..Node::default() });
+        let declared = DeclaredShapes::of(&graph);
+        for (id, (_, inferred)) in outputs.iter().flatten().zip(shapes) {
+            graph.value_mut(*id).unwrap().shape = Some(inferred.into());
+        }
+        assert_eq!(
+            declared.contradictions(&graph),
+            [
+                "the model says that \"v2\" is [1, 4], but it is [1, 3]",
+                "the model says that \"v3\" is [3], but it is [N, 3]"
+            ]
+        );
+    }
+}

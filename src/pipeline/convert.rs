@@ -1,0 +1,129 @@
+//! The steps of a conversion.
+
+use std::path::PathBuf;
+
+use super::progress::Progress;
+use super::simplify::{prepare, reduce};
+use super::warning::{changed_names, defaulted_inputs, without_scales};
+use super::{Options, Pass, Port};
+use crate::error::{Error, Result};
+use crate::graph::{DeferredErrors, Graph};
+use crate::lower::{LowerError, lower_graph};
+use crate::ncnn::{self, Net};
+use crate::onnx::{Model, Sources};
+use crate::ops;
+use crate::pass::expand::{Stage, expand_nodes};
+use crate::pass::quantized::{Quantization, requantize};
+use crate::pass::rewrite::{self, FUSIONS, SIMPLIFICATIONS};
+use crate::pass::{dead, infer, input_shape, rounding};
+
+/// A net, and the records of its conversion.
+#[derive(Debug)]
+pub(crate) struct Converted {
+    /// The files of the model, those of external data among them.
+    pub sources: Sources,
+    pub net: Net,
+    /// The graph that was lowered.
+    pub graph: Graph,
+    pub inputs: Vec<Port>,
+    pub outputs: Vec<Port>,
+    pub warnings: Vec<String>,
+    /// The nodes after each pass, from reading on.
+    pub passes: Vec<Pass>,
+    /// The layers after each pass, from lowering on.
+    pub net_passes: Vec<(&'static str, usize)>,
+    /// The simplified model, if the options ask for it, and its path.
+    pub simplified: Option<(Model, PathBuf)>,
+    /// The table of scales, if the options ask for it, and its path.
+    pub table: Option<(String, PathBuf)>,
+}
+
+/// Converts a model.
+pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, LowerError> {
+    ops::register();
+    let mut progress = Progress::new(options);
+    let mut model = sources.read()?;
+    progress.warnings.extend(defaulted_inputs(&model));
+    let mut graph = std::mem::take(&mut model.graph);
+    progress.after("read", &graph)?;
+    prepare(&mut graph, &mut progress)?;
+    check_interface(&graph)?;
+    input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
+    input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
+    progress.after("cut", &graph)?;
+    rewrite::check_names(&options.skip)?;
+    let release = ncnn::release(options.ncnn_version)?;
+
+    let mut refused = DeferredErrors::new();
+    let mut deferred = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
+    let keep = |graph: &Graph| {
+        let path = options.emit_onnx.clone()?;
+        Some((Model { graph: graph.clone(), ..model.clone() }, path))
+    };
+    let mut simplified = keep(&graph);
+    let mut scales = Vec::new();
+    if options.quantization != Quantization::Exact {
+        progress.warnings.extend(requantize(&mut graph, options.quantization, &mut scales)?);
+        dead::remove_dead_nodes(&mut graph);
+        deferred = infer::infer_and_fold(&mut graph)?;
+        progress.after("quantization", &graph)?;
+        // A network in float is compared with its ONNX model without rounding.
+        if options.quantization == Quantization::Float {
+            simplified = keep(&graph);
+        }
+    }
+    if options.quantization != Quantization::Int8 {
+        rounding::check_rounding(&graph)?;
+    }
+    progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
+    expand_nodes(&mut graph, ops::expansion, Stage::Expand { release }, &mut deferred, &mut refused)?;
+    progress.after("expand", &graph)?;
+    // Scales and offsets can be folded into dequantized weights, unless a table gives the scales of the weights as they are.
+    if options.quantization == Quantization::Float && options.table.is_none() {
+        progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut deferred)?;
+    }
+    // Expansions leave patterns of their own, together with the nodes around them.
+    progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
+    deferred.extend(refused);
+
+    let Progress { passes, mut warnings, .. } = progress;
+    let mut net =
+        lower_graph(&graph, ops::lowering, &mut deferred, options.double_as_float, options.ncnn_version)?;
+    net.half = options.fp16;
+    let mut net_passes = vec![("lower", net.layers.len())];
+    net_passes.extend(net.optimise(&options.skip)?);
+    if net.half {
+        net.tag_constants();
+    }
+    net.split();
+    net_passes.push(("split", net.layers.len()));
+    let places = net.places(&scales);
+    warnings.extend(changed_names(&net.name(&options.renames)?));
+    if options.quantization == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
+        warnings.push("nothing in the model can be an int8 layer".to_owned());
+    }
+    let weight_elements = net.check().map_err(Error::into_internal)?;
+    graph.budget.check_written(weight_elements)?;
+    let table = options.table.as_ref().map(|path| (net.table(&places), path.clone()));
+    warnings.extend(table.iter().filter_map(|(table, _)| without_scales(&table.left_out)));
+    let table = table.map(|(table, path)| (table.text, path));
+    let inputs = Port::list(&graph, &net, &graph.given_inputs(), net.inputs.clone());
+    let outputs = net.outputs.iter().map(|output| output.blob).collect();
+    let outputs = Port::list(&graph, &net, &graph.outputs, outputs);
+    let sources = model.sources;
+    Ok(Converted { sources, net, graph, inputs, outputs, warnings, passes, net_passes, simplified, table })
+}
+
+/// Refuses inputs that are not tensors, and graphs without outputs.
+fn check_interface(graph: &Graph) -> Result<()> {
+    for value in graph.inputs.iter().map(|id| graph.value(*id)) {
+        if let Some(other) = &value.other_type {
+            let message = format!("a value of type {}; ncnn has tensors only", other.kind);
+            return Err(Error::unsupported(message).at_part(format!("input \"{}\"", value.name)));
+        }
+    }
+    if graph.outputs.is_empty() {
+        return Err(Error::invalid("the graph has no outputs"));
+    }
+    Ok(())
+}

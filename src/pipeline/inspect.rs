@@ -1,0 +1,144 @@
+//! What a model consists of, told without converting it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use super::Options;
+use crate::error::Result;
+use crate::graph::{Graph, Node, ValueId};
+use crate::onnx::{Model, Sources};
+use crate::ops;
+use crate::pass;
+use crate::tensor::Shape;
+
+/// What a model consists of, functions inlined.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The files that it was read from: those of external data, and then its own.
+    pub files: Vec<PathBuf>,
+    /// The program that made the model.
+    pub producer: String,
+    /// The version of the intermediate representation.
+    pub ir_version: i64,
+    /// Versions of the operator sets, by domain; ONNX's own is the empty one.
+    pub opsets: BTreeMap<String, i64>,
+    /// What is given: name, element type, sizes where they are known.
+    pub inputs: Vec<Described>,
+    /// What is computed.
+    pub outputs: Vec<Described>,
+    /// How often each operator stands in the model, bodies of control flow among it.
+    pub operators: BTreeMap<String, usize>,
+    /// Elements of all constants that are used.
+    pub parameters: u64,
+    /// Their bytes.
+    pub parameter_bytes: u64,
+    /// Multiply-adds of convolutions and products whose sizes are known.
+    pub multiply_adds: u64,
+    /// Convolutions and products whose sizes are not known.
+    pub uncounted: usize,
+}
+
+/// An input or output of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements, in ONNX's word; `?` where it is not known.
+    pub dtype: String,
+    /// Its sizes, where the number of axes is known.
+    pub shape: Option<Shape>,
+}
+
+/// Counts what a model consists of.
+pub(crate) fn inspect(sources: &Sources, options: &Options) -> Result<Inspection> {
+    Ok(infer_model(sources, options)?.0)
+}
+
+/// Counts what a model consists of, and infers the shapes of its values.
+pub(crate) fn infer_model(sources: &Sources, options: &Options) -> Result<(Inspection, Graph)> {
+    ops::register();
+    let Model { mut graph, ir_version, producer, sources, .. } = sources.read()?;
+    pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
+    pass::dead::remove_dead_nodes(&mut graph);
+    let mut operators = BTreeMap::new();
+    count_operators(&graph, &mut operators);
+    let (parameters, parameter_bytes) = count_parameters(&graph)?;
+    pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
+    pass::infer::infer_and_fold(&mut graph)?;
+    let counts: Vec<Option<u64>> = graph
+        .nodes()
+        .filter(|(_, node)| multiplies(node))
+        .map(|(_, node)| multiply_adds(&graph, node))
+        .collect();
+    let describe = |ids: &[ValueId]| ids.iter().map(|id| describe(&graph, *id)).collect();
+    let inspection = Inspection {
+        files: sources.files,
+        producer,
+        ir_version,
+        opsets: graph.opsets.clone(),
+        inputs: describe(&graph.inputs),
+        outputs: describe(&graph.outputs),
+        operators,
+        parameters,
+        parameter_bytes,
+        multiply_adds: counts.iter().flatten().fold(0, |sum, n| sum.saturating_add(*n)),
+        uncounted: counts.iter().filter(|count| count.is_none()).count(),
+    };
+    Ok((inspection, graph))
+}
+
+fn describe(graph: &Graph, id: ValueId) -> Described {
+    let value = graph.value(id);
+    let dtype = value.dtype.map(|dtype| dtype.name()).or(value.other_type.as_ref().map(|other| other.kind));
+    Described { name: value.name.clone(), dtype: dtype.unwrap_or("?").to_owned(), shape: value.shape.clone() }
+}
+
+fn count_operators(graph: &Graph, counts: &mut BTreeMap<String, usize>) {
+    for (_, node) in graph.nodes() {
+        *counts.entry(node.qualified_op_type()).or_insert(0) += 1;
+        for body in node.bodies() {
+            count_operators(body, counts);
+        }
+    }
+}
+
+/// Elements and bytes of the constants that nodes read.
+fn count_parameters(graph: &Graph) -> Result<(u64, u64)> {
+    let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
+    let (mut elements, mut bytes) = (0_u64, 0_u64);
+    for tensor in read.iter().filter_map(|id| graph.value(*id).constant.as_ref()) {
+        elements = elements.saturating_add(u64::try_from(tensor.len())?);
+        bytes = bytes.saturating_add(tensor.byte_len()?);
+    }
+    Ok((elements, bytes))
+}
+
+/// Whether nearly all the work of a node are products that are summed up.
+fn multiplies(node: &Node) -> bool {
+    ["Conv", "ConvTranspose", "Gemm", "MatMul"].iter().any(|op_type| node.is(op_type))
+}
+
+/// One for each product that is added to a sum; none where a size is not known.
+fn multiply_adds(graph: &Graph, node: &Node) -> Option<u64> {
+    let sizes = |id: &Option<ValueId>| -> Option<Vec<u64>> {
+        let shape = graph.value((*id)?).shape.as_ref()?;
+        shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
+    };
+    let product = |sizes: &[u64]| sizes.iter().fold(1_u64, |n, d| n.saturating_mul(*d));
+    let (left, right) = (sizes(node.inputs.first()?)?, sizes(node.inputs.get(1)?)?);
+    let out = product(&sizes(node.outputs.first()?)?);
+    let each = match node.op_type.as_str() {
+        // Each output of a convolution, and each input of a transposed one, meets all taps of its group.
+        "Conv" => product(right.get(1..)?),
+        "ConvTranspose" => return Some(product(&left).saturating_mul(product(right.get(1..)?))),
+        "Gemm" => {
+            let transposed =
+                matches!(node.attributes.get("transA"), Some(crate::graph::Attribute::Int(n)) if *n != 0);
+            *left.get(usize::from(!transposed))?
+        }
+        _ => *left.last()?,
+    };
+    Some(out.saturating_mul(each))
+}

@@ -1,0 +1,17 @@
+//! The steps from a model to a net, and from a model to a simplified model.
+
+mod convert;
+mod inspect;
+mod options;
+mod port;
+mod progress;
+mod simplify;
+mod warning;
+
+pub(crate) use convert::{Converted, convert};
+pub use inspect::{Described, Inspection};
+pub(crate) use inspect::{infer_model, inspect};
+pub(crate) use options::Options;
+pub use port::Port;
+pub use progress::Pass;
+pub(crate) use simplify::{SimplifiedModel, expose, simplify};

@@ -1,0 +1,149 @@
+//! The steps of a simplification. Values and operators that are not known stay as they are.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::progress::Progress;
+use super::{Options, Pass};
+use crate::error::{Error, Errors, Result};
+use crate::graph::{DeferredErrors, Graph, ValueId};
+use crate::onnx::{self, Model, Sources};
+use crate::pass::declared::DeclaredShapes;
+use crate::pass::expand::Stage;
+use crate::pass::rewrite::{
+    self, ELIMINATE_DEADEND, ELIMINATE_UNUSED_INITIALIZER, EXTRACT_CONSTANT, FOLD_CAST, SIMPLIFICATIONS,
+};
+use crate::pass::unfold::{Unfolding, unfold_large_constants};
+use crate::{op, ops, pass};
+
+/// A simplified model, and the records of its simplification.
+pub(crate) struct SimplifiedModel {
+    pub model: Model,
+    /// The nodes after each pass, from reading on.
+    pub passes: Vec<Pass>,
+    pub warnings: Vec<String>,
+}
+
+/// Cuts the graph, and sets the shapes of its inputs, as the options ask.
+pub(super) fn prepare(graph: &mut Graph, progress: &mut Progress) -> Result<()> {
+    let options = progress.options;
+    pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
+    pass::input_shape::set_input_shapes(graph, &options.input_shapes)
+}
+
+/// Infers, folds and removes what nobody reads. The graph keeps its meaning.
+pub(super) fn reduce(
+    graph: &mut Graph,
+    inlined: Option<Stage>,
+    refused: &mut DeferredErrors,
+    progress: &mut Progress,
+) -> Result<DeferredErrors> {
+    pass::dead::remove_dead_nodes(graph);
+    let declared = DeclaredShapes::of(graph);
+    pass::declared::propagate_back(graph)?;
+    let mut deferred = pass::infer::infer_and_fold(graph)?;
+    progress.warnings.extend(declared.contradictions(graph));
+    progress.after("infer and fold", graph)?;
+    if let Some(stage) = inlined {
+        pass::expand::expand_nodes(graph, ops::expansion, stage, &mut deferred, refused)?;
+        progress.after("inline", graph)?;
+    }
+    progress.rewrite(graph, SIMPLIFICATIONS, &mut deferred)?;
+    Ok(deferred)
+}
+
+/// A part of a model as it is, with further values as outputs.
+pub(crate) fn expose(
+    sources: &Sources,
+    options: &Options,
+    values: &BTreeSet<String>,
+) -> Result<SimplifiedModel> {
+    ops::register();
+    let mut model = sources.read()?;
+    let graph = &mut model.graph;
+    pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
+    pass::dead::remove_dead_nodes(graph);
+    let outputs: BTreeSet<_> = graph.outputs.iter().copied().collect();
+    let computed: Vec<_> =
+        graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten().copied()).collect();
+    let wanted = computed.into_iter().filter(|id| {
+        let value = graph.value(*id);
+        !outputs.contains(id) && value.other_type.is_none() && values.contains(&value.name)
+    });
+    let wanted: Vec<_> = wanted.collect();
+    graph.outputs.extend(wanted);
+    Ok(SimplifiedModel { model, passes: Vec::new(), warnings: Vec::new() })
+}
+
+/// Most rounds, where folding is taken back: whoever simplifies again finds nothing left to do.
+const MAX_ROUNDS: usize = 3;
+
+/// Simplifies a model.
+pub(crate) fn simplify(sources: &Sources, options: &Options) -> std::result::Result<SimplifiedModel, Errors> {
+    ops::register();
+    pass::rewrite::check_names(&options.skip)?;
+    let all = rewrite::SIMPLIFICATIONS.iter().map(|rewriting| rewriting.name.to_owned());
+    let nothing = Options { skip: all.collect(), ..options.clone() };
+    // What is made follows newer operator sets, with which other nodes of an old model may not go together.
+    let mut refusal = None;
+    for (options, stage) in [(options, Some(Stage::Branch)), (options, None), (&nothing, None)] {
+        let simplified = simplify_read(sources.read()?, options, stage)?;
+        match onnx::check_versions(&simplified.model, &op::since_version) {
+            Ok(()) => return Ok(simplified),
+            Err(error) => refusal.get_or_insert(error),
+        };
+    }
+    Err(refusal.unwrap_or_else(|| Error::internal("no way to simplify was tried")).into())
+}
+
+fn simplify_read(mut model: Model, options: &Options, stage: Option<Stage>) -> Result<SimplifiedModel> {
+    let mut progress = Progress::new(options);
+    let graph = &mut model.graph;
+    progress.after("read", graph)?;
+    graph.kept = unread_values(graph, &options.skip);
+    prepare(graph, &mut progress)?;
+    progress.after("cut", graph)?;
+    for _ in 0..MAX_ROUNDS {
+        graph.folded = Some(Vec::new());
+        reduce(graph, stage, &mut DeferredErrors::new(), &mut progress)?;
+        pass::dead::remove_dead_nodes(graph);
+        let unfolding = Unfolding {
+            room: room_for_constants(&model.sources, graph)?,
+            casts_stay_folded: !options.skip.contains(FOLD_CAST),
+            constant_nodes_return: options.skip.contains(EXTRACT_CONSTANT),
+        };
+        let unfolded = unfold_large_constants(graph, unfolding)?;
+        progress.after("unfold large constants", graph)?;
+        if !unfolded {
+            break;
+        }
+    }
+    // Later rounds tell the same again.
+    let mut warnings = progress.warnings;
+    let mut told = BTreeSet::new();
+    warnings.retain(|warning| told.insert(warning.clone()));
+    Ok(SimplifiedModel { passes: progress.passes, warnings, model })
+}
+
+/// Values that nobody reads, of those that are to stay.
+fn unread_values(graph: &Graph, skip: &BTreeSet<String>) -> Vec<ValueId> {
+    let read = graph.read_values();
+    let stays = |id: &ValueId| {
+        let value = graph.value(*id);
+        !read.contains(*id)
+            && ((value.producer.is_some() && skip.contains(ELIMINATE_DEADEND))
+                || (value.constant.is_some() && skip.contains(ELIMINATE_UNUSED_INITIALIZER)))
+    };
+    graph.value_ids().filter(stays).collect()
+}
+
+/// Bytes of a node in a file, with its names: more than most take.
+const NODE_BYTES: u64 = 256;
+
+/// Bytes that constants may take if the model is not to become larger than the file that it was read from. Constants beside the file
+/// have to go into it too.
+fn room_for_constants(sources: &Sources, graph: &Graph) -> Result<u64> {
+    let file = sources.files.last().and_then(|file| fs::metadata(file).ok());
+    let nodes = NODE_BYTES.saturating_mul(u64::try_from(graph.node_count())?);
+    Ok(file.map_or(0, |file| file.len()).saturating_sub(nodes))
+}
