@@ -32,7 +32,6 @@ pub(crate) use float8::{Steps, magnitudes, steps};
 pub(crate) use function::erf;
 pub(crate) use movement::{coordinates, row_major};
 pub use shape::Shape;
-#[cfg(unix)]
 pub use source::end_clearly_when_truncated;
 pub(crate) use source::{MappedFile, Passing, RELEASED, SourceFile};
 

@@ -220,30 +220,39 @@ impl Buf for Passing {
     }
 }
 
-/// What is said where a page of a mapped file cannot be read.
-#[cfg(unix)]
-const TRUNCATED: &[u8] = b"i/o error: the model became shorter, or could not be read, while it was converted\nerror: nothing was written\n";
-
-/// The exit code of files that cannot be read.
-#[cfg(unix)]
-const NOT_READ: i32 = 2;
-
 /// Makes this process end with a message and the exit code 2, in place of a signal, where a file that it reads is truncated by
-/// another one. For programs alone: a library has no business with signals.
-#[cfg(unix)]
-#[allow(unsafe_code)]
+/// another one. For programs alone: a library has no business with signals. Systems without such signals stay as they are.
 pub fn end_clearly_when_truncated() {
+    #[cfg(unix)]
+    truncation::end_clearly();
+}
+
+/// The signal of a mapped file that is truncated.
+#[cfg(unix)]
+mod truncation {
+    use std::ffi::c_int;
+
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-    extern "C" fn end(_: std::ffi::c_int) {
+    /// The message for a page of a mapped file that cannot be read.
+    const TRUNCATED: &[u8] = b"i/o error: the model became shorter, or could not be read, while it was converted\nerror: nothing was written\n";
+
+    /// The exit code of files that cannot be read.
+    const NOT_READ: c_int = 2;
+
+    #[allow(unsafe_code)]
+    extern "C" fn end(_: c_int) {
         // Only what may be called in a handler: no allocation, no destructors. Files that are not in their places have no names.
         let _ = nix::unistd::write(std::io::stderr(), TRUNCATED);
         // SAFETY: ends the process at once.
         unsafe { nix::libc::_exit(NOT_READ) }
     }
 
-    let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
-    // SAFETY: the handler calls only what signals may interrupt.
-    // Without it the process ends all the same, less clearly.
-    let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
+    #[allow(unsafe_code)]
+    pub fn end_clearly() {
+        let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler calls only what signals may interrupt.
+        // Without it the process ends all the same, less clearly.
+        let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
+    }
 }
