@@ -1,8 +1,9 @@
 //! What became of a model.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};
 use crate::inspect::{Inspection, inspect_model};
 use crate::ncnn::{Embedding, Net, Written};
@@ -78,7 +79,7 @@ impl Conversion {
         &self.net
     }
 
-    /// The files of the model: those of external data, and the model itself.
+    /// The files of the model: those of external data, and the model itself. What was read from memory is of none.
     pub fn sources(&self) -> &[PathBuf] {
         &self.source.sources.files
     }
@@ -101,6 +102,24 @@ impl Conversion {
         }
         files.extend(net_files);
         self.source.sources.put_beside(files)?;
+        Ok(written)
+    }
+
+    /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and written piece by
+    /// piece. After an error the writers may have some of the bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` where the [`Converter`] has paths of further files, which [`Conversion::write`] alone writes. `Io` where a writer
+    /// fails, or a file of the model cannot be read or was changed meanwhile.
+    pub fn write_to(&self, param: impl Write, bin: impl Write) -> Result<Written> {
+        let Converter { report, html, .. } = &self.source.options;
+        let no_more = self.simplified.is_none() && self.table.is_none() && report.is_none() && html.is_none();
+        if !no_more || self.embedding != Embedding::default() {
+            return Err(Error::usage("further files are written beside a .param file, not beside a writer"));
+        }
+        let written = self.net.stream(param, bin)?;
+        self.source.sources.check_unchanged()?;
         Ok(written)
     }
 

@@ -56,7 +56,7 @@ use crate::conversion::Source;
 pub use crate::conversion::{Conversion, Pass, Port};
 pub use crate::converter::Converter;
 pub use crate::inspect::{Described, Inspection};
-pub use crate::onnx::{ExternalData, Input, Storage};
+pub use crate::onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use crate::pass::quantized::Quantization;
 pub use crate::pass::rewrite::{PassInfo, PassKind, passes};
 pub use crate::simplify::Simplified;

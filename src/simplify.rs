@@ -42,9 +42,7 @@ impl Simplified {
     ) -> Result<Vec<PathBuf>> {
         let failed = |e| Error::io("no folder can be made", e).in_file(path);
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let mut room = tempfile::Builder::new();
-        let room =
-            room.prefix(output::TEMPORARY).tempdir_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;
+        let room = output::Room::create(parent.unwrap_or(Path::new("."))).map_err(failed)?;
         let inside = room.path().join(path.file_name().unwrap_or_default());
         if let Storage::External(how) = storage
             && let Some(below) = Path::new(&how.location).parent()
@@ -169,7 +167,6 @@ const NODE_BYTES: u64 = 256;
 /// Bytes that constants may take if the model is not to become larger than the file that it was read from. Constants beside the file
 /// have to go into it too.
 fn room_for_constants(sources: &Sources, graph: &Graph) -> Result<u64> {
-    let file = sources.files.last().and_then(|file| fs::metadata(file).ok());
     let nodes = NODE_BYTES.saturating_mul(u64::try_from(graph.node_count())?);
-    Ok(file.map_or(0, |file| file.len()).saturating_sub(nodes))
+    Ok(sources.model_bytes().saturating_sub(nodes))
 }

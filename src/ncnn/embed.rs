@@ -1,13 +1,12 @@
 //! Files to compile a net into a program, as `ncnn2mem` gives them: a header of numbers by names, and one of the bytes.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::Net;
 use crate::error::{Error, Result};
-use crate::output::{Staged, Target, Whole};
+use crate::output::{Out, Staged, Target, Whole};
 
 /// Bytes in a line of an array.
 const BYTES_A_LINE: usize = 16;
@@ -40,7 +39,7 @@ impl Embedding {
             return Ok(files);
         }
         let binary = net.binary_param()?;
-        let mut add = |path: &Path, content: &dyn Fn(&mut BufWriter<File>) -> Result<()>| -> Result<()> {
+        let mut add = |path: &Path, content: &dyn Fn(&mut Out) -> Result<()>| -> Result<()> {
             let target = Target::new(path)?;
             let whole = target.write(content)?;
             files.push((target, whole));
@@ -126,7 +125,7 @@ fn constant(kind: &str, name: &str, number: usize, taken: &mut BTreeSet<String>)
     format!("static const int {unique} = {number};\n")
 }
 
-fn write_array(out: &mut BufWriter<File>, name: &str, mut bytes: impl Read) -> Result<()> {
+fn write_array(out: &mut Out, name: &str, mut bytes: impl Read) -> Result<()> {
     writeln!(out, "{ALIGNED}static const unsigned char {name}[] = {{").map_err(failed)?;
     let mut part = vec![0; BYTES_A_LINE << 10];
     let mut text = String::new();
