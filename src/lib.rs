@@ -13,6 +13,9 @@
 //! left is lowered to a net in ncnn's words, and the net is written. Either the net computes what the model computes, or there
 //! are errors that name each node in the way.
 //!
+//! [`Input::Memory`] is a model in memory, and [`Conversion::write_to`] writes to any [`Write`](std::io::Write), also where there are no
+//! files.
+//!
 //! A [`Converter`] is told what is wanted and may convert many models. A [`Conversion`] tells what users of the net give and get and
 //! what they should know, lets its [`Net`](ncnn::Net) be read layer by layer, and writes the files. [`error`] has the reasons why
 //! a model is refused.

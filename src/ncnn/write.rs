@@ -250,13 +250,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (param, bin) = (folder.path().join("a.param"), folder.path().join("a.bin"));
         fs::write(&param, "old").unwrap();
-        fs::write(folder.path().join("real.bin"), "old").unwrap();
-        #[cfg(unix)]
-        std::os::unix::fs::symlink("real.bin", &bin).unwrap();
+        fs::write(&bin, "old").unwrap();
         small_net().write(&param, &bin).unwrap();
         assert_eq!(fs::read(&bin).unwrap().len(), 28);
-        #[cfg(unix)]
-        assert_eq!(fs::read(folder.path().join("real.bin")).unwrap().len(), 28);
         assert!(fs::read_to_string(&param).unwrap().starts_with("7767517"));
     }
 

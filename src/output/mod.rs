@@ -75,6 +75,8 @@ impl Whole {
     }
 
     fn name_in(self, folder: &Path) -> io::Result<TempPath> {
+        #[cfg(not(target_os = "linux"))]
+        let _ = folder;
         match self.content {
             Content::Named(path) => Ok(path),
             #[cfg(target_os = "linux")]
@@ -275,4 +277,21 @@ pub(crate) fn put_all(files: Staged) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_link_is_replaced_and_not_the_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        put_all(vec![stage_text(&link, "new").unwrap()]).unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
 }

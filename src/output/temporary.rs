@@ -1,15 +1,14 @@
 //! Files and folders under names of their own, removed when they are dropped.
 
 #[cfg(any(unix, windows))]
-pub(super) use files::{TempPath, create, of, persist};
+use files as system;
+#[cfg(not(any(unix, windows)))]
+use none as system;
+
+pub(crate) use system::Room;
 #[cfg(target_os = "linux")]
-pub(super) use files::make;
-#[cfg(any(unix, windows))]
-pub(crate) use files::Room;
-#[cfg(not(any(unix, windows)))]
-pub(super) use none::{TempPath, create, of, persist};
-#[cfg(not(any(unix, windows)))]
-pub(crate) use none::Room;
+pub(super) use system::make;
+pub(super) use system::{TempPath, create, of, persist};
 
 #[cfg(any(unix, windows))]
 mod files {

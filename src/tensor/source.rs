@@ -132,8 +132,11 @@ enum Content {
     Memory(Bytes),
 }
 
+/// Keeps a mapping alive.
+#[cfg(any(unix, windows))]
 struct Owner(Arc<SourceBytes>);
 
+#[cfg(any(unix, windows))]
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
         self.0.as_slice()

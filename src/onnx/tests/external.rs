@@ -193,7 +193,8 @@ fn data_in_memory_are_not_copied() {
         assert!(read.sources.files.is_empty());
         Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.clone()).unwrap())
     };
-    for (location, name) in [("data", "data"), ("./data", "data"), ("a/data", "a//data"), ("data", "./data")] {
+    for (location, name) in [("data", "data"), ("./data", "data"), ("a/data", "a//data"), ("data", "./data")]
+    {
         let data = ModelBytes::new(Vec::new()).external_data(name, given.clone());
         let entries = [("location", location), ("offset", "3"), ("checksum", digest)];
         let read: Result<Tensor> = constant(&entries, data);
