@@ -37,7 +37,7 @@ pub mod tensor;
 
 pub use api::{Conversion, Converter, Refusal, Simplified, Supported, supported};
 pub use lower::Cut;
-pub use onnx::{ExternalData, Input, Storage};
+pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};
 pub use pipeline::{Described, Inspection, Pass, Port};

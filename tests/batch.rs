@@ -1,5 +1,6 @@
 //! `onnx2ncnn batch`: what is converted, what is left alone, and what happens to the others when one goes wrong.
 
+#![cfg(feature = "cli")]
 #![allow(clippy::as_conversions, clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
 
 use std::fs;

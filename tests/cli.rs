@@ -1,5 +1,6 @@
 //! The command as a shell sees it: exit codes, what is said where, and which files there are afterwards.
 
+#![cfg(feature = "cli")]
 #![allow(clippy::as_conversions, clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
 
 use std::fs;

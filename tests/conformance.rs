@@ -2,6 +2,7 @@
 //!
 //! `BLESS=1` writes `known_refusals.txt` anew; `CASES=text` takes the cases alone that have the text in their names.
 
+#![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)] // A test may fail where it stands.
 
 mod support;

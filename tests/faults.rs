@@ -1,6 +1,6 @@
 //! What goes wrong around a conversion: nothing is lost, no half file is left, and the reason is told.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "cli"))]
 #![allow(clippy::as_conversions, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
 use std::fs::{self, File, OpenOptions};

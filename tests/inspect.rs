@@ -1,5 +1,6 @@
 //! `onnx2ncnn inspect`: what is told of a model.
 
+#![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used)] // A test may fail where it stands.
 
 #[path = "support/words.rs"]

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // A test may fail where it stands.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use onnx2ncnn::error::ErrorKind;
-use onnx2ncnn::{Converter, Dim, Input};
+use onnx2ncnn::{Converter, Dim, Input, ModelBytes};
 
 const MODEL: &str = "fixtures/network/convolutional/model.onnx";
 
@@ -28,6 +29,88 @@ fn the_examples_run() {
     assert!(output.status.success() && said.contains("Convolution"), "{said}");
     let (output, said) = run_example("layers", &[Path::new("no.onnx")]);
     assert!(!output.status.success() && said.contains("i/o error: no.onnx"), "{said}");
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn bytes_become_the_bytes_of_the_command() {
+    for (fixture, data) in [("network/convolutional", &[][..]), ("weights/external_file_each", &["b", "w"])] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let fixture = Path::new("fixtures").join(fixture);
+        let model = fixture.join("model.onnx");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onnx2ncnn"));
+        let done = command.arg("--quiet").args([&model, &path("a.param"), &path("a.bin")]).status().unwrap();
+        assert!(done.success());
+        let data: Vec<_> = data.iter().map(|name| fixture.join(name)).collect();
+        let (param, bin) = (path("b.param"), path("b.bin"));
+        let mut words: Vec<&Path> = vec![&model, &param, &bin];
+        words.extend(data.iter().map(|file| file.as_path()));
+        let (output, said) = run_example("bytes", &words);
+        assert!(output.status.success(), "{said}");
+        for half in ["param", "bin"] {
+            let read = |name| fs::read(path(&format!("{name}.{half}"))).unwrap();
+            assert!(read("a") == read("b"), "{half} of {}", fixture.display());
+        }
+        assert!(fs::metadata(&bin).unwrap().len() > 0);
+    }
+}
+
+#[test]
+fn writers_get_the_bytes_of_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (param, bin) = (folder.path().join("n.param"), folder.path().join("n.bin"));
+    let models = [MODEL, "fixtures/weights/external_one_file/model.onnx"];
+    for (model, fp16) in models.into_iter().flat_map(|model| [(model, false), (model, true)]) {
+        let conversion = Converter::new().fp16(fp16).convert(&Input::from(model)).unwrap();
+        let files = conversion.write(&param, &bin).unwrap();
+        let (mut text, mut weights) = (Vec::new(), Vec::new());
+        assert_eq!(conversion.write_to(&mut text, &mut weights).unwrap(), files);
+        assert!(text == fs::read(&param).unwrap() && weights == fs::read(&bin).unwrap(), "{model} {fp16}");
+    }
+}
+
+#[test]
+fn external_data_in_memory_are_those_that_were_given() {
+    let model = fs::read("fixtures/weights/external_file_each/model.onnx").unwrap();
+    let errors = Converter::new().convert(&Input::from(model.clone())).unwrap_err();
+    assert!(errors.iter().all(|error| error.kind() == ErrorKind::Invalid), "{errors}");
+    assert!(errors.to_string().contains("external data at \"w\""), "{errors}");
+    let bytes = ModelBytes::new(model).external_data("w", vec![0; 3]).external_data("./b", vec![0; 3]);
+    let errors = Converter::new().convert(&Input::from(bytes)).unwrap_err();
+    assert!(errors.to_string().contains("has 3 bytes"), "{errors}");
+}
+
+#[test]
+fn a_writer_takes_no_further_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let converter = Converter::new().param_bin(folder.path().join("n.param.bin"));
+    let conversion = converter.convert(&Input::from(fs::read(MODEL).unwrap())).unwrap();
+    let error = conversion.write_to(Vec::new(), Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+}
+
+/// Fails after some bytes.
+struct Full(usize);
+
+impl std::io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_writer_that_fails_is_an_error() {
+    let conversion = Converter::new().convert(&Input::from(fs::read(MODEL).unwrap())).unwrap();
+    for (param, bin) in [(0, usize::MAX), (usize::MAX, 0), (usize::MAX, 1000)] {
+        let error = conversion.write_to(Full(param), Full(bin)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    }
 }
 
 #[test]

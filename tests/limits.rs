@@ -1,6 +1,6 @@
 //! What a small model may cost: no more than any other small model, whatever it asks for.
 
-#![cfg(unix)]
+#![cfg(all(unix, feature = "cli"))]
 #![allow(clippy::as_conversions, clippy::unwrap_used)] // A test may fail where it stands.
 
 use std::os::unix::process::CommandExt;

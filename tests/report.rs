@@ -1,5 +1,6 @@
 //! `--report` and `--html`: what is told of a model, and how it is shown.
 
+#![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
 #[path = "support/browser.rs"]
@@ -15,7 +16,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use onnx2ncnn::report::Report;
 use onnx2ncnn::{Converter, Input};
 use room::Room;
 use serde_json::Value;

@@ -1,5 +1,6 @@
 //! `onnx2ncnn simplify`: what is written, and what is left as it is.
 
+#![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
 #[path = "support/words.rs"]

@@ -1,5 +1,6 @@
 //! `onnx2ncnn verify` and `simplify --check`: what other runtimes find.
 
+#![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
 #[path = "support/room.rs"]

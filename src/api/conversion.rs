@@ -1,11 +1,12 @@
 //! A converted model.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::common::output;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::Graph;
-use crate::ncnn::{Net, Written};
+use crate::ncnn::{Embedding, Net, Written};
 use crate::onnx::{self, Model, Sources, Storage};
 use crate::op::since_version;
 use crate::pipeline::{self, Converted, Inspection, Options, Pass, Port};
@@ -66,7 +67,7 @@ impl Conversion {
         &self.net
     }
 
-    /// The files of the model: those of external data, and the model itself.
+    /// The files of the model: those of external data, and the model itself. Empty for a model in memory.
     pub fn sources(&self) -> &[PathBuf] {
         &self.sources.files
     }
@@ -91,7 +92,25 @@ impl Conversion {
         Ok(written)
     }
 
-    /// What the model consists of.
+    /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and written piece by
+    /// piece. After an error the writers may have some of the bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` if the [`Converter`](crate::Converter) has paths of further files, which only [`Conversion::write`] writes. `Io` if a
+    /// writer fails, or a file of the model cannot be read or was changed meanwhile.
+    pub fn write_to(&self, param: impl Write, bin: impl Write) -> Result<Written> {
+        let Options { report, html, embedding, .. } = &self.options;
+        let further = self.simplified.is_some() || self.table.is_some() || report.is_some() || html.is_some();
+        if further || *embedding != Embedding::default() {
+            return Err(Error::usage("further files are written beside a .param file, not beside a writer"));
+        }
+        let written = self.net.stream(param, bin)?;
+        self.sources.check_unchanged()?;
+        Ok(written)
+    }
+
+    /// The inspection of the model.
     ///
     /// # Errors
     ///

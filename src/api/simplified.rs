@@ -41,9 +41,7 @@ impl Simplified {
     ) -> Result<Vec<PathBuf>> {
         let failed = |e| Error::io("no folder can be made", e).in_file(path);
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let mut room = tempfile::Builder::new();
-        let room =
-            room.prefix(output::TEMPORARY).tempdir_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;
+        let room = output::Room::create(parent.unwrap_or(Path::new("."))).map_err(failed)?;
         let inside = room.path().join(path.file_name().unwrap_or_default());
         if let Storage::External(how) = storage
             && let Some(below) = Path::new(&how.location).parent()

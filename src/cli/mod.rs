@@ -8,6 +8,7 @@ mod destination;
 mod generate;
 mod inspect;
 mod passes;
+mod process;
 mod python;
 mod refusal;
 mod shape;
@@ -35,6 +36,7 @@ const DIFFERENT: u8 = 4;
 
 /// Runs the command with the arguments of this process.
 pub fn run() -> ExitCode {
+    process::prepare();
     match Request::parse(std::env::args_os()) {
         Ok(Request::Convert(arguments)) => finish(convert::convert_files(&arguments), arguments.report),
         Ok(Request::ListPasses) => passes::list(),

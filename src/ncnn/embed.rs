@@ -1,12 +1,11 @@
 //! Files to compile a net into a program, as `ncnn2mem` gives them: a header of numbers by names, and one of the bytes.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::Net;
-use crate::common::output::{Staged, Target, Whole};
+use crate::common::output::{Out, Staged, Target, Whole};
 use crate::error::{Error, Result};
 
 /// Bytes in a line of an array.
@@ -40,7 +39,7 @@ impl Embedding {
             return Ok(files);
         }
         let binary = net.binary_param()?;
-        let mut add = |path: &Path, content: &dyn Fn(&mut BufWriter<File>) -> Result<()>| -> Result<()> {
+        let mut add = |path: &Path, content: &dyn Fn(&mut Out) -> Result<()>| -> Result<()> {
             let target = Target::new(path)?;
             let whole = target.write(content)?;
             files.push((target, whole));
@@ -126,7 +125,7 @@ fn constant(kind: &str, name: &str, number: usize, taken: &mut BTreeSet<String>)
     format!("static const int {unique} = {number};\n")
 }
 
-fn write_array(out: &mut BufWriter<File>, name: &str, mut bytes: impl Read) -> Result<()> {
+fn write_array(out: &mut Out, name: &str, mut bytes: impl Read) -> Result<()> {
     writeln!(out, "{ALIGNED}static const unsigned char {name}[] = {{").map_err(failed)?;
     let mut part = vec![0; BYTES_A_LINE << 10];
     let mut text = String::new();

@@ -1,13 +1,13 @@
 //! Weights in half precision, as ncnn's own tools write them: behind their tag, padded to four bytes (`ModelBin::load`).
 
-use std::fs::File;
-use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::io::Write;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use super::layer::{Storage, Weight};
 use super::{Layer, Net};
+use crate::common::output::Out;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
@@ -114,14 +114,52 @@ pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
 
 /// Writes tag and elements as halves, rounded to the nearest, to even between two. Where they do not fit, or change and `exact` is asked
 /// for, nothing is written, and the answer is why.
-pub(super) fn write_half(
-    tensor: &Tensor,
-    exact: bool,
-    out: &mut BufWriter<File>,
-) -> Result<Option<&'static str>> {
+pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<Option<&'static str>> {
     let failed = |error| Error::io("writing failed", error);
-    let start = out.stream_position().map_err(failed)?;
-    out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
+    let reason = |loss: Loss| {
+        // Halves that are read as singles and written as halves are what they were.
+        let changes = (exact && loss.lossy).then_some("its elements change");
+        loss.reason().or(changes).filter(|_| tensor.dtype() != DType::F16)
+    };
+    if out.goes_back() {
+        let start = out.position().map_err(failed)?;
+        out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
+        let loss = for_each_half(tensor, &mut |halves| out.write_all(halves).map_err(failed))?;
+        out.write_all(padding(tensor)).map_err(failed)?;
+        let reason = reason(loss);
+        if reason.is_some() {
+            // The singles take more room: they leave nothing of what was written.
+            out.go_back(start).map_err(failed)?;
+        }
+        return Ok(reason);
+    }
+    // What can be read again is converted twice, and needs no memory; what is computed is computed once.
+    let (again, mut computed) = (!tensor.is_deferred(), Vec::new());
+    let loss = for_each_half(tensor, &mut |halves| {
+        if !again {
+            computed.extend_from_slice(halves);
+        }
+        Ok(())
+    })?;
+    let reason = reason(loss);
+    if reason.is_none() {
+        out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
+        out.write_all(&computed).map_err(failed)?;
+        if again {
+            for_each_half(tensor, &mut |halves| out.write_all(halves).map_err(failed))?;
+        }
+        out.write_all(padding(tensor)).map_err(failed)?;
+    }
+    Ok(reason)
+}
+
+/// Bytes after the halves, up to a multiple of four.
+fn padding(tensor: &Tensor) -> &'static [u8] {
+    if tensor.len() % 2 == 1 { &[0; 2] } else { &[] }
+}
+
+/// Hands on the elements as the bytes of halves, some at a time.
+fn for_each_half(tensor: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Loss> {
     let mut loss = Loss::none();
     let (mut halves, mut bytes) = (Vec::new(), Vec::new());
     tensor.for_each_f32(&mut |elements| {
@@ -130,38 +168,32 @@ pub(super) fn write_half(
         loss.add(elements, &halves);
         bytes.clear();
         bytes.extend(halves.iter().flat_map(|half| half.to_le_bytes()));
-        out.write_all(&bytes).map_err(failed)
+        take(&bytes)
     })?;
-    if tensor.len() % 2 == 1 {
-        out.write_all(&[0; 2]).map_err(failed)?;
-    }
-    // Halves that are read as singles and written as halves are what they were.
-    let changes = (exact && loss.lossy).then_some("its elements change");
-    let reason = loss.reason().or(changes).filter(|_| tensor.dtype() != DType::F16);
-    if reason.is_some() {
-        // The singles take more room: they leave nothing of what was written.
-        out.seek(SeekFrom::Start(start)).map_err(failed)?;
-    }
-    Ok(reason)
+    Ok(loss)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::{BufWriter, Seek, SeekFrom};
 
     use super::*;
     use crate::ncnn::layer::{ConvolutionDepthWise, Gemm, InnerProduct, LSTM, MemoryData};
 
-    /// The bytes of singles as halves, or why they stay.
+    /// The bytes of singles as halves, or why they stay: the same in a file and through a writer.
     fn written(tensor: &Tensor) -> (Vec<u8>, Option<&'static str>) {
         let mut file = BufWriter::new(tempfile::tempfile().unwrap());
         file.write_all(b"head").unwrap();
-        let reason = write_half(tensor, false, &mut file).unwrap();
+        let reason = write_half(tensor, false, &mut Out::File(&mut file)).unwrap();
         assert_eq!(file.stream_position().unwrap() == 4, reason.is_some());
         let mut file = file.into_inner().unwrap();
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(4)).unwrap();
         std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+        let mut streamed = Vec::new();
+        assert_eq!(write_half(tensor, false, &mut Out::writer(&mut streamed)).unwrap(), reason);
+        assert_eq!(streamed, if reason.is_some() { &[] } else { bytes.as_slice() });
         (bytes, reason)
     }
 
@@ -197,6 +229,10 @@ mod tests {
             assert_eq!(written(&singles(elements)).1, None, "{elements:?}");
         }
         let tiny = Tensor::from_raw(DType::F16, vec![1], vec![1, 0].into()).unwrap();
+        let computed = Tensor::deferred(DType::F16, vec![1], vec![tiny.clone()], |inputs| {
+            inputs.first().cloned().ok_or_else(|| Error::invalid("no input"))
+        });
+        assert_eq!(written(&computed.unwrap()), written(&tiny));
         assert_eq!(written(&tiny), ([&TAG_F16.to_le_bytes()[..], &[1, 0, 0, 0]].concat(), None));
     }
 

@@ -1,12 +1,11 @@
-//! The two files, both or none.
+//! The two files, both or none, or the same bytes to writers.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::layer::Weight;
 use super::{Embedding, Layer, Net, halves};
-use crate::common::output::{self, Staged, Target};
+use crate::common::output::{self, Out, PIECE, Staged, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{DType, Tensor};
 
@@ -54,6 +53,32 @@ impl Net {
         Ok(written)
     }
 
+    /// Checks the net and writes it to a writer of the `.param` text and a writer of the bytes of the `.bin` file. Weights are
+    /// read and written piece by piece. After an error the writers may have some of the bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Io` where a writer fails or a file of weights cannot be read.
+    pub fn write_to(&self, param: impl Write, bin: impl Write) -> Result<Written> {
+        self.check()?;
+        self.stream(param, bin)
+    }
+
+    /// [`Net::write_to`] for a net that has been checked.
+    pub(crate) fn stream(&self, param: impl Write, bin: impl Write) -> Result<Written> {
+        let failed = |error: io::Error| Error::io("writing failed", error);
+        let (mut param, mut bin) =
+            (BufWriter::with_capacity(PIECE, param), BufWriter::with_capacity(PIECE, bin));
+        let (mut lines, mut out) = (Out::writer(&mut param), Out::writer(&mut bin));
+        let (weights, warnings) =
+            self.write_layers(|line| lines.write_all(line.as_bytes()).map_err(failed), &mut out)?;
+        lines.flush().and_then(|()| out.flush()).map_err(failed)?;
+        let param_bytes = lines.position().map_err(failed)?;
+        let bin_bytes = out.position().map_err(failed)?;
+        let (layers, blobs) = self.counts();
+        Ok(Written { layers, blobs, param_bytes, bin_bytes, weights, warnings })
+    }
+
     /// The files of [`Net::write`] for a net that has been checked, written beside their places.
     pub(crate) fn stage(
         &self,
@@ -70,12 +95,9 @@ impl Net {
         let new_param = param.write(|lines| {
             let new = bin.write(|out| {
                 let failed = |error| Error::io("writing failed", error).in_file(param_path);
-                self.write_layers(
-                    |line| lines.write_all(line.as_bytes()).map_err(failed),
-                    out,
-                    &mut weights,
-                    &mut warnings,
-                )
+                (weights, warnings) =
+                    self.write_layers(|line| lines.write_all(line.as_bytes()).map_err(failed), out)?;
+                Ok(())
             });
             new_bin = Some(new?);
             Ok(())
@@ -90,14 +112,13 @@ impl Net {
         Ok((files, written))
     }
 
-    /// Writes both files in one walk: what does not fit near the processor comes from afar in each.
+    /// Writes both files in one walk, and gives the weights and what users should know of them: what does not fit near the processor comes from afar in each.
     fn write_layers(
         &self,
         mut write_line: impl FnMut(&str) -> Result<()>,
-        bin: &mut BufWriter<File>,
-        stored: &mut Vec<Stored>,
-        warnings: &mut Vec<String>,
-    ) -> Result<()> {
+        bin: &mut Out,
+    ) -> Result<(Vec<Stored>, Vec<String>)> {
+        let (mut stored, mut warnings) = (Vec::new(), Vec::new());
         let mut text = self.head();
         for layer in &self.layers {
             self.push_line(&mut text, layer);
@@ -112,7 +133,7 @@ impl Net {
                     .extend(kept.map(|reason| format!("{} stays in single precision: {reason}", place())));
             }
         }
-        Ok(())
+        Ok((stored, warnings))
     }
 
     /// Writes a weight; the answer is the type of what is written, and why it is not in half precision where that is asked for and
@@ -121,7 +142,7 @@ impl Net {
         &self,
         layer: &Layer,
         weight: &Weight<'_>,
-        out: &mut BufWriter<File>,
+        out: &mut Out,
     ) -> Result<(DType, Option<&'static str>)> {
         let mut kept = None;
         if layer.is_int8() && weight.name == "weight_data" {
@@ -156,7 +177,7 @@ impl Stored {
 }
 
 /// Writes tag and integers, padded to four bytes.
-fn write_int8(tensor: &Tensor, out: &mut BufWriter<File>) -> Result<()> {
+fn write_int8(tensor: &Tensor, out: &mut Out) -> Result<()> {
     let failed = |error| Error::io("writing failed", error);
     out.write_all(&TAG_INT8).map_err(failed)?;
     tensor.write_raw(out)?;
@@ -229,13 +250,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (param, bin) = (folder.path().join("a.param"), folder.path().join("a.bin"));
         fs::write(&param, "old").unwrap();
-        fs::write(folder.path().join("real.bin"), "old").unwrap();
-        #[cfg(unix)]
-        std::os::unix::fs::symlink("real.bin", &bin).unwrap();
+        fs::write(&bin, "old").unwrap();
         small_net().write(&param, &bin).unwrap();
         assert_eq!(fs::read(&bin).unwrap().len(), 28);
-        #[cfg(unix)]
-        assert_eq!(fs::read(folder.path().join("real.bin")).unwrap().len(), 28);
         assert!(fs::read_to_string(&param).unwrap().starts_with("7767517"));
     }
 

@@ -17,7 +17,7 @@ use super::types::{Declared, Types, name_of};
 use crate::common::limits;
 use crate::error::{Error, NodeAt, Result, invalid};
 use crate::graph::{Capture, Graph, Ids, Node, Symbols, Value, ValueId};
-use crate::tensor::{Dim, MappedFile};
+use crate::tensor::{Dim, SourceBytes};
 
 /// The domain whose operators have one version: onnxruntime takes models that do not import it.
 const UNIMPORTED: &str = "com.microsoft";
@@ -84,15 +84,15 @@ impl Body {
 }
 
 impl<'m> Reader<'m> {
-    /// A reader of `model`, which was decoded from `file`.
+    /// A reader of `model`, which was decoded from `source`.
     pub fn new(
-        file: &Arc<MappedFile>,
+        source: &Arc<SourceBytes>,
         external: ExternalFiles,
         model: &'m ModelProto,
         opsets: &'m BTreeMap<String, i64>,
     ) -> Result<Self> {
         Ok(Reader {
-            tensors: Tensors::new(file, external),
+            tensors: Tensors::new(source, external),
             budget: Budget::default(),
             calls: Vec::new(),
             inlined: 0,

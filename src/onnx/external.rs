@@ -1,4 +1,4 @@
-//! Constants that lie in files beside the model (<https://github.com/onnx/onnx/blob/main/docs/ExternalData.md>).
+//! Constants that lie beside the model, in files or in memory (<https://github.com/onnx/onnx/blob/main/docs/ExternalData.md>).
 //!
 //! A model must not make the program read files that its user did not give: every file must lie in the model's folder, links
 //! followed.
@@ -11,6 +11,7 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sha1::{Digest, Sha1};
 
 use super::proto::StringStringEntryProto;
@@ -38,7 +39,7 @@ impl Folder {
         Folder::given(parent.unwrap_or(Path::new(".")), Some(model))
     }
 
-    /// No folder: the model came through a pipe.
+    /// No folder: the model came through a pipe, or from memory.
     pub fn none() -> Folder {
         Folder { base: None, model: None }
     }
@@ -56,16 +57,12 @@ impl Folder {
 
     /// A file, as its location is written and as it is behind links.
     fn locate(&self, location: &str) -> Result<(PathBuf, PathBuf)> {
+        check_location(location)?;
         let Some(base) = &self.base else {
-            return Err(Error::invalid("external data of a model that was not read from a file")
-                .help("give the folder of the data with --data-dir"));
+            let message = format!("external data at {location:?} of a model that was not read from a file");
+            return Err(Error::invalid(message).help("give the folder of the data with --data-dir"));
         };
-        let relative = Path::new(location);
-        let plain = |part: Component| matches!(part, Component::Normal(_) | Component::CurDir);
-        if location.is_empty() || location.contains('\0') || !relative.components().all(plain) {
-            invalid!("external data at {location:?}: the location must be a path inside the model's folder");
-        }
-        let path = base.join(relative);
+        let path = base.join(location);
         let failed = |e| Error::io(format!("the external data {} cannot be opened", path.display()), e);
         let real = path.canonicalize().map_err(failed)?;
         if !self.roots(base)?.iter().any(|root| real.starts_with(root)) {
@@ -79,11 +76,26 @@ impl Folder {
     }
 }
 
+fn check_location(location: &str) -> Result<()> {
+    let plain = |part: Component| matches!(part, Component::Normal(_) | Component::CurDir);
+    if location.is_empty() || location.contains('\0') || !Path::new(location).components().all(plain) {
+        invalid!("external data at {location:?}: the location must be a path inside the model's folder");
+    }
+    Ok(())
+}
+
+/// A location in its shortest spelling.
+fn shortest(location: &str) -> PathBuf {
+    Path::new(location).components().filter(|part| *part != Component::CurDir).collect()
+}
+
 /// The files of external data of one model.
 #[derive(Clone, Debug)]
 pub(super) struct ExternalFiles {
     folder: Folder,
-    /// Each file once, by its place behind links.
+    /// Those in memory, by their locations in the shortest spelling.
+    memory: Arc<BTreeMap<PathBuf, Bytes>>,
+    /// Each file once, by its place behind links; those in memory by their locations.
     files: BTreeMap<PathBuf, ExternalFile>,
     /// Places of the locations that were met.
     places: BTreeMap<String, PathBuf>,
@@ -91,9 +103,15 @@ pub(super) struct ExternalFiles {
 
 #[derive(Clone, Debug)]
 struct ExternalFile {
-    source: Arc<SourceFile>,
+    content: Content,
     /// SHA-1 in hexadecimal, where a tensor asked for it.
     digest: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    File(Arc<SourceFile>),
+    Memory { location: PathBuf, bytes: Bytes },
 }
 
 /// The entries of `external_data`. Keys that are not known, `basepath` among them, are read past.
@@ -129,25 +147,41 @@ fn number(key: &str, value: &str) -> Result<u64> {
 impl ExternalFiles {
     /// Files in a folder.
     pub fn new(folder: Folder) -> ExternalFiles {
-        ExternalFiles { folder, files: BTreeMap::new(), places: BTreeMap::new() }
+        ExternalFiles::in_memory(folder, &BTreeMap::new())
+    }
+
+    /// Bytes in memory by their locations, and files in a folder for other locations.
+    pub fn in_memory(folder: Folder, memory: &BTreeMap<String, Bytes>) -> ExternalFiles {
+        let memory = memory.iter().map(|(location, bytes)| (shortest(location), bytes.clone())).collect();
+        ExternalFiles { folder, memory: Arc::new(memory), files: BTreeMap::new(), places: BTreeMap::new() }
     }
 
     /// The files that tensors lie in.
-    pub fn paths(&self) -> Vec<PathBuf> {
-        self.files.values().map(|file| file.source.path().to_owned()).collect()
+    pub fn files(&self) -> impl Iterator<Item = &SourceFile> {
+        self.files.values().filter_map(|file| match &file.content {
+            Content::File(source) => Some(&**source),
+            Content::Memory { .. } => None,
+        })
     }
 
-    /// The files themselves.
-    pub fn sources(&self) -> impl Iterator<Item = &SourceFile> {
-        self.files.values().map(|file| &*file.source)
+    /// Their paths.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.files().map(|file| file.path().to_owned()).collect()
     }
 
     /// The bytes of all of them.
     pub fn bytes(&self) -> u64 {
-        self.files.values().fold(0, |sum, file| file.source.len().saturating_add(sum))
+        self.files.values().fold(0, |sum, file| file.content.len().saturating_add(sum))
     }
 
     fn file(&mut self, location: &str) -> Result<&mut ExternalFile> {
+        let place = shortest(location);
+        if let Some(bytes) = self.memory.get(&place) {
+            check_location(location)?;
+            let content = || Content::Memory { location: place.clone(), bytes: bytes.clone() };
+            let file = || ExternalFile { content: content(), digest: None };
+            return Ok(self.files.entry(place.clone()).or_insert_with(file));
+        }
         let (path, place) = match self.places.get(location) {
             Some(place) => (place.clone(), place.clone()),
             None => self.folder.locate(location)?,
@@ -157,12 +191,12 @@ impl ExternalFiles {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let source = Arc::new(SourceFile::reopened(entry.key(), &path)?);
-                entry.insert(ExternalFile { source, digest: None })
+                entry.insert(ExternalFile { content: Content::File(source), digest: None })
             }
         })
     }
 
-    /// A tensor whose bytes are a range of a file.
+    /// A tensor whose bytes are a range of a file, or of bytes in memory.
     pub fn tensor(
         &mut self,
         dtype: DType,
@@ -176,14 +210,20 @@ impl ExternalFiles {
         }
         let needed = needed_bytes(dtype, &shape)?;
         let (offset, len) = (entries.offset.unwrap_or(0), entries.length.unwrap_or(needed));
-        let have = file.source.len();
+        let have = file.content.len();
         if offset.checked_add(len).is_none_or(|end| end > have) {
             invalid!(
                 "external data at {offset} of {len} bytes, but {} has {have} bytes",
-                file.source.path().display()
+                file.content.path().display()
             );
         }
-        Tensor::from_file(dtype, shape, file.source.clone(), offset, len)
+        match &file.content {
+            Content::File(source) => Tensor::from_file(dtype, shape, source.clone(), offset, len),
+            Content::Memory { bytes, .. } => {
+                let begin = usize::try_from(offset)?;
+                Tensor::from_raw(dtype, shape, bytes.slice(begin..begin + usize::try_from(len)?))
+            }
+        }
     }
 }
 
@@ -199,33 +239,59 @@ impl ExternalFile {
     fn verify(&mut self, checksum: &str) -> Result<()> {
         let digest = match &self.digest {
             Some(digest) => digest,
-            None => self.digest.insert(sha1_of(&self.source)?),
+            None => self.digest.insert(self.content.sha1()?),
         };
         if !digest.eq_ignore_ascii_case(checksum.trim()) {
-            let path = self.source.path().display();
+            let path = self.content.path().display();
             invalid!("{path} has the SHA-1 {digest}, but the model was made with {checksum}");
         }
         Ok(())
     }
 }
 
-fn sha1_of(source: &SourceFile) -> Result<String> {
+impl Content {
+    /// The path for messages.
+    fn path(&self) -> &Path {
+        match self {
+            Content::File(source) => source.path(),
+            Content::Memory { location, .. } => location,
+        }
+    }
+
+    /// The number of bytes.
+    fn len(&self) -> u64 {
+        match self {
+            Content::File(source) => source.len(),
+            Content::Memory { bytes, .. } => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The SHA-1 in hexadecimal.
+    fn sha1(&self) -> Result<String> {
+        let mut sha1 = Sha1::new();
+        match self {
+            Content::File(source) => digest_file(source, &mut sha1)?,
+            Content::Memory { bytes, .. } => sha1.update(bytes),
+        }
+        let mut text = String::new();
+        for byte in sha1.finalize() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Ok(text)
+    }
+}
+
+fn digest_file(source: &SourceFile, sha1: &mut Sha1) -> Result<()> {
     let failed = |e: io::Error| Error::io("reading failed", e).in_file(source.path());
     let mut reader = source.range(0, source.len())?;
     let mut buffer = vec![0; 1 << 16];
-    let mut sha1 = Sha1::new();
     loop {
         match reader.read(&mut buffer) {
-            Ok(0) => break,
+            Ok(0) => return Ok(()),
             Ok(n) => sha1.update(buffer.get(..n).unwrap_or_default()),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(failed(e)),
         }
     }
-    let mut text = String::new();
-    for byte in sha1.finalize() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
 }

@@ -1,12 +1,16 @@
 //! Where a model comes from.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::error::{Error, Result};
-use crate::tensor::{MappedFile, SourceFile};
+use crate::tensor::{SourceBytes, SourceFile, spool};
 
 /// A model to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +20,51 @@ pub enum Input {
     Path(PathBuf),
     /// Standard input.
     Stdin,
+    /// Bytes in memory.
+    Memory(ModelBytes),
+}
+
+/// A model in memory, with the external data that it refers to. Copies share the bytes.
+///
+/// ```no_run
+/// use onnx2ncnn::{Converter, Input, ModelBytes};
+///
+/// # fn download(name: &str) -> Vec<u8> { name.into() }
+/// let model = ModelBytes::new(download("model.onnx")).external_data("weights.bin", download("weights.bin"));
+/// let (mut param, mut bin) = (Vec::new(), Vec::new());
+/// Converter::new().convert(&Input::from(model))?.write_to(&mut param, &mut bin)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct ModelBytes {
+    pub(super) model: Bytes,
+    pub(super) external_data: BTreeMap<String, Bytes>,
+}
+
+impl ModelBytes {
+    /// The bytes of an ONNX file.
+    pub fn new(model: impl Into<Bytes>) -> ModelBytes {
+        ModelBytes { model: model.into(), external_data: BTreeMap::new() }
+    }
+
+    /// Adds the bytes of a file of external data. `location` is its path in the model: relative, with `/` between folders.
+    #[must_use]
+    pub fn external_data(mut self, location: impl Into<String>, bytes: impl Into<Bytes>) -> ModelBytes {
+        self.external_data.insert(location.into(), bytes.into());
+        self
+    }
+}
+
+/// Numbers of bytes, in place of the bytes.
+impl fmt::Debug for ModelBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let external_data: BTreeMap<_, _> =
+            self.external_data.iter().map(|(location, bytes)| (location, bytes.len())).collect();
+        f.debug_struct("ModelBytes")
+            .field("model", &self.model.len())
+            .field("external_data", &external_data)
+            .finish()
+    }
 }
 
 impl Input {
@@ -25,16 +74,40 @@ impl Input {
         if path.as_os_str() == "-" { Input::Stdin } else { Input::Path(path) }
     }
 
-    /// Maps the model. What is no regular file (a pipe) goes through a temporary file without a name.
-    pub(super) fn open(&self, max_size: u64) -> Result<Arc<MappedFile>> {
+    /// Opens the model. A file is mapped; what is no regular file (a pipe) is read to its end.
+    pub(super) fn open(&self, max_size: u64) -> Result<Arc<SourceBytes>> {
         let source = match self {
-            Input::Stdin => spool(&mut io::stdin().lock(), Path::new("standard input"), max_size)?,
+            Input::Stdin => spool_below(&mut io::stdin().lock(), Path::new("standard input"), max_size)?,
             Input::Path(path) => open_path(path, max_size)?,
+            Input::Memory(bytes) => SourceBytes::of_bytes(bytes.model.clone()),
         };
         if source.len() > max_size {
-            return Err(too_large(max_size).in_file(source.path()));
+            let error = Error::limit(format!("the model is larger than {max_size} bytes"))
+                .help("raise the limit with --max-size");
+            return Err(match source.path() {
+                Some(path) => error.in_file(path),
+                None => error,
+            });
         }
-        MappedFile::new(source)
+        Ok(source)
+    }
+}
+
+impl From<ModelBytes> for Input {
+    fn from(bytes: ModelBytes) -> Input {
+        Input::Memory(bytes)
+    }
+}
+
+impl From<Bytes> for Input {
+    fn from(model: Bytes) -> Input {
+        Input::Memory(ModelBytes::new(model))
+    }
+}
+
+impl From<Vec<u8>> for Input {
+    fn from(model: Vec<u8>) -> Input {
+        Input::Memory(ModelBytes::new(model))
     }
 }
 
@@ -56,26 +129,21 @@ impl From<&str> for Input {
     }
 }
 
-fn open_path(path: &Path, max_size: u64) -> Result<SourceFile> {
+fn open_path(path: &Path, max_size: u64) -> Result<Arc<SourceBytes>> {
     let failed = |e| Error::io("the model cannot be opened", e).in_file(path);
     let mut file = File::open(path).map_err(failed)?;
     let kind = file.metadata().map_err(failed)?.file_type();
     if kind.is_dir() {
         return Err(failed(io::ErrorKind::IsADirectory.into()));
     }
-    if kind.is_file() { SourceFile::new(file, path) } else { spool(&mut file, path, max_size) }
-}
-
-fn spool(from: &mut impl Read, path: &Path, max_size: u64) -> Result<SourceFile> {
-    let failed = |e| Error::io("the model cannot be read", e).in_file(path);
-    let mut file = tempfile::tempfile().map_err(|e| Error::io("no temporary file can be made", e))?;
-    let copied = io::copy(&mut from.take(max_size.saturating_add(1)), &mut file).map_err(failed)?;
-    if copied > max_size {
-        return Err(too_large(max_size).in_file(path));
+    if kind.is_file() {
+        SourceBytes::of_file(SourceFile::new(file, path)?)
+    } else {
+        spool_below(&mut file, path, max_size)
     }
-    SourceFile::new(file, path)
 }
 
-fn too_large(max_size: u64) -> Error {
-    Error::limit(format!("the model is larger than {max_size} bytes")).help("raise the limit with --max-size")
+/// Reads to the end, or to the first byte above the limit.
+fn spool_below(from: &mut impl Read, path: &Path, max_size: u64) -> Result<Arc<SourceBytes>> {
+    spool(&mut from.take(max_size.saturating_add(1)), path)
 }

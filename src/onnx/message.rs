@@ -1,10 +1,10 @@
 //! Protobuf messages whose constants are not in memory: all lengths are known before the first byte is written.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 use prost::encoding::{WireType, encode_key, encode_varint};
 
+use crate::common::output::Out;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -64,7 +64,7 @@ impl Message {
     }
 
     /// Writes it; constants are read one by one.
-    pub fn write(&self, out: &mut BufWriter<File>) -> Result<()> {
+    pub fn write(&self, out: &mut Out) -> Result<()> {
         let failed = |e| Error::io("writing failed", e);
         for (before, tensor) in &self.constants {
             out.write_all(before).map_err(failed)?;

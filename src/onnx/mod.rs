@@ -1,4 +1,4 @@
-//! Bytes to graph and back: the model file is mapped, its constants stay where they lie, and model-local functions are inlined.
+//! Bytes to graph and back: a model file is mapped, constants stay where they lie, and model-local functions are inlined.
 //!
 //! Nothing here knows an operator. What is read holds what the specification (<https://github.com/onnx/onnx/blob/main/docs/IR.md>)
 //! asks of every graph: each value is defined once and before it is read, and each node follows one version of its domain.
@@ -23,18 +23,18 @@ mod version;
 mod write;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::limits;
 use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, ValueId};
-use crate::tensor::{MappedFile, RELEASED};
+use crate::tensor::{RELEASED, SourceBytes};
 use external::{ExternalFiles, Folder};
 use parts::{Encoded, Parts};
 
-pub use input::Input;
+pub use input::{Input, ModelBytes};
 pub use store::ExternalData;
 pub use write::Storage;
 pub(crate) use write::{check_versions, stage};
@@ -90,9 +90,9 @@ pub struct Model {
 /// was: that takes less than keeping a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Sources {
-    model: Arc<MappedFile>,
+    model: Arc<SourceBytes>,
     external: ExternalFiles,
-    /// Those of external data, where the model has been read, and then its own.
+    /// Those of external data, where the model has been read, and then its own. Bytes in memory are of none.
     pub files: Vec<PathBuf>,
 }
 
@@ -101,13 +101,17 @@ impl Sources {
     pub fn open(input: &Input, options: &ReadOptions) -> Result<Sources> {
         let folder = match (&options.data_dir, input) {
             (Some(folder), Input::Path(path)) => Folder::given(folder, Some(path)),
-            (Some(folder), Input::Stdin) => Folder::given(folder, None),
+            (Some(folder), Input::Stdin | Input::Memory(_)) => Folder::given(folder, None),
             (None, Input::Path(path)) => Folder::of_model(path),
-            (None, Input::Stdin) => Folder::none(),
+            (None, Input::Stdin | Input::Memory(_)) => Folder::none(),
+        };
+        let external = match input {
+            Input::Memory(bytes) => ExternalFiles::in_memory(folder, &bytes.external_data),
+            Input::Path(_) | Input::Stdin => ExternalFiles::new(folder),
         };
         let model = input.open(options.max_size)?;
-        let files = vec![model.source().path().to_owned()];
-        Ok(Sources { model, external: ExternalFiles::new(folder), files })
+        let files = model.path().map(Path::to_owned).into_iter().collect();
+        Ok(Sources { model, external, files })
     }
 
     /// Reads the model.
@@ -115,7 +119,15 @@ impl Sources {
     /// Errors are of kind `Io` where a file cannot be read, `Parse` where it is no ONNX model, `Invalid` where the model breaks the
     /// specification, `Unsupported` for what no later stage could convert, `Limit` above a limit.
     pub fn read(&self) -> Result<Model> {
-        decode(&self.model, self.external.clone()).map_err(|e| e.in_file(self.model.source().path()))
+        decode(&self.model, self.external.clone()).map_err(|error| match self.model.path() {
+            Some(path) => error.in_file(path),
+            None => error,
+        })
+    }
+
+    /// The bytes of the model, without its external data.
+    pub fn model_bytes(&self) -> u64 {
+        self.model.len()
     }
 
     /// Puts results in their places: none over a file of the model, and only where that is still the one that was read.
@@ -133,9 +145,9 @@ impl Sources {
     }
 
     /// Refuses files that have become others: what was read of them may be of both.
-    fn check_unchanged(&self) -> Result<()> {
-        self.model.source().check_unchanged()?;
-        self.external.sources().try_for_each(|file| file.check_unchanged())
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.model.check_unchanged()?;
+        self.external.files().try_for_each(|file| file.check_unchanged())
     }
 }
 
@@ -152,16 +164,16 @@ pub struct About {
     pub graph_doc: Option<String>,
 }
 
-fn decode(file: &Arc<MappedFile>, external: ExternalFiles) -> Result<Model> {
-    let bytes = file.bytes();
+fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {
+    let bytes = source.bytes();
     limit::check_messages(&bytes, &|passed| {
         if passed.len() >= RELEASED {
-            file.release(passed);
+            source.release(passed);
         }
     })?;
-    let encoded = Encoded::new(file, &bytes);
+    let encoded = Encoded::new(source, &bytes);
     let (model, main) = encoded.decode()?;
-    let Some(graph) = &model.graph else { return Err(not_a_model(file)) };
+    let Some(graph) = &model.graph else { return Err(not_a_model(source)) };
     let ir_version = model.ir_version.unwrap_or(0);
     if ir_version < 1 {
         return Err(Error::invalid("the model has no ir_version"));
@@ -172,7 +184,7 @@ fn decode(file: &Arc<MappedFile>, external: ExternalFiles) -> Result<Model> {
         )));
     }
     let opsets = model_opsets(&model, ir_version)?;
-    let mut reader = body::Reader::new(file, external, &model, &opsets)?;
+    let mut reader = body::Reader::new(source, external, &model, &opsets)?;
     let mut body = reader.read_main(&Parts::of_main(&main, graph))?;
     // Functions are inlined, and their domains with them.
     for function in &model.functions {
@@ -180,9 +192,9 @@ fn decode(file: &Arc<MappedFile>, external: ExternalFiles) -> Result<Model> {
             body.graph.opsets.remove(domain_of(&function.domain));
         }
     }
-    body.graph.budget.stored = file.source().len().saturating_add(reader.tensors.external.bytes());
+    body.graph.budget.stored = source.len().saturating_add(reader.tensors.external.bytes());
     let mut files = reader.tensors.external.paths();
-    files.push(file.source().path().to_owned());
+    files.extend(source.path().map(Path::to_owned));
     let name = model.producer_name.as_deref().unwrap_or_default();
     let version = model.producer_version.as_deref().unwrap_or_default();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -198,7 +210,7 @@ fn decode(file: &Arc<MappedFile>, external: ExternalFiles) -> Result<Model> {
             graph_doc: graph.doc_string.clone(),
         },
         defaulted_inputs: body.defaulted_inputs,
-        sources: Sources { model: file.clone(), external: reader.tensors.external, files },
+        sources: Sources { model: source.clone(), external: reader.tensors.external, files },
     })
 }
 
@@ -222,12 +234,12 @@ const OTHER_FILES: &[(usize, &[u8], &str)] = &[
     (0, b"7767517", "it is an ncnn model already"),
 ];
 
-fn not_a_model(file: &Arc<MappedFile>) -> Error {
-    if file.source().is_empty() {
+fn not_a_model(source: &Arc<SourceBytes>) -> Error {
+    if source.is_empty() {
         return Error::new(ErrorKind::Parse, "the file is empty");
     }
     let error = Error::new(ErrorKind::Parse, "no ONNX model could be decoded");
-    let bytes = file.bytes();
+    let bytes = source.bytes();
     let begins =
         |(at, magic, _): &&(usize, &[u8], &str)| bytes.get(*at..).is_some_and(|b| b.starts_with(magic));
     match OTHER_FILES.iter().find(begins) {

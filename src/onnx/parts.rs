@@ -12,7 +12,7 @@ use super::limit::Fields;
 use super::not_a_model;
 use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::error::{Error, Result};
-use crate::tensor::{MappedFile, Passing};
+use crate::tensor::{Passing, SourceBytes};
 
 /// Fields of ModelProto, GraphProto, NodeProto and TensorProto.
 const GRAPH: u32 = 7;
@@ -21,9 +21,9 @@ const INITIALIZER: u32 = 5;
 const OUTPUT: u32 = 2;
 const NAME: u32 = 8;
 
-/// A model file on its way through the decoder.
+/// A model on its way through the decoder.
 pub(super) struct Encoded<'m> {
-    file: &'m Arc<MappedFile>,
+    source: &'m Arc<SourceBytes>,
     bytes: &'m Bytes,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Main<'m> {
 }
 
 impl<'m> Encoded<'m> {
-    /// The bytes of a model file.
-    pub fn new(file: &'m Arc<MappedFile>, bytes: &'m Bytes) -> Encoded<'m> {
-        Encoded { file, bytes }
+    /// The bytes of a model.
+    pub fn new(source: &'m Arc<SourceBytes>, bytes: &'m Bytes) -> Encoded<'m> {
+        Encoded { source, bytes }
     }
 
     /// The model without what its main graph consists of, and that.
@@ -66,11 +66,11 @@ impl<'m> Encoded<'m> {
     }
 
     fn passing(&self, part: &[u8]) -> Passing {
-        Passing::part(self.file, self.bytes.slice_ref(part))
+        Passing::part(self.source, self.bytes.slice_ref(part))
     }
 
     fn failed(&self, error: DecodeError) -> Error {
-        not_a_model(self.file).caused_by(error)
+        not_a_model(self.source).caused_by(error)
     }
 }
 

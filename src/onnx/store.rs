@@ -1,13 +1,12 @@
 //! Where the bytes of constants go that are written: into the model, or into files beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Component, Path};
 
 use super::message::Message;
 use super::proto;
-use crate::common::output::{Staged, Target};
+use crate::common::output::{Out, Staged, Target};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
@@ -206,7 +205,7 @@ impl Beside<'_> {
 }
 
 impl DataFile {
-    fn write(&self, out: &mut BufWriter<File>) -> Result<()> {
+    fn write(&self, out: &mut Out) -> Result<()> {
         let mut at = 0_u64;
         for (offset, tensor) in &self.tensors {
             let gap = vec![0; usize::try_from(offset.saturating_sub(at))?];

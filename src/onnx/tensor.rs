@@ -10,11 +10,11 @@ use super::proto::{SparseTensorProto, TensorProto, tensor_proto::DataLocation};
 use super::sparse;
 use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::tensor::{DType, MappedFile, Tensor};
+use crate::tensor::{DType, SourceBytes, Tensor};
 
 /// Reads the constants of one model.
 pub(super) struct Tensors {
-    file: Arc<MappedFile>,
+    source: Arc<SourceBytes>,
     pub external: ExternalFiles,
     /// Whether constants are read that may be read again: those of functions.
     pub again: bool,
@@ -25,10 +25,10 @@ pub(super) struct Tensors {
 }
 
 impl Tensors {
-    /// Constants of a mapped model, with the files beside it.
-    pub fn new(file: &Arc<MappedFile>, external: ExternalFiles) -> Tensors {
+    /// Constants of a model, with its external data.
+    pub fn new(source: &Arc<SourceBytes>, external: ExternalFiles) -> Tensors {
         Tensors {
-            file: file.clone(),
+            source: source.clone(),
             external,
             again: false,
             copied: BTreeMap::new(),
@@ -99,7 +99,7 @@ impl Tensors {
         match &proto.raw_data {
             Some(raw) if !raw.is_empty() => {
                 check_alone(proto)?;
-                Tensor::from_mapped(dtype, shape, raw.clone(), self.file.clone())
+                Tensor::from_source(dtype, shape, raw.clone(), &self.source)
             }
             _ => Tensor::from_raw(dtype, shape, typed_bytes(proto, dtype)?),
         }

@@ -1,7 +1,6 @@
 //! The steps of a simplification. Values and operators that are not known stay as they are.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use super::progress::Progress;
 use super::{Options, Pass};
@@ -143,7 +142,6 @@ const NODE_BYTES: u64 = 256;
 /// Bytes that constants may take if the model is not to become larger than the file that it was read from. Constants beside the file
 /// have to go into it too.
 fn room_for_constants(sources: &Sources, graph: &Graph) -> Result<u64> {
-    let file = sources.files.last().and_then(|file| fs::metadata(file).ok());
     let nodes = NODE_BYTES.saturating_mul(u64::try_from(graph.node_count())?);
-    Ok(file.map_or(0, |file| file.len()).saturating_sub(nodes))
+    Ok(sources.model_bytes().saturating_sub(nodes))
 }

@@ -32,9 +32,8 @@ pub(crate) use float8::{Steps, magnitudes, steps};
 pub(crate) use function::erf;
 pub(crate) use movement::{coordinates, row_major};
 pub use shape::Shape;
-#[cfg(unix)]
 pub use source::end_clearly_when_truncated;
-pub(crate) use source::{MappedFile, Passing, RELEASED, SourceFile};
+pub(crate) use source::{Passing, RELEASED, SourceBytes, SourceFile, spool};
 
 /// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
 const CHUNK_ELEMENTS: usize = 1 << 20;
@@ -54,7 +53,7 @@ enum Data {
     Owned(Bytes),
     Mapped {
         bytes: Bytes,
-        file: Arc<MappedFile>,
+        source: Arc<SourceBytes>,
     },
     External {
         file: Arc<SourceFile>,
@@ -143,14 +142,16 @@ impl Tensor {
         }
     }
 
-    /// A tensor whose `raw_data` are a slice of a mapped file.
-    pub(crate) fn from_mapped(
+    /// A tensor whose `raw_data` are a slice of a source.
+    pub(crate) fn from_source(
         dtype: DType,
         shape: Vec<usize>,
         bytes: Bytes,
-        file: Arc<MappedFile>,
+        source: &Arc<SourceBytes>,
     ) -> Result<Tensor> {
-        Tensor::of(dtype, shape, Data::Mapped { bytes, file }).check()
+        let source = source.clone();
+        let data = if source.is_mapped() { Data::Mapped { bytes, source } } else { Data::Owned(bytes) };
+        Tensor::of(dtype, shape, data).check()
     }
 
     /// A tensor whose bytes are a range of another file.
@@ -374,10 +375,10 @@ impl Tensor {
     fn read(&self) -> Result<Array> {
         match &self.0.data {
             Data::Owned(bytes) => Array::from_bytes(self.0.dtype, &self.0.shape, bytes),
-            Data::Mapped { bytes, file } => {
+            Data::Mapped { bytes, source } => {
                 let array = Array::from_bytes(self.0.dtype, &self.0.shape, bytes);
                 if bytes.len() >= CHUNK_ELEMENTS {
-                    file.release(bytes);
+                    source.release(bytes);
                 }
                 array
             }

@@ -1,4 +1,4 @@
-//! Files that constants lie in: the mapped model and ranges of external files.
+//! Where constants lie: the mapped model, a model in memory, and ranges of external files.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::{Buf, Bytes};
+#[cfg(any(unix, windows))]
 use memmap2::Mmap;
 
 use crate::error::{Error, Result};
 
 /// The largest page that the system maps a file with.
+#[cfg(unix)]
 const LARGEST_PAGE: usize = 1 << 21;
 /// Ranges of fewer bytes are not worth a call of the system.
 pub(crate) const RELEASED: usize = 1 << 16;
@@ -60,11 +62,6 @@ impl SourceFile {
     /// The length in bytes when the file was first opened.
     pub fn len(&self) -> u64 {
         self.len
-    }
-
-    /// Whether the file has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     fn open(&self) -> Result<File> {
@@ -120,81 +117,169 @@ pub(super) fn read_full(from: &mut impl Read, len: usize, bytes: &mut Vec<u8>) -
     Ok(())
 }
 
-/// A model file in memory: its tensor data are slices of the mapping.
+/// A model whose bytes are all at hand: tensor data are slices of them.
 #[derive(Debug)]
-pub struct MappedFile {
-    source: SourceFile,
-    map: Mmap,
+pub struct SourceBytes {
+    /// The file that the bytes are of, where they are of one.
+    file: Option<SourceFile>,
+    content: Content,
 }
 
-struct Owner(Arc<MappedFile>);
+#[derive(Debug)]
+enum Content {
+    #[cfg(any(unix, windows))]
+    Mapped(Mmap),
+    Memory(Bytes),
+}
 
+/// Keeps a mapping alive.
+#[cfg(any(unix, windows))]
+struct Owner(Arc<SourceBytes>);
+
+#[cfg(any(unix, windows))]
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
-        &self.0.map
+        self.0.as_slice()
     }
 }
 
-impl MappedFile {
-    /// Maps a file, read only.
-    pub fn new(source: SourceFile) -> Result<Arc<MappedFile>> {
-        let file = source.open()?;
-        // SAFETY: the mapping is private and read only. Another process that changes the file while it is read can change
-        // what is decoded, which every reader of it checks like any other bytes; one that truncates it ends this process with
-        // SIGBUS, which no reading of a file by mapping can rule out, but see `end_clearly_when_truncated`.
-        #[allow(unsafe_code)]
-        let map = unsafe { Mmap::map(&file) };
-        let map = map.map_err(|e| Error::io("the file cannot be mapped", e).in_file(&source.path))?;
-        Ok(Arc::new(MappedFile { source, map }))
+/// Maps a file, read only.
+#[cfg(any(unix, windows))]
+fn content_of(source: &SourceFile) -> Result<Content> {
+    let file = source.open()?;
+    // SAFETY: the mapping is private and read only. Another process that changes the file while it is read can change
+    // what is decoded, which every reader of it checks like any other bytes; one that truncates it ends this process with
+    // SIGBUS, which no reading of a file by mapping can rule out, but see `end_clearly_when_truncated`.
+    #[allow(unsafe_code)]
+    let map = unsafe { Mmap::map(&file) };
+    Ok(Content::Mapped(map.map_err(|e| Error::io("the file cannot be mapped", e).in_file(&source.path))?))
+}
+
+/// Reads a file, on a system that maps none.
+#[cfg(not(any(unix, windows)))]
+fn content_of(source: &SourceFile) -> Result<Content> {
+    let mut bytes = Vec::new();
+    read_full(&mut source.open()?, usize::try_from(source.len)?, &mut bytes)
+        .map_err(|e| Error::io("the file cannot be read", e).in_file(&source.path))?;
+    Ok(Content::Memory(bytes.into()))
+}
+
+impl SourceBytes {
+    /// All of a file.
+    pub fn of_file(file: SourceFile) -> Result<Arc<SourceBytes>> {
+        let content = content_of(&file)?;
+        Ok(Arc::new(SourceBytes { file: Some(file), content }))
     }
 
-    /// The whole file; slices of it keep the mapping alive.
+    /// Bytes in memory.
+    pub fn of_bytes(bytes: Bytes) -> Arc<SourceBytes> {
+        Arc::new(SourceBytes { file: None, content: Content::Memory(bytes) })
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match &self.content {
+            #[cfg(any(unix, windows))]
+            Content::Mapped(map) => map,
+            Content::Memory(bytes) => bytes,
+        }
+    }
+
+    /// All bytes; slices of them keep a mapping alive.
     pub fn bytes(self: &Arc<Self>) -> Bytes {
-        Bytes::from_owner(Owner(self.clone()))
+        match &self.content {
+            #[cfg(any(unix, windows))]
+            Content::Mapped(_) => Bytes::from_owner(Owner(self.clone())),
+            Content::Memory(bytes) => bytes.clone(),
+        }
     }
 
-    /// The file below the mapping.
-    pub fn source(&self) -> &SourceFile {
-        &self.source
+    /// The number of bytes.
+    pub fn len(&self) -> u64 {
+        u64::try_from(self.as_slice().len()).unwrap_or(u64::MAX)
     }
 
-    /// Where `slice` begins in the file, if it is a slice of the mapping.
-    pub fn offset_of(&self, slice: &[u8]) -> Option<u64> {
-        let range = self.map.as_ptr_range();
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+
+    /// The path for messages, where the bytes are of a file.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(SourceFile::path)
+    }
+
+    /// Refuses a file that has become another one since it was first opened.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), SourceFile::check_unchanged)
+    }
+
+    /// Whether the bytes are of a mapped file, which need not stay in memory.
+    pub fn is_mapped(&self) -> bool {
+        match &self.content {
+            #[cfg(any(unix, windows))]
+            Content::Mapped(_) => true,
+            Content::Memory(_) => false,
+        }
+    }
+
+    /// The mapped file that `slice` is of, and where it begins in the file.
+    pub fn range_of(&self, slice: &[u8]) -> Option<(&SourceFile, u64)> {
+        let file = self.file.as_ref().filter(|_| self.is_mapped())?;
+        let range = self.as_slice().as_ptr_range();
         let inside = range.start <= slice.as_ptr() && slice.as_ptr_range().end <= range.end;
-        let offset = slice.as_ptr().addr().checked_sub(range.start.addr())?;
-        if inside { u64::try_from(offset).ok() } else { None }
+        let offset = slice.as_ptr().addr().checked_sub(range.start.addr()).filter(|_| inside)?;
+        Some((file, u64::try_from(offset).ok()?))
     }
 
     /// Lets the system take back the memory of a range that has been read; it is read again from the file when touched.
     pub fn release(&self, slice: &[u8]) {
         #[cfg(unix)]
-        if let Some(offset) = self.offset_of(slice).and_then(|offset| usize::try_from(offset).ok()) {
+        if let Content::Mapped(map) = &self.content
+            && let Some((_, offset)) = self.range_of(slice)
+            && let Ok(offset) = usize::try_from(offset)
+        {
             // Touching a byte may have brought all of the largest page that it lies in.
             let begin = offset - offset % LARGEST_PAGE;
-            let end = (offset + slice.len()).next_multiple_of(LARGEST_PAGE).min(self.map.len());
+            let end = (offset + slice.len()).next_multiple_of(LARGEST_PAGE).min(map.len());
             // SAFETY: for a private read-only file mapping this only drops clean pages.
             #[allow(unsafe_code)]
-            let advised = unsafe {
-                self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, begin, end - begin)
-            };
+            let advised =
+                unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, begin, end - begin) };
             // Advice that the system does not take costs memory and nothing else.
             drop(advised);
         }
+        #[cfg(not(unix))]
+        let _ = slice;
     }
 }
 
-/// The bytes of a mapped file on their way through a decoder: what has gone by need not stay in memory.
+/// Reads what is no regular file, through a temporary file without a name.
+#[cfg(any(unix, windows))]
+pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes>> {
+    let mut file = tempfile::tempfile().map_err(|e| Error::io("no temporary file can be made", e))?;
+    io::copy(from, &mut file).map_err(|e| Error::io("the model cannot be read", e).in_file(path))?;
+    SourceBytes::of_file(SourceFile::new(file, path)?)
+}
+
+/// Reads what is no regular file, on a system without temporary files.
+#[cfg(not(any(unix, windows)))]
+pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes>> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).map_err(|e| Error::io("the model cannot be read", e).in_file(path))?;
+    Ok(SourceBytes::of_bytes(bytes.into()))
+}
+
+/// The bytes of a source on their way through a decoder: those of a mapped file that have gone by need not stay in memory.
 #[derive(Debug)]
 pub(crate) struct Passing {
-    file: Arc<MappedFile>,
+    source: Arc<SourceBytes>,
     left: Bytes,
 }
 
 impl Passing {
-    /// A part of a file.
-    pub fn part(file: &Arc<MappedFile>, bytes: Bytes) -> Passing {
-        Passing { file: file.clone(), left: bytes }
+    /// A part of a source.
+    pub fn part(source: &Arc<SourceBytes>, bytes: Bytes) -> Passing {
+        Passing { source: source.clone(), left: bytes }
     }
 }
 
@@ -214,36 +299,45 @@ impl Buf for Passing {
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
         let passed = self.left.copy_to_bytes(count);
         if count >= RELEASED {
-            self.file.release(&passed);
+            self.source.release(&passed);
         }
         passed
     }
 }
 
-/// What is said where a page of a mapped file cannot be read.
-#[cfg(unix)]
-const TRUNCATED: &[u8] = b"i/o error: the model became shorter, or could not be read, while it was converted\nerror: nothing was written\n";
-
-/// The exit code of files that cannot be read.
-#[cfg(unix)]
-const NOT_READ: i32 = 2;
-
 /// Makes this process end with a message and the exit code 2, in place of a signal, where a file that it reads is truncated by
-/// another one. For programs alone: a library has no business with signals.
-#[cfg(unix)]
-#[allow(unsafe_code)]
+/// another one. For programs alone: a library has no business with signals. Systems without such signals stay as they are.
 pub fn end_clearly_when_truncated() {
+    #[cfg(unix)]
+    truncation::end_clearly();
+}
+
+/// The signal of a mapped file that is truncated.
+#[cfg(unix)]
+mod truncation {
+    use std::ffi::c_int;
+
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-    extern "C" fn end(_: std::ffi::c_int) {
+    /// The message for a page of a mapped file that cannot be read.
+    const TRUNCATED: &[u8] = b"i/o error: the model became shorter, or could not be read, while it was converted\nerror: nothing was written\n";
+
+    /// The exit code of files that cannot be read.
+    const NOT_READ: c_int = 2;
+
+    #[allow(unsafe_code)]
+    extern "C" fn end(_: c_int) {
         // Only what may be called in a handler: no allocation, no destructors. Files that are not in their places have no names.
         let _ = nix::unistd::write(std::io::stderr(), TRUNCATED);
         // SAFETY: ends the process at once.
         unsafe { nix::libc::_exit(NOT_READ) }
     }
 
-    let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
-    // SAFETY: the handler calls only what signals may interrupt.
-    // Without it the process ends all the same, less clearly.
-    let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
+    #[allow(unsafe_code)]
+    pub fn end_clearly() {
+        let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler calls only what signals may interrupt.
+        // Without it the process ends all the same, less clearly.
+        let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
+    }
 }

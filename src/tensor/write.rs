@@ -1,11 +1,11 @@
 //! Elements on their way out: handed on as singles, some at a time, and written.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, Write};
 
 use super::{
     Array, CHUNK_ELEMENTS, DType, Data, Elements, RELEASED, SourceFile, Tensor, ahead, read_exactly,
 };
+use crate::common::output::Out;
 use crate::error::{Error, Result};
 
 /// Elements that are handed on at a time: what is made of them stays in the cache of the processor.
@@ -13,7 +13,7 @@ const SLICE_ELEMENTS: usize = 1 << 14;
 
 impl Tensor {
     /// Writes the elements as little-endian singles; what needs no change is copied by the system.
-    pub(crate) fn write_f32(&self, out: &mut BufWriter<File>) -> Result<()> {
+    pub(crate) fn write_f32(&self, out: &mut Out) -> Result<()> {
         if self.0.dtype == DType::F32 {
             return self.write_raw(out);
         }
@@ -29,9 +29,9 @@ impl Tensor {
     pub fn for_each_f32(&self, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         match &self.0.data {
             Data::Owned(bytes) => self.convert_chunks(bytes, take),
-            Data::Mapped { bytes, file } => {
+            Data::Mapped { bytes, source } => {
                 let done = self.convert_chunks(bytes, take);
-                file.release(bytes);
+                source.release(bytes);
                 done
             }
             Data::External { file, offset, len } => {
@@ -61,13 +61,15 @@ impl Tensor {
     }
 
     /// Writes the bytes of the tensor in its own type, as `raw_data`.
-    pub(crate) fn write_raw(&self, out: &mut BufWriter<File>) -> Result<()> {
+    pub(crate) fn write_raw(&self, out: &mut Out) -> Result<()> {
         match &self.0.data {
             Data::Owned(bytes) => out.write_all(bytes).map_err(write_failed),
-            Data::Mapped { bytes, file } => match file.offset_of(bytes).filter(|_| bytes.len() >= RELEASED) {
-                Some(offset) => copy_range(file.source(), offset, u64::try_from(bytes.len())?, out),
-                None => out.write_all(bytes).map_err(write_failed),
-            },
+            Data::Mapped { bytes, source } => {
+                match source.range_of(bytes).filter(|_| bytes.len() >= RELEASED) {
+                    Some((file, offset)) => copy_range(file, offset, u64::try_from(bytes.len())?, out),
+                    None => out.write_all(bytes).map_err(write_failed),
+                }
+            }
             Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
             // Types under 8 bits share bytes: their elements are laid out in memory.
             Data::Filled(element) if self.0.dtype.bits() >= 8 => self.write_filled(element, out),
@@ -75,7 +77,7 @@ impl Tensor {
         }
     }
 
-    fn write_filled(&self, element: &Array, out: &mut BufWriter<File>) -> Result<()> {
+    fn write_filled(&self, element: &Array, out: &mut Out) -> Result<()> {
         let mut left = self.len();
         let chunk = element.broadcast(&[left.min(CHUNK_ELEMENTS)])?.to_bytes()?;
         let size = chunk.len() / left.clamp(1, CHUNK_ELEMENTS);
@@ -123,7 +125,7 @@ fn write_failed(source: io::Error) -> Error {
     Error::io("writing failed", source)
 }
 
-fn write_array(array: &Array, out: &mut BufWriter<File>) -> Result<()> {
+fn write_array(array: &Array, out: &mut Out) -> Result<()> {
     if let Elements::F32(elements) = array.elements() {
         // A buffer of some pages: element-wise writes through the writer cost more than the conversion.
         let mut buffer = Vec::with_capacity(1 << 16);
@@ -139,15 +141,13 @@ fn write_array(array: &Array, out: &mut BufWriter<File>) -> Result<()> {
     out.write_all(&array.to_bytes()?).map_err(write_failed)
 }
 
-fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut BufWriter<File>) -> Result<()> {
+fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut Out) -> Result<()> {
     let mut from = file.range(offset, len)?;
     let copied = if ahead::pays(len) {
-        out.flush().map_err(write_failed)?;
-        let out = out.get_mut();
-        let before = out.stream_position().map_err(write_failed)?;
+        let before = out.position().map_err(write_failed)?;
         ahead::copy(from, len, before, out)
     } else {
-        io::copy(&mut from, out)
+        out.copy(&mut from)
     };
     // Either file may be at fault: what the system says tells which.
     let failed = |e| Error::io(format!("copying from {} failed", file.path().display()), e);

@@ -125,7 +125,7 @@ fn raw_data_are_not_copied() {
     let bytes = constant.raw_bytes().unwrap();
     let (all, part) = (mapped.bytes().as_ptr_range(), bytes.as_ptr_range());
     assert!(all.start <= part.start && part.end <= all.end, "{part:?} outside of {all:?}");
-    assert!(mapped.offset_of(bytes).is_some());
+    assert!(mapped.range_of(bytes).is_some());
 }
 
 fn sparse(values: TensorProto, indices: TensorProto, dims: &[i64]) -> Result<Tensor> {

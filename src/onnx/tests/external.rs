@@ -182,6 +182,38 @@ fn a_model_from_a_pipe_has_no_folder() {
 }
 
 #[test]
+fn data_in_memory_are_not_copied() {
+    let given = bytes::Bytes::from_static(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let digest = "494179714A6CD627239DFEDEDF2DE9EF994CAF03";
+    let constant = |entries: &[(&str, &str)], data: ModelBytes| {
+        let mut graph = graph(vec![node("Relu", &["x"], &["y"])]);
+        graph.initializer.push(external(DType::U8, &[4], entries));
+        let data = ModelBytes { model: model(graph).encode_to_vec().into(), ..data };
+        let read = read_from(&Input::from(data), &ReadOptions::default())?;
+        assert!(read.sources.files.is_empty());
+        Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.clone()).unwrap())
+    };
+    for (location, name) in [("data", "data"), ("./data", "data"), ("a/data", "a//data"), ("data", "./data")]
+    {
+        let data = ModelBytes::new(Vec::new()).external_data(name, given.clone());
+        let entries = [("location", location), ("offset", "3"), ("checksum", digest)];
+        let read: Result<Tensor> = constant(&entries, data);
+        assert!(std::ptr::eq(read.unwrap().raw_bytes().unwrap().as_ref(), &given[3..7]), "{location}");
+    }
+    for (entries, words) in [
+        (&[("location", "../data")][..], "inside the model's folder"),
+        (&[("location", "other")], "not read from a file"),
+        (&[("location", "data"), ("offset", "7")], "data has 10 bytes"),
+        (&[("location", "data"), ("offset", "18446744073709551615")], "data has 10 bytes"),
+        (&[("location", "data"), ("checksum", "00")], "SHA-1"),
+    ] {
+        let data = ModelBytes::new(Vec::new()).external_data("data", given.clone());
+        let error = constant(entries, data).unwrap_err();
+        assert!(error.to_string().contains(words) && error.at().file.is_none(), "{error}");
+    }
+}
+
+#[test]
 fn attributes_may_be_external() {
     let (_folder, path) = folder(&[]);
     let value = AttributeProto {

@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 use super::external::{ExternalFiles, Folder};
 use super::proto::attribute_proto::AttributeType;
 use super::proto::*;
-use super::{Input, Model, ReadOptions, Sources, decode};
+use super::{Input, Model, ModelBytes, ReadOptions, Sources, decode};
 use crate::error::{ErrorKind, Result};
 use crate::graph::Graph;
 use crate::tensor::DType;

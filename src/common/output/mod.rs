@@ -3,17 +3,19 @@
 //!
 //! As with every compiler, the system brings the bytes to the disk when it likes: waiting for that takes longer than converting.
 
+mod out;
+mod temporary;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, TempPath};
-
 use crate::error::{Error, Result};
+use temporary::TempPath;
 
-/// Begins the names of files that are not whole yet.
-pub(crate) const TEMPORARY: &str = ".onnx2ncnn-";
+pub(crate) use out::Out;
+pub(crate) use temporary::Room;
 
 /// Bytes that are written at a time, best to multiples of it. The system keeps them in memory of one piece; for large ones it looks where
 /// much is free, which in a virtual machine may have to come from its host: writing 4 GB (Linux 6.18, ext4) took as long as `cp` so, and
@@ -60,7 +62,7 @@ impl Whole {
         let len = fs::metadata(&path)
             .map_err(|e| Error::io("the file cannot be examined", e).in_file(&path))?
             .len();
-        let path = TempPath::try_from_path(path).map_err(|e| Error::io("the file cannot be found", e))?;
+        let path = temporary::of(path).map_err(|e| Error::io("the file cannot be found", e))?;
         Ok(Whole { content: Content::Named(path), len })
     }
 
@@ -73,14 +75,13 @@ impl Whole {
     }
 
     fn name_in(self, folder: &Path) -> io::Result<TempPath> {
+        #[cfg(not(target_os = "linux"))]
+        let _ = folder;
         match self.content {
             Content::Named(path) => Ok(path),
             #[cfg(target_os = "linux")]
             Content::Unnamed(file) => {
-                let linked = Builder::new()
-                    .prefix(TEMPORARY)
-                    .make_in(folder, |path| unnamed::link(&file, path))?
-                    .into_temp_path();
+                let linked = temporary::make(folder, |path| unnamed::link(&file, path))?;
                 close(file)?;
                 Ok(linked)
             }
@@ -167,7 +168,7 @@ impl Target {
     }
 
     /// Writes a file that is to be put in the place.
-    pub fn write(&self, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<Whole> {
+    pub fn write(&self, content: impl FnOnce(&mut Out) -> Result<()>) -> Result<Whole> {
         let failed = |error| self.failed("the file cannot be written", error);
         #[cfg(target_os = "linux")]
         if let Ok(file) = unnamed::create(&self.folder) {
@@ -175,21 +176,17 @@ impl Target {
             let len = file.metadata().map_err(failed)?.len();
             return Ok(Whole { content: Content::Unnamed(file), len });
         }
-        let mut builder = Builder::new();
-        builder.prefix(TEMPORARY);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let (file, path) = builder.tempfile_in(&self.folder).map_err(failed)?.into_parts();
+        let (file, path) = temporary::create(&self.folder).map_err(failed)?;
         let file = self.fill(file, content)?;
         let len = file.metadata().map_err(failed)?.len();
         close(file).map_err(failed)?;
         Ok(Whole { content: Content::Named(path), len })
     }
 
-    fn fill(&self, file: File, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<File> {
-        let mut out = BufWriter::with_capacity(PIECE, file);
-        content(&mut out).map_err(|error| error.in_file(&self.named))?;
-        out.into_inner().map_err(|error| self.failed("the file cannot be written", error.into_error()))
+    fn fill(&self, file: File, content: impl FnOnce(&mut Out) -> Result<()>) -> Result<File> {
+        let mut buffer = BufWriter::with_capacity(PIECE, file);
+        content(&mut Out::File(&mut buffer)).map_err(|error| error.in_file(&self.named))?;
+        buffer.into_inner().map_err(|error| self.failed("the file cannot be written", error.into_error()))
     }
 
     /// Moves what lies in the place aside.
@@ -198,8 +195,7 @@ impl Target {
             return Ok(None);
         }
         let failed = |error| self.failed("the file cannot be replaced", error);
-        let aside =
-            Builder::new().prefix(TEMPORARY).tempfile_in(&self.folder).map_err(failed)?.into_temp_path();
+        let (_, aside) = temporary::create(&self.folder).map_err(failed)?;
         fs::rename(&self.path, &aside).map_err(failed)?;
         Ok(Some(aside))
     }
@@ -207,7 +203,7 @@ impl Target {
     fn put(&self, whole: Whole) -> Result<()> {
         let failed = |error| self.failed("the file cannot be put in its place", error);
         let named = whole.name_in(&self.folder).map_err(failed)?;
-        named.persist(&self.path).map_err(|error| failed(error.error))
+        temporary::persist(named, &self.path).map_err(failed)
     }
 
     /// Puts a file in its place and gives what lay there.
@@ -225,7 +221,7 @@ impl Target {
     /// Puts back what was set aside, after another failure, which is the one that is reported.
     fn restore(&self, kept: Option<TempPath>) {
         let _ = match kept {
-            Some(kept) => kept.persist(&self.path).map_err(|error| error.error),
+            Some(kept) => temporary::persist(kept, &self.path),
             None => fs::remove_file(&self.path),
         };
     }
@@ -281,4 +277,21 @@ pub(crate) fn put_all(files: Staged) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_link_is_replaced_and_not_the_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        put_all(vec![stage_text(&link, "new").unwrap()]).unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
 }
