@@ -51,7 +51,7 @@ fn the_page_says_what_the_rows_say() {
 fn every_row_says_what_becomes_of_the_operator() {
     let silent: Vec<&str> = supported()
         .iter()
-        .filter(|row| row.becomes.is_empty() && row.limits.is_empty())
+        .filter(|row| row.lowers_to.is_empty() && row.limits.is_empty())
         .map(|row| row.name)
         .collect();
     assert!(silent.is_empty(), "neither what they become nor why they are refused: {silent:?}");
@@ -92,7 +92,7 @@ fn a_fixture_uses_every_operator_that_is_converted() {
     }
     let unused: Vec<String> = supported()
         .iter()
-        .filter(|row| !row.becomes.is_empty())
+        .filter(|row| !row.lowers_to.is_empty())
         .filter(|row| !used.contains(&qualified(row)))
         .map(qualified)
         .collect();
@@ -107,7 +107,7 @@ fn page() -> String {
     let mut page = LEGEND.to_owned();
     for (domain, rows) in domains {
         let title = if domain.is_empty() { "ai.onnx" } else { domain };
-        let converted = rows.iter().filter(|row| !row.becomes.is_empty()).count();
+        let converted = rows.iter().filter(|row| !row.lowers_to.is_empty()).count();
         write!(
             page,
             "\n## {title}\n\n{converted} converted, {} always refused.\n\n| operator | versions | becomes | refused |\n| --- | --- | --- | --- |\n",
@@ -116,7 +116,7 @@ fn page() -> String {
         .unwrap();
         for row in rows {
             let versions: Vec<String> = row.since.iter().map(i64::to_string).collect();
-            writeln!(page, "| {} | {} | {} | {} |", row.name, versions.join(", "), row.becomes, row.limits)
+            writeln!(page, "| {} | {} | {} | {} |", row.name, versions.join(", "), row.lowers_to, row.limits)
                 .unwrap();
         }
     }

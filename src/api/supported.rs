@@ -13,7 +13,7 @@ pub struct Supported {
     /// The versions of the operator set that changed it, as far as they are handled: it is handled from the first of them on.
     pub since: &'static [i64],
     /// The layers of ncnn, or the operators, that it becomes. Empty where it is always refused.
-    pub becomes: &'static str,
+    pub lowers_to: &'static str,
     /// What is refused, or why it always is. Empty where there is nothing to say.
     pub limits: &'static str,
 }
@@ -24,7 +24,7 @@ pub fn supported() -> Vec<Supported> {
         domain: op.domain,
         name: op.name,
         since: op.since,
-        becomes: op.becomes,
+        lowers_to: op.lowers_to,
         limits: op.limits,
     });
     let mut rows: Vec<Supported> = rows.collect();

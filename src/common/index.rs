@@ -10,21 +10,21 @@ use hashbrown::hash_table::{Entry, HashTable};
 use smallvec::{SmallVec, smallvec};
 
 /// What has a number among others of its kind.
-pub(crate) trait Numbered: Copy {
+pub(crate) trait Index: Copy {
     /// The one of a number.
     fn of(number: usize) -> Self;
 
     /// Its number.
-    fn number(self) -> usize;
+    fn index(self) -> usize;
 }
 
 /// Places in a list are numbers already.
-impl Numbered for usize {
+impl Index for usize {
     fn of(number: usize) -> usize {
         number
     }
 
-    fn number(self) -> usize {
+    fn index(self) -> usize {
         self
     }
 }
@@ -32,13 +32,13 @@ impl Numbered for usize {
 /// A number in four bytes, also where there may be none. What is numbered here is counted in millions at most
 /// ([`limits::MESSAGES`](crate::common::limits)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Number(NonZeroU32);
+pub(crate) struct RawIndex(NonZeroU32);
 
-impl Number {
+impl RawIndex {
     /// A number below 2^32 - 1.
-    pub fn of(number: usize) -> Number {
+    pub fn of(number: usize) -> RawIndex {
         let next = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
-        Number(NonZeroU32::new(next).unwrap_or(NonZeroU32::MAX))
+        RawIndex(NonZeroU32::new(next).unwrap_or(NonZeroU32::MAX))
     }
 
     /// The number.
@@ -47,7 +47,7 @@ impl Number {
     }
 }
 
-impl fmt::Debug for Number {
+impl fmt::Debug for RawIndex {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         self.get().fmt(f)
     }
@@ -55,22 +55,22 @@ impl fmt::Debug for Number {
 
 /// A set.
 #[derive(Clone, Debug)]
-pub(crate) struct Set<K> {
+pub(crate) struct IndexSet<K> {
     has: Vec<bool>,
     len: usize,
     of: PhantomData<K>,
 }
 
-impl<K> Default for Set<K> {
+impl<K> Default for IndexSet<K> {
     fn default() -> Self {
-        Set { has: Vec::new(), len: 0, of: PhantomData }
+        IndexSet { has: Vec::new(), len: 0, of: PhantomData }
     }
 }
 
-impl<K: Numbered> Set<K> {
+impl<K: Index> IndexSet<K> {
     /// Adds a member; the answer is whether it is new.
     pub fn insert(&mut self, key: K) -> bool {
-        let number = key.number();
+        let number = key.index();
         if self.has.len() <= number {
             self.has.resize(number + 1, false);
         }
@@ -81,7 +81,7 @@ impl<K: Numbered> Set<K> {
 
     /// Whether this is a member.
     pub fn contains(&self, key: K) -> bool {
-        self.has.get(key.number()).copied().unwrap_or(false)
+        self.has.get(key.index()).copied().unwrap_or(false)
     }
 
     /// Whether there are no members.
@@ -95,7 +95,7 @@ impl<K: Numbered> Set<K> {
     }
 }
 
-impl<K: Numbered> Extend<K> for Set<K> {
+impl<K: Index> Extend<K> for IndexSet<K> {
     fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
         for key in keys {
             self.insert(key);
@@ -103,32 +103,32 @@ impl<K: Numbered> Extend<K> for Set<K> {
     }
 }
 
-impl<K: Numbered> FromIterator<K> for Set<K> {
+impl<K: Index> FromIterator<K> for IndexSet<K> {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
-        let mut set = Set::default();
+        let mut set = IndexSet::default();
         set.extend(keys);
         set
     }
 }
 
 /// A few numbers, in the list itself.
-pub(crate) type Few<T> = SmallVec<[T; 4]>;
+pub(crate) type SmallList<T> = SmallVec<[T; 4]>;
 
 /// Something for some of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Map<K, T> {
+pub(crate) struct IndexMap<K, T> {
     items: Vec<Option<T>>,
     len: usize,
     of: PhantomData<K>,
 }
 
-impl<K, T> Default for Map<K, T> {
+impl<K, T> Default for IndexMap<K, T> {
     fn default() -> Self {
-        Map { items: Vec::new(), len: 0, of: PhantomData }
+        IndexMap { items: Vec::new(), len: 0, of: PhantomData }
     }
 }
 
-impl<K: Numbered, T> Map<K, T> {
+impl<K: Index, T> IndexMap<K, T> {
     /// Puts something; gives what was there.
     pub fn insert(&mut self, key: K, item: T) -> Option<T> {
         let before = self.slot(key).and_then(|slot| slot.replace(item));
@@ -138,7 +138,7 @@ impl<K: Numbered, T> Map<K, T> {
 
     /// Takes out what is there.
     pub fn remove(&mut self, key: K) -> Option<T> {
-        let item = self.items.get_mut(key.number()).and_then(Option::take);
+        let item = self.items.get_mut(key.index()).and_then(Option::take);
         self.len -= usize::from(item.is_some());
         item
     }
@@ -171,7 +171,7 @@ impl<K: Numbered, T> Map<K, T> {
 
     /// What is there.
     pub fn get(&self, key: K) -> Option<&T> {
-        self.items.get(key.number()).and_then(Option::as_ref)
+        self.items.get(key.index()).and_then(Option::as_ref)
     }
 
     /// Whether something is there.
@@ -181,11 +181,11 @@ impl<K: Numbered, T> Map<K, T> {
 
     /// What is there, to change it.
     pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
-        self.items.get_mut(key.number()).and_then(Option::as_mut)
+        self.items.get_mut(key.index()).and_then(Option::as_mut)
     }
 
     fn slot(&mut self, key: K) -> Option<&mut Option<T>> {
-        let number = key.number();
+        let number = key.index();
         if self.items.len() <= number {
             self.items.resize_with(number + 1, || None);
         }
@@ -193,7 +193,7 @@ impl<K: Numbered, T> Map<K, T> {
     }
 }
 
-impl<K: Numbered, T> Map<K, Few<T>> {
+impl<K: Index, T> IndexMap<K, SmallList<T>> {
     /// Puts something at the end of a list, which is empty at first.
     pub fn push(&mut self, key: K, item: T) {
         match self.get_mut(key) {
@@ -205,7 +205,7 @@ impl<K: Numbered, T> Map<K, Few<T>> {
     }
 }
 
-impl<K: Numbered, T> Extend<(K, T)> for Map<K, T> {
+impl<K: Index, T> Extend<(K, T)> for IndexMap<K, T> {
     fn extend<I: IntoIterator<Item = (K, T)>>(&mut self, pairs: I) {
         for (key, item) in pairs {
             self.insert(key, item);
@@ -213,9 +213,9 @@ impl<K: Numbered, T> Extend<(K, T)> for Map<K, T> {
     }
 }
 
-impl<K: Numbered, T> FromIterator<(K, T)> for Map<K, T> {
+impl<K: Index, T> FromIterator<(K, T)> for IndexMap<K, T> {
     fn from_iter<I: IntoIterator<Item = (K, T)>>(pairs: I) -> Self {
-        let mut map = Map::default();
+        let mut map = IndexMap::default();
         map.extend(pairs);
         map
     }
@@ -223,25 +223,25 @@ impl<K: Numbered, T> FromIterator<(K, T)> for Map<K, T> {
 
 /// A list for each of them, all in one piece.
 #[derive(Clone, Debug)]
-pub(crate) struct Lists<K, T> {
+pub(crate) struct IndexLists<K, T> {
     /// Where the list of each ends; it begins where the one before ends.
     ends: Vec<usize>,
     items: Vec<T>,
     of: PhantomData<K>,
 }
 
-impl<K, T> Default for Lists<K, T> {
+impl<K, T> Default for IndexLists<K, T> {
     fn default() -> Self {
-        Lists { ends: Vec::new(), items: Vec::new(), of: PhantomData }
+        IndexLists { ends: Vec::new(), items: Vec::new(), of: PhantomData }
     }
 }
 
-impl<K: Numbered, T: Copy> Lists<K, T> {
+impl<K: Index, T: Copy> IndexLists<K, T> {
     /// What stands with each key, in the order that it is given in.
-    pub fn of(pairs: impl Iterator<Item = (K, T)> + Clone) -> Lists<K, T> {
+    pub fn of(pairs: impl Iterator<Item = (K, T)> + Clone) -> IndexLists<K, T> {
         let (mut ends, mut total) = (Vec::new(), 0);
         for (key, _) in pairs.clone() {
-            let number = key.number();
+            let number = key.index();
             if ends.len() <= number {
                 ends.resize(number + 1, 0);
             }
@@ -255,22 +255,22 @@ impl<K: Numbered, T: Copy> Lists<K, T> {
             begin += std::mem::replace(end, begin);
         }
         // Each end is where the next item of the list goes, and comes to the end with the last.
-        let Some((_, first)) = pairs.clone().next() else { return Lists::default() };
+        let Some((_, first)) = pairs.clone().next() else { return IndexLists::default() };
         let mut items = vec![first; total];
         for (key, item) in pairs {
-            if let Some(next) = ends.get_mut(key.number())
+            if let Some(next) = ends.get_mut(key.index())
                 && let Some(place) = items.get_mut(*next)
             {
                 *place = item;
                 *next += 1;
             }
         }
-        Lists { ends, items, of: PhantomData }
+        IndexLists { ends, items, of: PhantomData }
     }
 
     /// The list of one.
     pub fn get(&self, key: K) -> &[T] {
-        let number = key.number();
+        let number = key.index();
         let begin = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
         self.ends.get(number).and_then(|end| self.items.get(begin..*end)).unwrap_or_default()
     }
@@ -279,22 +279,22 @@ impl<K: Numbered, T: Copy> Lists<K, T> {
 /// Numbers for things that have none, from 0 on: what is alike has one number. The table takes four bytes for each, so that those of many
 /// things stay near the processor, where the entries of a map do not.
 #[derive(Debug)]
-pub(crate) struct Numbering<T> {
+pub(crate) struct Interner<T> {
     items: Vec<T>,
-    table: HashTable<Number>,
+    table: HashTable<RawIndex>,
     hasher: DefaultHashBuilder,
 }
 
-impl<T> Default for Numbering<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Numbering { items: Vec::new(), table: HashTable::new(), hasher: DefaultHashBuilder::default() }
+        Interner { items: Vec::new(), table: HashTable::new(), hasher: DefaultHashBuilder::default() }
     }
 }
 
-impl<T: Hash + Eq> Numbering<T> {
+impl<T: Hash + Eq> Interner<T> {
     /// One with room for so many things.
-    pub fn with_capacity(count: usize) -> Numbering<T> {
-        let mut numbering = Numbering::default();
+    pub fn with_capacity(count: usize) -> Interner<T> {
+        let mut numbering = Interner::default();
         numbering.reserve(count);
         numbering
     }
@@ -310,12 +310,12 @@ impl<T: Hash + Eq> Numbering<T> {
     pub fn add(&mut self, item: T) -> Result<usize, usize> {
         let (items, hasher) = (&self.items, &self.hasher);
         let hash = |item: Option<&T>| hasher.hash_one(item);
-        let is_item = |number: &Number| items.get(number.get()) == Some(&item);
+        let is_item = |number: &RawIndex| items.get(number.get()) == Some(&item);
         match self.table.entry(hash(Some(&item)), is_item, |number| hash(items.get(number.get()))) {
             Entry::Occupied(entry) => Err(entry.get().get()),
             Entry::Vacant(entry) => {
                 let number = items.len();
-                entry.insert(Number::of(number));
+                entry.insert(RawIndex::of(number));
                 self.items.push(item);
                 Ok(number)
             }
@@ -329,7 +329,7 @@ impl<T: Hash + Eq> Numbering<T> {
 
     /// The number of a thing.
     pub fn find(&self, item: &T) -> Option<usize> {
-        let is_item = |number: &Number| self.items.get(number.get()) == Some(item);
+        let is_item = |number: &RawIndex| self.items.get(number.get()) == Some(item);
         self.table.find(self.hasher.hash_one(Some(item)), is_item).map(|number| number.get())
     }
 }
@@ -340,17 +340,17 @@ mod tests {
 
     #[test]
     fn a_set_has_what_was_put_in() {
-        let mut set: Set<usize> = [5, 2].into_iter().collect();
+        let mut set: IndexSet<usize> = [5, 2].into_iter().collect();
         assert!(!set.insert(5) && set.insert(3));
         let members: Vec<usize> = (0..9).filter(|n| set.contains(*n)).collect();
         assert_eq!(members, [2, 3, 5]);
         assert_eq!(set.iter().collect::<Vec<_>>(), members);
-        assert!(!set.is_empty() && Set::<usize>::default().is_empty());
+        assert!(!set.is_empty() && IndexSet::<usize>::default().is_empty());
     }
 
     #[test]
     fn a_map_has_what_was_put_last() {
-        let mut map: Map<usize, &str> = [(4, "a"), (1, "b")].into_iter().collect();
+        let mut map: IndexMap<usize, &str> = [(4, "a"), (1, "b")].into_iter().collect();
         assert_eq!(map.insert(4, "c"), Some("a"));
         assert_eq!((map.get(4), map.get(1), map.get(0), map.get(9)), (Some(&"c"), Some(&"b"), None, None));
         assert_eq!((map.len(), map.remove(1), map.remove(1), map.len()), (2, Some("b"), None, 1));
@@ -358,26 +358,26 @@ mod tests {
         map.retain(|key, item| key != 7 && *item != "c");
         assert_eq!(map.iter().collect::<Vec<_>>(), [(2, &"d")]);
         assert!(map.remove(2).is_some() && map.is_empty());
-        let mut lists: Map<usize, Few<u8>> = Map::default();
+        let mut lists: IndexMap<usize, SmallList<u8>> = IndexMap::default();
         for (key, item) in [(2, 7), (0, 8), (2, 9)] {
             lists.push(key, item);
         }
-        let list = |key| lists.get(key).map(Few::as_slice);
+        let list = |key| lists.get(key).map(SmallList::as_slice);
         assert_eq!((list(2), list(0), list(1)), (Some(&[7, 9][..]), Some(&[8][..]), None));
     }
 
     #[test]
     fn lists_keep_their_order() {
         let pairs = [(3_u8, 'a'), (1, 'b'), (3, 'c'), (0, 'd'), (3, 'e')];
-        let lists = Lists::of(pairs.iter().map(|(key, item)| (usize::from(*key), *item)));
+        let lists = IndexLists::of(pairs.iter().map(|(key, item)| (usize::from(*key), *item)));
         let all: Vec<String> = (0..5).map(|key| lists.get(key).iter().collect()).collect();
         assert_eq!(all, ["d", "b", "", "ace", ""]);
-        let none: Lists<usize, char> = Lists::of(std::iter::empty());
+        let none: IndexLists<usize, char> = IndexLists::of(std::iter::empty());
         assert!(none.get(0).is_empty());
     }
     #[test]
     fn what_is_alike_has_one_number() {
-        let mut numbers = Numbering::default();
+        let mut numbers = Interner::default();
         assert_eq!(["a", "b", "a", "c"].map(|item| numbers.add(item)), [Ok(0), Ok(1), Err(0), Ok(2)]);
         let many: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
         numbers.reserve(1000);

@@ -1,13 +1,13 @@
 //! What always holds of a graph; run after every pass in tests and under `--check`.
 
 use super::{Graph, ValueId};
-use crate::common::index::Set;
+use crate::common::index::IndexSet;
 use crate::error::{Error, Result, invalid};
 
 impl Graph {
     /// Refuses a graph that breaks an invariant: order, producers, constants that fit their value's type and shape.
     pub fn check(&self) -> Result<()> {
-        let mut made: Set<ValueId> = self.inputs.iter().copied().collect();
+        let mut made: IndexSet<ValueId> = self.inputs.iter().copied().collect();
         for (id, node) in self.nodes() {
             let here = |error: Error| error.at_node(|| node.at());
             for input in node.reads() {

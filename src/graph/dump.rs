@@ -3,13 +3,13 @@
 use std::fmt;
 
 use super::{Graph, ValueId};
-use crate::common::index::Numbered;
+use crate::common::index::Index;
 use crate::tensor::display_shape;
 
 impl Graph {
     fn label(&self, id: ValueId) -> String {
         let value = self.value(id);
-        if value.name.is_empty() { format!("%{}", id.number()) } else { value.name.clone() }
+        if value.name.is_empty() { format!("%{}", id.index()) } else { value.name.clone() }
     }
 
     fn typed_label(&self, id: ValueId) -> String {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::{Graph, Node, NodeId, Seen, ValueId};
-use crate::common::index::{Map, Numbered, Set};
+use super::{Cache, Graph, Node, NodeId, ValueId};
+use crate::common::index::{Index, IndexMap, IndexSet};
 use crate::error::Result;
 
 impl Graph {
     /// Removes a node whose work others do.
     fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
-        self.seen = Seen::default();
-        let Some(node) = self.nodes.get_mut(old.number()).and_then(Option::take) else { return };
+        self.cache = Cache::default();
+        let Some(node) = self.nodes.get_mut(old.index()).and_then(Option::take) else { return };
         self.lineage.leave(old, node.reads());
         // What it computed may be computed elsewhere, by one node for several.
         let elsewhere = node.outputs.iter().flatten().filter_map(|output| self.value(*output).producer);
@@ -53,21 +53,21 @@ impl Graph {
     }
 
     /// Removes nodes; what they computed has no producer any more.
-    pub(crate) fn remove_nodes(&mut self, removed: &Set<NodeId>) {
+    pub(crate) fn remove_nodes(&mut self, removed: &IndexSet<NodeId>) {
         if removed.is_empty() {
             return;
         }
-        self.seen = Seen::default();
+        self.cache = Cache::default();
         for id in removed.iter() {
-            if let Some(node) = self.nodes.get(id.number()).and_then(Option::as_ref) {
+            if let Some(node) = self.nodes.get(id.index()).and_then(Option::as_ref) {
                 self.lineage.leave(id, node.reads());
             }
         }
         for id in removed.iter() {
-            let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::take) else { continue };
+            let Some(node) = self.nodes.get_mut(id.index()).and_then(Option::take) else { continue };
             self.lineage.remove(id, &node);
             for output in node.outputs.iter().flatten() {
-                if let Some(value) = self.values.get_mut(output.number())
+                if let Some(value) = self.values.get_mut(output.index())
                     && value.producer == Some(id)
                 {
                     value.producer = None;
@@ -78,13 +78,13 @@ impl Graph {
     }
 
     /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
-    pub(crate) fn redirect(&mut self, map: &Map<ValueId, ValueId>) {
+    pub(crate) fn redirect(&mut self, map: &IndexMap<ValueId, ValueId>) {
         if map.is_empty() {
             return;
         }
-        self.seen = Seen::default();
+        self.cache = Cache::default();
         // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
-        let mut ends: Map<ValueId, ValueId> = Map::default();
+        let mut ends: IndexMap<ValueId, ValueId> = IndexMap::default();
         for (from, _) in map.iter() {
             let (mut id, mut walked) = (from, Vec::new());
             // The bound guards against a cycle.
@@ -105,7 +105,7 @@ impl Graph {
             }
         }
         for id in &self.order {
-            let Some(node) = self.nodes.get_mut(id.number()).and_then(Option::as_mut) else { continue };
+            let Some(node) = self.nodes.get_mut(id.index()).and_then(Option::as_mut) else { continue };
             for input in node.inputs.iter_mut().flatten() {
                 *input = follow(*input);
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Graph, Node, NodeId, ValueId};
-use crate::common::index::Lists;
+use crate::common::index::IndexLists;
 
 /// What is noted while a graph is rewritten. Nothing that rewrites it need care: nodes are replaced, removed and read past through the
 /// graph.
@@ -58,7 +58,7 @@ impl Graph {
     pub(crate) fn ancestry(&self) -> Ancestry {
         let mut taken: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
         let Lineage { taken: noted, read, computed } = &self.lineage;
-        let readers = Lists::of(read.iter().copied());
+        let readers = IndexLists::of(read.iter().copied());
         let needed = computed.iter().flat_map(|(value, of)| readers.get(*value).iter().map(|by| (*by, *of)));
         for (by, of) in noted.iter().copied().chain(needed) {
             taken.entry(by).or_default().insert(of);
@@ -72,7 +72,7 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
-    use crate::common::index::Map;
+    use crate::common::index::IndexMap;
     use crate::graph::Value;
     use crate::pass::dead::remove_dead_nodes;
 
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_read_past_is_the_work_of_what_is_read_instead() {
         let (mut graph, nodes, values) = chain(3);
-        graph.redirect(&Map::from_iter([(values[2], values[1])]));
+        graph.redirect(&IndexMap::from_iter([(values[2], values[1])]));
         remove_dead_nodes(&mut graph);
         assert_eq!(work(&graph, &nodes), [2]);
         let done = graph.ancestry().of(nodes[0]);

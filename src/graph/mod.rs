@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::common::index::{Lists, Number, Numbered, Set};
+use crate::common::index::{Index, IndexLists, IndexSet, RawIndex};
 use crate::common::limits::Budget;
 use crate::error::{Error, NodeAt, Result};
 use crate::tensor::{Array, DType, Shape, Tensor};
@@ -26,28 +26,28 @@ pub(crate) use symbol::Symbols;
 
 /// A value of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ValueId(Number);
+pub struct ValueId(RawIndex);
 
 /// A node of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(Number);
+pub struct NodeId(RawIndex);
 
-impl Numbered for ValueId {
+impl Index for ValueId {
     fn of(number: usize) -> ValueId {
-        ValueId(Number::of(number))
+        ValueId(RawIndex::of(number))
     }
 
-    fn number(self) -> usize {
+    fn index(self) -> usize {
         self.0.get()
     }
 }
 
-impl Numbered for NodeId {
+impl Index for NodeId {
     fn of(number: usize) -> NodeId {
-        NodeId(Number::of(number))
+        NodeId(RawIndex::of(number))
     }
 
-    fn number(self) -> usize {
+    fn index(self) -> usize {
         self.0.get()
     }
 }
@@ -182,16 +182,16 @@ pub struct Graph {
     pub folded: Option<Vec<Node>>,
     lineage: Lineage,
     /// What a look at all nodes told, as long as none changes: most passes find nothing to do.
-    seen: Seen,
+    cache: Cache,
     /// What the model has cost so far.
     pub(crate) budget: Budget,
 }
 
 /// What all nodes of a graph have together.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct Cache {
     /// Who reads each value.
-    readers: OnceLock<Arc<Lists<ValueId, NodeId>>>,
+    readers: OnceLock<Arc<IndexLists<ValueId, NodeId>>>,
     /// The operators of ONNX's own domain.
     operators: OnceLock<Arc<BTreeSet<Symbol>>>,
 }
@@ -209,12 +209,12 @@ impl Graph {
             other_type: None,
             producer: None,
         };
-        self.values.get(id.number()).unwrap_or(MISSING)
+        self.values.get(id.index()).unwrap_or(MISSING)
     }
 
     /// A value, to change it.
     pub fn value_mut(&mut self, id: ValueId) -> Result<&mut Value> {
-        self.values.get_mut(id.number()).ok_or_else(|| Error::internal("a value of another graph"))
+        self.values.get_mut(id.index()).ok_or_else(|| Error::internal("a value of another graph"))
     }
 
     /// All values, in the order of their making.
@@ -265,26 +265,26 @@ impl Graph {
 
     /// A node, if it has not been removed.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(id.number()).and_then(Option::as_ref)
+        self.nodes.get(id.index()).and_then(Option::as_ref)
     }
 
     /// A node, to change its name or attributes. Inputs and outputs are changed through the graph.
     pub fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.seen = Seen::default();
-        self.nodes.get_mut(id.number()).and_then(Option::as_mut)
+        self.cache = Cache::default();
+        self.nodes.get_mut(id.index()).and_then(Option::as_mut)
     }
 
     /// Takes a node out for a while; nobody finds it until it is put back.
     pub(crate) fn take_out(&mut self, id: NodeId) -> Option<Node> {
-        self.nodes.get_mut(id.number()).and_then(Option::take)
+        self.nodes.get_mut(id.index()).and_then(Option::take)
     }
 
     /// Puts a node back in its place.
     pub(crate) fn put_back(&mut self, id: NodeId, node: Node) {
-        if let Some(slot) = self.nodes.get_mut(id.number()) {
+        if let Some(slot) = self.nodes.get_mut(id.index()) {
             *slot = Some(node);
         }
-        self.seen = Seen::default();
+        self.cache = Cache::default();
     }
 
     /// The nodes in topological order.
@@ -303,7 +303,7 @@ impl Graph {
             }
             found
         };
-        Arc::clone(self.seen.operators.get_or_init(|| Arc::new(find())))
+        Arc::clone(self.cache.operators.get_or_init(|| Arc::new(find())))
     }
 
     /// How many nodes there are.
@@ -324,10 +324,10 @@ impl Graph {
     }
 
     fn new_node(&mut self, node: Node) -> NodeId {
-        self.seen = Seen::default();
+        self.cache = Cache::default();
         let id = NodeId::of(self.nodes.len());
         for output in node.outputs.iter().flatten() {
-            if let Some(value) = self.values.get_mut(output.number()) {
+            if let Some(value) = self.values.get_mut(output.index()) {
                 value.producer = Some(id);
             }
         }
@@ -336,9 +336,9 @@ impl Graph {
     }
 
     /// The nodes that read each value; one that reads a value twice is there twice.
-    pub(crate) fn readers(&self) -> Arc<Lists<ValueId, NodeId>> {
+    pub(crate) fn readers(&self) -> Arc<IndexLists<ValueId, NodeId>> {
         let reads = || self.nodes().flat_map(|(id, node)| node.reads().map(move |value| (value, id)));
-        Arc::clone(self.seen.readers.get_or_init(|| Arc::new(Lists::of(reads()))))
+        Arc::clone(self.cache.readers.get_or_init(|| Arc::new(IndexLists::of(reads()))))
     }
 
     /// Tells the body of one of the nodes what is known of the values that it reads from here.
@@ -352,7 +352,7 @@ impl Graph {
     }
 
     /// Every value that a node reads, or that is an output.
-    pub(crate) fn read_values(&self) -> Set<ValueId> {
+    pub(crate) fn read_values(&self) -> IndexSet<ValueId> {
         self.nodes().flat_map(|(_, node)| node.reads()).chain(self.outputs.iter().copied()).collect()
     }
 }

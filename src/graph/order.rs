@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Graph, NodeId, Seen};
-use crate::common::index::{Lists, Map, Set};
+use super::{Cache, Graph, NodeId};
+use crate::common::index::{IndexLists, IndexMap, IndexSet};
 use crate::error::{Error, Result};
 
 impl Graph {
     /// Whether each node stands after those that it reads from.
     fn is_sorted(&self) -> bool {
-        let mut passed: Set<NodeId> = Set::default();
+        let mut passed: IndexSet<NodeId> = IndexSet::default();
         self.nodes().all(|(id, node)| {
             let mut producers = node.reads().filter_map(|value| self.value(value).producer);
             let follows = producers.all(|producer| passed.contains(producer));
@@ -24,15 +24,15 @@ impl Graph {
         if self.is_sorted() {
             return Ok(());
         }
-        self.seen = Seen::default();
-        let place: Map<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        self.cache = Cache::default();
+        let place: IndexMap<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
         let mut needs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         for (id, node) in self.nodes() {
             let producers = node.reads().filter_map(|value| self.value(value).producer);
             needs.extend(producers.map(|producer| (producer, id)));
         }
-        let readers = Lists::of(needs.iter().copied());
-        let mut waiting: Map<NodeId, usize> = self.order.iter().map(|id| (*id, 0)).collect();
+        let readers = IndexLists::of(needs.iter().copied());
+        let mut waiting: IndexMap<NodeId, usize> = self.order.iter().map(|id| (*id, 0)).collect();
         for (_, reader) in &needs {
             if let Some(count) = waiting.get_mut(*reader) {
                 *count += 1;

@@ -138,7 +138,7 @@ impl Lower<'_> {
     }
 
     /// A blob that holds a value of shape `from`, stretched to shape `to` of as many axes.
-    pub fn spread(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
+    pub fn broadcast_to(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let (mut blob, mut shape) = (blob, from.to_vec());
         // Inner axes first: the fewer elements are copied often.
         for axis in (0..to.len()).rev() {
@@ -234,7 +234,7 @@ impl Lower<'_> {
     }
 
     /// The elements at `places` along an axis, whose size must be a number.
-    pub fn take(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+    pub fn gather(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
         let size = i64::try_from(self.known_size(blob, place)?)?;
         if let Some(outside) = places.iter().find(|p| !(0..size).contains(*p)) {
             invalid!("element {outside} of {size}");

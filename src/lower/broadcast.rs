@@ -11,7 +11,7 @@ use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape};
 
 /// One side of an arithmetic layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Side {
+pub(crate) enum ScalarOrBlob {
     /// A blob.
     Blob(BlobId),
     /// A constant of one element, finite.
@@ -20,7 +20,7 @@ pub(crate) enum Side {
 
 impl Lower<'_> {
     /// These inputs, seen with shapes of as many elements, brought to one number of axes, each of the size of the result or of 1.
-    pub fn broadcast(&mut self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<Side>> {
+    pub fn broadcast(&mut self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<ScalarOrBlob>> {
         let mut out = Vec::new();
         for (_, shape) in inputs {
             out = broadcast_shapes(&out, shape)?;
@@ -29,7 +29,7 @@ impl Lower<'_> {
         let mut sides = vec![None; inputs.len()];
         let mut shapes: Vec<Vec<Dim>> = Vec::with_capacity(inputs.len());
         for ((index, shape), side) in inputs.iter().zip(&mut sides) {
-            *side = self.number(*index)?.map(Side::Number);
+            *side = self.number(*index)?.map(ScalarOrBlob::Number);
             let mut aligned = vec![one.clone(); out.len() - shape.len()];
             aligned.extend(shape.iter().cloned());
             shapes.push(aligned);
@@ -55,7 +55,9 @@ impl Lower<'_> {
         for side in sides {
             filled.push(match side {
                 Some(side) => side,
-                None => Side::Blob(made.next().ok_or_else(|| Error::internal("a side without a blob"))?),
+                None => {
+                    ScalarOrBlob::Blob(made.next().ok_or_else(|| Error::internal("a side without a blob"))?)
+                }
             });
         }
         Ok(filled)
@@ -185,12 +187,12 @@ impl Lower<'_> {
     }
 
     /// Arithmetic of two sides.
-    pub fn combine(&mut self, op_type: i32, a: Side, b: Side) -> Result<BlobId> {
+    pub fn combine(&mut self, op_type: i32, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         match (a, b) {
-            (Side::Blob(a), Side::Blob(b)) => self.binary(op_type, a, b),
-            (Side::Blob(a), Side::Number(b)) => self.binary_scalar(op_type, a, b),
-            (Side::Number(a), Side::Blob(b)) => self.binary_scalar(reversed(op_type), b, a),
-            (Side::Number(a), Side::Number(b)) => {
+            (ScalarOrBlob::Blob(a), ScalarOrBlob::Blob(b)) => self.binary(op_type, a, b),
+            (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => self.binary_scalar(op_type, a, b),
+            (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => self.binary_scalar(reversed(op_type), b, a),
+            (ScalarOrBlob::Number(a), ScalarOrBlob::Number(b)) => {
                 let a = self.number_blob(a)?;
                 self.binary_scalar(op_type, a, b)
             }
@@ -198,10 +200,10 @@ impl Lower<'_> {
     }
 
     /// A side as a blob.
-    pub fn side_blob(&mut self, side: Side) -> Result<BlobId> {
+    pub fn side_blob(&mut self, side: ScalarOrBlob) -> Result<BlobId> {
         match side {
-            Side::Blob(blob) => Ok(blob),
-            Side::Number(number) => self.number_blob(number),
+            ScalarOrBlob::Blob(blob) => Ok(blob),
+            ScalarOrBlob::Number(number) => self.number_blob(number),
         }
     }
 

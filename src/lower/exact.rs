@@ -4,7 +4,7 @@
 //! divisor, and NaN goes through comparisons and minima in either way. Addition, multiplication, minimum, maximum and Threshold are
 //! exact on infinities too.
 
-use super::{Lower, Side};
+use super::{Lower, ScalarOrBlob};
 use crate::error::Result;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Layer, Threshold, binary_op, unary_op};
@@ -25,7 +25,7 @@ const SPLIT: f32 = 2.076_918_7e34;
 
 impl Lower<'_> {
     /// The blob with at most three axes: until 2024-08 Erf, Exp, Log, Power, Softplus and Threshold overlook the axis d.
-    pub fn planar(&mut self, x: BlobId) -> Result<BlobId> {
+    pub fn as_3d(&mut self, x: BlobId) -> Result<BlobId> {
         match self.form(x).as_slice() {
             [c, d, h, w] => {
                 let form = [c.clone(), d.mul(h)?, w.clone()];
@@ -44,37 +44,37 @@ impl Lower<'_> {
     /// As [`Lower::map`], for a layer that overlooks the axis d; the form stays.
     pub fn map_planar(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
         let form = self.form(x);
-        let planar = self.planar(x)?;
+        let planar = self.as_3d(x)?;
         let y = self.map(layer, planar)?;
         self.reshape(y, &form)
     }
 
     /// 1 where `x > threshold`, else 0; 0 for NaN.
-    pub fn above(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
+    pub fn gt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
         self.map_planar(Threshold { threshold }, x)
     }
 
     /// 1 where `x < threshold`, else 0; 0 for NaN.
-    pub fn below(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
+    pub fn lt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
         let negated = self.unary(unary_op::NEG, x)?;
-        self.above(negated, -threshold)
+        self.gt(negated, -threshold)
     }
 
     /// 1 where `x` is not zero, else 0.
     pub fn nonzero(&mut self, x: BlobId) -> Result<BlobId> {
         let magnitude = self.unary(unary_op::ABS, x)?;
-        self.above(magnitude, 0.0)
+        self.gt(magnitude, 0.0)
     }
 
     /// `1 - x`: truth turned round.
-    pub fn complement(&mut self, x: BlobId) -> Result<BlobId> {
+    pub fn logical_not(&mut self, x: BlobId) -> Result<BlobId> {
         self.binary_scalar(binary_op::RSUB, x, 1.0)
     }
 
     /// `yes` where `truth` is 1, `no` where it is 0; both are finite.
     pub fn choose(&mut self, truth: BlobId, yes: BlobId, no: BlobId) -> Result<BlobId> {
         let yes = self.binary(binary_op::MUL, yes, truth)?;
-        let untruth = self.complement(truth)?;
+        let untruth = self.logical_not(truth)?;
         let no = self.binary(binary_op::MUL, no, untruth)?;
         self.binary(binary_op::ADD, yes, no)
     }
@@ -82,13 +82,13 @@ impl Lower<'_> {
     /// `y`, and NaN where `x` is it: minima and maxima may lose it.
     pub fn keep_nan(&mut self, x: BlobId, y: BlobId) -> Result<BlobId> {
         let magnitude = self.unary(unary_op::ABS, x)?;
-        let is_number = self.above(magnitude, -1.0)?;
-        let is_nan = self.complement(is_number)?;
-        self.spoil(is_nan, y)
+        let is_number = self.gt(magnitude, -1.0)?;
+        let is_nan = self.logical_not(is_number)?;
+        self.set_nan(is_nan, y)
     }
 
     /// `y`, and NaN where `truth` is 1.
-    pub fn spoil(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
+    pub fn set_nan(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
         let large = self.binary_scalar(binary_op::MUL, truth, f32::MAX)?;
         let infinite = self.binary_scalar(binary_op::MUL, large, f32::MAX)?;
         // Zero times infinity is NaN.
@@ -113,7 +113,7 @@ impl Lower<'_> {
 
     /// The quotient, rounded as it should be: the rounded one plus the quotient of what its product with `b` leaves of `a`. For that the
     /// factors are split in halves whose products are exact (T. J. Dekker, Numerische Mathematik 18, 1971).
-    pub fn exact_quotient(&mut self, a: Side, b: Side) -> Result<BlobId> {
+    pub fn exact_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         let quotient = self.combine(binary_op::DIV, a, b)?;
         // Above this every quotient is an integer, and infinities have no halves.
         let bounded = self.map(Clip { min: -INTEGERS, max: INTEGERS }, quotient)?;
@@ -124,14 +124,14 @@ impl Lower<'_> {
     }
 
     /// What the product of `x` and `y` leaves of `a`, exact where that is small.
-    pub fn minus_product(&mut self, a: Side, x: BlobId, y: Side) -> Result<Side> {
-        let (upper, lower) = self.halves(Side::Blob(x))?;
+    pub fn minus_product(&mut self, a: ScalarOrBlob, x: BlobId, y: ScalarOrBlob) -> Result<ScalarOrBlob> {
+        let (upper, lower) = self.halves(ScalarOrBlob::Blob(x))?;
         let (y_upper, y_lower) = self.halves(y)?;
         let mut rest = a;
         for (x, y) in [(upper, y_upper), (lower, y_upper), (upper, y_lower), (lower, y_lower)] {
-            if y != Side::Number(0.0) {
-                let product = Side::Blob(self.combine(binary_op::MUL, x, y)?);
-                rest = Side::Blob(self.combine(binary_op::SUB, rest, product)?);
+            if y != ScalarOrBlob::Number(0.0) {
+                let product = ScalarOrBlob::Blob(self.combine(binary_op::MUL, x, y)?);
+                rest = ScalarOrBlob::Blob(self.combine(binary_op::SUB, rest, product)?);
             }
         }
         Ok(rest)
@@ -147,24 +147,24 @@ impl Lower<'_> {
     }
 
     /// A number as the sum of two with half as many digits; of what is above [`SPLIT`] the first one has them alone.
-    fn halves(&mut self, x: Side) -> Result<(Side, Side)> {
+    fn halves(&mut self, x: ScalarOrBlob) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
         let x = match x {
-            Side::Number(x) => {
+            ScalarOrBlob::Number(x) => {
                 let bounded = x.clamp(-SPLIT, SPLIT);
                 let scaled = bounded * SPLITTER;
                 let upper = scaled - (scaled - bounded);
-                return Ok((Side::Number(upper), Side::Number(x - upper)));
+                return Ok((ScalarOrBlob::Number(upper), ScalarOrBlob::Number(x - upper)));
             }
-            Side::Blob(x) => x,
+            ScalarOrBlob::Blob(x) => x,
         };
         let bounded = self.map(Clip { min: -SPLIT, max: SPLIT }, x)?;
         let upper = self.round_digits(bounded, 12)?;
         let lower = self.binary(binary_op::SUB, x, upper)?;
-        Ok((Side::Blob(upper), Side::Blob(lower)))
+        Ok((ScalarOrBlob::Blob(upper), ScalarOrBlob::Blob(lower)))
     }
 
     /// The quotient of integers in single precision, rounded up by less than any remainder: cut off, it is exact for dividends below 2^20.
-    pub fn nudged_quotient(&mut self, a: Side, b: Side) -> Result<BlobId> {
+    pub fn nudged_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         let quotient = self.combine(binary_op::DIV, a, b)?;
         self.binary_scalar(binary_op::MUL, quotient, NUDGE)
     }

@@ -28,7 +28,7 @@ impl Axes {
 
     /// Lets another blob tell what `blob` told, as far as it can.
     pub(super) fn replace(&mut self, blob: BlobId, by: BlobId, shape: &[Dim]) {
-        self.0.retain(|_, (carrier, _)| *carrier != blob);
+        self.0.retain(|_, (size_source, _)| *size_source != blob);
         self.add(by, shape);
     }
 }
@@ -57,11 +57,11 @@ impl Texts<'_> {
             if let Some(place) = own.iter().position(|size| size == part) {
                 return Some(format!("0{}", letter(place, own.len())?));
             }
-            let (carrier, letter) = self.state.axes.0.get(part)?;
-            let place = match self.bottoms.iter().position(|bottom| bottom == carrier) {
+            let (size_source, letter) = self.state.axes.0.get(part)?;
+            let place = match self.bottoms.iter().position(|bottom| bottom == size_source) {
                 Some(place) => place,
                 None => {
-                    self.bottoms.push(*carrier);
+                    self.bottoms.push(*size_source);
                     self.bottoms.len() - 1
                 }
             };

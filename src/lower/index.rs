@@ -49,7 +49,7 @@ impl Integers {
 impl State {
     /// Once all nodes are lowered: if Embed reads a graph input, all integer inputs are 32-bit integers, and other readers get them
     /// as numbers.
-    pub(super) fn settle_integers(&mut self) -> Result<()> {
+    pub(super) fn finalize_integers(&mut self) -> Result<()> {
         if self.integers.indices.is_empty() {
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl Lower<'_> {
 
     /// Indices into an axis of `size`, which may be negative, counted from its front.
     pub fn counted_from_front(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
-        let negative = self.below(indices, 0.0)?;
+        let negative = self.lt(indices, 0.0)?;
         let whole = self.binary_scalar(binary_op::MUL, negative, float(size)?)?;
         self.binary(binary_op::ADD, indices, whole)
     }
@@ -157,11 +157,11 @@ impl Lower<'_> {
         let indices = self.reshape(indices, &[count, one.clone()])?;
         let places = self.memory_data(&ramp(&size)?, &[one, size])?;
         let distance = self.binary(binary_op::SUB, indices, places)?;
-        self.hit(distance)
+        self.equals_zero(distance)
     }
 
     /// 1 where a whole number is 0, else 0.
-    pub fn hit(&mut self, distance: BlobId) -> Result<BlobId> {
+    pub fn equals_zero(&mut self, distance: BlobId) -> Result<BlobId> {
         let distance = self.unary(unary_op::ABS, distance)?;
         let near = self.binary_scalar(binary_op::RSUB, distance, 1.0)?;
         self.map(ReLU::default(), near)

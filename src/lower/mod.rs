@@ -25,7 +25,7 @@ use crate::common::limits;
 use crate::error::{At, Error, Errors, Result, unsupported};
 use crate::graph::{DeferredErrors, Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Input;
-use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, MadeFor, Net, NetLayer, Output};
+use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance};
 use crate::op;
 use crate::op::Call;
 use crate::tensor::{DType, Dim, Tensor};
@@ -33,7 +33,7 @@ pub use frontier::Cut;
 use frontier::propose_cuts;
 
 pub(crate) use along::{OPEN_END, few_parts};
-pub(crate) use broadcast::Side;
+pub(crate) use broadcast::ScalarOrBlob;
 use form::MAX_AXES;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use index::ramp;
@@ -128,7 +128,7 @@ pub(crate) fn lower_graph(
     // Forms that were asked for on the way.
     state.net.remove_unread();
     state.place_forms_alone(graph);
-    if let Err(error) = state.settle_integers() {
+    if let Err(error) = state.finalize_integers() {
         errors.push(error);
     }
     let Err(errors) = Errors::check(errors) else { return Ok(state.net) };
@@ -225,7 +225,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         layer: input.into(),
         bottoms: BlobIds::new(),
         tops: smallvec![blob],
-        made_for: MadeFor::default(),
+        provenance: Provenance::default(),
     });
     state.axes.add(blob, &form);
     state.net.inputs.push(blob);
@@ -286,7 +286,7 @@ impl Lower<'_> {
         let held = self.state.forms.contains(id) || value.constant.is_some();
         let Some(elements) = value.elements.as_ref().filter(|_| !held) else { return Ok(None) };
         let sizes: Vec<Dim> = elements.to_dims()?.iter().cloned().collect();
-        let blob = self.numbers(&sizes)?;
+        let blob = self.materialize(&sizes)?;
         self.state.forms.push(id, blob);
         Ok(Some(blob))
     }

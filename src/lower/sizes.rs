@@ -3,7 +3,7 @@
 use num_traits::AsPrimitive;
 
 use super::form::MAX_AXES;
-use super::{Lower, Side};
+use super::{Lower, ScalarOrBlob};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::ncnn::layer::{Clip, Crop, binary_op, reduction_op, unary_op};
@@ -48,9 +48,9 @@ impl Lower<'_> {
 
     /// Ones along one axis, whose size is that of neighbouring axes of a blob: a corner of that blob, made ones.
     fn line_of_ones(&mut self, size: &Dim) -> Result<BlobId> {
-        let Some((carrier, axes)) = self.carrier(size) else { return self.joined_ones(size) };
-        let mut form = self.form(carrier);
-        let mut line = carrier;
+        let Some((size_source, axes)) = self.size_source(size) else { return self.joined_ones(size) };
+        let mut form = self.form(size_source);
+        let mut line = size_source;
         let others: Vec<usize> = (0..form.len())
             .filter(|axis| !axes.contains(axis) && form.get(*axis).is_some_and(|d| !d.is(1)))
             .collect();
@@ -104,7 +104,7 @@ impl Lower<'_> {
     }
 
     /// Sizes that are computed with, as numbers along one axis.
-    pub fn numbers(&mut self, sizes: &[Dim]) -> Result<BlobId> {
+    pub fn materialize(&mut self, sizes: &[Dim]) -> Result<BlobId> {
         let numbers: Result<Vec<BlobId>> = sizes.iter().map(|size| self.size_as_number(size)).collect();
         self.concat(&numbers?, 0)
     }
@@ -115,7 +115,7 @@ impl Lower<'_> {
         if let Some(number) = size.known() {
             return self.memory_data(&Tensor::from_f32(&[1], vec![number.as_()])?, &one);
         }
-        if self.carrier(size).is_some() {
+        if self.size_source(size).is_some() {
             let line = self.line_of_ones(size)?;
             return self.reduce(reduction_op::SUM, line, &[0]);
         }
@@ -156,7 +156,7 @@ impl Lower<'_> {
             Operation::Min => self.binary(binary_op::MIN, a, b),
             Operation::Max => self.binary(binary_op::MAX, a, b),
             Operation::FloorDiv | Operation::Mod => {
-                let quotient = self.nudged_quotient(Side::Blob(a), Side::Blob(b))?;
+                let quotient = self.nudged_quotient(ScalarOrBlob::Blob(a), ScalarOrBlob::Blob(b))?;
                 let quotient = self.unary(unary_op::FLOOR, quotient)?;
                 if operation == Operation::FloorDiv {
                     return Ok(quotient);
@@ -168,7 +168,7 @@ impl Lower<'_> {
     }
 
     /// A blob with neighbouring axes of `size` elements in all, and these axes. Of several the one of fewest axes.
-    fn carrier(&self, size: &Dim) -> Option<(BlobId, std::ops::Range<usize>)> {
+    fn size_source(&self, size: &Dim) -> Option<(BlobId, std::ops::Range<usize>)> {
         let net = &self.state.net;
         let mut found: Option<(usize, BlobId, std::ops::Range<usize>)> = None;
         for id in net.layers.iter().flat_map(|layer| &layer.tops) {

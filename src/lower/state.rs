@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{check_elements, expression, index, is_empty, same_elements};
-use crate::common::index::{Few, Map, Numbered, Set};
+use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
@@ -15,13 +15,13 @@ use crate::tensor::{Dim, Tensor, display_shape};
 pub(crate) struct State {
     pub(super) net: Net,
     /// The forms in which each value is held; the first is the one that its node gave it.
-    pub(super) forms: Map<ValueId, Few<BlobId>>,
+    pub(super) forms: IndexMap<ValueId, SmallList<BlobId>>,
     /// Reshapes: the blob and the form that it was given, and the blob that came of it.
     pub(super) reshapes: BTreeMap<(BlobId, Vec<Dim>), BlobId>,
     /// What a blob was reshaped from.
-    pub(super) reshaped_from: Map<BlobId, BlobId>,
+    pub(super) reshaped_from: IndexMap<BlobId, BlobId>,
     /// Blobs that have the name of the value that they were made for.
-    pub(super) named: Set<BlobId>,
+    pub(super) named: IndexSet<BlobId>,
     /// Graph inputs that may be indices.
     pub(super) integers: index::Integers,
     /// The node that layers are made for.
@@ -46,16 +46,16 @@ impl State {
             return;
         }
         let layers = &mut self.net.layers;
-        let placed: BTreeSet<usize> = layers.iter().flat_map(|layer| layer.made_for.iter()).collect();
+        let placed: BTreeSet<usize> = layers.iter().flat_map(|layer| layer.provenance.iter()).collect();
         let producers = layers.iter().enumerate();
-        let producers: Map<BlobId, usize> =
+        let producers: IndexMap<BlobId, usize> =
             producers.flat_map(|(place, layer)| layer.tops.iter().map(move |top| (*top, place))).collect();
-        for id in self.forms_alone.iter().filter(|id| !placed.contains(&id.number())) {
+        for id in self.forms_alone.iter().filter(|id| !placed.contains(&id.index())) {
             let outputs = graph.node(*id).into_iter().flat_map(|node| node.outputs.iter().flatten());
             let blobs = outputs.filter_map(|output| self.forms.get(*output)).flatten();
             let place = blobs.filter_map(|blob| producers.get(*blob)).next();
             if let Some(layer) = place.and_then(|place| layers.get_mut(*place)) {
-                layer.made_for.insert(id.number());
+                layer.provenance.insert(id.index());
             }
         }
     }
@@ -92,7 +92,7 @@ impl State {
             layer,
             bottoms: bottoms.into(),
             tops: tops.clone(),
-            made_for: self.node.iter().map(|node| node.number()).collect(),
+            provenance: self.node.iter().map(|node| node.index()).collect(),
         });
         Ok(tops)
     }
@@ -121,7 +121,7 @@ impl State {
         if let (Some(node), Some(layer)) = (part, self.net.layers.last_mut())
             && layer.tops.contains(&blob)
         {
-            layer.made_for.insert(node.number());
+            layer.provenance.insert(node.index());
         }
         self.forms.push(id, blob);
         Ok(blob)

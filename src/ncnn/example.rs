@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::layer::{Input, UnaryOp, unary_op};
-use super::{Blob, BlobId, Element, Layer, MadeFor, Net, NetLayer, Output};
+use super::{Blob, BlobId, Element, Layer, Net, NetLayer, Output, Provenance};
 use crate::tensor::Dim;
 
 impl Net {
@@ -22,7 +22,7 @@ impl Net {
             layer: layer.into(),
             bottoms: bottoms.into(),
             tops: smallvec![top],
-            made_for: MadeFor::from_iter([self.layers.len()]),
+            provenance: Provenance::from_iter([self.layers.len()]),
         };
         self.layers.push(layer);
         top

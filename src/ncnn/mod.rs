@@ -12,9 +12,9 @@ mod embed;
 mod example;
 mod halves;
 pub mod layer;
-mod made_for;
 mod name;
 pub(crate) mod pass;
+mod provenance;
 mod split;
 mod table;
 mod text;
@@ -24,28 +24,28 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
-use crate::common::index::{Number, Numbered};
+use crate::common::index::{Index, RawIndex};
 use crate::error::{Error, Result};
 use crate::tensor::Shape;
 
 pub(crate) use embed::Embedding;
 pub use layer::Layer;
-pub use made_for::MadeFor;
 pub(crate) use name::{Changes, Renamed};
+pub use provenance::Provenance;
 pub(crate) use table::Scales;
 pub(crate) use text::is_readable;
 pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlobId(Number);
+pub struct BlobId(RawIndex);
 
-impl Numbered for BlobId {
+impl Index for BlobId {
     fn of(number: usize) -> BlobId {
-        BlobId(Number::of(number))
+        BlobId(RawIndex::of(number))
     }
 
-    fn number(self) -> usize {
+    fn index(self) -> usize {
         self.0.get()
     }
 }
@@ -85,7 +85,7 @@ pub struct NetLayer {
     /// Blobs that are computed.
     pub tops: BlobIds,
     /// What it does. A layer that takes over what another one does has its numbers too.
-    pub made_for: MadeFor,
+    pub provenance: Provenance,
 }
 
 /// A blob that users extract, and by which name.
@@ -153,12 +153,12 @@ impl Net {
     pub fn blob(&self, id: BlobId) -> &Blob {
         static MISSING: LazyLock<Blob> =
             LazyLock::new(|| Blob { name: String::new(), shape: Shape::default(), element: Element::F32 });
-        self.blobs.get(id.number()).unwrap_or_else(|| &MISSING)
+        self.blobs.get(id.index()).unwrap_or_else(|| &MISSING)
     }
 
     /// A blob, to change it.
     pub(crate) fn blob_mut(&mut self, id: BlobId) -> Option<&mut Blob> {
-        self.blobs.get_mut(id.number())
+        self.blobs.get_mut(id.index())
     }
 
     /// All blobs, in the order of their making.

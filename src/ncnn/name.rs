@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 
 use super::{BlobId, Net};
-use crate::common::index::{Numbered, Set};
+use crate::common::index::{Index, IndexSet};
 use crate::error::{Error, Result};
 
 /// Longest name, in bytes.
@@ -49,7 +49,7 @@ impl Net {
             self.claim_blobs(&ends, &given, &mut changes);
         }
         for output in &mut self.outputs {
-            if let Some(blob) = self.blobs.get(output.blob.number()) {
+            if let Some(blob) = self.blobs.get(output.blob.index()) {
                 output.name.clone_from(&blob.name);
             }
         }
@@ -59,12 +59,12 @@ impl Net {
     /// Calls blobs what outputs are called; gives those of inputs and outputs. An input that is an output under its own name, and read
     /// by no layer, is one blob.
     fn name_outputs(&mut self) -> Vec<BlobId> {
-        let mut named: Set<BlobId> = self.inputs.iter().copied().collect();
+        let mut named: IndexSet<BlobId> = self.inputs.iter().copied().collect();
         let mut ends = self.inputs.clone();
         for output in &self.outputs {
             if named.insert(output.blob) {
                 ends.push(output.blob);
-                if let Some(blob) = self.blobs.get_mut(output.blob.number()) {
+                if let Some(blob) = self.blobs.get_mut(output.blob.index()) {
                     blob.name.clone_from(&output.name);
                 }
             }
@@ -76,9 +76,9 @@ impl Net {
     fn claim_blobs(&mut self, ends: &[BlobId], given: &BTreeMap<BlobId, String>, changes: &mut Changes) {
         let mut names = Names::with_capacity(self.blobs.len());
         names.taken.extend(given.values().map(|name| hash(name)));
-        let mut named: Set<BlobId> = Set::default();
+        let mut named: IndexSet<BlobId> = IndexSet::default();
         for id in ends {
-            let Some(blob) = self.blobs.get_mut(id.number()).filter(|_| named.insert(*id)) else { continue };
+            let Some(blob) = self.blobs.get_mut(id.index()).filter(|_| named.insert(*id)) else { continue };
             if let Some(to) = given.get(id) {
                 blob.name.clone_from(to);
             } else if let Some(to) = names.claim(&blob.name, "blob") {
@@ -88,7 +88,7 @@ impl Net {
         }
         for layer in &self.layers {
             for top in &layer.tops {
-                let Some(blob) = self.blobs.get_mut(top.number()).filter(|_| named.insert(*top)) else {
+                let Some(blob) = self.blobs.get_mut(top.index()).filter(|_| named.insert(*top)) else {
                     continue;
                 };
                 let other = given.get(top).cloned().or_else(|| names.claim(&blob.name, &layer.name));

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::smallvec;
 
 use super::layer::Split;
-use super::{Blob, BlobId, MadeFor, Net, NetLayer, Output};
-use crate::common::index::{Map, Numbered};
+use super::{Blob, BlobId, Net, NetLayer, Output, Provenance};
+use crate::common::index::{Index, IndexMap};
 
 impl Net {
     /// Gives each reader of a blob a blob of its own. Outputs that are the same blob under the same name are one reader.
     pub(crate) fn split(&mut self) {
-        let mut readers: Map<BlobId, u32> = Map::default();
+        let mut readers: IndexMap<BlobId, u32> = IndexMap::default();
         let mut outputs: BTreeMap<BlobId, BTreeSet<&str>> = BTreeMap::new();
         for output in &self.outputs {
             outputs.entry(output.blob).or_default().insert(&output.name);
@@ -37,7 +37,7 @@ impl Net {
         }
 
         // The next end of each blob that is split.
-        let mut ends: Map<BlobId, BlobId> = Map::default();
+        let mut ends: IndexMap<BlobId, BlobId> = IndexMap::default();
         let layers = Vec::with_capacity(self.layers.len() + readers.len());
         for mut layer in std::mem::replace(&mut self.layers, layers) {
             for bottom in &mut layer.bottoms {
@@ -72,16 +72,16 @@ impl Net {
             layer: Split::default().into(),
             bottoms: smallvec![from],
             tops: (0..readers).map(|place| self.add_blob(end(place))).collect(),
-            made_for: MadeFor::default(),
+            provenance: Provenance::default(),
         }
     }
 }
 
 /// Reads the next end of a blob instead, where it is split.
-fn take_end(ends: &mut Map<BlobId, BlobId>, blob: &mut BlobId) {
+fn take_end(ends: &mut IndexMap<BlobId, BlobId>, blob: &mut BlobId) {
     if let Some(next) = ends.get_mut(*blob) {
         *blob = *next;
-        *next = BlobId::of(next.number() + 1);
+        *next = BlobId::of(next.index() + 1);
     }
 }
 

@@ -274,7 +274,7 @@ mod tests {
             layer,
             bottoms: BlobIds::new(),
             tops: tops.into(),
-            made_for: Default::default(),
+            provenance: Default::default(),
         };
         let hints = |l: NetLayer| net.shape_hints(&l);
         assert_eq!(hints(layer(Noop::default().into(), &[deep])), Some(vec![4, 5, 4, 3, 2]));

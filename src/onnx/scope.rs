@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use crate::common::index::Numbering;
+use crate::common::index::Interner;
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{AttributeMap, ValueId};
@@ -65,7 +65,7 @@ pub(super) enum Slot {
 pub(super) struct Scope<'m, 's> {
     pub frame: &'s Frame,
     /// By their bytes, which may lie in the file.
-    names: Numbering<&'m [u8]>,
+    names: Interner<&'m [u8]>,
     /// What each of them means.
     slots: Vec<Slot>,
     /// The number of the name that was found last, those that had just been defined not among them.
@@ -76,7 +76,7 @@ pub(super) struct Scope<'m, 's> {
 
 impl<'m, 's> Scope<'m, 's> {
     pub fn new(frame: &'s Frame, around: Option<&'s Scope<'m, 's>>) -> Self {
-        Scope { frame, names: Numbering::default(), slots: Vec::new(), found: Cell::new(0), around }
+        Scope { frame, names: Interner::default(), slots: Vec::new(), found: Cell::new(0), around }
     }
 
     /// Makes room for so many names.

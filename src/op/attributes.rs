@@ -129,7 +129,7 @@ impl<'a> Attributes<'a> {
     pub fn check_all_read(&self) -> Result<()> {
         let read = self.read.borrow();
         for (index, name) in self.node.attributes.keys().enumerate() {
-            if !read.contains(&index) && !self.op.waived.contains(&name.as_str()) {
+            if !read.contains(&index) && !self.op.ignored.contains(&name.as_str()) {
                 let message = format!("{}-{} has no such attribute", self.node.op_type, self.since());
                 return Err(Error::unsupported(message).at_part(format!("attribute {name}")));
             }

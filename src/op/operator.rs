@@ -62,9 +62,9 @@ pub(crate) struct Op {
     /// Whether two nodes that are alike may compute different things.
     pub random: bool,
     /// Attributes that change nothing here, each with a reason beside the row.
-    pub waived: &'static [&'static str],
+    pub ignored: &'static [&'static str],
     /// For readers: the layers of ncnn, or the operators, that it becomes. Empty where it is always refused.
-    pub becomes: &'static str,
+    pub lowers_to: &'static str,
     /// For readers: what is refused.
     pub limits: &'static str,
 }
@@ -90,8 +90,8 @@ impl Op {
             exact: false,
             variadic: false,
             random: false,
-            waived: &[],
-            becomes: "",
+            ignored: &[],
+            lowers_to: "",
             limits: "",
         }
     }

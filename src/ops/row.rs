@@ -140,14 +140,14 @@ impl Row {
     }
 
     /// Attributes that change nothing here.
-    pub const fn waive(mut self, names: &'static [&'static str]) -> Row {
-        self.op.waived = names;
+    pub const fn ignore(mut self, names: &'static [&'static str]) -> Row {
+        self.op.ignored = names;
         self
     }
 
     /// What it becomes, for readers: ncnn's layers by their names, or simpler operators by theirs.
-    pub const fn becomes(mut self, becomes: &'static str) -> Row {
-        self.op.becomes = becomes;
+    pub const fn lowers_to(mut self, lowers_to: &'static str) -> Row {
+        self.op.lowers_to = lowers_to;
         self
     }
 

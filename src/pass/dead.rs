@@ -1,13 +1,13 @@
 //! Removes nodes whose outputs nobody reads.
 
-use crate::common::index::Set;
+use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op;
 
 /// Keeps what the graph's outputs need, and what is to be kept; also takes away optional outputs that nobody reads.
 pub fn remove_dead_nodes(graph: &mut Graph) {
-    let mut needed: Set<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
-    let mut dead = Set::default();
+    let mut needed: IndexSet<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
+    let mut dead = IndexSet::default();
     let ids = graph.node_ids();
     for id in ids.iter().rev() {
         let Some(node) = graph.node(*id) else { continue };

@@ -1,6 +1,6 @@
 //! What the model itself says of shapes, held against what is inferred.
 
-use crate::common::index::Map;
+use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 use crate::op;
@@ -8,7 +8,7 @@ use crate::tensor::{Dim, Shape, display_shape};
 
 /// The shapes that a model states of values that are computed.
 #[derive(Debug)]
-pub struct DeclaredShapes(Map<ValueId, Shape>);
+pub struct DeclaredShapes(IndexMap<ValueId, Shape>);
 
 impl DeclaredShapes {
     /// What a graph that was not inferred yet says.

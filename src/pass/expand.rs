@@ -13,7 +13,7 @@ use crate::pass::infer;
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 /// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
-const MAX_ROUNDS: usize = 8;
+const MAX_ITERATIONS: usize = 8;
 
 /// Expresses a node in other operators of ONNX. `false` leaves it as it is.
 pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
@@ -143,7 +143,7 @@ impl Expand<'_> {
     }
 
     /// A node with one output again, with other inputs.
-    pub fn again(&mut self, node: &Node, inputs: Vec<Option<Operand>>) -> Result<Operand> {
+    pub fn clone_with_inputs(&mut self, node: &Node, inputs: Vec<Option<Operand>>) -> Result<Operand> {
         self.values.push(PendingValue::Computed);
         let output = Operand::New(self.values.len() - 1);
         let outputs = vec![Some(output)];
@@ -297,7 +297,7 @@ pub(crate) fn expand_nodes(
     let mut errors = Vec::new();
     // Those of all rounds: what stands for a node may have no shape before a later one.
     let mut promises = Vec::new();
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..MAX_ITERATIONS {
         errors.clear();
         let mut changed = false;
         graph.rewrite_nodes(|graph, id| {

@@ -1,6 +1,6 @@
 //! Removes nodes that hand on an input as it is.
 
-use crate::common::index::{Map, Set};
+use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::op;
@@ -23,8 +23,8 @@ pub fn remove_identities(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
         return Ok(false);
     }
     let readers = Readers::of(graph);
-    let mut map = Map::default();
-    let mut removed = Set::default();
+    let mut map = IndexMap::default();
+    let mut removed = IndexSet::default();
     for (id, input, output) in found {
         let is_output = readers.is_output(output);
         if !is_output {

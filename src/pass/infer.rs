@@ -1,6 +1,6 @@
 //! Shapes, types and constants, from the inputs to the outputs in one sweep.
 
-use crate::common::index::Set;
+use crate::common::index::IndexSet;
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
@@ -11,7 +11,7 @@ use crate::tensor::{Array, Cost, DType, Dim, Shape, Tensor, display_shape};
 /// Infers and folds everything. `Err` is a model that breaks ONNX; what merely cannot be known is in the deferred.
 pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     let mut deferred = DeferredErrors::new();
-    let mut folded = Set::default();
+    let mut folded = IndexSet::default();
     for input in &graph.inputs {
         let value = graph.value(*input);
         check_sizes(value.shape.as_deref().unwrap_or_default())

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::common::index::Lists;
+use crate::common::index::IndexLists;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 
 /// Who reads each value of a graph. It tells of the graph that it was made from, not of later changes.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    readers: Arc<Lists<ValueId, NodeId>>,
+    readers: Arc<IndexLists<ValueId, NodeId>>,
     outputs: BTreeSet<ValueId>,
 }
 

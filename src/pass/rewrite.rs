@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::fixpoint::apply_in_rounds;
+use crate::common::fixpoint::apply_to_fixpoint;
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph, Symbol};
 use crate::ncnn::pass::NET_PASSES;
@@ -48,7 +48,7 @@ impl Rewrite {
     }
 
     /// One that removes nodes which hand on an input.
-    pub(crate) const fn hand_on(
+    pub(crate) const fn forward(
         name: &'static str,
         about: &'static str,
         of: &'static [&'static str],
@@ -79,7 +79,7 @@ pub(crate) fn rewrite(
 ) -> Result<()> {
     let tried: Vec<&Rewrite> = rewritings.iter().filter(|rewriting| !skip.contains(rewriting.name)).collect();
     let mut operators = graph.operators();
-    apply_in_rounds(&tried, |rewriting| {
+    apply_to_fixpoint(&tried, |rewriting| {
         let changed = rewriting.is_for(&operators) && rewriting.apply(graph)?;
         if changed {
             dead::remove_dead_nodes(graph);

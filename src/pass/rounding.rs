@@ -5,15 +5,15 @@
 //! the depth of the network, and float arithmetic no longer computes what the model computes. What is computed in whole numbers has
 //! no such borders: the operators that say so (`QLinearConv` and the like) may follow one another.
 
-use crate::common::index::Set;
+use crate::common::index::IndexSet;
 use crate::error::{Error, Errors};
 use crate::graph::{Graph, ValueId};
 use crate::op;
 
 /// Every rounding of a value that follows another rounding is an error, unless what it rounds is right to the last bit.
 pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
-    let mut exact: Set<ValueId> = graph.inputs.iter().copied().collect();
-    let mut stepped: Set<ValueId> = Set::default();
+    let mut exact: IndexSet<ValueId> = graph.inputs.iter().copied().collect();
+    let mut stepped: IndexSet<ValueId> = IndexSet::default();
     let mut errors = Vec::new();
     for (_, node) in graph.nodes() {
         let op = op::find(node);

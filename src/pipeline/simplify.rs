@@ -75,7 +75,7 @@ pub(crate) fn expose(
 }
 
 /// Most rounds, where folding is taken back: whoever simplifies again finds nothing left to do.
-const MAX_ROUNDS: usize = 3;
+const MAX_ITERATIONS: usize = 3;
 
 /// Simplifies a model.
 pub(crate) fn simplify(sources: &Sources, options: &Options) -> std::result::Result<SimplifiedModel, Errors> {
@@ -102,7 +102,7 @@ fn simplify_read(mut model: Model, options: &Options, stage: Option<Stage>) -> R
     graph.kept = unread_values(graph, &options.skip);
     prepare(graph, &mut progress)?;
     progress.after("cut", graph)?;
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..MAX_ITERATIONS {
         graph.folded = Some(Vec::new());
         reduce(graph, stage, &mut DeferredErrors::new(), &mut progress)?;
         pass::dead::remove_dead_nodes(graph);

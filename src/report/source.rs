@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Diagnostic;
 use super::model::{Size, sizes};
-use crate::common::index::Numbered;
+use crate::common::index::Index;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::Net;
 
@@ -60,12 +60,12 @@ pub(super) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, 
     let mut known: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for id in graph.node_ids() {
         let all = ancestry.of(id);
-        known.insert(id.number(), all.iter().filter_map(|id| places.get(id).copied()).collect());
+        known.insert(id.index(), all.iter().filter_map(|id| places.get(id).copied()).collect());
     }
     let mut layers_of: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
     let mut nodes_of = Vec::with_capacity(net.layers.len());
     for (place, layer) in net.layers.iter().enumerate() {
-        let nodes = layer.made_for.iter().filter_map(|number| known.get(&number)).flatten();
+        let nodes = layer.provenance.iter().filter_map(|number| known.get(&number)).flatten();
         let nodes: BTreeSet<usize> = nodes.copied().collect();
         for node in &nodes {
             if let Some(layers) = layers_of.get_mut(*node) {

@@ -1,6 +1,5 @@
 //! Constants: element types, sizes, tensors that lie where they lie, and the arrays they are computed with.
 
-mod ahead;
 mod array;
 mod broadcast;
 mod dim;
@@ -8,6 +7,7 @@ mod dtype;
 mod float8;
 mod function;
 mod movement;
+mod read_ahead;
 mod shape;
 mod source;
 mod write;

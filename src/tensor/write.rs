@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{
-    Array, CHUNK_ELEMENTS, DType, Data, Elements, RELEASED, SourceFile, Tensor, ahead, read_exactly,
+    Array, CHUNK_ELEMENTS, DType, Data, Elements, RELEASED, SourceFile, Tensor, read_ahead, read_exactly,
 };
 use crate::common::output::Out;
 use crate::error::{Error, Result};
@@ -143,9 +143,9 @@ fn write_array(array: &Array, out: &mut Out) -> Result<()> {
 
 fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut Out) -> Result<()> {
     let mut from = file.range(offset, len)?;
-    let copied = if ahead::pays(len) {
+    let copied = if read_ahead::pays(len) {
         let before = out.position().map_err(write_failed)?;
-        ahead::copy(from, len, before, out)
+        read_ahead::copy(from, len, before, out)
     } else {
         out.copy(&mut from)
     };

@@ -10,7 +10,7 @@ use super::layer::{Arity, Param};
 use super::name::{Distinct, is_legal};
 use super::text::is_readable;
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
-use crate::common::index::Set;
+use crate::common::index::IndexSet;
 use crate::error::{Result, invalid, unsupported};
 use crate::tensor::DType;
 
@@ -101,8 +101,8 @@ fn find_twice<'n>(distinct: Distinct, mut names: impl Iterator<Item = &'n str>) 
 /// Blobs that were met, layer after layer.
 #[derive(Default)]
 struct Flow {
-    computed: Set<BlobId>,
-    read: Set<BlobId>,
+    computed: IndexSet<BlobId>,
+    read: IndexSet<BlobId>,
     /// Those of Input layers.
     given: BTreeSet<BlobId>,
 }

@@ -142,7 +142,7 @@ mod tests {
         apply(fuse_activations, &mut net).unwrap();
         net.name(&[]).unwrap();
         net.check_flow().unwrap();
-        let done = net.layers.iter().flat_map(|layer| layer.made_for.iter());
+        let done = net.layers.iter().flat_map(|layer| layer.provenance.iter());
         assert_eq!(done.collect::<Vec<_>>(), all);
         kinds(&net)
     }

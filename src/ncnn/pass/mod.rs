@@ -16,8 +16,8 @@ use super::layer::{
     BinaryOp, Clip, Convolution, Crop, GRU, HardSwish, LSTM, Mish, PReLU, RNN, ReLU, Sigmoid,
 };
 use super::{Layer, Net, NetLayer};
-use crate::common::fixpoint::apply_in_rounds;
-use crate::common::index::Set;
+use crate::common::fixpoint::apply_to_fixpoint;
+use crate::common::index::IndexSet;
 use crate::error::Result;
 use view::VIEWS;
 use wiring::Wiring;
@@ -94,7 +94,7 @@ impl Net {
         let mut done = Vec::new();
         let tried: Vec<&NetPass> = NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)).collect();
         let (mut types, mut wiring) = (self.types(), None);
-        apply_in_rounds(&tried, |pass| {
+        apply_to_fixpoint(&tried, |pass| {
             if !pass.of.iter().any(|type_name| types.contains(type_name)) {
                 return Ok(false);
             }
@@ -119,8 +119,8 @@ impl Net {
 
     /// Removes layers whose results nobody reads.
     pub(crate) fn remove_unread(&mut self) {
-        let mut read: Set<_> = self.outputs.iter().map(|output| output.blob).collect();
-        let is_needed = |layer: &NetLayer, read: &Set<_>| {
+        let mut read: IndexSet<_> = self.outputs.iter().map(|output| output.blob).collect();
+        let is_needed = |layer: &NetLayer, read: &IndexSet<_>| {
             matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(*top))
         };
         for layer in self.layers.iter().rev() {

@@ -19,7 +19,7 @@ pub(super) fn convolutions_of_a_place(net: &mut Net, wiring: &Wiring) -> Result<
         let Some(layer) = inner_product(net, old)? else { continue };
         let Some(vector) = read_vector(net, wiring, *bottom) else { continue };
         let (bottom, name, blob) = (*bottom, old.name.clone(), net.blob(*top).clone());
-        let made_for = old.made_for.clone();
+        let provenance = old.provenance.clone();
         let Some(reshape) = known(&blob.shape).and_then(|sizes| view::reshape_to(&sizes)) else { continue };
         let vector = match vector {
             Vector::Seen(vector) => vector,
@@ -30,7 +30,7 @@ pub(super) fn convolutions_of_a_place(net: &mut Net, wiring: &Wiring) -> Result<
         };
         let made = net.add_blob(Blob { shape: blob.shape.iter().take(1).cloned().collect(), ..blob });
         let (bottoms, tops) = (smallvec![vector], smallvec![made]);
-        let product = NetLayer { name, layer: layer.into(), bottoms, tops, made_for };
+        let product = NetLayer { name, layer: layer.into(), bottoms, tops, provenance };
         edits.insert_before(index, product);
         // Where this is behind another one, the Reshape that follows from it is found at its place.
         if let Some(old) = net.layers.get_mut(index) {

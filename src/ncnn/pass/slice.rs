@@ -52,9 +52,10 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
         let slices = runs.iter().map(|(from, to, _)| to - from).collect();
         let layer = Slice { slices, axis: i32::try_from(axis)?, ..Slice::default() };
         let all = indices().chain(same.iter().map(|(index, _)| *index));
-        let made_for = all.filter_map(|index| net.layers.get(index)).flat_map(|layer| layer.made_for.iter());
-        let made_for = made_for.collect();
-        let slice = NetLayer { name, layer: layer.into(), bottoms: smallvec![blob], tops, made_for };
+        let provenance =
+            all.filter_map(|index| net.layers.get(index)).flat_map(|layer| layer.provenance.iter());
+        let provenance = provenance.collect();
+        let slice = NetLayer { name, layer: layer.into(), bottoms: smallvec![blob], tops, provenance };
         edits.insert_before(first, slice);
         indices().for_each(|index| edits.remove(index, None));
         for (index, first) in same {

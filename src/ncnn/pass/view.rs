@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use smallvec::smallvec;
 
 use super::super::layer::{ExpandDims, Flatten, Permute, Reshape, Squeeze};
-use super::super::{BlobId, Layer, MadeFor, Net, NetLayer};
+use super::super::{BlobId, Layer, Net, NetLayer, Provenance};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
@@ -81,14 +81,14 @@ pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
         }
         made.insert((root, sizes.clone()), top);
         let between = wiring.producer(bottom).filter(|_| root != bottom && alone);
-        let between = between.and_then(|place| net.layers.get(place)).map(|layer| layer.made_for.clone());
+        let between = between.and_then(|place| net.layers.get(place)).map(|layer| layer.provenance.clone());
         let Some(layer) = net.layers.get_mut(index) else { continue };
         let is_reshape = matches!(layer.layer, Layer::Reshape(_));
         if (root != bottom && alone) || !is_reshape {
             let Some(reshape) = reshape_to(&sizes) else { continue };
             layer.layer = reshape;
             layer.bottoms = smallvec![if alone { root } else { bottom }];
-            layer.made_for.extend(between.iter().flat_map(MadeFor::iter));
+            layer.provenance.extend(between.iter().flat_map(Provenance::iter));
             changed = true;
         }
     }
@@ -208,7 +208,7 @@ mod tests {
         net
     }
 
-    fn settle(net: &mut Net) -> String {
+    fn finalize(net: &mut Net) -> String {
         while apply(merge_views, net).unwrap() | apply(sink_views, net).unwrap() {
             net.remove_unread();
         }
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn reshapes_of_reshapes_are_one() {
         let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[3, 2]), &[3, 2])]);
-        assert_eq!(settle(&mut net), "Input UnaryOp Reshape");
+        assert_eq!(finalize(&mut net), "Input UnaryOp Reshape");
         let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[2, 3, 1]), &[2, 3, 1])]);
-        assert_eq!(settle(&mut net), "Input UnaryOp");
+        assert_eq!(finalize(&mut net), "Input UnaryOp");
     }
 
     #[test]
@@ -233,18 +233,18 @@ mod tests {
         let order_type = (0..6).find(|order| permuted(*order, &[0, 1, 2]).is_ok_and(|p| p == [2, 0, 1]));
         let move_one = Permute { order_type: order_type.unwrap() };
         let mut net = chain(&[(move_one.into(), &[1, 2, 3]), (reshape(&[2, 3, 1]), &[2, 3, 1])]);
-        assert_eq!(settle(&mut net), "Input UnaryOp");
+        assert_eq!(finalize(&mut net), "Input UnaryOp");
         let mut net = chain(&[(Permute { order_type: 2 }.into(), &[3, 2, 1])]);
-        assert_eq!(settle(&mut net), "Input UnaryOp Permute");
+        assert_eq!(finalize(&mut net), "Input UnaryOp Permute");
     }
 
     #[test]
     fn functions_come_before_a_reshape_that_another_follows() {
         let mut net =
             chain(&[(reshape(&[6]), &[6]), (abs(), &[6]), (abs(), &[6]), (reshape(&[3, 2]), &[3, 2])]);
-        assert_eq!(settle(&mut net), "Input UnaryOp UnaryOp UnaryOp Reshape");
+        assert_eq!(finalize(&mut net), "Input UnaryOp UnaryOp UnaryOp Reshape");
         let mut net = chain(&[(reshape(&[6]), &[6]), (abs(), &[6])]);
-        assert_eq!(settle(&mut net), "Input UnaryOp Reshape UnaryOp");
+        assert_eq!(finalize(&mut net), "Input UnaryOp Reshape UnaryOp");
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[3, 2]), &[3, 2])]);
         let flat = net.layers.get(2).unwrap().tops.first().copied().unwrap();
         net.push_output("flat", flat);
-        assert_eq!(settle(&mut net), "Input UnaryOp Reshape Reshape");
+        assert_eq!(finalize(&mut net), "Input UnaryOp Reshape Reshape");
     }
 
     #[test]
@@ -261,6 +261,6 @@ mod tests {
         let x = net.push_input("x", &[2, 1, 3]);
         let y = net.push("y", reshape(&[2, 1, 3]), &[x], &[2, 1, 3]);
         net.push_output("y", y);
-        assert_eq!(settle(&mut net), "Input Reshape");
+        assert_eq!(finalize(&mut net), "Input Reshape");
     }
 }

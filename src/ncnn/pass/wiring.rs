@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{BlobId, Net, NetLayer};
-use crate::common::index::{Lists, Map};
+use crate::common::index::{IndexLists, IndexMap};
 #[cfg(test)]
 use crate::error::Result;
 use crate::tensor::Dim;
@@ -11,8 +11,8 @@ use crate::tensor::Dim;
 /// The places of layers and the blobs between them. It tells of the net that it was made from, not of later changes.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
-    producers: Map<BlobId, usize>,
-    readers: Lists<BlobId, usize>,
+    producers: IndexMap<BlobId, usize>,
+    readers: IndexLists<BlobId, usize>,
     outputs: BTreeSet<BlobId>,
 }
 
@@ -24,7 +24,7 @@ impl Wiring {
             layers().flat_map(|(index, layer)| layer.bottoms.iter().map(move |bottom| (*bottom, index)));
         Wiring {
             producers: tops.collect(),
-            readers: Lists::of(bottoms),
+            readers: IndexLists::of(bottoms),
             outputs: net.outputs.iter().map(|output| output.blob).collect(),
         }
     }
@@ -64,11 +64,11 @@ pub(super) fn apply(pass: fn(&mut Net, &Wiring) -> Result<bool>, net: &mut Net) 
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     /// Places of layers that go, and of those that do their work.
-    removed: Map<usize, Option<usize>>,
+    removed: IndexMap<usize, Option<usize>>,
     /// Layers that go before the one at a place.
     inserted: BTreeMap<usize, Vec<NetLayer>>,
     /// Blobs that are read in place of others.
-    replaced: Map<BlobId, BlobId>,
+    replaced: IndexMap<BlobId, BlobId>,
 }
 
 impl Edits {
@@ -106,7 +106,7 @@ impl Edits {
         if self.removed.is_empty() && self.inserted.is_empty() && self.replaced.is_empty() {
             return false;
         }
-        self.hand_on_work(net);
+        self.forward_work(net);
         let mut layers = Vec::with_capacity(net.layers.len());
         for (place, layer) in std::mem::take(&mut net.layers).into_iter().enumerate() {
             layers.extend(self.inserted.remove(&place).unwrap_or_default());
@@ -124,7 +124,7 @@ impl Edits {
         true
     }
 
-    fn hand_on_work(&self, net: &mut Net) {
+    fn forward_work(&self, net: &mut Net) {
         for (place, by) in self.removed.iter() {
             let mut by = *by;
             // Each of those may go as well; the bound guards against a cycle.
@@ -134,9 +134,9 @@ impl Edits {
                     None => break,
                 }
             }
-            let work = net.layers.get(place).map(|layer| layer.made_for.clone()).unwrap_or_default();
+            let work = net.layers.get(place).map(|layer| layer.provenance.clone()).unwrap_or_default();
             if let Some(layer) = by.and_then(|by| net.layers.get_mut(by)) {
-                layer.made_for.extend(work.iter());
+                layer.provenance.extend(work.iter());
             }
         }
     }

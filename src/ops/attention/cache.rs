@@ -13,7 +13,7 @@ use crate::tensor::{Array, DType};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", &[24], infer_tensor_scatter)
     .expand(expand_tensor_scatter)
-    .becomes("Where for each element that is written; Concat where it is written at the front")
+    .lowers_to("Where for each element that is written; Concat where it is written at the front")
     .limits("many elements at places computed at run time")];
 
 /// Most elements that are written one by one: each is a choice over the whole cache.

@@ -14,7 +14,7 @@ use crate::tensor::{Array, DType, Dim};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("FlexAttention", &[1], infer_flex_attention)
     .domain("ai.onnx.preview")
     .expand(expand_flex_attention)
-    .becomes("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
+    .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
     .limits("sizes that are not fixed")];
 
 struct FlexAttention {

@@ -16,8 +16,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("LinearAttention", &[27], infer_linear_attention)
         .variadic()
         .expand(expand_linear_attention)
-        .waive(&["chunk_size"])
-        .becomes("its recurrence, step by step")
+        .ignore(&["chunk_size"])
+        .lowers_to("its recurrence, step by step")
         .limits("a length that is not fixed, or over the budget of steps"),
 ];
 

@@ -15,7 +15,7 @@ use crate::tensor::Dim;
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MultiHeadAttention", &[1], infer_multi_head)
     .domain(OWN_DOMAIN)
     .lower(lower_multi_head)
-    .becomes("MultiHeadAttention")];
+    .lowers_to("MultiHeadAttention")];
 
 /// Places of the inputs.
 mod input {

@@ -17,34 +17,34 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ArrayFeatureExtractor", &[1], infer_extractor)
         .domain(DOMAIN)
         .expand(expand_extractor)
-        .becomes("Gather along the last axis"),
+        .lowers_to("Gather along the last axis"),
     Row::new("Binarizer", &[1], infer_binarizer)
         .domain(DOMAIN)
         .expand(expand_binarizer)
-        .becomes("Greater, Cast"),
+        .lowers_to("Greater, Cast"),
     Row::new("FeatureVectorizer", &[1], infer_vectorizer)
         .domain(DOMAIN)
         .expand(expand_vectorizer)
-        .becomes("Concat")
+        .lowers_to("Concat")
         .limits("inputs that are not matrices of the sizes given"),
     Row::new("Imputer", &[1], infer_imputer)
         .domain(DOMAIN)
         .expand(expand_imputer)
-        .becomes("Where the input is the value that is replaced"),
+        .lowers_to("Where the input is the value that is replaced"),
     Row::new("LinearRegressor", &[1], infer_regressor)
         .domain(DOMAIN)
         .expand(expand_regressor)
-        .becomes("MatMul, Add")
+        .lowers_to("MatMul, Add")
         .limits("a function after it"),
     Row::new("Normalizer", &[1], infer_normalizer)
         .domain(DOMAIN)
         .expand(expand_normalizer)
-        .becomes("Div by the sum or the root of the squares of each row")
+        .lowers_to("Div by the sum or the root of the squares of each row")
         .limits("the norm MAX, which runtimes read in two ways"),
     Row::new("Scaler", &[1], infer_scaler)
         .domain(DOMAIN)
         .expand(expand_scaler)
-        .becomes("(x - offset) * scale"),
+        .lowers_to("(x - offset) * scale"),
 ];
 
 /// A list of numbers as a constant.

@@ -18,7 +18,7 @@ use crate::tensor::{Array, DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], infer_vectorizer)
     .expand(expand_vectorizer)
-    .becomes("Equal with the elements of the n-grams, products of neighbours, and their sums")
+    .lowers_to("Equal with the elements of the n-grams, products of neighbours, and their sums")
     .limits("n-grams of text; rows that are not fixed; weights of n-grams that share a column")];
 
 /// Most products of neighbours: each is a few layers.

@@ -20,8 +20,8 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], infer_tr
     .domain("ai.onnx.ml")
     .expand(expand_trees)
     // How often nodes were visited in training; members of sets, which are refused.
-    .waive(&["nodes_hitrates", "membership_values"])
-    .becomes("Gather, comparisons, and MatMul with the ways to all leaves")
+    .ignore(&["nodes_hitrates", "membership_values"])
+    .lowers_to("Gather, comparisons, and MatMul with the ways to all leaves")
     .limits("members of sets; sums and means alone; functions after it; trees whose nodes times leaves are more than 2^24")];
 
 /// How a node compares a feature with its number; the names are those of ONNX's operators, and whether the result is reversed.

@@ -16,48 +16,48 @@ use crate::tensor::{Array, DType};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ConcatFromSequence", &[11], infer_reader)
         .inline(inline_concat)
-        .becomes("Concat")
+        .lowers_to("Concat")
         .limits("sequences whose length is not known"),
     Row::new("Optional", &[15, 28], infer_container)
-        .becomes("nothing: it names the value")
+        .lowers_to("nothing: it names the value")
         .limits("an optional value that is an input or output of the net"),
     Row::new("OptionalGetElement", &[15, 18, 28], infer_reader)
         .inline(inline_get)
-        .becomes("the value")
+        .lowers_to("the value")
         .limits("an optional value that is an input of the net"),
     Row::new("OptionalHasElement", &[15, 18, 28], infer_reader)
         .inline(inline_has)
-        .becomes("a constant")
+        .lowers_to("a constant")
         .limits("an optional value that is an input of the net"),
     Row::new("SequenceAt", &[11], infer_reader)
         .inline(inline_at)
-        .becomes("the element")
+        .lowers_to("the element")
         .limits("positions computed at run time"),
     Row::new("SequenceConstruct", &[11], infer_container)
-        .becomes("nothing: it names the elements")
+        .lowers_to("nothing: it names the elements")
         .limits("a sequence that is an input or output of the net"),
     Row::new("SequenceEmpty", &[11], infer_container)
-        .becomes("nothing")
+        .lowers_to("nothing")
         .limits("a sequence that is an input or output of the net"),
     Row::new("SequenceErase", &[11], infer_container)
         .inline(inline_erase)
-        .becomes("SequenceConstruct")
+        .lowers_to("SequenceConstruct")
         .limits("positions computed at run time"),
     Row::new("SequenceInsert", &[11], infer_container)
         .inline(inline_insert)
-        .becomes("SequenceConstruct")
+        .lowers_to("SequenceConstruct")
         .limits("positions computed at run time"),
     Row::new("SequenceLength", &[11], infer_reader)
         .inline(inline_length)
-        .becomes("a constant")
+        .lowers_to("a constant")
         .limits("sequences whose length is not known"),
     Row::new("SequenceMap", &[17], infer_container)
         .inline(inline_map)
-        .becomes("its body, once for each element")
+        .lowers_to("its body, once for each element")
         .limits("sequences whose length is not known"),
     Row::new("SplitToSequence", &[11, 24], infer_container)
         .inline(inline_split)
-        .becomes("Split, SequenceConstruct")
+        .lowers_to("Split, SequenceConstruct")
         .limits("lengths computed at run time"),
 ];
 

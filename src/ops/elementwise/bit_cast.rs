@@ -11,7 +11,7 @@ use crate::tensor::{Array, DType};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", &[26], infer_bit_cast)
     .fold(fold_bit_cast)
     .expand(expand_bit_cast)
-    .becomes("Cast between integers of 8 or 16 bits")
+    .lowers_to("Cast between integers of 8 or 16 bits")
     .limits("floats, and integers of 32 and 64 bits, computed at run time")];
 
 fn read_to(attributes: &Attributes) -> Result<DType> {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::error::{At, Error, Result, invalid};
-use crate::lower::{Lower, Side};
+use crate::lower::{Lower, ScalarOrBlob};
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::tensor::{
     Array, DType, Dim, Elements, broadcast_shapes, display_shape, try_zip_broadcast, zip_broadcast,
@@ -100,13 +100,13 @@ pub(in crate::ops) fn refuse_nan(lower: &Lower) -> Result<()> {
 }
 
 /// Both inputs of an operator of two, as blobs and numbers that arithmetic layers broadcast.
-pub(in crate::ops) fn lower_pair(lower: &mut Lower) -> Result<(Side, Side)> {
+pub(in crate::ops) fn lower_pair(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     let sides = lower_operands(lower)?;
     Ok((*sides.at(0)?, *sides.at(1)?))
 }
 
 /// The inputs as blobs and numbers that arithmetic layers broadcast.
-pub(in crate::ops) fn lower_operands(lower: &mut Lower) -> Result<Vec<Side>> {
+pub(in crate::ops) fn lower_operands(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
     let shapes = operand_shapes(lower)?;
     lower.broadcast(&shapes)
 }

@@ -11,8 +11,8 @@ use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("GLU", &[1], infer_glu).domain(OWN_DOMAIN).lower(lower_glu).becomes("GLU"),
-    Row::new("SwiGLU", &[28], infer_swiglu).expand(expand_swiglu).becomes("a * Sigmoid(alpha * a) * b"),
+    Row::new("GLU", &[1], infer_glu).domain(OWN_DOMAIN).lower(lower_glu).lowers_to("GLU"),
+    Row::new("SwiGLU", &[28], infer_swiglu).expand(expand_swiglu).lowers_to("a * Sigmoid(alpha * a) * b"),
 ];
 
 /// The axis of which a half is left, and the size that it has then.

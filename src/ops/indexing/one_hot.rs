@@ -16,7 +16,7 @@ use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], infer_one_hot)
     .fold(fold_one_hot)
     .lower(lower_one_hot)
-    .becomes("BinaryOp, Threshold: the distance to each place")
+    .lowers_to("BinaryOp, Threshold: the distance to each place")
     .limits("a depth that is not known")];
 
 /// Where the new axis stands in the result.
@@ -88,9 +88,9 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     let hit = if lower.dtype(0)?.is_float() {
         // Numbers that are not whole are the index of no place.
         let miss = lower.nonzero(distance)?;
-        lower.complement(miss)?
+        lower.logical_not(miss)?
     } else {
-        lower.hit(distance)?
+        lower.equals_zero(distance)?
     };
     let top = choose(lower, hit)?;
     lower.set(0, top)
@@ -107,12 +107,12 @@ fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
         if off == 0.0 {
             return Ok(chosen);
         }
-        let miss = lower.complement(hit)?;
+        let miss = lower.logical_not(hit)?;
         let other = lower.binary_scalar(binary_op::MUL, miss, off)?;
         return lower.binary(binary_op::ADD, chosen, other);
     }
     let values = lower.blob_as(2, &[Dim::Known(2)])?;
-    let miss = lower.complement(hit)?;
+    let miss = lower.logical_not(hit)?;
     let chosen = weighted(lower, values, 1, hit)?;
     let other = weighted(lower, values, 0, miss)?;
     lower.binary(binary_op::ADD, chosen, other)

@@ -12,10 +12,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Compress", &[9, 11, 28], infer_compress)
         .fold(fold_compress)
         .lower(lower_compress)
-        .becomes("Crop, Concat")
+        .lowers_to("Crop, Concat")
         .limits("a condition computed at run time"),
     Row::new("NonZero", &[9, 13], infer_non_zero)
-        .becomes("a constant")
+        .lowers_to("a constant")
         .limits("elements computed at run time: they say how large the output is"),
 ];
 
@@ -80,7 +80,7 @@ fn lower_compress(lower: &mut Lower) -> Result<()> {
         .collect();
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, &shape, axis)?;
-    let top = lower.take(alone, place, &places?)?;
+    let top = lower.gather(alone, place, &places?)?;
     lower.set(0, top)
 }
 

@@ -18,7 +18,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], infe
     .variadic()
     .fold(fold_top_k)
     .expand(expand_top_k)
-    .becomes("MatMul with a matrix of zeros and ones, from the rank of each element among all")
+    .lowers_to("MatMul with a matrix of zeros and ones, from the rank of each element among all")
     .limits("axes so long that comparing every two elements takes over 256 MiB; a K that is not known")];
 
 struct Order {

@@ -17,7 +17,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", &[11, 22], infer_det)
     .fold(fold_det)
     .work(work_of)
     .expand(expand_det)
-    .becomes("sums of products")
+    .lowers_to("sums of products")
     .limits("matrices larger than 4 by 4")];
 
 /// Largest matrix that is written out: the number of products doubles with each row.

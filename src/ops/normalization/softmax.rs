@@ -14,12 +14,12 @@ use crate::tensor::Dim;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Hardmax", &[1, 11, 13], infer_softmax)
         .lower(lower_hardmax)
-        .becomes("Reduction, Threshold: the first place of the maximum")
+        .lowers_to("Reduction, Threshold: the first place of the maximum")
         .limits("an axis whose size is not fixed"),
     Row::new("LogSoftmax", &[1, 11, 13], infer_softmax)
         .lower(lower_log_softmax)
-        .becomes("Reduction, BinaryOp, UnaryOp"),
-    Row::new("Softmax", &[1, 11, 13], infer_softmax).lower(lower_softmax).becomes("Softmax"),
+        .lowers_to("Reduction, BinaryOp, UnaryOp"),
+    Row::new("Softmax", &[1, 11, 13], infer_softmax).lower(lower_softmax).lowers_to("Softmax"),
 ];
 
 fn read_axis(attributes: &Attributes) -> Result<i64> {
@@ -89,9 +89,9 @@ fn lower_softmax(lower: &mut Lower) -> Result<()> {
     // unlike NaN, cannot spread.
     let finite = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
     let y = lower.emit(layer, &[finite], &form)?;
-    let infinite = lower.below(x, f32::MIN)?;
+    let infinite = lower.lt(x, f32::MIN)?;
     let undefined = lower.reduce(reduction_op::MIN, infinite, &[axis])?;
-    let defined = lower.complement(undefined)?;
+    let defined = lower.logical_not(undefined)?;
     let y = lower.binary(binary_op::MUL, y, defined)?;
     lower.set(0, y)
 }

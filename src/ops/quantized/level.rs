@@ -148,7 +148,7 @@ fn known_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels
 }
 
 /// Rounds numbers of levels, halves to even, holds them within the bounds, and makes quantised values of them.
-pub(super) fn settle(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
+pub(super) fn finalize(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
     let levels = round(x, scaled, target)?;
     name_levels(x, levels, target)
 }

@@ -14,26 +14,26 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MatMulIntegerToFloat", &[1], infer_to_float)
         .domain(MICROSOFT)
         .expand(expand_to_float)
-        .becomes("MatMulInteger, Mul, Add"),
+        .lowers_to("MatMulInteger, Mul, Add"),
     Row::new("DynamicQuantizeMatMul", &[1], infer_dynamic_matmul)
         .domain(MICROSOFT)
         .expand(expand_dynamic_matmul)
         .rounds()
-        .becomes("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
+        .lowers_to("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
         .limits("a rounding that follows another one"),
     // `past_present_share_buffer` is about memory.
     Row::new("QAttention", &[1], infer_attention)
         .domain(MICROSOFT)
         .expand(expand_attention)
-        .waive(&["past_present_share_buffer"])
-        .becomes("DequantizeLinear, Attention")
+        .ignore(&["past_present_share_buffer"])
+        .lowers_to("DequantizeLinear, Attention")
         .limits("past and present states; rotary positions inside; masks that give lengths"),
     Row::new("DynamicQuantizeLSTM", &[1], infer_lstm)
         .domain(MICROSOFT)
         .expand(expand_lstm)
-        .waive(&["activation_alpha", "activation_beta", "activations", "clip", "input_forget"])
+        .ignore(&["activation_alpha", "activation_beta", "activations", "clip", "input_forget"])
         .rounds()
-        .becomes("LSTM, with --dequantize")
+        .lowers_to("LSTM, with --dequantize")
         .limits("its rounding, which follows another one at each step of the sequence"),
 ];
 

@@ -16,7 +16,7 @@ use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
-use level::{Target, constant_int, levels, read_bounds, settle};
+use level::{Target, constant_int, finalize, levels, read_bounds};
 use product::{Places, convolve, multiply};
 
 pub(in crate::ops) use contrib::OPS as CONTRIB;
@@ -28,13 +28,13 @@ const QUANTIZE: Row = Row::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 2
     .expand(expand_quantize)
     .rounds()
     .exact()
-    .waive(&["precision"])
-    .becomes("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
+    .ignore(&["precision"])
+    .lowers_to("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
     .limits("a rounding that follows another one, of what is not computed in whole numbers");
 const DEQUANTIZE: Row = Row::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
     .expand(expand_dequantize)
     .exact()
-    .becomes("(x - zero point) * scale")
+    .lowers_to("(x - zero point) * scale")
     .limits("blocks of a size that is not fixed");
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -48,40 +48,40 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand_dynamic)
         .rounds()
         .exact()
-        .becomes("ReduceMin, ReduceMax, then QuantizeLinear")
+        .lowers_to("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a rounding that follows another one"),
     Row::new("QLinearMatMul", &[10, 21], infer_qlinear_matmul)
         .expand(expand_qlinear_matmul)
         .rounds()
         .exact()
-        .becomes("MatMul of the differences to the zero points, QuantizeLinear")
+        .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
         .limits("a rounding that follows another one, of what is not computed in whole numbers"),
     Row::new("QLinearConv", &[10], infer_qlinear_conv)
         .expand(expand_qlinear_conv)
         .rounds()
         .exact()
-        .becomes("Conv of the differences to the zero points, QuantizeLinear")
+        .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
         .limits("a rounding that follows another one"),
     Row::new("QLinearMatMul", &[1], infer_qlinear_matmul)
         .domain(OWN_DOMAIN)
         .expand(expand_qlinear_matmul)
         .rounds()
         .exact()
-        .becomes("as that of ONNX, with the bounds of an activation"),
+        .lowers_to("as that of ONNX, with the bounds of an activation"),
     Row::new("QLinearConv", &[1], infer_qlinear_conv)
         .domain(OWN_DOMAIN)
         .expand(expand_qlinear_conv)
         .rounds()
         .exact()
-        .becomes("as that of ONNX, with the bounds of an activation"),
+        .lowers_to("as that of ONNX, with the bounds of an activation"),
     Row::new("ConvInteger", &[10], infer_conv_integer)
         .expand(expand_conv_integer)
         .exact()
-        .becomes("Convolution in int8, or Conv of the differences to the zero points"),
+        .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
     Row::new("Levels", &[1], level::infer_levels)
         .domain(OWN_DOMAIN)
         .lower(level::lower_levels)
-        .becomes("BinaryOp that adds the zero point"),
+        .lowers_to("BinaryOp that adds the zero point"),
 ];
 
 /// How scale and zero point lie along the input.
@@ -246,7 +246,7 @@ fn expand_quantize(x: &mut Expand) -> Result<bool> {
     let rounded = if dtype.is_float() {
         narrow(x, scaled, zero, dtype)?
     } else if let Some(target) = Target::of_output(x, 2)? {
-        settle(x, scaled, target)?
+        finalize(x, scaled, target)?
     } else {
         round_to(x, scaled, zero, dtype)?
     };
@@ -368,7 +368,7 @@ fn expand_qlinear_matmul(x: &mut Expand) -> Result<bool> {
     let scale = x.op("Mul", &[a_scale, b_scale], &[])?;
     let scaled = rescaled(x, product, scale, y_scale, [1, 4, 6])?;
     let rounded = match Target::of_output(x, 7)? {
-        Some(target) => settle(x, scaled, target)?,
+        Some(target) => finalize(x, scaled, target)?,
         None => {
             let y_zero = matrix_parameter(x, 7, true)?;
             let dtype = x.output_dtype(0)?;
@@ -426,7 +426,7 @@ fn expand_qlinear_conv(x: &mut Expand) -> Result<bool> {
     let scale = x.op("Mul", &[x_scale, w_scale], &[])?;
     let scaled = rescaled(x, sum, scale, y_scale, [1, 4, 6])?;
     let rounded = match Target::of_output(x, 7)? {
-        Some(target) => settle(x, scaled, target)?,
+        Some(target) => finalize(x, scaled, target)?,
         None => {
             let y_zero = channel_parameter(x, 7, 1, rank)?;
             let dtype = x.output_dtype(0)?;

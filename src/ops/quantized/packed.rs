@@ -13,8 +13,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MatMulNBits", &[1], infer)
         .domain(MICROSOFT)
         .expand(expand)
-        .waive(&["accuracy_level", "weight_prepacked"])
-        .becomes("MatMul")
+        .ignore(&["accuracy_level", "weight_prepacked"])
+        .lowers_to("MatMul")
         .limits(
             "other weights than those of 4 and 8 bits; an order of the columns; weights that are computed",
         ),

@@ -29,17 +29,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", &[1, 3, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
-        .becomes("GRU, one for each sequence; the steps one by one for what the layer lacks")
+        .lowers_to("GRU, one for each sequence; the steps one by one for what the layer lacks")
         .limits("many steps, or a number that is not fixed, of what the layer lacks"),
     Row::new("LSTM", &[1, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
-        .becomes("LSTM, one for each sequence; the steps one by one for what the layer lacks")
+        .lowers_to("LSTM, one for each sequence; the steps one by one for what the layer lacks")
         .limits("many steps, or a number that is not fixed, of what the layer lacks"),
     Row::new("RNN", &[1, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
-        .becomes("RNN, one for each sequence; the steps one by one for what the layer lacks")
+        .lowers_to("RNN, one for each sequence; the steps one by one for what the layer lacks")
         .limits("many steps, or a number that is not fixed, of what the layer lacks"),
 ];
 

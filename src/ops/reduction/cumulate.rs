@@ -24,13 +24,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CumProd", &[26], infer_cumulate)
         .fold(fold_cumulate)
         .expand(expand_cum_prod)
-        .becomes("Slice, BinaryOp, Concat: one element after the other")
+        .lowers_to("Slice, BinaryOp, Concat: one element after the other")
         .limits("an axis whose size is not fixed"),
     Row::new("CumSum", &[11, 14], infer_cumulate)
         .fold(fold_cumulate)
         .expand(expand_cum_sum)
         .lower(lower_cum_sum)
-        .becomes("CumulativeSum; one for each axis where it is computed at run time"),
+        .lowers_to("CumulativeSum; one for each axis where it is computed at run time"),
 ];
 
 /// Most elements along the axis of CumProd: each is a layer.

@@ -18,14 +18,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_concat)
         .lower(lower_concat)
         .identity(only_part)
-        .becomes("Concat"),
+        .lowers_to("Concat"),
     Row::new("Split", &[1, 2, 11, 13, 18], infer_split)
         .fold(fold_split)
         .identity(same_shape)
         .lower(lower_split)
         .variadic()
         .transparent(|_, _| true)
-        .becomes("Slice"),
+        .lowers_to("Slice"),
 ];
 
 // Concat

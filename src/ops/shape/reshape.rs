@@ -20,29 +20,29 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_alias)
         .keeps_shape()
         .identity(first)
-        .waive(DROPOUT_WAIVED)
+        .ignore(DROPOUT_WAIVED)
         .transparent(|_, _| true)
-        .becomes("nothing")
+        .lowers_to("nothing")
         .limits("training: what is dropped is random"),
     Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .becomes("nothing: a blob holds its elements in whatever shape its reader needs"),
+        .lowers_to("nothing: a blob holds its elements in whatever shape its reader needs"),
     Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
         .identity(first)
         .transparent(|_, _| true)
-        .becomes("nothing"),
+        .lowers_to("nothing"),
     Row::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], infer_reshape)
         .fold(fold_reshape)
         .lower(lower_alias)
         .identity(same_shape)
-        .waive(CONSUMED_INPUTS)
+        .ignore(CONSUMED_INPUTS)
         .transparent(|_, _| true)
-        .becomes("nothing: a blob holds its elements in whatever shape its reader needs")
+        .lowers_to("nothing: a blob holds its elements in whatever shape its reader needs")
         .limits("a shape computed at run time"),
     Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], infer_squeeze)
         .fold(fold_squeeze)
@@ -50,13 +50,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .becomes("nothing"),
+        .lowers_to("nothing"),
     Row::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], infer_unsqueeze)
         .fold(fold_unsqueeze)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .becomes("nothing"),
+        .lowers_to("nothing"),
 ];
 
 /// What is dropped, and how often, matters in training alone. `is_test` of versions 1 and 6 is left out by exporters that mean

@@ -16,7 +16,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", &[10, 28], 
     .fold(fold_reverse)
     .expand(expand_reverse)
     .lower(lower_reverse)
-    .becomes("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
+    .lowers_to("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
 
 /// Most sequences that are reversed one after the other.
 const MAX_SEQUENCES: i64 = 32;
@@ -127,7 +127,7 @@ fn lower_reverse(lower: &mut Lower) -> Result<()> {
     let whole = lower.blob(0)?;
     if let Some(len) = lens.first().filter(|first| lens.iter().all(|len| len == *first)) {
         let (alone, place) = lower.alone(whole, &shape, time)?;
-        let reversed = lower.take(alone, place, &places(*len, size)?)?;
+        let reversed = lower.gather(alone, place, &places(*len, size)?)?;
         return lower.set(0, reversed);
     }
     let rest = Dim::Known(sizes.iter().skip(2).product());
@@ -141,7 +141,7 @@ fn lower_reverse(lower: &mut Lower) -> Result<()> {
         let (alone, place) = lower.alone(whole, &shape, batch)?;
         let sequence = lower.crop(alone, place, number, number + 1, &Dim::Known(1))?;
         let (alone, place) = lower.alone(sequence, &one, time)?;
-        let reversed = lower.take(alone, place, &places(*len, size)?)?;
+        let reversed = lower.gather(alone, place, &places(*len, size)?)?;
         let form = [one.at(0)?.clone(), one.at(1)?.clone(), rest.clone()];
         sequences.push(lower.reshape(reversed, &form)?);
     }

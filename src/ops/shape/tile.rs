@@ -15,14 +15,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
-        .becomes("Tile along one axis after the other; an axis that is not fixed is a product with ones")
+        .lowers_to("Tile along one axis after the other; an axis that is not fixed is a product with ones")
         .limits("a shape computed at run time"),
     Row::new("Tile", &[1, 6, 13], infer_tile)
         .fold(fold_tile)
         .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
-        .becomes("Tile along one axis after the other")
+        .lowers_to("Tile along one axis after the other")
         .limits("repeats computed at run time"),
 ];
 
@@ -119,7 +119,7 @@ fn lower_tile(lower: &mut Lower) -> Result<()> {
     let mut shape = vec![Dim::Known(1); to.len() - lower.shape(0)?.len()];
     shape.extend(lower.shape(0)?.iter().cloned());
     let blob = lower.blob(0)?;
-    let blob = lower.spread(blob, &shape, &to)?;
+    let blob = lower.broadcast_to(blob, &shape, &to)?;
     lower.set(0, blob)
 }
 

@@ -16,7 +16,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Transpose", &[1, 13, 21, 23, 
     .lower(lower_transpose)
     .identity(moves_nothing)
     .transparent(|_, _| true)
-    .becomes("Permute, several in a row for more than four axes; nothing where no element moves")];
+    .lowers_to("Permute, several in a row for more than four axes; nothing where no element moves")];
 
 /// The order of the axes; reversed where none is given.
 fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {

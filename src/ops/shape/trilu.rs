@@ -16,7 +16,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], infer_trilu)
     .fold(fold_trilu)
     .expand(expand_trilu)
     .lower(lower_trilu)
-    .becomes("BinaryOp MIN and MAX with constants; Where for a diagonal computed at run time")
+    .lowers_to("BinaryOp MIN and MAX with constants; Where for a diagonal computed at run time")
     .limits("sizes that are not fixed")];
 
 fn read_upper(attributes: &Attributes) -> Result<bool> {

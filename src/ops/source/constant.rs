@@ -17,28 +17,28 @@ use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], infer_constant)
-        .becomes("a constant")
+        .lowers_to("a constant")
         .limits("text"),
     Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], infer_constant_of_shape)
         .fold(fold_constant_of_shape)
         .lower(lower_constant_of_shape)
-        .becomes("a constant; of sizes that are not fixed a corner of a blob that has them, filled by Clip")
+        .lowers_to("a constant; of sizes that are not fixed a corner of a blob that has them, filled by Clip")
         .limits("a shape computed at run time"),
-    Row::new("EyeLike", &[9, 22], infer_eye_like).becomes("a constant").limits("sizes that are not fixed"),
+    Row::new("EyeLike", &[9, 22], infer_eye_like).lowers_to("a constant").limits("sizes that are not fixed"),
     Row::new("Range", &[11, 27], infer_range)
         .fold(fold_range)
         .expand(expand_range)
         .lower(lower_range)
-        .waive(RANGE_STASH)
-        .becomes(
+        .ignore(RANGE_STASH)
+        .lowers_to(
             "a constant; CumulativeSum of ones where the length is the size of an axis that is not fixed",
         )
         .limits("a length that is known at run time alone"),
     Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], infer_shape)
-        .becomes("a constant, or expressions of sizes that are not fixed")
+        .lowers_to("a constant, or expressions of sizes that are not fixed")
         .limits("such expressions as data of the net"),
     Row::new("Size", &[1, 13, 19, 21, 23, 24, 25], infer_size)
-        .becomes("a constant, or an expression of sizes that are not fixed")
+        .lowers_to("a constant, or an expression of sizes that are not fixed")
         .limits("such an expression as data of the net"),
 ];
 

@@ -10,7 +10,7 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("CausalConvWithState", &[27], infer_causal_conv).variadic().expand(expand_causal_conv).becomes("Concat of state and input, Conv by channel, Slice of the end; a sum of products for weights computed at run time").limits("many taps computed at run time; sizes of the kernel that are not fixed")];
+    &[Row::new("CausalConvWithState", &[27], infer_causal_conv).variadic().expand(expand_causal_conv).lowers_to("Concat of state and input, Conv by channel, Slice of the end; a sum of products for weights computed at run time").limits("many taps computed at run time; sizes of the kernel that are not fixed")];
 
 /// Most taps of a kernel that is computed at run time: each is a product and a sum.
 const MAX_RUNTIME_TAPS: i64 = 64;

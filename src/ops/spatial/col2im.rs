@@ -14,7 +14,7 @@ use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], infer_col2im)
     .expand(expand_col2im)
-    .becomes("Deconvolution by groups, with kernels of zeros and a one")
+    .lowers_to("Deconvolution by groups, with kernels of zeros and a one")
     .limits("an image whose sizes are not fixed; dilations along other than two axes; blocks computed at run time where the shape of the output is not stated")];
 
 /// Most shapes of blocks that are looked at.

@@ -18,11 +18,11 @@ use crate::tensor::{Array, Dim, Tensor, display_shape};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AffineGrid", &[20], infer_affine_grid)
         .expand(expand_affine_grid)
-        .becomes("MatMul of the plain grid with the transform")
+        .lowers_to("MatMul of the plain grid with the transform")
         .limits("sizes computed at run time"),
     Row::new("GridSample", &[16, 20, 22], infer_grid_sample)
         .lower(lower_grid_sample)
-        .becomes("GridSample, one for each image")
+        .lowers_to("GridSample, one for each image")
         .limits("cubic over three axes; large batches"),
 ];
 

@@ -18,18 +18,18 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_depth_to_space)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .becomes("PixelShuffle; Permute for a batch in mode DCR"),
+        .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
     Row::new("SpaceToDepth", &[1, 13, 28], infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_space_to_depth)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .becomes("Reorg; Permute for a batch in mode DCR"),
+        .lowers_to("Reorg; Permute for a batch in mode DCR"),
     Row::new("ShuffleChannel", &[1], infer_shuffle)
         .domain(OWN_DOMAIN)
         .lower(lower_shuffle)
         .transparent(|_, _| true)
-        .becomes("ShuffleChannel")
+        .lowers_to("ShuffleChannel")
         .limits("a batch over 1"),
 ];
 

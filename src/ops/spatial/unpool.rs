@@ -11,7 +11,7 @@ use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], infer_unpool)
     .expand(expand_unpool)
-    .becomes("Gather of the elements and of a zero; ScatterElements for places computed at run time")
+    .lowers_to("Gather of the elements and of a zero; ScatterElements for places computed at run time")
     .limits("many elements at places computed at run time; an output larger than what was pooled, where onnxruntime and the specification count places differently")];
 
 /// Most elements of an output, for each of which a place is listed.

@@ -33,7 +33,7 @@ pub(crate) struct Window {
 
 /// The window along one axis, all of it known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct WindowAxis {
     /// Elements that are read.
     pub kernel: i32,
     /// From one window to the next.
@@ -46,9 +46,9 @@ pub(crate) struct Span {
     pub end: i32,
 }
 
-impl Span {
+impl WindowAxis {
     /// A window that covers one element after the other.
-    pub const ONE: Span = Span { kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0 };
+    pub const ONE: WindowAxis = WindowAxis { kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0 };
 }
 
 /// Reads strides, dilations, padding and `ceil_mode` of a node whose window has the size `kernel`.
@@ -201,13 +201,13 @@ impl Window {
 
     /// The window along each axis with the number `mode` for automatic padding, where every window covers a stride:
     /// then no padding is negative, whatever the sizes are.
-    pub fn covering_spans(&self, mode: i32) -> Result<Option<Vec<Span>>> {
+    pub fn covering_spans(&self, mode: i32) -> Result<Option<Vec<WindowAxis>>> {
         let mut spans = Vec::with_capacity(self.rank());
         for axis in 0..self.rank() {
             if self.extent(axis)? < *self.strides.at(axis)? {
                 return Ok(None);
             }
-            spans.push(Span {
+            spans.push(WindowAxis {
                 kernel: i32::try_from(*self.kernel.at(axis)?)?,
                 stride: i32::try_from(*self.strides.at(axis)?)?,
                 dilation: i32::try_from(*self.dilations.at(axis)?)?,
@@ -219,11 +219,11 @@ impl Window {
     }
 
     /// The window along each axis, with the padding that the sizes ask for.
-    pub fn spans(&self, inputs: &[Dim]) -> Result<Vec<Span>> {
+    pub fn spans(&self, inputs: &[Dim]) -> Result<Vec<WindowAxis>> {
         let mut spans = Vec::with_capacity(self.rank());
         for (axis, input) in inputs.iter().enumerate() {
             let (begin, end) = self.padding(axis, input)?;
-            spans.push(Span {
+            spans.push(WindowAxis {
                 kernel: i32::try_from(*self.kernel.at(axis)?)?,
                 stride: i32::try_from(*self.strides.at(axis)?)?,
                 dilation: i32::try_from(*self.dilations.at(axis)?)?,

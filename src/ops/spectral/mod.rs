@@ -9,23 +9,23 @@ use crate::ops::Row;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BlackmanWindow", &[17], window::infer_window)
-        .becomes("a constant")
+        .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
     Row::new("DFT", &[17, 20], transform::infer_dft)
         .expand(transform::expand_dft)
-        .becomes("MatMul with a constant matrix")
+        .lowers_to("MatMul with a constant matrix")
         .limits("axes and lengths computed at run time where the shape of the output is not stated; one side of a spectrum with other bins than its length has"),
     Row::new("HammingWindow", &[17], window::infer_window)
-        .becomes("a constant")
+        .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
     Row::new("HannWindow", &[17], window::infer_window)
-        .becomes("a constant")
+        .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
     Row::new("MelWeightMatrix", &[17], window::infer_mel_weight)
-        .becomes("a constant")
+        .lowers_to("a constant")
         .limits("sizes computed at run time; bands beyond the bins of the transform"),
     Row::new("STFT", &[17], transform::infer_stft)
         .expand(transform::expand_stft)
-        .becomes("Conv with constant kernels")
+        .lowers_to("Conv with constant kernels")
         .limits("frames computed at run time where the shape of the output is not stated; a signal shorter than a frame"),
 ];

@@ -15,11 +15,11 @@ use crate::tensor::{Array, Dim};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("NegativeLogLikelihoodLoss", &[12, 13, 22], infer_loss)
         .expand(expand_likelihood)
-        .becomes("Equal with a ramp of classes, Where, ReduceSum, Mul")
+        .lowers_to("Equal with a ramp of classes, Where, ReduceSum, Mul")
         .limits("a number of classes that is not fixed"),
     Row::new("SoftmaxCrossEntropyLoss", &[12, 13], infer_cross_entropy)
         .expand(expand_cross_entropy)
-        .becomes("LogSoftmax, then what NegativeLogLikelihoodLoss becomes")
+        .lowers_to("LogSoftmax, then what NegativeLogLikelihoodLoss becomes")
         .limits("a number of classes that is not fixed"),
 ];
 

@@ -16,15 +16,15 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Adagrad", &[1], infer_adagrad)
         .domain(DOMAIN)
         .expand(expand_adagrad)
-        .becomes("Mul, Add, Sub, Div, Sqrt"),
+        .lowers_to("Mul, Add, Sub, Div, Sqrt"),
     Row::new("Adam", &[1], infer_adam)
         .domain(DOMAIN)
         .expand(expand_adam)
-        .becomes("Mul, Add, Sub, Div, Sqrt; Exp for powers of the count of steps"),
+        .lowers_to("Mul, Add, Sub, Div, Sqrt; Exp for powers of the count of steps"),
     Row::new("Momentum", &[1], infer_momentum)
         .domain(DOMAIN)
         .expand(expand_momentum)
-        .becomes("Mul, Add, Sub"),
+        .lowers_to("Mul, Add, Sub"),
 ];
 
 struct Adagrad {

@@ -9,7 +9,7 @@ use crate::graph::{Graph, Node, NodeId, Symbol, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor, broadcast_lens};
 
-use super::{Edits, Site, input, only_output};
+use super::{Edits, InsertionPoint, input, only_output};
 
 /// Far from where singles overflow or lose digits.
 const MAX_FACTOR: f64 = 1e12;
@@ -76,7 +76,7 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
     for (pattern, steps) in found {
         let Some(node) = pattern.last().and_then(|last| graph.node(*last)).cloned() else { continue };
         let Some(first) = steps.first().copied() else { continue };
-        let mut site = Site::new(graph);
+        let mut site = InsertionPoint::new(graph);
         let Some(by) = join(&mut site, steps, op_types) else { continue };
         site.take_name(by, first.by)?;
         let op_type = if first.inverse { opposite } else { direct };
@@ -112,7 +112,7 @@ fn run_from(
 
 /// Nodes for the one constant of several steps, by pairs, so that few roundings lie on the way of each:
 /// (x o a) o b is x o (a b), or x o (a / b), and so on.
-fn join(site: &mut Site, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
+fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
     let [direct, opposite] = op_types.map(Symbol::from);
     while steps.len() > 1 {
         let pairs = steps.chunks(2).filter_map(|pair| match pair {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
-use crate::common::index::{Map, Numbering, Set};
+use crate::common::index::{IndexMap, IndexSet, Interner};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Ids, Node, ValueId};
 use crate::op;
@@ -24,9 +24,9 @@ pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
 }
 
 /// Values that are computed before, by other nodes, and those of these nodes.
-fn computed_before(graph: &Graph) -> Result<Map<ValueId, ValueId>> {
+fn computed_before(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     let readers = Readers::of(graph);
-    let mut same: Map<ValueId, ValueId> = Map::default();
+    let mut same: IndexMap<ValueId, ValueId> = IndexMap::default();
     let mut computed = Computed::with_capacity(graph.node_count());
     let mut sizes: BTreeMap<(DType, Vec<usize>, Vec<Dim>), ValueId> = BTreeMap::new();
     for (_, node) in graph.nodes() {
@@ -54,7 +54,7 @@ fn computed_before(graph: &Graph) -> Result<Map<ValueId, ValueId>> {
 
 /// The nodes so far, by their inputs. Most nodes have no sibling: what they compute is spelled out when the second one comes.
 struct Computed<'g> {
-    inputs: Numbering<Ids>,
+    inputs: Interner<Ids>,
     /// The first node with each of those inputs, until it is spelled out.
     first: Vec<Option<&'g Node>>,
     /// By the numbers of their inputs.
@@ -64,7 +64,7 @@ struct Computed<'g> {
 impl<'g> Computed<'g> {
     fn with_capacity(nodes: usize) -> Self {
         Computed {
-            inputs: Numbering::with_capacity(nodes),
+            inputs: Interner::with_capacity(nodes),
             first: Vec::with_capacity(nodes),
             spelled: HashMap::new(),
         }
@@ -127,10 +127,10 @@ fn key(node: &Node) -> Option<String> {
 
 /// Constants that are alike.
 pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
-    let read: Set<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
-    let mut contents: Numbering<Content> = Numbering::with_capacity(graph.constant_count());
+    let read: IndexSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
+    let mut contents: Interner<Content> = Interner::with_capacity(graph.constant_count());
     let mut first: Vec<ValueId> = Vec::new();
-    let mut same = Map::default();
+    let mut same = IndexMap::default();
     for id in graph.value_ids().filter(|id| read.contains(*id)) {
         let Some(content) = graph.value(id).constant.as_ref().and_then(content) else { continue };
         match contents.add(content).map_err(|number| first.get(number)) {

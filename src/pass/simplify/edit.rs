@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use crate::common::index::{Map, Set};
+use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, Symbol, Value, ValueId};
 use crate::op::NEWEST_OPSET;
@@ -12,8 +12,8 @@ use crate::tensor::{Array, DType, Tensor};
 /// looked for in a graph that stays as it is.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    replaced: Map<NodeId, Vec<Node>>,
-    touched: Set<NodeId>,
+    replaced: IndexMap<NodeId, Vec<Node>>,
+    touched: IndexSet<NodeId>,
 }
 
 impl Edits {
@@ -47,15 +47,15 @@ impl Edits {
 
 /// Nodes in the making, that stand in one place. Those that read constants alone are evaluated by the folder.
 #[derive(Debug)]
-pub(super) struct Site<'g> {
+pub(super) struct InsertionPoint<'g> {
     pub graph: &'g mut Graph,
     nodes: Vec<Node>,
 }
 
-impl<'g> Site<'g> {
+impl<'g> InsertionPoint<'g> {
     /// A place without nodes.
-    pub fn new(graph: &'g mut Graph) -> Site<'g> {
-        Site { graph, nodes: Vec::new() }
+    pub fn new(graph: &'g mut Graph) -> InsertionPoint<'g> {
+        InsertionPoint { graph, nodes: Vec::new() }
     }
 
     /// The sizes of a constant.

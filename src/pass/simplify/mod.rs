@@ -14,54 +14,54 @@ mod view;
 
 use crate::pass::rewrite::Rewrite;
 
-use edit::{Edits, Site, input, int, only_output};
+use edit::{Edits, InsertionPoint, input, int, only_output};
 
 /// Those that keep ONNX's words: what is left can be written as ONNX. They have the names of onnx-optimizer where it has them.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[
-    Rewrite::hand_on("eliminate_identity", "Identity itself", &["Identity"]),
-    Rewrite::hand_on(
+    Rewrite::forward("eliminate_identity", "Identity itself", &["Identity"]),
+    Rewrite::forward(
         "eliminate_nop_cast",
         "Cast and CastLike to the type that there is",
         &["Cast", "CastLike"],
     ),
-    Rewrite::hand_on("eliminate_nop_concat", "Concat of one part with elements", &["Concat"]),
-    Rewrite::hand_on("eliminate_nop_dropout", "Dropout, as it is at inference", &["Dropout"]),
-    Rewrite::hand_on(
+    Rewrite::forward("eliminate_nop_concat", "Concat of one part with elements", &["Concat"]),
+    Rewrite::forward("eliminate_nop_dropout", "Dropout, as it is at inference", &["Dropout"]),
+    Rewrite::forward(
         "eliminate_nop_expand",
         "Expand and Tile to the shape that there is",
         &["Expand", "Tile"],
     ),
-    Rewrite::hand_on("eliminate_nop_flatten", "Flatten to the shape that there is", &["Flatten"]),
-    Rewrite::hand_on(
+    Rewrite::forward("eliminate_nop_flatten", "Flatten to the shape that there is", &["Flatten"]),
+    Rewrite::forward(
         "eliminate_nop_pad",
         "Pad and CenterCropPad that add nothing",
         &["Pad", "CenterCropPad"],
     ),
-    Rewrite::hand_on(
+    Rewrite::forward(
         "eliminate_nop_pool",
         "poolings of windows of one element",
         &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"],
     ),
-    Rewrite::hand_on(
+    Rewrite::forward(
         "eliminate_nop_rearrange",
         "DepthToSpace and SpaceToDepth of blocks of one element",
         &["DepthToSpace", "SpaceToDepth"],
     ),
-    Rewrite::hand_on(
+    Rewrite::forward(
         "eliminate_nop_reduce",
         "reductions of nothing, or of axes of size 1 that are kept",
         &["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"],
     ),
-    Rewrite::hand_on(
+    Rewrite::forward(
         "eliminate_nop_reshape",
         "Reshape, Squeeze and Unsqueeze to the shape that there is",
         &["Reshape", "Squeeze", "Unsqueeze"],
     ),
-    Rewrite::hand_on("eliminate_nop_slice", "Slice that keeps all", &["Slice"]),
-    Rewrite::hand_on("eliminate_nop_split", "Split into one part", &["Split"]),
-    Rewrite::hand_on("eliminate_nop_transpose", "Transpose that moves no element", &["Transpose"]),
-    Rewrite::hand_on("eliminate_nop_where", "Where whose condition is the same everywhere", &["Where"]),
-    Rewrite::hand_on(
+    Rewrite::forward("eliminate_nop_slice", "Slice that keeps all", &["Slice"]),
+    Rewrite::forward("eliminate_nop_split", "Split into one part", &["Split"]),
+    Rewrite::forward("eliminate_nop_transpose", "Transpose that moves no element", &["Transpose"]),
+    Rewrite::forward("eliminate_nop_where", "Where whose condition is the same everywhere", &["Where"]),
+    Rewrite::forward(
         "eliminate_nop_with_unit",
         "sums with 0, products with 1 and the like, sums and extremes of one value",
         &["Add", "And", "Div", "Max", "Mean", "Min", "Mul", "Or", "Pow", "Sub", "Sum"],

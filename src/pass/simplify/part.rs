@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use smallvec::smallvec;
 
-use crate::common::index::Map;
+use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
 use crate::pass::pattern::{Readers, producer};
 
-use super::{Edits, Site, input, int, only_output};
+use super::{Edits, InsertionPoint, input, int, only_output};
 
 /// Operator sets from this on have the bounds of Slice as inputs, with steps.
 const SLICE_INPUTS: i64 = 10;
@@ -84,7 +84,7 @@ impl Bounds {
     }
 
     fn node(&self, graph: &mut Graph, node: &Node, data: ValueId) -> Result<Node> {
-        let mut site = Site::new(graph);
+        let mut site = InsertionPoint::new(graph);
         let mut inputs: Ids = smallvec![Some(data)];
         for list in [&self.starts, &self.ends, &self.axes, &self.steps] {
             inputs.push(Some(site.ints(list)?));
@@ -243,7 +243,7 @@ fn whole_split(
 /// A Split of a Concat into the parts that it was made from hands them on.
 pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
-    let mut map = Map::default();
+    let mut map = IndexMap::default();
     for (_, node) in graph.nodes().filter(|(_, node)| node.is("Split")) {
         let Some(concat) = input(node, 0).and_then(|data| producer(graph, data, "Concat")) else { continue };
         let rank =

@@ -3,12 +3,12 @@
 
 use smallvec::smallvec;
 
-use crate::common::index::Map;
+use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::tensor::Dim;
 
-use super::{Edits, Site, input, only_output};
+use super::{Edits, InsertionPoint, input, only_output};
 
 /// The operators.
 pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
@@ -65,7 +65,7 @@ fn fuse(
 ) -> Result<bool> {
     let is_view = |node: &Node| op_types.iter().any(|op_type| node.is(op_type));
     // What each view looks at: views are in order, so one that is looked at is known already.
-    let mut roots: Map<ValueId, ValueId> = Map::default();
+    let mut roots: IndexMap<ValueId, ValueId> = IndexMap::default();
     let mut found: Vec<(NodeId, ValueId, View)> = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| is_view(node)) {
         let (Some(data), Some(output)) = (input(node, 0), only_output(node)) else { continue };
@@ -94,7 +94,7 @@ fn fuse(
 
 /// A Reshape in the place of a node.
 pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target: &[i64]) -> Result<Node> {
-    let target = Site::new(graph).ints(target)?;
+    let target = InsertionPoint::new(graph).ints(target)?;
     Ok(Node {
         op_type: "Reshape".into(),
         inputs: smallvec![Some(data), Some(target)],
@@ -109,7 +109,7 @@ fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Re
     if node.version < 13 {
         made.attributes.insert("axes".into(), Attribute::Ints(axes.to_vec()));
     } else {
-        made.inputs.push(Some(Site::new(graph).ints(axes)?));
+        made.inputs.push(Some(InsertionPoint::new(graph).ints(axes)?));
     }
     Ok(made)
 }

@@ -19,8 +19,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Attention", &[23, 24, 25], infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
-        .waive(&["softmax_precision"]).becomes("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of truth values computed at run time as an output; heads of a size that is not fixed"),
-    Row::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary).becomes("Slice, Mul, Sub, Add, Concat"),
+        .ignore(&["softmax_precision"]).lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of truth values computed at run time as an output; heads of a size that is not fixed"),
+    Row::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];
 
 /// Places of the inputs of Attention.

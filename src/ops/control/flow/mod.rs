@@ -22,17 +22,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .variadic()
         .inline(inline_if)
         .expand(expand_if)
-        .becomes("the branch that a constant condition takes; else both branches, and Where")
+        .lowers_to("the branch that a constant condition takes; else both branches, and Where")
         .limits("a condition computed at run time where the branches give different shapes"),
     Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_loop)
         .variadic()
         .unroll(inline_loop)
-        .becomes("its body, once for each round")
+        .lowers_to("its body, once for each round")
         .limits("a number of rounds, or a condition, known only at run time"),
     Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], infer_scan)
         .variadic()
         .unroll(inline_scan)
-        .becomes("its body, once for each element")
+        .lowers_to("its body, once for each element")
         .limits("lengths known only at run time"),
 ];
 

@@ -3,7 +3,7 @@
 use super::super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Call, Fact, Lower, required_input};
 use crate::error::{Error, Result, invalid};
-use crate::lower::Side;
+use crate::lower::ScalarOrBlob;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, ReLU, binary_op};
 use crate::tensor::{Array, Dim};
@@ -60,7 +60,7 @@ pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
     shaped.extend(inputs.iter().skip(1).map(|index| (*index, Vec::new())));
     let mut sides = inputs.iter().zip(lower.broadcast(&shaped)?);
     let (_, x) = sides.next().ok_or_else(|| Error::invalid("no input"))?;
-    let (mut min, mut max) = (bounds.min.map(Side::Number), bounds.max.map(Side::Number));
+    let (mut min, mut max) = (bounds.min.map(ScalarOrBlob::Number), bounds.max.map(ScalarOrBlob::Number));
     for (index, side) in sides {
         *if *index == 1 { &mut min } else { &mut max } = Some(side);
     }
@@ -69,21 +69,26 @@ pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
 }
 
 /// `min(max(x, min), max)`.
-pub(super) fn clamp(lower: &mut Lower, x: Side, min: Option<Side>, max: Option<Side>) -> Result<BlobId> {
+pub(super) fn clamp(
+    lower: &mut Lower,
+    x: ScalarOrBlob,
+    min: Option<ScalarOrBlob>,
+    max: Option<ScalarOrBlob>,
+) -> Result<BlobId> {
     // The bounds of a type that has infinities bound nothing but those.
-    let bounds = |side: &Side| !matches!(side, Side::Number(n) if n.abs() >= f32::MAX);
+    let bounds = |side: &ScalarOrBlob| !matches!(side, ScalarOrBlob::Number(n) if n.abs() >= f32::MAX);
     let (min, max) = (min.filter(bounds), max.filter(bounds));
     let x = lower.side_blob(x)?;
     match (min, max) {
-        (Some(Side::Number(min)), Some(Side::Number(max))) => lower.map(Clip { min, max }, x),
-        (Some(Side::Number(0.0)), None) => lower.map(ReLU::default(), x),
+        (Some(ScalarOrBlob::Number(min)), Some(ScalarOrBlob::Number(max))) => lower.map(Clip { min, max }, x),
+        (Some(ScalarOrBlob::Number(0.0)), None) => lower.map(ReLU::default(), x),
         (min, max) => {
             let mut x = x;
             if let Some(min) = min {
-                x = lower.combine(binary_op::MAX, Side::Blob(x), min)?;
+                x = lower.combine(binary_op::MAX, ScalarOrBlob::Blob(x), min)?;
             }
             if let Some(max) = max {
-                x = lower.combine(binary_op::MIN, Side::Blob(x), max)?;
+                x = lower.combine(binary_op::MIN, ScalarOrBlob::Blob(x), max)?;
             }
             Ok(x)
         }

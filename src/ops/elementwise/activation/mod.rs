@@ -10,7 +10,7 @@ mod prelu;
 
 use super::broadcast::MEMORY_ADVICE;
 use crate::error::{Result, invalid, unsupported};
-use crate::lower::{Lower, Side};
+use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
     BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH, binary_op,
@@ -25,40 +25,43 @@ use function::evaluate;
 use prelu::{fold_prelu, infer_prelu, lower_prelu};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    activation("Celu", &[12, 28]).becomes("CELU"),
+    activation("Celu", &[12, 28]).lowers_to("CELU"),
     Row::new("Clip", &[1, 6, 11, 12, 13], infer_clip)
         .fold(fold_clip)
         .lower(lower_clip)
-        .waive(MEMORY_ADVICE)
-        .becomes("Clip; ReLU for 0 alone; BinaryOp for one bound, and for bounds computed at run time"),
-    activation("Elu", &[1, 6, 22]).becomes("ELU"),
-    activation("Gelu", &[20]).becomes("GELU"),
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("Clip; ReLU for 0 alone; BinaryOp for one bound, and for bounds computed at run time"),
+    activation("Elu", &[1, 6, 22]).lowers_to("ELU"),
+    activation("Gelu", &[20]).lowers_to("GELU"),
     activation("HardSigmoid", &[1, 6, 22])
-        .becomes("HardSigmoid; BinaryOp and Clip where alpha is not above 0"),
-    activation("HardSwish", &[14, 22]).becomes("HardSwish"),
-    activation("LeakyRelu", &[1, 6, 16]).becomes("ReLU"),
-    activation("Mish", &[18, 22]).becomes("Mish"),
+        .lowers_to("HardSigmoid; BinaryOp and Clip where alpha is not above 0"),
+    activation("HardSwish", &[14, 22]).lowers_to("HardSwish"),
+    activation("LeakyRelu", &[1, 6, 16]).lowers_to("ReLU"),
+    activation("Mish", &[18, 22]).lowers_to("Mish"),
     Row::new("PRelu", &[1, 6, 7, 9, 16], infer_prelu)
         .fold(fold_prelu)
         .lower(lower_prelu)
-        .waive(MEMORY_ADVICE)
-        .becomes("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape"),
-    activation("Relu", &[1, 6, 13, 14]).exact().becomes("ReLU"),
-    activation("Selu", &[1, 6, 22]).becomes("SELU"),
-    activation("Shrink", &[9]).becomes("BinaryOp, Threshold").limits("a negative `lambd`"),
-    activation("Sigmoid", &[1, 6, 13]).becomes("Sigmoid"),
-    activation("Softplus", &[1, 22]).becomes("BNLL"),
-    activation("Softsign", &[1, 22]).becomes("UnaryOp, BinaryOp"),
-    activation("Swish", &[24]).becomes("Swish; BinaryOp and Sigmoid where `alpha` is not 1"),
-    activation("Tanh", &[1, 6, 13]).becomes("TanH"),
-    activation("ThresholdedRelu", &[10, 22]).becomes("Threshold, BinaryOp"),
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape"),
+    activation("Relu", &[1, 6, 13, 14]).exact().lowers_to("ReLU"),
+    activation("Selu", &[1, 6, 22]).lowers_to("SELU"),
+    activation("Shrink", &[9]).lowers_to("BinaryOp, Threshold").limits("a negative `lambd`"),
+    activation("Sigmoid", &[1, 6, 13]).lowers_to("Sigmoid"),
+    activation("Softplus", &[1, 22]).lowers_to("BNLL"),
+    activation("Softsign", &[1, 22]).lowers_to("UnaryOp, BinaryOp"),
+    activation("Swish", &[24]).lowers_to("Swish; BinaryOp and Sigmoid where `alpha` is not 1"),
+    activation("Tanh", &[1, 6, 13]).lowers_to("TanH"),
+    activation("ThresholdedRelu", &[10, 22]).lowers_to("Threshold, BinaryOp"),
 ];
 
 /// Factors that may be multiplied with and divided by again.
 const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;
 
 const fn activation(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, infer_activation).fold(fold_activation).lower(lower_activation).waive(MEMORY_ADVICE)
+    Row::new(name, since, infer_activation)
+        .fold(fold_activation)
+        .lower(lower_activation)
+        .ignore(MEMORY_ADVICE)
 }
 
 /// An activation with its constants.
@@ -168,7 +171,7 @@ fn lower_activation(lower: &mut Lower) -> Result<()> {
         }
         Activation::Tanh => lower.map(TanH::default(), x)?,
         Activation::ThresholdedRelu { alpha } => {
-            let passes = lower.above(x, alpha)?;
+            let passes = lower.gt(x, alpha)?;
             lower.binary(binary_op::MUL, x, passes)?
         }
     };
@@ -178,7 +181,12 @@ fn lower_activation(lower: &mut Lower) -> Result<()> {
 fn hard_sigmoid(lower: &mut Lower, x: BlobId, alpha: f32, beta: f32) -> Result<BlobId> {
     let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
     let moved = lower.binary_scalar(binary_op::ADD, scaled, beta)?;
-    clip::clamp(lower, Side::Blob(moved), Some(Side::Number(0.0)), Some(Side::Number(1.0)))
+    clip::clamp(
+        lower,
+        ScalarOrBlob::Blob(moved),
+        Some(ScalarOrBlob::Number(0.0)),
+        Some(ScalarOrBlob::Number(1.0)),
+    )
 }
 
 /// `x - bias` above `lambd`, `x + bias` below `-lambd`.
@@ -186,8 +194,8 @@ fn shrink(lower: &mut Lower, x: BlobId, bias: f32, lambd: f32) -> Result<BlobId>
     if lambd < 0.0 {
         unsupported!("a negative lambd, {lambd}");
     }
-    let above = lower.above(x, lambd)?;
-    let below = lower.below(x, -lambd)?;
+    let above = lower.gt(x, lambd)?;
+    let below = lower.lt(x, -lambd)?;
     let outside = lower.binary(binary_op::ADD, above, below)?;
     let kept = lower.binary(binary_op::MUL, x, outside)?;
     if bias == 0.0 {

@@ -4,7 +4,7 @@
 use super::super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Call, Fact, Lower, required_input};
 use crate::error::{At, Result, invalid};
-use crate::lower::Side;
+use crate::lower::ScalarOrBlob;
 use crate::ncnn::layer::{PReLU, ReLU, binary_op};
 use crate::tensor::{Array, Dim, display_shape};
 
@@ -81,7 +81,7 @@ pub(super) fn lower_prelu(lower: &mut Lower) -> Result<()> {
     let x = lower.side_blob(*sides.at(0)?)?;
     let positive = lower.map(ReLU::default(), x)?;
     let negative = lower.binary_scalar(binary_op::MIN, x, 0.0)?;
-    let scaled = lower.combine(binary_op::MUL, Side::Blob(negative), *sides.at(1)?)?;
+    let scaled = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(negative), *sides.at(1)?)?;
     let y = lower.binary(binary_op::ADD, positive, scaled)?;
     lower.set(0, y)
 }

@@ -5,7 +5,7 @@ use num_traits::AsPrimitive;
 use super::super::broadcast::{lower_operands, lower_pair, refuse_nan};
 use super::{bits, read_bit_shift};
 use crate::error::{At, Result, unsupported};
-use crate::lower::{Lower, Side};
+use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Exp, binary_op, unary_op};
 use crate::tensor::DType;
@@ -18,7 +18,7 @@ fn chain(lower: &mut Lower, op_type: i32) -> Result<BlobId> {
     let sides = lower_operands(lower)?;
     let mut result = *sides.at(0)?;
     for side in sides.iter().skip(1) {
-        result = Side::Blob(lower.combine(op_type, result, *side)?);
+        result = ScalarOrBlob::Blob(lower.combine(op_type, result, *side)?);
     }
     lower.side_blob(result)
 }
@@ -69,7 +69,7 @@ pub(super) fn lower_mul(lower: &mut Lower) -> Result<()> {
 }
 
 /// The product, wrapped to an integer type.
-pub(super) fn multiply(lower: &mut Lower, a: Side, b: Side, dtype: DType) -> Result<BlobId> {
+pub(super) fn multiply(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, dtype: DType) -> Result<BlobId> {
     if !dtype.is_int() || dtype.bits() != 16 {
         let product = lower.combine(binary_op::MUL, a, b)?;
         return lower.wrap(product, dtype);
@@ -80,10 +80,10 @@ pub(super) fn multiply(lower: &mut Lower, a: Side, b: Side, dtype: DType) -> Res
     let upper = lower.unary(unary_op::FLOOR, upper)?;
     let shifted = lower.binary_scalar(binary_op::MUL, upper, 256.0)?;
     let rest = lower.binary(binary_op::SUB, a, shifted)?;
-    let upper = lower.combine(binary_op::MUL, Side::Blob(upper), b)?;
+    let upper = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(upper), b)?;
     let upper = lower.wrap(upper, DType::U8)?;
     let upper = lower.binary_scalar(binary_op::MUL, upper, 256.0)?;
-    let rest = lower.combine(binary_op::MUL, Side::Blob(rest), b)?;
+    let rest = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(rest), b)?;
     let product = lower.binary(binary_op::ADD, upper, rest)?;
     lower.wrap(product, dtype)
 }
@@ -102,17 +102,19 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
     lower.set(0, wrapped)
 }
 
-fn float_quotient(lower: &mut Lower, a: Side, b: Side) -> Result<BlobId> {
+fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
     match b {
         // Exact, where a vectorised division is off by a unit in the last place.
-        Side::Number(b) if is_power_of_two(b) => lower.combine(binary_op::MUL, a, Side::Number(1.0 / b)),
+        ScalarOrBlob::Number(b) if is_power_of_two(b) => {
+            lower.combine(binary_op::MUL, a, ScalarOrBlob::Number(1.0 / b))
+        }
         _ if lower.feeds_jump() => lower.exact_quotient(a, b),
         // A quotient by zero is not chosen, but NaN in its place might spread: 1 is divided by there.
-        Side::Blob(divisor) if lower.feeds_choice() => {
+        ScalarOrBlob::Blob(divisor) if lower.feeds_choice() => {
             let divides = lower.nonzero(divisor)?;
-            let zero = lower.complement(divides)?;
+            let zero = lower.logical_not(divides)?;
             let divisor = lower.binary(binary_op::ADD, divisor, zero)?;
-            lower.combine(binary_op::DIV, a, Side::Blob(divisor))
+            lower.combine(binary_op::DIV, a, ScalarOrBlob::Blob(divisor))
         }
         _ => lower.combine(binary_op::DIV, a, b),
     }
@@ -142,16 +144,16 @@ pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
     let direction = if left { 1.0 } else { -1.0 };
     // A shift by no bits of the type, or by more than it has, is one by all bits.
     let factor = match by {
-        Side::Number(by) => {
+        ScalarOrBlob::Number(by) => {
             let by = if by < 0.0 { all } else { by.min(all) };
-            Side::Number((by * direction).exp2())
+            ScalarOrBlob::Number((by * direction).exp2())
         }
-        Side::Blob(by) => {
-            let negative = lower.below(by, 0.0)?;
+        ScalarOrBlob::Blob(by) => {
+            let negative = lower.lt(by, 0.0)?;
             let far = lower.binary_scalar(binary_op::MUL, negative, FAR)?;
             let by = lower.binary(binary_op::ADD, by, far)?;
             let by = lower.map(Clip { min: 0.0, max: all }, by)?;
-            Side::Blob(lower.map_planar(Exp { base: 2.0, scale: direction, ..Exp::default() }, by)?)
+            ScalarOrBlob::Blob(lower.map_planar(Exp { base: 2.0, scale: direction, ..Exp::default() }, by)?)
         }
     };
     let shifted = lower.combine(binary_op::MUL, x, factor)?;

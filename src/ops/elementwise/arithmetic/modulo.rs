@@ -3,7 +3,7 @@
 use super::super::broadcast::lower_pair;
 use super::{Quotient, read_mod};
 use crate::error::Result;
-use crate::lower::{Lower, Side};
+use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 
@@ -35,52 +35,52 @@ pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
     lower.set(0, remainder)
 }
 
-fn int_remainder(lower: &mut Lower, a: Side, b: Side, quotient: Quotient) -> Result<BlobId> {
+fn int_remainder(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: Quotient) -> Result<BlobId> {
     let ratio = match quotient {
         Quotient::Trunc => lower.nudged_quotient(a, b)?,
         Quotient::Floor => {
             // Half of one more in the dividend, with the divisor's sign, reaches the next quotient never and makes up for rounding.
             let half = match b {
-                Side::Number(b) => Side::Number(0.5_f32.copysign(b)),
-                Side::Blob(b) => {
-                    let positive = lower.above(b, 0.0)?;
-                    Side::Blob(lower.binary_scalar(binary_op::SUB, positive, 0.5)?)
+                ScalarOrBlob::Number(b) => ScalarOrBlob::Number(0.5_f32.copysign(b)),
+                ScalarOrBlob::Blob(b) => {
+                    let positive = lower.gt(b, 0.0)?;
+                    ScalarOrBlob::Blob(lower.binary_scalar(binary_op::SUB, positive, 0.5)?)
                 }
             };
             let raised = lower.combine(binary_op::ADD, a, half)?;
-            lower.combine(binary_op::DIV, Side::Blob(raised), b)?
+            lower.combine(binary_op::DIV, ScalarOrBlob::Blob(raised), b)?
         }
     };
     let rounding = if quotient == Quotient::Trunc { unary_op::TRUNC } else { unary_op::FLOOR };
     let whole = lower.unary(rounding, ratio)?;
-    let multiple = lower.combine(binary_op::MUL, Side::Blob(whole), b)?;
-    lower.combine(binary_op::SUB, a, Side::Blob(multiple))
+    let multiple = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(whole), b)?;
+    lower.combine(binary_op::SUB, a, ScalarOrBlob::Blob(multiple))
 }
 
 /// The remainder of magnitudes, put right where the rounded quotient was one off, then the sign.
 fn float_remainder(
     lower: &mut Lower,
-    a: Side,
-    b: Side,
+    a: ScalarOrBlob,
+    b: ScalarOrBlob,
     quotient: Quotient,
     special: Special,
 ) -> Result<BlobId> {
     let a = lower.side_blob(a)?;
     let size = lower.unary(unary_op::ABS, a)?;
     let (step, infinite) = match b {
-        Side::Number(b) => (Side::Number(b.abs()), None),
-        Side::Blob(b) => {
+        ScalarOrBlob::Number(b) => (ScalarOrBlob::Number(b.abs()), None),
+        ScalarOrBlob::Blob(b) => {
             let step = lower.unary(unary_op::ABS, b)?;
             if special.infinite {
-                let infinite = lower.above(step, f32::MAX)?;
-                (Side::Blob(lower.binary_scalar(binary_op::MIN, step, f32::MAX)?), Some(infinite))
+                let infinite = lower.gt(step, f32::MAX)?;
+                (ScalarOrBlob::Blob(lower.binary_scalar(binary_op::MIN, step, f32::MAX)?), Some(infinite))
             } else {
-                (Side::Blob(step), None)
+                (ScalarOrBlob::Blob(step), None)
             }
         }
     };
     let rest = remainder_of_magnitudes(lower, size, step)?;
-    let below = lower.below(a, 0.0)?;
+    let below = lower.lt(a, 0.0)?;
     let minus_two = lower.binary_scalar(binary_op::MUL, below, -2.0)?;
     let sign = lower.binary_scalar(binary_op::ADD, minus_two, 1.0)?;
     let mut remainder = lower.binary(binary_op::MUL, rest, sign)?;
@@ -91,41 +91,45 @@ fn float_remainder(
         remainder = round_down(lower, remainder, b, infinite)?;
     }
     match b {
-        Side::Blob(b) if special.nan => lower.keep_nan(b, remainder),
+        ScalarOrBlob::Blob(b) if special.nan => lower.keep_nan(b, remainder),
         _ => Ok(remainder),
     }
 }
 
-fn remainder_of_magnitudes(lower: &mut Lower, size: BlobId, step: Side) -> Result<BlobId> {
-    let ratio = lower.combine(binary_op::DIV, Side::Blob(size), step)?;
+fn remainder_of_magnitudes(lower: &mut Lower, size: BlobId, step: ScalarOrBlob) -> Result<BlobId> {
+    let ratio = lower.combine(binary_op::DIV, ScalarOrBlob::Blob(size), step)?;
     let whole = lower.unary(unary_op::TRUNC, ratio)?;
-    let rest = lower.minus_product(Side::Blob(size), whole, step)?;
+    let rest = lower.minus_product(ScalarOrBlob::Blob(size), whole, step)?;
     let rest = lower.side_blob(rest)?;
     // Below 0: one step up.
-    let negative = lower.below(rest, 0.0)?;
-    let up = lower.combine(binary_op::MUL, Side::Blob(negative), step)?;
+    let negative = lower.lt(rest, 0.0)?;
+    let up = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(negative), step)?;
     let rest = lower.binary(binary_op::ADD, rest, up)?;
     // A whole step and more: one step down.
-    let room = lower.combine(binary_op::SUB, step, Side::Blob(rest))?;
-    let fits = lower.above(room, 0.0)?;
-    let too_large = lower.complement(fits)?;
-    let down = lower.combine(binary_op::MUL, Side::Blob(too_large), step)?;
+    let room = lower.combine(binary_op::SUB, step, ScalarOrBlob::Blob(rest))?;
+    let fits = lower.gt(room, 0.0)?;
+    let too_large = lower.logical_not(fits)?;
+    let down = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(too_large), step)?;
     lower.binary(binary_op::SUB, rest, down)
 }
 
 /// One more divisor where the signs of remainder and divisor differ; `infinite` tells where divisors are that.
-fn round_down(lower: &mut Lower, remainder: BlobId, b: Side, infinite: Option<BlobId>) -> Result<BlobId> {
+fn round_down(
+    lower: &mut Lower,
+    remainder: BlobId,
+    b: ScalarOrBlob,
+    infinite: Option<BlobId>,
+) -> Result<BlobId> {
     let b = match b {
-        Side::Number(b) => {
-            let opposite =
-                if b < 0.0 { lower.above(remainder, 0.0)? } else { lower.below(remainder, 0.0)? };
+        ScalarOrBlob::Number(b) => {
+            let opposite = if b < 0.0 { lower.gt(remainder, 0.0)? } else { lower.lt(remainder, 0.0)? };
             let more = lower.binary_scalar(binary_op::MUL, opposite, b)?;
             return lower.binary(binary_op::ADD, remainder, more);
         }
-        Side::Blob(b) => b,
+        ScalarOrBlob::Blob(b) => b,
     };
-    let (below, above) = (lower.below(remainder, 0.0)?, lower.above(remainder, 0.0)?);
-    let (positive, negative) = (lower.above(b, 0.0)?, lower.below(b, 0.0)?);
+    let (below, above) = (lower.lt(remainder, 0.0)?, lower.gt(remainder, 0.0)?);
+    let (positive, negative) = (lower.gt(b, 0.0)?, lower.lt(b, 0.0)?);
     let below = lower.binary(binary_op::MUL, below, positive)?;
     let above = lower.binary(binary_op::MUL, above, negative)?;
     let opposite = lower.binary(binary_op::ADD, below, above)?;

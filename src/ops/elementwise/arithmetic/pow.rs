@@ -4,7 +4,7 @@
 use super::super::broadcast::lower_pair;
 use super::lower::multiply;
 use crate::error::{Result, unsupported};
-use crate::lower::{Lower, Side};
+use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Exp, Log, Power, binary_op, unary_op};
 use crate::tensor::DType;
@@ -19,7 +19,7 @@ pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
     let (base, exponent) = lower_pair(lower)?;
     let dtype = lower.dtype(0)?;
     let power = match (base, exponent) {
-        (_, Side::Number(exponent)) => {
+        (_, ScalarOrBlob::Number(exponent)) => {
             let base = lower.side_blob(base)?;
             if dtype.is_int() {
                 int_power(lower, base, exponent, dtype)?
@@ -31,11 +31,11 @@ pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
             unsupported!("powers of {dtype} by exponents that are computed at run time");
         }
         // -1 as the base of Exp stands for e.
-        (Side::Number(base), Side::Blob(exponent)) if base != -1.0 => {
+        (ScalarOrBlob::Number(base), ScalarOrBlob::Blob(exponent)) if base != -1.0 => {
             let power = lower.map_planar(Exp { base, ..Exp::default() }, exponent)?;
             round_integers(lower, power, dtype)?
         }
-        (base, Side::Blob(exponent)) => {
+        (base, ScalarOrBlob::Blob(exponent)) => {
             let base = lower.side_blob(base)?;
             let power = general_power(lower, base, exponent)?;
             round_integers(lower, power, dtype)?
@@ -89,7 +89,7 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
         Some(times) => {
             let mut power = base;
             for _ in 1..times {
-                power = multiply(lower, Side::Blob(power), Side::Blob(base), dtype)?;
+                power = multiply(lower, ScalarOrBlob::Blob(power), ScalarOrBlob::Blob(base), dtype)?;
             }
             Ok(power)
         }
@@ -108,7 +108,7 @@ fn general_power(lower: &mut Lower, base: BlobId, exponent: BlobId) -> Result<Bl
     if lower.dtype(0)?.is_unsigned() {
         return Ok(power);
     }
-    let negative = lower.below(base, 0.0)?;
+    let negative = lower.lt(base, 0.0)?;
     let half = lower.binary_scalar(binary_op::MUL, exponent, 0.5)?;
     let half = lower.unary(unary_op::FLOOR, half)?;
     let even = lower.binary_scalar(binary_op::MUL, half, 2.0)?;

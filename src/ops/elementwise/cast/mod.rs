@@ -30,12 +30,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .keeps_shape()
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
-        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).becomes("nothing to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
+        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).lowers_to("nothing to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Row::new("CastLike", &[15, 19, 21, 23, 24, 25], infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like)
         .keeps_shape()
-        .identity(keeps_type).becomes("Cast").limits("those of Cast"),
+        .identity(keeps_type).lowers_to("Cast").limits("those of Cast"),
 ];
 
 /// 2^110: what is larger overflows when it is split.
@@ -158,7 +158,7 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
             let x = lower.blob(0)?;
             narrow::round_to_power(lower, x, read_narrowing(lower)?)?
         }
-        Change::Few => {
+        Change::SmallList => {
             let x = lower.blob(0)?;
             narrow::count_steps(lower, x, &magnitudes(to))?
         }
@@ -175,7 +175,7 @@ enum Change {
     Wrap,
     Bfloat16,
     Small(Steps),
-    Few,
+    SmallList,
     Power,
 }
 
@@ -190,7 +190,7 @@ fn change(from: DType, to: DType) -> Result<Change> {
         return Ok(Change::Small(steps));
     }
     if to == DType::F4E2M1 {
-        return Ok(Change::Few);
+        return Ok(Change::SmallList);
     }
     if to == DType::F8E8M0 {
         return Ok(Change::Power);
@@ -243,7 +243,7 @@ mod tests {
             (DType::F32, DType::BF16, Change::Bfloat16),
             (DType::U8, DType::BF16, Change::None),
             (DType::F32, DType::F8E5M2, Change::Small(steps(DType::F8E5M2).unwrap())),
-            (DType::F32, DType::F4E2M1, Change::Few),
+            (DType::F32, DType::F4E2M1, Change::SmallList),
             (DType::F32, DType::F6E3M2, Change::Small(steps(DType::F6E3M2).unwrap())),
             (DType::F32, DType::F8E8M0, Change::Power),
             (DType::F8E5M2, DType::F32, Change::None),

@@ -21,7 +21,7 @@ pub(super) fn round_to(lower: &mut Lower, x: BlobId, steps: Steps, saturate: boo
     let raised = lower.binary_scalar(binary_op::ADD, small, magic)?;
     let small = lower.binary_scalar(binary_op::SUB, raised, magic)?;
     let magnitude = lower.unary(unary_op::ABS, bounded)?;
-    let is_normal = lower.above(magnitude, steps.normal)?;
+    let is_normal = lower.gt(magnitude, steps.normal)?;
     let rounded = lower.choose(is_normal, of_digits, small)?;
     let rounded = if saturate { rounded } else { overflow(lower, rounded, steps)? };
     lower.keep_nan(x, rounded)
@@ -35,7 +35,7 @@ pub(super) fn count_steps(lower: &mut Lower, x: BlobId, magnitudes: &[f32]) -> R
         let middle = f32::midpoint(*low, *high);
         // Threshold takes what is above it: from an odd place, the middle too.
         let threshold = if place % 2 == 0 { middle } else { middle.next_down() };
-        let taken = lower.above(size, threshold)?;
+        let taken = lower.gt(size, threshold)?;
         let step = lower.binary_scalar(binary_op::MUL, taken, high - low)?;
         sum = Some(match sum {
             Some(sum) => lower.binary(binary_op::ADD, sum, step)?,
@@ -43,7 +43,7 @@ pub(super) fn count_steps(lower: &mut Lower, x: BlobId, magnitudes: &[f32]) -> R
         });
     }
     let Some(sum) = sum else { return Ok(size) };
-    let (positive, negative) = (lower.above(x, 0.0)?, lower.below(x, 0.0)?);
+    let (positive, negative) = (lower.gt(x, 0.0)?, lower.lt(x, 0.0)?);
     let sign = lower.binary(binary_op::SUB, positive, negative)?;
     lower.binary(binary_op::MUL, sum, sign)
 }
@@ -59,8 +59,8 @@ pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing)
     let bounded = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
     let bounded = lower.binary_scalar(binary_op::MAX, bounded, 0.0)?;
     // Neither may splitting overflow, nor a difference of two numbers be too small for an exponent.
-    let is_large = lower.above(bounded, 2_f32.powi(50))?;
-    let is_small = lower.complement(is_large)?;
+    let is_large = lower.gt(bounded, 2_f32.powi(50))?;
+    let is_small = lower.logical_not(is_large)?;
     let factor = one_or_other(lower, is_large, 2_f32.powi(-27), is_small, 2_f32.powi(50))?;
     let scaled = lower.binary(binary_op::MUL, bounded, factor)?;
     // The nearest; in the middle the one above, whose only digit stands at an even place.
@@ -68,8 +68,8 @@ pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing)
     let rest = lower.binary(binary_op::SUB, scaled, power)?;
     let (is_off, step) = match narrowing.power {
         Power::Nearest => (None, 0.0),
-        Power::Up => (Some(lower.above(rest, 0.0)?), 1.0),
-        Power::Down => (Some(lower.below(rest, 0.0)?), -0.5),
+        Power::Up => (Some(lower.gt(rest, 0.0)?), 1.0),
+        Power::Down => (Some(lower.lt(rest, 0.0)?), -0.5),
     };
     if let Some(is_off) = is_off {
         let taken = lower.binary_scalar(binary_op::MUL, is_off, step)?;
@@ -85,13 +85,13 @@ pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing)
         return lower.keep_nan(x, result);
     }
     // What is not above zero, or beyond the largest.
-    let is_positive = lower.above(x, 0.0)?;
-    let is_infinite = lower.above(x, f32::MAX)?;
-    let is_over = lower.above(power, largest)?;
-    let is_nan = lower.complement(is_positive)?;
+    let is_positive = lower.gt(x, 0.0)?;
+    let is_infinite = lower.gt(x, f32::MAX)?;
+    let is_over = lower.gt(power, largest)?;
+    let is_nan = lower.logical_not(is_positive)?;
     let is_nan = lower.binary(binary_op::ADD, is_nan, is_infinite)?;
     let is_nan = lower.binary(binary_op::ADD, is_nan, is_over)?;
-    lower.spoil(is_nan, result)
+    lower.set_nan(is_nan, result)
 }
 
 /// One number where its truth is 1, the other where the other's is.
@@ -104,7 +104,7 @@ fn one_or_other(lower: &mut Lower, one: BlobId, x: f32, other: BlobId, y: f32) -
 /// An infinity, or NaN where the type has none, in place of what is larger than the largest number.
 fn overflow(lower: &mut Lower, x: BlobId, steps: Steps) -> Result<BlobId> {
     let magnitude = lower.unary(unary_op::ABS, x)?;
-    let is_over = lower.above(magnitude, steps.largest)?;
+    let is_over = lower.gt(magnitude, steps.largest)?;
     let factor = lower.binary_scalar(binary_op::MUL, is_over, f32::MAX)?;
     let factor = lower.binary_scalar(binary_op::ADD, factor, 1.0)?;
     let infinite = lower.binary(binary_op::MUL, x, factor)?;

@@ -11,7 +11,7 @@ use crate::tensor::{Array, Tensor};
 const MAX_DEPTH: usize = 6;
 
 /// Operators on elements, which hand NaN on.
-const HAND_ON: &[&str] = &[
+const FORWARDED: &[&str] = &[
     "Abs",
     "Acos",
     "Acosh",
@@ -76,7 +76,7 @@ fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Resul
     let graph = x.graph();
     let Operand::Value(value) = operand else { return Ok(None) };
     let producer = graph.value(value).producer.and_then(|id| graph.node(id));
-    let Some(node) = producer.filter(|node| depth > 0 && HAND_ON.iter().any(|op_type| node.is(op_type)))
+    let Some(node) = producer.filter(|node| depth > 0 && FORWARDED.iter().any(|op_type| node.is(op_type)))
     else {
         return Ok(None);
     };
@@ -98,7 +98,7 @@ fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Resul
         changed |= other.is_some();
         inputs.push(Some(other.unwrap_or(given)));
     }
-    if changed { x.again(node, inputs).map(Some) } else { Ok(None) }
+    if changed { x.clone_with_inputs(node, inputs).map(Some) } else { Ok(None) }
 }
 
 /// Whether a value is what a Where on the same condition chooses.

@@ -12,7 +12,7 @@ mod select;
 use super::broadcast::{infer_broadcast, lower_pair, refuse_nan};
 use crate::error::{Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
-use crate::lower::{Lower, Side};
+use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
@@ -31,28 +31,30 @@ const OR_EQUAL: &[i64] = &[12, 16];
 const LOGIC: &[i64] = &[1, 7];
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    truth("And", LOGIC).lower(lower_and).identity(beside_true).becomes("BinaryOp MUL"),
+    truth("And", LOGIC).lower(lower_and).identity(beside_true).lowers_to("BinaryOp MUL"),
     truth("Equal", &[1, 7, 11, 13, 19])
         .lower(lower_equal)
-        .becomes("Threshold of the magnitude of the difference"),
-    truth("Greater", COMPARISON).lower(lower_greater).becomes("Threshold of one side, or of the difference"),
+        .lowers_to("Threshold of the magnitude of the difference"),
+    truth("Greater", COMPARISON)
+        .lower(lower_greater)
+        .lowers_to("Threshold of one side, or of the difference"),
     truth("GreaterOrEqual", OR_EQUAL)
         .lower(lower_greater_or_equal)
-        .becomes("Threshold of one side, or of the difference"),
-    truth("Less", COMPARISON).lower(lower_less).becomes("Threshold of one side, or of the difference"),
+        .lowers_to("Threshold of one side, or of the difference"),
+    truth("Less", COMPARISON).lower(lower_less).lowers_to("Threshold of one side, or of the difference"),
     truth("LessOrEqual", OR_EQUAL)
         .lower(lower_less_or_equal)
-        .becomes("Threshold of one side, or of the difference"),
-    Row::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not).becomes("BinaryOp: 1 - x"),
-    truth("Or", LOGIC).lower(lower_or).identity(beside_false).becomes("BinaryOp MAX"),
+        .lowers_to("Threshold of one side, or of the difference"),
+    Row::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not).lowers_to("BinaryOp: 1 - x"),
+    truth("Or", LOGIC).lower(lower_or).identity(beside_false).lowers_to("BinaryOp MAX"),
     Row::new("Where", &[9, 16], infer_where)
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)
         .identity(one_choice)
         .chooses()
-        .becomes("BinaryOp MIN and MAX with infinities"),
-    truth("Xor", LOGIC).lower(lower_xor).becomes("BinaryOp, UnaryOp"),
+        .lowers_to("BinaryOp MIN and MAX with infinities"),
+    truth("Xor", LOGIC).lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
 ];
 
 const fn truth(name: &'static str, since: &'static [i64]) -> Row {
@@ -106,7 +108,7 @@ fn infer_where(call: &Call) -> Result<Vec<Fact>> {
 
 fn lower_not(lower: &mut Lower) -> Result<()> {
     let x = lower.blob(0)?;
-    let turned = lower.complement(x)?;
+    let turned = lower.logical_not(x)?;
     lower.set(0, turned)
 }
 
@@ -130,7 +132,7 @@ fn lower_xor(lower: &mut Lower) -> Result<()> {
 }
 
 /// Both operands of a comparison.
-fn lower_compared(lower: &mut Lower) -> Result<(Side, Side)> {
+fn lower_compared(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     refuse_nan(lower)?;
     lower_pair(lower)
 }
@@ -140,7 +142,7 @@ fn lower_equal(lower: &mut Lower) -> Result<()> {
     let (a, b) = lower_compared(lower)?;
     let difference = lower.combine(binary_op::SUB, a, b)?;
     let different = lower.nonzero(difference)?;
-    let equal = lower.complement(different)?;
+    let equal = lower.logical_not(different)?;
     lower.set(0, equal)
 }
 
@@ -168,24 +170,24 @@ fn lower_less_or_equal(lower: &mut Lower) -> Result<()> {
     lower.set(0, result)
 }
 
-fn greater(lower: &mut Lower, a: Side, b: Side) -> Result<BlobId> {
+fn greater(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
     match (a, b) {
-        (Side::Blob(a), Side::Number(b)) => lower.above(a, b),
-        (Side::Number(a), Side::Blob(b)) => lower.below(b, a),
+        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => lower.gt(a, b),
+        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => lower.lt(b, a),
         (a, b) => {
             let difference = lower.combine(binary_op::SUB, a, b)?;
-            lower.above(difference, 0.0)
+            lower.gt(difference, 0.0)
         }
     }
 }
 
-fn greater_or_equal(lower: &mut Lower, a: Side, b: Side) -> Result<BlobId> {
+fn greater_or_equal(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
     match (a, b) {
-        (Side::Blob(a), Side::Number(b)) => lower.above(a, next_below(b)),
-        (Side::Number(a), Side::Blob(b)) => lower.below(b, -next_below(-a)),
+        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => lower.gt(a, next_below(b)),
+        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => lower.lt(b, -next_below(-a)),
         (a, b) => {
             let less = greater(lower, b, a)?;
-            lower.complement(less)
+            lower.logical_not(less)
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::super::broadcast::{lower_operands, refuse_nan};
 use crate::error::{At, Result};
 use crate::graph::{Graph, ValueId};
-use crate::lower::{Lower, Side};
+use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Log, Power, binary_op, unary_op};
 use crate::tensor::{Array, DType, Tensor};
@@ -14,13 +14,13 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
     let sides = lower_operands(lower)?;
     let (condition, x, y) = (*sides.at(0)?, *sides.at(1)?, *sides.at(2)?);
     let chosen = match condition {
-        Side::Number(truth) => {
+        ScalarOrBlob::Number(truth) => {
             // The same choice everywhere.
             let chosen = lower.stretched_input(if truth == 0.0 { 2 } else { 1 })?;
             return lower.set(0, chosen);
         }
-        Side::Blob(condition) => match (x, y) {
-            (Side::Number(x), Side::Number(y)) if y + (x - y) == x => {
+        ScalarOrBlob::Blob(condition) => match (x, y) {
+            (ScalarOrBlob::Number(x), ScalarOrBlob::Number(y)) if y + (x - y) == x => {
                 let step = lower.binary_scalar(binary_op::MUL, condition, x - y)?;
                 lower.binary_scalar(binary_op::ADD, step, y)?
             }
@@ -30,7 +30,7 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
     lower.set(0, chosen)
 }
 
-fn choose(lower: &mut Lower, condition: BlobId, x: Side, y: Side) -> Result<BlobId> {
+fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) -> Result<BlobId> {
     let (pass, block) = limits(lower, condition)?;
     // What is infinite wherever it is chosen needs no limit of its own.
     match (infinity(lower, 1)?, infinity(lower, 2)?) {
@@ -47,11 +47,11 @@ fn choose(lower: &mut Lower, condition: BlobId, x: Side, y: Side) -> Result<Blob
 
 /// A side as far as a limit lets it through. Whoever chooses by IsNaN means NaN not to come through: one order of a minimum drops it in
 /// vectorised code, the other one at the places that are left over (`binaryop.cpp`).
-fn hold(lower: &mut Lower, op_type: i32, side: Side, limit: Side) -> Result<BlobId> {
+fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: ScalarOrBlob) -> Result<BlobId> {
     let held = lower.combine(op_type, side, limit)?;
     let condition = lower.node().inputs.first().copied().flatten();
     if condition.is_some_and(|condition| asks_for_nan(lower.graph(), condition, MAX_DEPTH)) {
-        return lower.combine(op_type, limit, Side::Blob(held));
+        return lower.combine(op_type, limit, ScalarOrBlob::Blob(held));
     }
     Ok(held)
 }
@@ -76,7 +76,7 @@ fn infinity(lower: &Lower, index: usize) -> Result<Option<f32>> {
 }
 
 /// Positive infinity where the condition holds, negative elsewhere; and the other way round.
-fn limits(lower: &mut Lower, condition: BlobId) -> Result<(Side, Side)> {
+fn limits(lower: &mut Lower, condition: BlobId) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     if let Some(tensor) = lower.constant(0).cloned() {
         let form = lower.form(condition);
         let mut limits = |limit: f32| {
@@ -85,16 +85,16 @@ fn limits(lower: &mut Lower, condition: BlobId) -> Result<(Side, Side)> {
                     let truth = inputs.at(0)?.to_f32()?;
                     Ok(Array::f32(truth.mapv(|c| if c == 0.0 { -limit } else { limit })))
                 })?;
-            lower.memory_data(&limits, &form).map(Side::Blob)
+            lower.memory_data(&limits, &form).map(ScalarOrBlob::Blob)
         };
         return Ok((limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?));
     }
     let form = lower.form(condition);
     // 1 / (1 - c) is infinite or 1; less 1, its logarithm is infinite in one direction or the other.
-    let condition = lower.planar(condition)?;
+    let condition = lower.as_3d(condition)?;
     let ratio = lower.map(Power { power: -1.0, scale: -1.0, shift: 1.0 }, condition)?;
     let pass = lower.map(Log { shift: -1.0, ..Log::default() }, ratio)?;
     let pass = lower.reshape(pass, &form)?;
     let block = lower.unary(unary_op::NEG, pass)?;
-    Ok((Side::Blob(pass), Side::Blob(block)))
+    Ok((ScalarOrBlob::Blob(pass), ScalarOrBlob::Blob(block)))
 }

@@ -39,7 +39,7 @@ fn joined(lower: &mut Lower, size: BlobId, series: &Series, beyond: BlobId) -> R
         Some(sum) => lower.binary(binary_op::MUL, sum, small)?,
         None => small,
     };
-    let large = lower.above(size, series.limit)?;
+    let large = lower.gt(size, series.limit)?;
     let difference = lower.binary(binary_op::SUB, beyond, series_value)?;
     let difference = lower.binary(binary_op::MUL, difference, large)?;
     lower.binary(binary_op::ADD, series_value, difference)
@@ -47,7 +47,7 @@ fn joined(lower: &mut Lower, size: BlobId, series: &Series, beyond: BlobId) -> R
 
 /// A magnitude with the sign of `x`.
 fn signed(lower: &mut Lower, x: BlobId, size: BlobId) -> Result<BlobId> {
-    let negative = lower.below(x, 0.0)?;
+    let negative = lower.lt(x, 0.0)?;
     let turned = lower.binary_scalar(binary_op::MUL, negative, -2.0)?;
     let sign = lower.binary_scalar(binary_op::ADD, turned, 1.0)?;
     lower.binary(binary_op::MUL, size, sign)
@@ -69,7 +69,7 @@ pub(super) fn cosh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 }
 
 pub(super) fn sinh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-    let x = lower.planar(x)?;
+    let x = lower.as_3d(x)?;
     let size = lower.unary(unary_op::ABS, x)?;
     let (rising, falling) = half_exponentials(lower, size)?;
     let beyond = lower.binary(binary_op::SUB, rising, falling)?;
@@ -78,7 +78,7 @@ pub(super) fn sinh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 }
 
 pub(super) fn asinh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-    let x = lower.planar(x)?;
+    let x = lower.as_3d(x)?;
     let size = lower.unary(unary_op::ABS, x)?;
     let joined = asinh_of_size(lower, size)?;
     signed(lower, x, joined)
@@ -101,7 +101,7 @@ fn asinh_of_size(lower: &mut Lower, size: BlobId) -> Result<BlobId> {
 
 /// `asinh(sqrt(x - 1) * sqrt(x + 1))`; the root of what is below 0 makes it NaN outside of the domain.
 pub(super) fn acosh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-    let x = lower.planar(x)?;
+    let x = lower.as_3d(x)?;
     let less = lower.binary_scalar(binary_op::SUB, x, 1.0)?;
     let inside = lower.binary_scalar(binary_op::MAX, less, 0.0)?;
     let inside = lower.unary(unary_op::SQRT, inside)?;
@@ -116,7 +116,7 @@ pub(super) fn acosh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 
 /// `(log(1 + x) - log(1 - x)) / 2`: infinite at 1, NaN beyond.
 pub(super) fn atanh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-    let x = lower.planar(x)?;
+    let x = lower.as_3d(x)?;
     let size = lower.unary(unary_op::ABS, x)?;
     let rising = lower.map(Log { shift: 1.0, ..Log::default() }, size)?;
     let falling = lower.map(Log { scale: -1.0, shift: 1.0, ..Log::default() }, size)?;

@@ -20,38 +20,38 @@ const TRIGONOMETRIC: &[i64] = &[7, 22];
 const HYPERBOLIC: &[i64] = &[9, 22];
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    unary("Abs", OLD).becomes("UnaryOp"),
-    unary("Acos", TRIGONOMETRIC).becomes("UnaryOp"),
-    unary("Acosh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
-    unary("Asin", TRIGONOMETRIC).becomes("UnaryOp"),
-    unary("Asinh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
-    unary("Atan", TRIGONOMETRIC).becomes("UnaryOp"),
-    unary("Atanh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
-    unary("Ceil", OLD).jumps(|_, _| true).becomes("UnaryOp"),
-    unary("Cos", TRIGONOMETRIC).becomes("UnaryOp"),
-    unary("Cosh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
-    unary("Erf", &[9, 13]).becomes("Erf"),
-    unary("Exp", OLD).becomes("UnaryOp"),
-    unary("Floor", OLD).jumps(|_, _| true).becomes("UnaryOp"),
-    Row::new("IsInf", &[10, 20], infer_is_inf).fold(fold_is_inf).lower(lower_is_inf).becomes("Threshold"),
+    unary("Abs", OLD).lowers_to("UnaryOp"),
+    unary("Acos", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Acosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
+    unary("Asin", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Asinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
+    unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Atanh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
+    unary("Ceil", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
+    unary("Cos", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
+    unary("Erf", &[9, 13]).lowers_to("Erf"),
+    unary("Exp", OLD).lowers_to("UnaryOp"),
+    unary("Floor", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
+    Row::new("IsInf", &[10, 20], infer_is_inf).fold(fold_is_inf).lower(lower_is_inf).lowers_to("Threshold"),
     Row::new("IsNaN", &[9, 13, 20], infer_is_nan)
         .fold(fold_is_nan)
         .lower(lower_is_nan)
         .chooses()
-        .becomes("Threshold"),
-    unary("Log", OLD).becomes("Log"),
-    unary("Neg", OLD).becomes("UnaryOp"),
-    unary("Reciprocal", OLD).becomes("UnaryOp"),
-    unary("Round", &[11, 22]).jumps(|_, _| true).becomes("UnaryOp"),
-    unary("Sign", &[9, 13]).jumps(|_, _| true).becomes("Threshold"),
-    unary("Sin", TRIGONOMETRIC).becomes("UnaryOp"),
-    unary("Sinh", HYPERBOLIC).becomes("UnaryOp, BinaryOp"),
-    unary("Sqrt", OLD).becomes("UnaryOp"),
-    unary("Tan", TRIGONOMETRIC).becomes("UnaryOp"),
+        .lowers_to("Threshold"),
+    unary("Log", OLD).lowers_to("Log"),
+    unary("Neg", OLD).lowers_to("UnaryOp"),
+    unary("Reciprocal", OLD).lowers_to("UnaryOp"),
+    unary("Round", &[11, 22]).jumps(|_, _| true).lowers_to("UnaryOp"),
+    unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold"),
+    unary("Sin", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
+    unary("Sqrt", OLD).lowers_to("UnaryOp"),
+    unary("Tan", TRIGONOMETRIC).lowers_to("UnaryOp"),
 ];
 
 const fn unary(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, infer_unary).fold(fold_unary).lower(lower_unary).keeps_shape().waive(MEMORY_ADVICE)
+    Row::new(name, since, infer_unary).fold(fold_unary).lower(lower_unary).keeps_shape().ignore(MEMORY_ADVICE)
 }
 
 fn infer_unary(call: &Call) -> Result<Vec<Fact>> {
@@ -133,17 +133,17 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
                 "Atanh" => hyperbolic::atanh(lower, x)?,
                 "Cosh" => hyperbolic::cosh(lower, x)?,
                 "Erf" => {
-                    let x = lower.planar(x)?;
+                    let x = lower.as_3d(x)?;
                     lower.map(Erf::default(), x)?
                 }
                 // UnaryOp LOG gives NaN at 0 where it is vectorised (sse_mathfun.h, log_ps).
                 "Log" => {
-                    let x = lower.planar(x)?;
+                    let x = lower.as_3d(x)?;
                     lower.map(Log::default(), x)?
                 }
                 "Sign" => {
-                    let above = lower.above(x, 0.0)?;
-                    let below = lower.below(x, 0.0)?;
+                    let above = lower.gt(x, 0.0)?;
+                    let below = lower.lt(x, 0.0)?;
                     lower.binary(binary_op::SUB, above, below)?
                 }
                 "Sinh" => hyperbolic::sinh(lower, x)?,
@@ -170,8 +170,8 @@ fn fold_is_nan(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
 fn lower_is_nan(lower: &mut Lower) -> Result<()> {
     let x = lower.blob(0)?;
     let size = lower.unary(unary_op::ABS, x)?;
-    let number = lower.above(size, -1.0)?;
-    let nan = lower.complement(number)?;
+    let number = lower.gt(size, -1.0)?;
+    let nan = lower.logical_not(number)?;
     lower.set(0, nan)
 }
 
@@ -204,14 +204,14 @@ fn lower_is_inf(lower: &mut Lower) -> Result<()> {
     let infinite = match read_is_inf(lower)? {
         Infinities { negative: true, positive: true } => {
             let size = lower.unary(unary_op::ABS, x)?;
-            lower.above(size, f32::MAX)?
+            lower.gt(size, f32::MAX)?
         }
-        Infinities { negative: true, positive: false } => lower.below(x, f32::MIN)?,
-        Infinities { negative: false, positive: true } => lower.above(x, f32::MAX)?,
+        Infinities { negative: true, positive: false } => lower.lt(x, f32::MIN)?,
+        Infinities { negative: false, positive: true } => lower.gt(x, f32::MAX)?,
         Infinities { negative: false, positive: false } => {
             // Neither is looked for: nothing is found.
             let none = lower.binary_scalar(binary_op::MIN, x, 0.0)?;
-            lower.above(none, 0.0)?
+            lower.gt(none, 0.0)?
         }
     };
     lower.set(0, infinite)

@@ -36,7 +36,7 @@ fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result
     }
     let size = known_axis(shape, axis)?;
     let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, size)).collect();
-    lower.take(alone, place, &places?)
+    lower.gather(alone, place, &places?)
 }
 
 fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
@@ -114,7 +114,7 @@ fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, &[count, Dim::try_from(width)?], 0)?;
     let rows: Result<Vec<i64>> = rows.iter().map(|row| Ok(i64::try_from(*row)?)).collect();
-    let taken = lower.take(alone, place, &rows?)?;
+    let taken = lower.gather(alone, place, &rows?)?;
     lower.set(0, taken)
 }
 

@@ -48,7 +48,7 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: us
                 }
             }
             let both = lower.concat(&[data, updates], 0)?;
-            let top = lower.take(both, 0, &places)?;
+            let top = lower.gather(both, 0, &places)?;
             return lower.set(0, top);
         }
         Reduction::Add => (binary_op::ADD, 0.0),
@@ -67,7 +67,7 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: us
                 *place = i64::try_from(number + 1)?;
             }
         }
-        let placed: BlobId = lower.take(updates, 0, &places)?;
+        let placed: BlobId = lower.gather(updates, 0, &places)?;
         let placed = lower.reshape(placed, &rows(count)?)?;
         top = lower.binary(op_type, top, placed)?;
         top = lower.wrap(top, dtype)?;

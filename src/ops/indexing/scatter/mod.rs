@@ -23,19 +23,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Scatter", &[9, 11], infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .lower(lower::lower_scatter_elements).becomes("what ScatterElements becomes").limits("those of ScatterElements"),
+        .lower(lower::lower_scatter_elements).lowers_to("what ScatterElements becomes").limits("those of ScatterElements"),
     Row::new("ScatterElements", &[11, 13, 16, 18], infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .lower(lower::lower_scatter_elements).becomes("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
+        .lower(lower::lower_scatter_elements).lowers_to("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
     Row::new("ScatterND", &[11, 13, 16, 18], infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
-        .lower(lower::lower_scatter_nd).becomes("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
+        .lower(lower::lower_scatter_nd).lowers_to("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
 ];
 
 /// Most updates of one element that are evaluated: each goes over all data.
-const MAX_ROUNDS: usize = 1 << 10;
+const MAX_ITERATIONS: usize = 1 << 10;
 
 /// Most elements that all such rounds go over.
 const MAX_VISITED: usize = 1 << 28;
@@ -133,7 +133,7 @@ fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
         }
         *round += 1;
     }
-    if rounds.len() > MAX_ROUNDS {
+    if rounds.len() > MAX_ITERATIONS {
         unsupported!("{} updates of one element", rounds.len());
     }
     Ok(rounds)

@@ -19,7 +19,7 @@ use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", &[12, 28], infer_einsum)
     .expand(contract::expand_einsum)
-    .becomes("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
+    .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 
 /// The name of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

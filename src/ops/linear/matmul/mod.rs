@@ -19,17 +19,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(gemm::fold_gemm)
         .work(product::work_of)
         .lower(gemm::lower_gemm)
-        .becomes("InnerProduct for one row and a stored matrix; else Gemm"),
+        .lowers_to("InnerProduct for one row and a stored matrix; else Gemm"),
     Row::new("MatMul", &[1, 9, 13], infer_matmul)
         .fold(product::fold_matmul)
         .work(product::work_of)
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
-        .becomes("InnerProduct or Gemm for a stored matrix; else MatMul"),
+        .lowers_to("InnerProduct or Gemm for a stored matrix; else MatMul"),
     Row::new("MatMulInteger", &[10], integer::infer_matmul_integer)
         .expand(integer::expand_matmul_integer)
         .exact()
-        .becomes("InnerProduct in int8, or MatMul of the differences to the zero points"),
+        .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
 ];
 
 /// The operands of a product as stacks of matrices: batch sizes, then rows and columns.

@@ -23,35 +23,35 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BatchNormalization", &[1, 6, 7, 9, 14, 15], batch::infer_batch_norm)
         .epsilon(batch::inference_epsilon)
         .lower(batch::lower_batch_norm)
-        .becomes("BatchNorm; BinaryOp where there is a batch or a parameter is computed at run time")
+        .lowers_to("BatchNorm; BinaryOp where there is a batch or a parameter is computed at run time")
         .limits("training before version 14"),
     Row::new("GroupNormalization", &[18, 21], channel::infer_group_norm)
         .lower(channel::lower_group_norm)
-        .becomes("GroupNorm"),
+        .lowers_to("GroupNorm"),
     Row::new("InstanceNormalization", &[1, 6, 22], channel::infer_instance_norm)
         .lower(channel::lower_instance_norm)
-        .becomes("InstanceNorm"),
+        .lowers_to("InstanceNorm"),
     Row::new("LRN", &[1, 13], local::infer_lrn)
         .lower(local::lower_lrn)
-        .becomes("LRN; Pooling along the channels where there is a batch or the size is even"),
+        .lowers_to("LRN; Pooling along the channels where there is a batch or the size is even"),
     // Before ONNX had this one, onnxruntime's optimiser wrote it in the same words.
     Row::new("LayerNormalization", &[1, 17], layer::infer_layer_norm)
         .lower(layer::lower_layer_norm)
-        .becomes("LayerNorm; Reduction where Mean or InvStdDev is read"),
+        .lowers_to("LayerNorm; Reduction where Mean or InvStdDev is read"),
     Row::new("LpNormalization", &[1, 22], local::infer_lp_norm)
         .lower(local::lower_lp_norm)
-        .becomes("Reduction, BinaryOp")
+        .lowers_to("Reduction, BinaryOp")
         .limits("p over 2"),
     Row::new("MeanVarianceNormalization", &[9, 13], local::infer_mvn)
         .lower(local::lower_mvn)
-        .becomes("Reduction, BinaryOp"),
+        .lowers_to("Reduction, BinaryOp"),
     Row::new("Normalize", &[1], local::infer_normalize)
         .domain(OWN_DOMAIN)
         .lower(local::lower_normalize)
-        .becomes("Normalize; Reduction and BinaryOp for an axis between others"),
+        .lowers_to("Normalize; Reduction and BinaryOp for an axis between others"),
     Row::new("RMSNormalization", &[23], layer::infer_rms_norm)
         .lower(layer::lower_rms_norm)
-        .becomes("Reduction, UnaryOp, BinaryOp; RMSNorm for runtimes that have it"),
+        .lowers_to("Reduction, UnaryOp, BinaryOp; RMSNorm for runtimes that have it"),
 ];
 
 /// The first output is as the first input.

@@ -4,7 +4,7 @@ use super::super::level::{
     Levels, Target, constant_int, levels, name_levels, number, read_bounds, round, whole,
 };
 use super::super::nearest::{Exception, First, Plane};
-use super::{base, constant_scale, dequantised, quantised, settle_values};
+use super::{base, constant_scale, dequantised, finalize_values, quantised};
 use crate::error::Result;
 use crate::op::{Call, Fact};
 use crate::pass::expand::{Expand, Operand};
@@ -115,7 +115,7 @@ pub(super) fn expand_mul(x: &mut Expand) -> Result<bool> {
     let base = base(x, pair.target);
     let zero = whole(x, pair.target.zero + base)?;
     let moved = x.op("Add", &[scaled, zero], &[])?;
-    let result = settle_values(x, moved, pair.target)?;
+    let result = finalize_values(x, moved, pair.target)?;
     x.output(0, result)?;
     Ok(true)
 }

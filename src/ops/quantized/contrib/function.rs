@@ -1,6 +1,6 @@
 //! QLinearLeakyRelu, QLinearSigmoid and QLinearSoftmax.
 
-use super::super::level::{Target, number, read_bounds, settle};
+use super::super::level::{Target, finalize, number, read_bounds};
 use super::super::resolve_axis;
 use super::{constant_scale, dequantised, quantised};
 use crate::error::{Result, unsupported};
@@ -52,7 +52,7 @@ pub(super) fn expand_softmax(x: &mut Expand) -> Result<bool> {
     };
     let steps = number(x, (1.0 / scale).floor())?;
     let scaled = x.op("Mul", &[result, steps], &[])?;
-    let result = settle(x, scaled, target)?;
+    let result = finalize(x, scaled, target)?;
     x.output(0, result)?;
     Ok(true)
 }

@@ -1,6 +1,6 @@
 //! QGemm.
 
-use super::super::level::{Target, number, read_bounds, settle};
+use super::super::level::{Target, finalize, number, read_bounds};
 use super::super::product::{Places, multiply};
 use super::super::{cast, difference, matrix_parameter, rescaled};
 use crate::error::{Result, unsupported};
@@ -73,7 +73,7 @@ pub(super) fn expand_gemm(x: &mut Expand) -> Result<bool> {
     let Some(target) = Target::of_output(x, Y_ZERO)? else {
         unsupported!("a zero point of the result that is computed at run time");
     };
-    let result = settle(x, scaled, target)?;
+    let result = finalize(x, scaled, target)?;
     x.output(0, result)?;
     Ok(true)
 }

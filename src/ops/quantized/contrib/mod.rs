@@ -8,7 +8,7 @@ mod part;
 mod pool;
 
 use super::MICROSOFT as DOMAIN;
-use super::level::{Target, settle};
+use super::level::{Target, finalize};
 use crate::error::Result;
 use crate::op::{Call, OWN_DOMAIN};
 use crate::ops::Row;
@@ -21,39 +21,39 @@ const fn row(name: &'static str, infer: crate::op::Infer, expand: crate::pass::e
 }
 
 const ADD: Row = row("QLinearAdd", arithmetic::infer_binary, arithmetic::expand_add)
-    .becomes("BinaryOp on the differences to the zero points, QuantizeLinear");
+    .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear");
 const MUL: Row = row("QLinearMul", arithmetic::infer_binary, arithmetic::expand_mul)
-    .becomes("BinaryOp on the differences to the zero points, QuantizeLinear");
+    .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear");
 const CONCAT: Row = row("QLinearConcat", part::infer_concat, part::expand_concat)
-    .becomes("QuantizeLinear of each part, Concat");
+    .lowers_to("QuantizeLinear of each part, Concat");
 const WHERE: Row = row("QLinearWhere", part::infer_where, part::expand_where)
-    .becomes("QuantizeLinear of both operands, Where");
+    .lowers_to("QuantizeLinear of both operands, Where");
 const POOL: Row = row("QLinearGlobalAveragePool", pool::infer_global_pool, pool::expand_global_pool)
-    .becomes("Reduction, QuantizeLinear")
+    .lowers_to("Reduction, QuantizeLinear")
     .limits("channels_last");
 const GEMM: Row = row("QGemm", gemm::infer_gemm, gemm::expand_gemm)
-    .becomes("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
+    .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
     .limits("an alpha together with c");
 
 const MEAN: Row = row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
-    .becomes("Pooling, QuantizeLinear")
+    .lowers_to("Pooling, QuantizeLinear")
     .limits("channels_last");
 /// The exponentials of two runtimes differ in their last bits.
 const SOFTMAX: Row = Row::new("QLinearSoftmax", &[1], function::infer_softmax)
     .expand(function::expand_softmax)
     .rounds()
-    .becomes("Softmax, QuantizeLinear")
+    .lowers_to("Softmax, QuantizeLinear")
     .limits("several axes together, as before operator set 13");
 
 pub(in crate::ops) const OPS: &[Row] = &[
     row("QLinearLeakyRelu", function::infer_function, function::expand_leaky_relu)
         .domain(DOMAIN)
-        .becomes("LeakyRelu, QuantizeLinear"),
+        .lowers_to("LeakyRelu, QuantizeLinear"),
     Row::new("QLinearSigmoid", &[1], function::infer_function)
         .expand(function::expand_sigmoid)
         .rounds()
         .domain(DOMAIN)
-        .becomes("Sigmoid, QuantizeLinear"),
+        .lowers_to("Sigmoid, QuantizeLinear"),
     MEAN.domain(DOMAIN),
     MEAN.domain(OWN_DOMAIN),
     SOFTMAX.domain(DOMAIN),
@@ -100,8 +100,8 @@ fn base(x: &Call, target: Target) -> i64 {
     if x.node().domain == OWN_DOMAIN && target.dtype == DType::I8 { 128 } else { 0 }
 }
 
-/// As [`settle`], of numbers that the zero point is added to already: halves go to even values, not to even levels.
-fn settle_values(x: &mut Expand, operand: Operand, target: Target) -> Result<Operand> {
+/// As [`finalize`], of numbers that the zero point is added to already: halves go to even values, not to even levels.
+fn finalize_values(x: &mut Expand, operand: Operand, target: Target) -> Result<Operand> {
     let base = base(x, target);
-    settle(x, operand, target.at_zero(-base))
+    finalize(x, operand, target.at_zero(-base))
 }

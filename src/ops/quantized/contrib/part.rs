@@ -1,6 +1,6 @@
 //! QLinearConcat and QLinearWhere: parts in steps of their own, in steps of the result.
 
-use super::super::level::{Target, constant_int, levels, number, read_bounds, settle};
+use super::super::level::{Target, constant_int, finalize, levels, number, read_bounds};
 use super::super::nearest::Line;
 use super::super::resolve_axis;
 use super::{constant_scale, dequantised};
@@ -90,5 +90,5 @@ fn part_levels(x: &mut Expand, part: usize, scale: usize, target: Target) -> Res
     let Some(ratio) = line.solve() else { return Ok(None) };
     let ratio = number(x, ratio)?;
     let scaled = x.op("Mul", &[levels.operand, ratio], &[])?;
-    settle(x, scaled, target).map(Some)
+    finalize(x, scaled, target).map(Some)
 }

@@ -1,8 +1,8 @@
 //! QLinearAveragePool and QLinearGlobalAveragePool.
 
-use super::super::level::{Target, constant_int, levels, number, read_bounds, settle, whole};
+use super::super::level::{Target, constant_int, finalize, levels, number, read_bounds, whole};
 use super::super::quotient;
-use super::{base, constant_scale, dequantised, quantised, settle_values};
+use super::{base, constant_scale, dequantised, finalize_values, quantised};
 use crate::error::{Result, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Call, Fact, whole_windows};
@@ -37,7 +37,7 @@ pub(super) fn expand_global_pool(x: &mut Expand) -> Result<bool> {
     let count: f32 = count.as_();
     let ratio = number(x, x_scale / (scale * count))?;
     let scaled = x.op("Mul", &[sum, ratio], &[])?;
-    let result = settle(x, scaled, target)?;
+    let result = finalize(x, scaled, target)?;
     x.output(0, result)?;
     Ok(true)
 }
@@ -70,7 +70,7 @@ pub(super) fn expand_pool(x: &mut Expand) -> Result<bool> {
     let base = base(x, target);
     let zero = whole(x, target.zero + base)?;
     let moved = x.op("Add", &[scaled, zero], &[])?;
-    let result = settle_values(x, moved, target)?;
+    let result = finalize_values(x, moved, target)?;
     x.output(0, result)?;
     Ok(true)
 }

@@ -102,7 +102,7 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let behind = match size.known() {
         Some(count) => lower.binary_scalar(binary_op::MUL, behind, count.as_())?,
         None => {
-            let count = lower.numbers(std::slice::from_ref(&size))?;
+            let count = lower.materialize(std::slice::from_ref(&size))?;
             lower.binary(binary_op::MUL, behind, count)?
         }
     };

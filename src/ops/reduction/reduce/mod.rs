@@ -20,24 +20,24 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ArgMax", &[1, 11, 12, 13], arg::infer_arg)
         .fold(arg::fold_arg)
         .lower(arg::lower_arg)
-        .becomes("Reduction, Threshold, Reduction over an index ramp")
+        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
         .limits("an axis of more than 2^24 elements"),
     Row::new("ArgMin", &[1, 11, 12, 13], arg::infer_arg)
         .fold(arg::fold_arg)
         .lower(arg::lower_arg)
-        .becomes("Reduction, Threshold, Reduction over an index ramp")
+        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
         .limits("an axis of more than 2^24 elements"),
-    reduction("ReduceL1", &[1, 11, 13, 18]).becomes("Reduction"),
-    reduction("ReduceL2", &[1, 11, 13, 18]).becomes("Reduction"),
-    reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).becomes("Reduction"),
+    reduction("ReduceL1", &[1, 11, 13, 18]).lowers_to("Reduction"),
+    reduction("ReduceL2", &[1, 11, 13, 18]).lowers_to("Reduction"),
+    reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).lowers_to("Reduction"),
     reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28])
-        .becomes("Reduction of what is left after the maximum is taken off"),
-    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).identity(same_shape).becomes("Reduction"),
-    reduction("ReduceMean", &[1, 11, 13, 18]).identity(same_shape).becomes("Reduction"),
-    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).identity(same_shape).becomes("Reduction"),
-    reduction("ReduceProd", &[1, 11, 13, 18]).identity(same_shape).becomes("Reduction"),
-    reduction("ReduceSum", &[1, 11, 13]).identity(same_shape).becomes("Reduction"),
-    reduction("ReduceSumSquare", &[1, 11, 13, 18]).becomes("Reduction"),
+        .lowers_to("Reduction of what is left after the maximum is taken off"),
+    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceMean", &[1, 11, 13, 18]).identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceProd", &[1, 11, 13, 18]).identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceSum", &[1, 11, 13]).identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceSumSquare", &[1, 11, 13, 18]).lowers_to("Reduction"),
 ];
 
 const fn reduction(name: &'static str, since: &'static [i64]) -> Row {

@@ -173,7 +173,7 @@ fn take_places(
         };
         let places = (-one.before..size + one.behind).filter_map(|place| source(place, size, mode));
         let (alone, place) = lower.alone(blob, &shape, one.axis)?;
-        blob = lower.take(alone, place, &places.collect::<Vec<_>>())?;
+        blob = lower.gather(alone, place, &places.collect::<Vec<_>>())?;
         grow(&mut shape, one)?;
     }
     Ok(blob)

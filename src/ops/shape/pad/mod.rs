@@ -29,7 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower::lower_center)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .becomes("Padding, Crop")
+        .lowers_to("Padding, Crop")
         .limits("sizes that are not fixed"),
     Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
         .padding(constant_padding)
@@ -38,7 +38,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower::lower_pad)
         .identity(adds_nothing)
         .transparent(|_, _| true)
-        .becomes(
+        .lowers_to(
             "Padding; Crop below 0; Crop and Concat for wrap, and for reflections by more than an axis holds; Gather for amounts computed at run time",
         )
         .limits("amounts computed at run time where the shape of the output is not stated"),

@@ -19,7 +19,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], inf
     .lower(lower_slice)
     .identity(keeps_all)
     .transparent(|_, _| true)
-    .becomes("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for bounds computed at run time")
+    .lowers_to("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for bounds computed at run time")
     .limits("bounds computed at run time where the shape of the output is not stated")];
 
 /// Bounds from this on are "to the end" in models: no axis of a blob is larger.
@@ -27,7 +27,7 @@ const BEYOND: i64 = (1 << 31) - 1;
 
 /// What is kept of an axis: the elements at `start`, `start + step`, and so on.
 #[derive(Clone, Debug, PartialEq)]
-struct Cut {
+struct AxisSlice {
     axis: usize,
     start: Dim,
     step: i64,
@@ -39,7 +39,7 @@ fn read_cuts(
     attributes: &Attributes,
     input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
     shape: &[Dim],
-) -> Result<Vec<Cut>> {
+) -> Result<Vec<AxisSlice>> {
     let known = |list: Vec<i64>| list.into_iter().map(Dim::Known).collect::<Vec<_>>();
     let (starts, ends, axes, steps) = if attributes.since() == 1 {
         let list = |name| Ok::<_, Error>(attributes.ints(name)?.map(known));
@@ -54,7 +54,7 @@ fn read_cuts(
         invalid!("{} starts, {} ends, {} axes, {} steps", starts.len(), ends.len(), axes.len(), steps.len());
     }
     let number = |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("{d} as an axis or step")));
-    let mut cuts: Vec<Cut> = Vec::with_capacity(starts.len());
+    let mut cuts: Vec<AxisSlice> = Vec::with_capacity(starts.len());
     for (i, (start, end)) in starts.iter().zip(&ends).enumerate() {
         let axis = resolve_axis(number(axes.at(i)?)?, shape.len())?;
         if cuts.iter().any(|cut| cut.axis == axis) {
@@ -78,7 +78,7 @@ fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
     }
 }
 
-fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Cut> {
+fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<AxisSlice> {
     let (zero, before, last) = (Dim::Known(0), Dim::Known(-1), size.sub(&Dim::Known(1))?);
     let (mut start, mut end) = (from_front(start, size)?, from_front(end, size)?);
     let distance = match step {
@@ -102,10 +102,10 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Cut
         Some(n) if n <= 0 => zero,
         _ => distance.ceil_div(&Dim::Known(stride.min(BEYOND)))?,
     };
-    Ok(Cut { axis, start, step, count })
+    Ok(AxisSlice { axis, start, step, count })
 }
 
-fn call_cuts(call: &Call) -> Result<Vec<Cut>> {
+fn call_cuts(call: &Call) -> Result<Vec<AxisSlice>> {
     let input = |index| if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) };
     read_cuts(call, input, call.shape(0)?)
 }
@@ -150,7 +150,7 @@ fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     Ok(vec![data])
 }
 
-impl Cut {
+impl AxisSlice {
     /// The elements that are kept, where they are numbers.
     fn places(&self) -> Result<Vec<i64>> {
         let (Some(start), Some(count)) = (self.start.known(), self.count.known()) else {
@@ -211,7 +211,7 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
             None if cut.step > 1 && cut.places().is_err() => {
                 lower.stride(alone, place, &cut.start, cut.step, &cut.count)?
             }
-            None => lower.take(alone, place, &cut.places()?)?,
+            None => lower.gather(alone, place, &cut.places()?)?,
         };
         if let Some(slot) = shape.get_mut(cut.axis) {
             *slot = cut.count;

@@ -37,13 +37,13 @@ pub(super) fn check_cuts(call: &Call, stated: &[Dim]) -> Result<()> {
 }
 
 /// Where an axis is cut, computed at run time.
-struct Cut {
+struct AxisSlice {
     axis: usize,
     start: Operand,
     step: Option<Operand>,
 }
 
-fn cuts(x: &mut Expand, rank: usize) -> Result<Vec<Cut>> {
+fn cuts(x: &mut Expand, rank: usize) -> Result<Vec<AxisSlice>> {
     let Some(count) = x.shape(1)?.first().and_then(Dim::known) else {
         unsupported!("a number of bounds that is not fixed");
     };
@@ -63,7 +63,7 @@ fn cuts(x: &mut Expand, rank: usize) -> Result<Vec<Cut>> {
                 }
                 None => None,
             };
-            cuts.push(Cut { axis, start, step });
+            cuts.push(AxisSlice { axis, start, step });
         }
         return Ok(cuts);
     }
@@ -74,7 +74,7 @@ fn cuts(x: &mut Expand, rank: usize) -> Result<Vec<Cut>> {
             Some(steps) => Some(element(x, steps, index)?),
             None => None,
         };
-        cuts.push(Cut { axis, start, step });
+        cuts.push(AxisSlice { axis, start, step });
     }
     Ok(cuts)
 }

@@ -9,7 +9,7 @@ use crate::lower::Lower;
 use crate::ncnn::layer::{Convolution, ConvolutionDepthWise, InnerProduct, Padding};
 use crate::ncnn::{BlobId, Layer};
 use crate::op::{Call, Fact, required};
-use crate::ops::spatial::window::Span;
+use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::{DType, Dim, Tensor};
 
 /// The steps of the input.
@@ -76,7 +76,7 @@ fn uses_winograd(layer: &Convolution) -> bool {
 
 /// Pads a blob with what zero is moved to, in place of the layer: in packed int8 that pads with negative numbers wrongly
 /// (`padding_x86.cpp`, forward_int8).
-fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [Span], value: f32) -> Result<BlobId> {
+fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) -> Result<BlobId> {
     let mut form = lower.form(blob);
     let [height, width] = spans else {
         return Err(Error::internal("a convolution over other than two axes"));

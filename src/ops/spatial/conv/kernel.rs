@@ -7,7 +7,7 @@ use crate::ncnn::layer::{
     ConvolutionDepthWise3D, Deconvolution, Deconvolution1D, Deconvolution3D, DeconvolutionDepthWise,
     DeconvolutionDepthWise1D, DeconvolutionDepthWise3D,
 };
-use crate::ops::spatial::window::Span;
+use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::Tensor;
 
 /// What the layers have in common.
@@ -15,7 +15,7 @@ pub(super) struct Kernel {
     pub num_output: i32,
     pub group: i32,
     /// The window along each spatial axis, outermost first.
-    pub spans: Vec<Span>,
+    pub spans: Vec<WindowAxis>,
     /// Elements that a transposed convolution adds behind each spatial axis.
     pub output_pads: Option<Vec<i32>>,
     /// The weight; a bottom where it is not constant.

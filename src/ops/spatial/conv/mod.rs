@@ -10,7 +10,7 @@ mod kernel;
 mod transpose;
 mod unfold;
 
-use super::window::{Pads, Span, Window, read_window};
+use super::window::{Pads, Window, WindowAxis, read_window};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::Lower;
@@ -26,25 +26,25 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Conv", &[1, 11, 22], infer_conv)
         .expand(unfold::expand_conv)
         .lower(lower_conv)
-        .becomes("Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with the windows for weights computed at run time over three axes, or over two with a batch")
+        .lowers_to("Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with the windows for weights computed at run time over three axes, or over two with a batch")
         .limits("over four axes or more"),
     Row::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
-        .becomes("Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups; MatMul, and a sum of the windows, for weights computed at run time over three axes, or over two with a batch")
+        .lowers_to("Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups; MatMul, and a sum of the windows, for weights computed at run time over three axes, or over two with a batch")
         .limits("over four axes or more"),
     Row::new("Int8Conv", &[1], int8::infer_conv)
         .domain(OWN_DOMAIN)
         .lower(int8::lower_conv)
-        .becomes("Convolution and ConvolutionDepthWise in int8"),
+        .lowers_to("Convolution and ConvolutionDepthWise in int8"),
     Row::new("Int8Linear", &[1], int8::infer_linear)
         .domain(OWN_DOMAIN)
         .lower(int8::lower_linear)
-        .becomes("InnerProduct in int8"),
+        .lowers_to("InnerProduct in int8"),
     Row::new("DeformConv", &[19, 22], deform::infer_deform_conv)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
-        .becomes("DeformableConv2D, one for each group and set of offsets; for weights computed at run time MatMul with what it takes from each place")
+        .lowers_to("DeformableConv2D, one for each group and set of offsets; for weights computed at run time MatMul with what it takes from each place")
         .limits("batches; three axes"),
 ];
 
@@ -156,7 +156,7 @@ const SAME_UPPER: i32 = -233;
 const SAME_LOWER: i32 = -234;
 
 /// The window along each axis; where padding follows from sizes that are not fixed, the layer computes it.
-fn conv_spans(lower: &Lower, window: &Window, spatial: &[Dim]) -> Result<Vec<Span>> {
+fn conv_spans(lower: &Lower, window: &Window, spatial: &[Dim]) -> Result<Vec<WindowAxis>> {
     let error = match window.spans(spatial) {
         Ok(spans) => return Ok(spans),
         Err(error) => error,
@@ -191,7 +191,7 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
         form.insert(1, output.at(0)?.clone());
         // The padding along the batch is none, or computed as none.
         let begin = kernel.spans.first().map_or(0, |span| span.begin.min(0));
-        kernel.spans.insert(0, Span { begin, end: begin, ..Span::ONE });
+        kernel.spans.insert(0, WindowAxis { begin, end: begin, ..WindowAxis::ONE });
         if let Some(pads) = &mut kernel.output_pads {
             pads.insert(0, 0);
         }

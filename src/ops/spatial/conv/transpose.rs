@@ -4,7 +4,7 @@ use super::{Kernel, fixed, lower_kernel, read_group, read_kernel_shape, split_sh
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::op::{Call, Fact};
-use crate::ops::spatial::window::{Pads, Span, Window, read_window};
+use crate::ops::spatial::window::{Pads, Window, WindowAxis, read_window};
 use crate::tensor::{Dim, Tensor, display_shape, move_elements};
 
 struct ConvTranspose {
@@ -109,7 +109,7 @@ pub(super) fn lower_conv_transpose(lower: &mut Lower) -> Result<()> {
     let mut output_pads = Vec::with_capacity(spatial.len());
     for (axis, input) in spatial.iter().enumerate() {
         let (begin, end, added) = conv.cuts(axis, input)?;
-        spans.push(Span {
+        spans.push(WindowAxis {
             kernel: i32::try_from(*conv.window.kernel.at(axis)?)?,
             stride: i32::try_from(*conv.window.strides.at(axis)?)?,
             dilation: i32::try_from(*conv.window.dilations.at(axis)?)?,

@@ -10,7 +10,7 @@ use crate::error::{At, Error, Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::layer::{Crop, Pooling, Pooling1D, binary_op};
 use crate::ncnn::{BlobId, Layer};
-use crate::ops::spatial::window::{Pads, Span};
+use crate::ops::spatial::window::{Pads, WindowAxis};
 use crate::tensor::{Dim, Tensor};
 
 pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
@@ -82,10 +82,10 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
         }
         Pads::Same { upper } => {
             for (kernel, stride) in window.kernel.iter().zip(&window.strides) {
-                spans.push(Span {
+                spans.push(WindowAxis {
                     kernel: i32::try_from(*kernel)?,
                     stride: i32::try_from(*stride)?,
-                    ..Span::ONE
+                    ..WindowAxis::ONE
                 });
             }
             if upper { SAME_UPPER } else { SAME_LOWER }
@@ -106,7 +106,7 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
 }
 
 /// Leaves out what no window reads of axes of fixed sizes, where the layer would begin one more window than ONNX does: in its padding.
-fn without_rest(lower: &mut Lower, x: BlobId, spans: &mut [Span], result: &[Dim]) -> Result<BlobId> {
+fn without_rest(lower: &mut Lower, x: BlobId, spans: &mut [WindowAxis], result: &[Dim]) -> Result<BlobId> {
     let mut form = lower.form(x);
     let mut crop = Crop::default();
     for (i, span) in spans.iter_mut().enumerate() {
@@ -194,11 +194,11 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
 
 /// For each window, the number of its elements over the number of those that count; none where that is 1 everywhere.
 fn average_scales(
-    spans: &[Span],
+    spans: &[WindowAxis],
     counts: &[(i32, i32)],
     count_include_pad: bool,
 ) -> Option<ndarray::ArrayD<f32>> {
-    let axis_scales = |(span, (count, size)): (&Span, &(i32, i32))| -> Vec<f32> {
+    let axis_scales = |(span, (count, size)): (&WindowAxis, &(i32, i32))| -> Vec<f32> {
         let (low, high) = if count_include_pad { (-span.begin, size + span.end) } else { (0, *size) };
         let scale = |i: i32| {
             let places = (0..span.kernel).map(|k| i * span.stride - span.begin + k * span.dilation);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn averages_count_the_padding_given_and_no_more() {
-        let span = Span { kernel: 3, stride: 2, dilation: 1, begin: 0, end: 1 };
+        let span = WindowAxis { kernel: 3, stride: 2, dilation: 1, begin: 0, end: 1 };
         // Windows 0..3, 2..5, 4..7 over 5 elements and one of padding.
         let scales =
             |include| average_scales(&[span], &[(3, 5)], include).map(|s| s.iter().copied().collect());

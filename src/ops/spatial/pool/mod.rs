@@ -22,30 +22,30 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AveragePool", &[1, 7, 10, 11, 19, 22], infer_pool)
         .lower(lower::lower_pool)
         .identity(takes_each)
-        .becomes("Pooling, Pooling1D, Pooling3D")
+        .lowers_to("Pooling, Pooling1D, Pooling3D")
         .limits("over four axes or more"),
     Row::new("GlobalAveragePool", &[1, 22], infer_global)
         .lower(lower::lower_global)
         .identity(same_shape)
-        .becomes("Pooling"),
+        .lowers_to("Pooling"),
     Row::new("GlobalLpPool", &[1, 2, 22], infer_global)
         .lower(lp::lower_global_lp)
-        .becomes("Reduction of powers, UnaryOp"),
+        .lowers_to("Reduction of powers, UnaryOp"),
     Row::new("GlobalMaxPool", &[1, 22], infer_global)
         .lower(lower::lower_global)
         .exact()
         .identity(same_shape)
-        .becomes("Pooling"),
+        .lowers_to("Pooling"),
     Row::new("LpPool", &[1, 2, 11, 18, 22], infer_pool)
         .lower(lower::lower_pool)
-        .becomes("Pooling of powers, UnaryOp")
+        .lowers_to("Pooling of powers, UnaryOp")
         .limits("over four axes or more"),
     Row::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool)
         .expand(indices::expand_max_pool)
         .lower(lower::lower_pool)
         .identity(takes_each)
         .exact()
-        .becomes("Pooling, Pooling1D, Pooling3D; for Indices each element of a window compared with the maxima")
+        .lowers_to("Pooling, Pooling1D, Pooling3D; for Indices each element of a window compared with the maxima")
         .limits("over four axes or more; Indices of large windows, of 2^24 elements and more, and of sizes that are not fixed"),
 ];
 

@@ -4,7 +4,7 @@ use crate::error::{At, Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::layer::{Crop, Padding, Pooling, Pooling1D, Pooling3D};
 use crate::ncnn::{BlobId, Layer};
-use crate::ops::spatial::window::Span;
+use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::Dim;
 
 /// `Pooling::pooling_type`.
@@ -23,7 +23,7 @@ pub(super) const SAME_LOWER: i32 = 3;
 
 /// A layer of windows without dilation, over the axes behind the outermost.
 pub(super) struct Windows {
-    pub spans: Vec<Span>,
+    pub spans: Vec<WindowAxis>,
     pub pooling_type: i32,
     pub pad_mode: i32,
     pub count_include_pad: bool,
@@ -88,7 +88,7 @@ impl Windows {
 pub(super) fn pool_dilated(
     lower: &mut Lower,
     x: BlobId,
-    spans: &[Span],
+    spans: &[WindowAxis],
     form: &[Dim],
     pooling_type: i32,
 ) -> Result<BlobId> {
@@ -113,7 +113,7 @@ pub(super) fn pool_dilated(
 fn pool_axis(
     lower: &mut Lower,
     mut x: BlobId,
-    span: Span,
+    span: WindowAxis,
     size: i64,
     count: i64,
     pooling_type: i32,
@@ -140,7 +140,7 @@ fn pool_axis(
         x = lower.emit(padding, &[x], &with_rows(rows))?;
     }
     let windows = |kernel, stride| Windows {
-        spans: vec![Span { kernel, stride, ..Span::ONE }, Span::ONE],
+        spans: vec![WindowAxis { kernel, stride, ..WindowAxis::ONE }, WindowAxis::ONE],
         pooling_type,
         pad_mode: VALID,
         count_include_pad: true,

@@ -65,7 +65,7 @@ pub(super) fn lower_free(
     if resize.filter.transform != Transform::TfCropAndResize && changed.iter().all(one) {
         let blob = lower.blob(0)?;
         let to = lower.output_shape(0)?.to_vec();
-        let spread = lower.spread(blob, shape, &to)?;
+        let spread = lower.broadcast_to(blob, shape, &to)?;
         return lower.set(0, spread);
     }
     if let Some(shrunk) = shrink(lower, resize, shape, changed)? {

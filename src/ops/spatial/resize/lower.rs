@@ -102,7 +102,7 @@ fn lower_axis(
 ) -> Result<BlobId> {
     if let Some(places) = map.places() {
         let (x, place) = lower.alone(x, sizes, axis.axis)?;
-        return lower.take(x, place, &places);
+        return lower.gather(x, place, &places);
     }
     if let Some(mode) = matching_mode(map).next()
         && let Some(y) = lower_axis_interp(lower, x, sizes, axis, mode)?

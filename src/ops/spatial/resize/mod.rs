@@ -17,8 +17,8 @@ use crate::ops::run_time::{check_list, distinct_axes};
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Resize", &[10, 11, 13, 18, 19], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; regions computed at run time, sizes that keep the aspect ratio where several scales give the shape that is stated, and scales where the shape of the result is not stated or a neighbour depends on how coordinates are rounded"),
-    Row::new("Upsample", &[7, 9], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).becomes("what Resize becomes").limits("those of Resize"),
+    Row::new("Resize", &[10, 11, 13, 18, 19], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).lowers_to("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; regions computed at run time, sizes that keep the aspect ratio where several scales give the shape that is stated, and scales where the shape of the result is not stated or a neighbour depends on how coordinates are rounded"),
+    Row::new("Upsample", &[7, 9], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).lowers_to("what Resize becomes").limits("those of Resize"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

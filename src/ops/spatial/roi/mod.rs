@@ -19,12 +19,12 @@ use crate::tensor::{Array, Dim, display_shape};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MaxRoiPool", &[1, 22], infer_max_roi_pool)
         .expand(expand_max_roi_pool)
-        .becomes("Slice and ReduceMax, for each cell of each region")
+        .lowers_to("Slice and ReduceMax, for each cell of each region")
         .limits("regions computed at run time; many cells"),
     Row::new("RoiAlign", &[10, 16, 22], infer_roi_align)
         .expand(max::expand_roi_align)
         .lower(lower_roi_align)
-        .becomes("ROIAlign, one for each region; in mode max Slice, MatMul and ReduceMax for each")
+        .lowers_to("ROIAlign, one for each region; in mode max Slice, MatMul and ReduceMax for each")
         .limits(
             "mode max of regions computed at run time; images of a batch chosen at run time; many regions",
         ),

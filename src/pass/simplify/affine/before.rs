@@ -8,7 +8,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
-use super::super::{Edits, Site, input, int, only_output};
+use super::super::{Edits, InsertionPoint, input, int, only_output};
 use super::step::{Channels, Step, read_step};
 
 /// What may precede a Conv.
@@ -83,7 +83,7 @@ fn is_padded(node: &Node) -> bool {
 
 impl Found {
     fn nodes(&self, graph: &mut Graph, mut node: Node) -> Result<Vec<Node>> {
-        let mut site = Site::new(graph);
+        let mut site = InsertionPoint::new(graph);
         let (scale, shift) = self.step.after(&mut site, self.dtype, None, None)?;
         let mut sizes = Vec::new();
         for size in site.sizes(self.weight) {
@@ -120,7 +120,7 @@ impl Found {
     }
 
     /// One number a channel of the input, as the grouped weight has them.
-    fn along_inputs(&self, site: &mut Site, list: ValueId) -> Result<ValueId> {
+    fn along_inputs(&self, site: &mut InsertionPoint, list: ValueId) -> Result<ValueId> {
         let [group, _, inputs, spatial @ ..] = self.grouped.as_slice() else { return Ok(list) };
         let channels = site.ints(&[group.saturating_mul(*inputs)])?;
         let list = site.op("Expand", &[list, channels], &[]);

@@ -10,7 +10,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
-use super::{Edits, Site, input, int, only_output};
+use super::{Edits, InsertionPoint, input, int, only_output};
 pub(crate) use before::fuse_before;
 use step::{Channels, Step, read_step};
 
@@ -130,7 +130,7 @@ impl Product {
 
     /// The nodes that compute the weight and the bias, and the node with them.
     fn with_steps(&self, graph: &mut Graph, mut node: Node, steps: &[Step]) -> Result<Vec<Node>> {
-        let mut site = Site::new(graph);
+        let mut site = InsertionPoint::new(graph);
         let (mut scale, mut shift) = (None, self.bias);
         for step in steps {
             (scale, shift) = step.after(&mut site, self.channels.dtype, scale, shift)?;
@@ -152,7 +152,7 @@ impl Product {
     }
 
     /// The weight times a number, or one for each channel.
-    fn scaled_weight(&self, site: &mut Site, scale: ValueId) -> Result<ValueId> {
+    fn scaled_weight(&self, site: &mut InsertionPoint, scale: ValueId) -> Result<ValueId> {
         let sizes: std::result::Result<Vec<i64>, _> =
             site.sizes(self.weight).iter().map(|size| i64::try_from(*size)).collect();
         let sizes = sizes?;

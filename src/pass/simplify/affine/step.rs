@@ -5,7 +5,7 @@ use crate::graph::{Graph, NodeId, ValueId};
 use crate::op::Call;
 use crate::tensor::{DType, Tensor};
 
-use super::super::{Site, input, only_output};
+use super::super::{InsertionPoint, input, only_output};
 
 /// A value whose axis 1 are channels.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Step {
     /// The scale and the shift of this step after those of others; each has one number, or one for each channel.
     pub fn after(
         self,
-        site: &mut Site,
+        site: &mut InsertionPoint,
         dtype: DType,
         mut scale: Option<ValueId>,
         mut shift: Option<ValueId>,

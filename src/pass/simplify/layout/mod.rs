@@ -19,7 +19,7 @@ use crate::tensor::Shape;
 
 use super::transpose::perm_of;
 use super::view::{VIEWS, target_of};
-use super::{Edits, Site, input, only_output};
+use super::{Edits, InsertionPoint, input, only_output};
 use island::Island;
 use operand::{axes_of, name_axes, operands};
 
@@ -135,7 +135,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
         let Some(output) = only_output(&node) else { continue };
         let data = operands(&node);
         let axes = axes_of(graph, &node).unwrap_or_default();
-        let mut site = Site::new(graph);
+        let mut site = InsertionPoint::new(graph);
         let mut made = node.clone();
         for (index, slot) in made.inputs.iter_mut().enumerate() {
             let Some(value) = slot.filter(|_| data.contains(&index)) else { continue };
@@ -171,7 +171,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
 }
 
 /// A constant operand. Of one element it is the same for all ways.
-fn moved_constant(site: &mut Site, value: ValueId, way: &Way) -> Result<ValueId> {
+fn moved_constant(site: &mut InsertionPoint, value: ValueId, way: &Way) -> Result<ValueId> {
     let Way::Turn(perm) = way else { return Ok(value) };
     let sizes = site.sizes(value).to_vec();
     if sizes.iter().all(|size| *size == 1) {
@@ -188,7 +188,7 @@ fn moved_constant(site: &mut Site, value: ValueId, way: &Way) -> Result<ValueId>
     Ok(moved)
 }
 
-impl Site<'_> {
+impl InsertionPoint<'_> {
     /// A value that is computed here.
     fn new_value(&mut self) -> ValueId {
         self.graph.add_value(Value::default())

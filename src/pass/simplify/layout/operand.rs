@@ -5,7 +5,7 @@ use crate::graph::{Attribute, Graph, Node};
 use crate::op;
 use crate::tensor::Tensor;
 
-use super::super::{Site, input, int, only_output};
+use super::super::{InsertionPoint, input, int, only_output};
 use super::Kind;
 
 /// Operators of one operand; further inputs are parameters of one element.
@@ -160,7 +160,12 @@ pub(super) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
 }
 
 /// Names the axes that a node works along as they are in an island that is turned.
-pub(super) fn name_axes(site: &mut Site, node: &mut Node, axes: &[usize], perm: &[usize]) -> Result<()> {
+pub(super) fn name_axes(
+    site: &mut InsertionPoint,
+    node: &mut Node,
+    axes: &[usize],
+    perm: &[usize],
+) -> Result<()> {
     let mut turned = Vec::new();
     for axis in axes {
         turned.push(i64::try_from(perm.get(*axis).copied().unwrap_or(*axis))?);
