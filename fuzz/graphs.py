@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from networks import arrays, elements, integers, layers
-from networks.graph import Graph, Unfit, fits_float32, is_tame, model, run
+from networks.graph import Graph, Unfit, fits_float32, is_in_int32, is_tame, model, run
 from networks.steady import is_steady, shaken
 
 RUN = Path(__file__).resolve().parent.parent / "tests/conformance/run.py"
@@ -90,6 +90,26 @@ def is_ambiguous(made, outputs):
     return any(size == 1 and known != 1 for known, size in axes)
 
 
+def compute(made, inputs, names):
+    """The arrays of values inside a model."""
+    inside = sorted(names - inputs.keys() - {constant.name for constant in made.graph.initializer})
+    watched = onnx.ModelProto()
+    watched.CopyFrom(made)
+    del watched.graph.output[:]
+    watched.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in inside)
+    constants = {constant.name: numpy_helper.to_array(constant) for constant in made.graph.initializer}
+    return constants | inputs | (dict(zip(inside, run(watched, inputs))) if inside else {})
+
+
+def has_defined_casts(made, inputs):
+    """Whether every float32 that is cast to an integer is in the range of int32: other results are the processor's own."""
+    targets = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+    casts = [node for node in made.graph.node if node.op_type == "Cast"]
+    names = {node.input[0] for node in casts if helper.get_attribute_value(node.attribute[0]) in targets}
+    values = compute(made, inputs, names)
+    return all(is_in_int32(values[name]) for name in names if values[name].dtype == np.float32)
+
+
 def has_room(made, inputs):
     """Whether every window fits into its axes with their padding. onnxruntime rounds the number of its places towards zero, and so
     finds one where there is none."""
@@ -98,12 +118,7 @@ def has_room(made, inputs):
         read = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         if "kernel_shape" in read and node.op_type != "ConvTranspose":
             windows.append((node.input[0], read))
-    names = sorted({name for name, _ in windows} - inputs.keys())
-    watched = onnx.ModelProto()
-    watched.CopyFrom(made)
-    del watched.graph.output[:]
-    watched.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    values = inputs | (dict(zip(names, run(watched, inputs))) if names else {})
+    values = compute(made, inputs, {name for name, _ in windows})
     for name, read in windows:
         count = len(read["kernel_shape"])
         pads, dilations = read.get("pads", [0] * 2 * count), read.get("dilations", [1] * count)
@@ -126,7 +141,7 @@ def resized(g, made, seed):
         outputs = run(made, others)
     except Exception:
         return None
-    if not has_room(made, others) or not (g.extremes or all(is_tame(array) for array in outputs)):
+    if not has_room(made, others) or not has_defined_casts(made, others) or not (g.extremes or all(is_tame(array) for array in outputs)):
         return None
     return others, {info.name: array for info, array in zip(made.graph.output, outputs)}
 

@@ -169,6 +169,11 @@ def fits_float32(array):
     return all(number.bit_length() - (number & -number).bit_length() < 24 for number in magnitudes)
 
 
+def is_in_int32(array):
+    """Whether a cast to int32 is defined for all elements. NaN is not less."""
+    return bool((np.abs(array) < 2**31).all())
+
+
 def is_tame(array):
     """Whether an array has elements, and those of float32 are finite and not large."""
     if array.dtype != np.float32:
