@@ -1,10 +1,13 @@
 //! Every case is converted by the command and run in ncnn: it is right, or it is refused for a reason that is known.
 //!
-//! `BLESS=1` writes `known_refusals.txt` anew; `CASES=text` takes the cases alone that have the text in their names.
+//! `BLESS=1` updates `known_refusals.txt` by the rule in `support/refusals.rs`; `CASES=text` takes only the cases whose names contain
+//! the text.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)] // A test may fail where it stands.
 
+#[path = "support/refusals.rs"]
+mod refusals;
 mod support;
 
 use std::collections::BTreeMap;
@@ -13,7 +16,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What is refused today, a line a case: its name, two spaces, the reason.
+use refusals::{List, Outcome};
+
+/// The cases that are refused today, and the reasons.
 const KNOWN_REFUSALS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/known_refusals.txt");
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
@@ -35,52 +40,42 @@ fn every_case_is_right_or_refused_for_a_known_reason() {
     cases.retain(|name, _| name.contains(&filter));
     let verdicts = judge(&python, &cases, &[TOLERANCE]);
 
-    let mut known = known_refusals();
-    // Those that are not looked at stay as they are.
-    let mut refusals = known.clone();
-    known.retain(|name, _| name.contains(&filter));
-    refusals.retain(|name, _| !name.contains(&filter));
-    let mut problems = Vec::new();
+    let mut failures = Vec::new();
+    let mut outcomes = BTreeMap::new();
     for (name, folder) in &cases {
         let (verdict, reason) = &verdicts[name];
-        let in_list = known.contains_key(name);
-        let must_refuse = folder.join("expected.err").exists();
-        match verdict.as_str() {
-            "pass" if in_list => {
-                problems.push(format!("{name}: passes; a stale entry of known_refusals.txt"))
+        // The place of the cases is no part of the reason.
+        let model = format!("{}: ", folder.join("model.onnx").display());
+        let outcome = Outcome::new(verdict, &reason.replace(&model, ""));
+        // `snapshots.rs` compares the reasons of these.
+        if folder.join("expected.err").exists() {
+            match outcome {
+                Outcome::Refused(_) => {}
+                Outcome::Passed => failures.push(format!("{name}: passes, but has an expected.err")),
+                Outcome::Failed(reason) => failures.push(format!("{name}: {reason}")),
             }
-            "pass" if must_refuse => problems.push(format!("{name}: passes, but has an expected.err")),
-            "refused" if must_refuse => {}
-            "refused" => {
-                if !in_list {
-                    problems.push(format!("{name}: refused: {reason}"));
-                }
-                // Where the cases lie is no part of the reason.
-                let model = format!("{}: ", folder.join("model.onnx").display());
-                refusals.insert(name.clone(), reason.replace(&model, ""));
-            }
-            "pass" => {}
-            _ => problems.push(format!("{name}: {verdict}: {reason}")),
+        } else {
+            outcomes.insert(name.clone(), outcome);
         }
     }
-    let strangers = known.keys().filter(|name| !cases.contains_key(*name));
-    problems
-        .extend(strangers.map(|name| format!("{name}: in known_refusals.txt, but there is no such case")));
+
+    // Cases that are left out keep their lines.
+    let listed = refusals::parse(&fs::read_to_string(KNOWN_REFUSALS).unwrap()).unwrap();
+    let (known, left_out): (List, List) = listed.into_iter().partition(|(name, _)| name.contains(&filter));
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut review = refusals::review(&known, &outcomes, bless);
+    failures.append(&mut review.failures);
 
     println!("{}", summary(&verdicts));
-    if std::env::var_os("BLESS").is_some() {
-        let lines: Vec<String> =
-            refusals.iter().map(|(name, reason)| format!("{name}  {reason}\n")).collect();
-        fs::write(KNOWN_REFUSALS, lines.concat()).unwrap();
-        problems.retain(|problem| {
-            problem.contains(": crashed: ") || problem.contains(": broken: ") || problem.contains(": wrong: ")
-        });
+    if bless && review.list != known {
+        let list = review.list.into_iter().chain(left_out).collect();
+        fs::write(KNOWN_REFUSALS, refusals::format(&list)).unwrap();
     }
     assert!(
-        problems.is_empty(),
-        "{} problems; BLESS=1 writes known_refusals.txt anew:\n{}",
-        problems.len(),
-        problems.join("\n")
+        failures.is_empty(),
+        "{} failures; BLESS=1 updates the reasons of listed cases, and removes the lines of cases that pass:\n{}",
+        failures.len(),
+        failures.join("\n")
     );
 }
 
@@ -202,14 +197,6 @@ fn judge(
         }
     }
     verdicts
-}
-
-fn known_refusals() -> BTreeMap<String, String> {
-    let text = fs::read_to_string(KNOWN_REFUSALS).unwrap_or_default();
-    let entry = |line: &str| line.split_once("  ").map(|(name, reason)| (name.to_owned(), reason.to_owned()));
-    text.lines()
-        .map(|line| entry(line).unwrap_or_else(|| panic!("known_refusals.txt: {line}: no reason")))
-        .collect()
 }
 
 /// How many cases of each set have each verdict.

@@ -1,10 +1,10 @@
 """Converts cases, runs the results in ncnn, and writes a verdict on each.
 
-usage: run.py CONVERTER VERDICTS TOLERANCE [OPTION...] < CASES
+usage: run.py [--exact] CONVERTER VERDICTS TOLERANCE [OPTION...] < CASES
 
 CASES has a line a case: its name, a tab, its folder. VERDICTS gets a line a case: its name, the verdict, the reason, with tabs
 between them. TOLERANCE is how far outputs may be off, as a part of their largest magnitude; the options go to the converter,
-FOLDER in them stands for the folder of the results.
+FOLDER in them stands for the folder of the results. Integers and booleans must be the nearest float32, or with --exact, equal.
 
 pass      ncnn computes every output as expected, and onnxruntime does from the simplified graph; with --dequantize, ncnn computes
           what onnxruntime does from that graph
@@ -102,7 +102,7 @@ def convert(converter, case, folder, *options):
     return ("refused", words) if words else ("crashed", "refused without a reason")
 
 
-def judge_case(converter, case, folder, judge, tolerance, options):
+def judge_case(converter, case, folder, judge, tolerance, exact, options):
     simplified = folder / "simplified.onnx"
     verdict, told = convert(converter, case, folder, *options, "--emit-onnx", simplified)
     if verdict == "refused":
@@ -110,7 +110,7 @@ def judge_case(converter, case, folder, judge, tolerance, options):
         verdict, told = convert(converter, case, folder, *options)
     if verdict != "converted":
         return verdict, told
-    verdict, reason = judge.ask("judge_net", case, folder / PARAM, folder / BIN, told_ports(told), tolerance)
+    verdict, reason = judge.ask("judge_net", case, folder / PARAM, folder / BIN, told_ports(told), tolerance, exact)
     if verdict == "pass" and "--dequantize" in options:
         verdict, reason = judge.ask("judge_float", case, simplified, folder / PARAM, folder / BIN, told_ports(told))
     elif verdict == "pass" and simplified.exists():
@@ -119,12 +119,14 @@ def judge_case(converter, case, folder, judge, tolerance, options):
 
 
 def main():
-    converter, verdicts, tolerance, *options = sys.argv[1:]
+    arguments = sys.argv[1:]
+    exact = arguments[0] == "--exact"
+    converter, verdicts, tolerance, *options = arguments[exact:]
     judge = Judge()
     with tempfile.TemporaryDirectory() as folder, open(verdicts, "w", encoding="utf8") as file:
         for line in sys.stdin:
             name, case = line.rstrip("\n").split("\t")
-            verdict, reason = judge_case(converter, Path(case), Path(folder), judge, float(tolerance), options)
+            verdict, reason = judge_case(converter, Path(case), Path(folder), judge, float(tolerance), exact, options)
             print(name, verdict, " ".join(reason.split()), sep="\t", file=file, flush=True)
     judge.stop()
 

@@ -1,0 +1,1 @@
+"""Random graphs: their values, and the generators of their operators."""
