@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 /// The name of a domain, an operator or an attribute. Clones share one allocation, so the names of many nodes stay in the cache.
 ///
-/// The empty name, which most domains have, has no allocation.
+/// The empty name, which most domains have, has no allocation. A symbol takes one word: an `Arc<str>` would take two in each node and
+/// attribute.
 #[derive(Clone, Default)]
-pub struct Symbol(Option<Arc<str>>);
+pub struct Symbol(Option<Arc<Box<str>>>);
 
 /// The symbols of a model that is being read.
 #[derive(Debug, Default)]
@@ -50,13 +51,13 @@ impl Borrow<str> for Symbol {
 impl Symbol {
     /// The text.
     pub fn as_str(&self) -> &str {
-        self.0.as_deref().unwrap_or_default()
+        self.0.as_ref().map_or("", |text| text)
     }
 }
 
 impl From<&str> for Symbol {
     fn from(text: &str) -> Symbol {
-        Symbol((!text.is_empty()).then(|| text.into()))
+        Symbol((!text.is_empty()).then(|| Arc::new(text.into())))
     }
 }
 

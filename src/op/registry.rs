@@ -21,8 +21,12 @@ pub(crate) const CONTRIB_DOMAIN: &str = "com.microsoft";
 /// The advice for operators that cannot be expressed in ncnn.
 pub(crate) const CUT: &str = "cut the graph before it with --outputs";
 
-/// The operators of each domain, by name.
-type Registry = HashMap<&'static str, HashMap<&'static str, &'static Op>>;
+/// The operators by name: those of ONNX's own domain, to which most nodes belong, and those of others.
+#[derive(Default)]
+struct Registry {
+    own: HashMap<&'static str, &'static Op>,
+    others: HashMap<(&'static str, &'static str), &'static Op>,
+}
 
 static REGISTRY: OnceLock<Registry> = OnceLock::new();
 
@@ -30,9 +34,13 @@ static REGISTRY: OnceLock<Registry> = OnceLock::new();
 /// module so that the graph and its passes do not depend on any operator.
 pub(crate) fn register(ops: impl Iterator<Item = &'static Op>) {
     REGISTRY.get_or_init(|| {
-        let mut registry = Registry::new();
+        let mut registry = Registry::default();
         for op in ops {
-            registry.entry(op.domain).or_default().insert(op.name, op);
+            if op.domain.is_empty() {
+                registry.own.insert(op.name, op);
+            } else {
+                registry.others.insert((op.domain, op.name), op);
+            }
         }
         registry
     });
@@ -40,9 +48,13 @@ pub(crate) fn register(ops: impl Iterator<Item = &'static Op>) {
 
 /// The operator that a node calls, if it is registered.
 pub(crate) fn find(node: &Node) -> Option<&'static Op> {
+    let registry = REGISTRY.get()?;
+    if node.domain.is_empty() {
+        return registry.own.get(node.op_type.as_str()).copied();
+    }
     // The keys are 'static; the borrow of the map shortens them to the lifetime of the look-up.
-    let registry: &HashMap<&str, HashMap<&str, &'static Op>> = REGISTRY.get()?;
-    registry.get(node.domain.as_str())?.get(node.op_type.as_str()).copied()
+    let others: &HashMap<(&str, &str), &'static Op> = &registry.others;
+    others.get(&(node.domain.as_str(), node.op_type.as_str())).copied()
 }
 
 /// The operator that a node calls, in a version that is handled.
