@@ -6,14 +6,21 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use crate::common::index::RawIndex;
 
 /// The name of a domain, an operator or an attribute. Clones share one allocation, so the names of many nodes stay in the cache.
 ///
-/// The empty name, which most domains have, has no allocation. A symbol takes one word: an `Arc<str>` would take two in each node and
-/// attribute.
+/// The empty name, which most domains have, has no allocation.
 #[derive(Clone, Default)]
-pub struct Symbol(Option<Arc<Box<str>>>);
+pub struct Symbol(Option<Arc<Name>>);
+
+struct Name {
+    text: Box<str>,
+    /// The index of the name in the table that is keyed by symbols, once it has been searched.
+    index: OnceLock<Option<RawIndex>>,
+}
 
 /// The symbols of a model that is being read.
 #[derive(Debug, Default)]
@@ -51,13 +58,22 @@ impl Borrow<str> for Symbol {
 impl Symbol {
     /// The text.
     pub fn as_str(&self) -> &str {
-        self.0.as_ref().map_or("", |text| text)
+        self.0.as_ref().map_or("", |name| &name.text)
+    }
+}
+
+impl Symbol {
+    /// Returns the index of the name in a table of names. The first call for a name searches the table with `find`; passes look up all
+    /// nodes, and a search for each would take a tenth of the time of a large graph. There must be one such table in the program.
+    pub(crate) fn index_in(&self, find: impl FnOnce(&str) -> Option<usize>) -> Option<usize> {
+        let name = self.0.as_ref()?;
+        name.index.get_or_init(|| find(&name.text).map(RawIndex::of)).map(RawIndex::get)
     }
 }
 
 impl From<&str> for Symbol {
     fn from(text: &str) -> Symbol {
-        Symbol((!text.is_empty()).then(|| Arc::new(text.into())))
+        Symbol((!text.is_empty()).then(|| Arc::new(Name { text: text.into(), index: OnceLock::new() })))
     }
 }
 
@@ -100,7 +116,7 @@ impl fmt::Debug for Symbol {
 impl PartialEq for Symbol {
     fn eq(&self, other: &Symbol) -> bool {
         match (&self.0, &other.0) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.text == other.text,
             (one, other) => one.is_none() && other.is_none(),
         }
     }

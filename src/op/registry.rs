@@ -24,7 +24,9 @@ pub(crate) const CUT: &str = "cut the graph before it with --outputs";
 /// The operators by name: those of ONNX's own domain, to which most nodes belong, and those of others.
 #[derive(Default)]
 struct Registry {
-    own: HashMap<&'static str, &'static Op>,
+    own: Vec<&'static Op>,
+    /// Indices into `own`.
+    own_by_name: HashMap<&'static str, usize>,
     others: HashMap<(&'static str, &'static str), &'static Op>,
 }
 
@@ -37,7 +39,8 @@ pub(crate) fn register(ops: impl Iterator<Item = &'static Op>) {
         let mut registry = Registry::default();
         for op in ops {
             if op.domain.is_empty() {
-                registry.own.insert(op.name, op);
+                registry.own_by_name.insert(op.name, registry.own.len());
+                registry.own.push(op);
             } else {
                 registry.others.insert((op.domain, op.name), op);
             }
@@ -50,7 +53,8 @@ pub(crate) fn register(ops: impl Iterator<Item = &'static Op>) {
 pub(crate) fn find(node: &Node) -> Option<&'static Op> {
     let registry = REGISTRY.get()?;
     if node.domain.is_empty() {
-        return registry.own.get(node.op_type.as_str()).copied();
+        let index = node.op_type.index_in(|name| registry.own_by_name.get(name).copied())?;
+        return registry.own.get(index).copied();
     }
     // The keys are 'static; the borrow of the map shortens them to the lifetime of the look-up.
     let others: &HashMap<(&str, &str), &'static Op> = &registry.others;
