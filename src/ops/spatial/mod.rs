@@ -1,4 +1,4 @@
-//! Operators over spatial axes: sliding windows, grids, regions, resizing.
+//! Operators over spatial axes: sliding windows, grids, regions of interest, resizing.
 
 pub(in crate::ops) mod causal_conv;
 pub(in crate::ops) mod col2im;

@@ -1,4 +1,4 @@
-//! The ncnn layer of a convolution: one of twelve, by direction, dimensions and groups.
+//! The ncnn layer of a convolution: one of twelve, chosen by direction, number of axes and groups.
 
 use crate::error::{Result, unsupported};
 use crate::ncnn::Layer;
@@ -10,20 +10,20 @@ use crate::ncnn::layer::{
 use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::Tensor;
 
-/// What the layers have in common.
+/// The params and weights that the layers share.
 pub(super) struct Kernel {
     pub num_output: i32,
     pub group: i32,
     /// The window along each spatial axis, outermost first.
     pub spans: Vec<WindowAxis>,
-    /// Elements that a transposed convolution adds behind each spatial axis.
+    /// The elements that a transposed convolution adds after each spatial axis.
     pub output_pads: Option<Vec<i32>>,
-    /// The weight; a bottom where it is not constant.
+    /// The weight; `None` if the layer reads it from a bottom.
     pub weight: Option<Tensor>,
     pub bias: Option<Tensor>,
 }
 
-/// A layer with the fields that all of them have, and the window along one to three axes.
+/// Builds a layer from the shared params, those of the window along one to three axes, and further fields.
 macro_rules! windowed {
     ($kernel:ident, $layer:ident { $($field:ident: $value:expr),* }, $w:ident $(, $h:ident $(, $d:ident)?)?) => {
         Layer::from($layer {
@@ -56,7 +56,7 @@ macro_rules! windowed {
 }
 
 impl Kernel {
-    /// A convolution.
+    /// Returns the layer of a convolution.
     pub fn convolution(self) -> Result<Layer> {
         let Kernel { group, .. } = self;
         let dynamic_weight = i32::from(self.weight.is_none());
@@ -71,11 +71,11 @@ impl Kernel {
             }
             ([d, h, w], 1) => windowed!(self, Convolution3D {}, w, h, d),
             ([d, h, w], _) => windowed!(self, ConvolutionDepthWise3D { group: group }, w, h, d),
-            (spans, _) => unsupported!("a convolution over {} axes", spans.len()),
+            (spans, _) => unsupported!("a convolution over {} spatial axes", spans.len()),
         })
     }
 
-    /// The transpose of a convolution.
+    /// Returns the layer of a transposed convolution.
     pub fn deconvolution(self) -> Result<Layer> {
         let Kernel { group, .. } = self;
         let dynamic_weight = i32::from(self.weight.is_none());
@@ -139,7 +139,7 @@ impl Kernel {
                 h,
                 d
             ),
-            (spans, ..) => unsupported!("a transposed convolution over {} axes", spans.len()),
+            (spans, ..) => unsupported!("a transposed convolution over {} spatial axes", spans.len()),
         })
     }
 }
