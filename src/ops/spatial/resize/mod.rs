@@ -215,7 +215,7 @@ fn read_resize(call: &Call) -> Result<Resize> {
     let count = given_axes.len();
     let given = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);
     if given != count || roi.as_ref().is_some_and(|roi| roi.len() != 2 * count) {
-        invalid!("{given} scales or sizes, or a roi of another length, for {count} axes");
+        invalid!("scales, sizes or roi do not match {count} axes");
     }
     let mut axes = Vec::with_capacity(count);
     for (i, axis) in given_axes.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 //! Each axis is multiplied by a matrix that is computed from its scale. Interpolation is continuous in the scale, so the rounding of the
 //! runtime does not matter. Nearest neighbours are not continuous: only those are expanded that follow from one exact quotient.
 
-use super::{Filter, Mode, Nearest, Transform, input_places, present, read_axes, read_filter};
+use super::{Filter, Mode, Nearest, Transform, input_indices, present, read_axes, read_filter};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -14,7 +14,7 @@ use crate::tensor::{Array, DType, Dim, display_shape};
 
 /// Returns the stated shape of the output if the scales are computed at run time and the mode is expanded here.
 pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
-    let (_, scales, _) = input_places(call.since());
+    let (_, scales, _) = input_indices(call.since());
     let Some(index) = present(call, scales) else { return Ok(None) };
     let filter = read_filter(call)?;
     let known = matches!(
@@ -41,7 +41,7 @@ pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
 /// Refuses scales of a wrong length, and a stated shape in which axes without a scale change.
 pub(super) fn check_scales(call: &Call, stated: &[Dim]) -> Result<()> {
     let (axes, shape) = (read_axes(call)?, call.shape(0)?);
-    if let (_, Some(index), _) = input_places(call.since()) {
+    if let (_, Some(index), _) = input_indices(call.since()) {
         check_list(call, index, axes.len())?;
     }
     let changed = |(axis, (from, to)): (usize, (&Dim, &Dim))| !axes.contains(&axis) && from != to;
@@ -89,7 +89,7 @@ pub(super) fn expand_resize(x: &mut Expand) -> Result<bool> {
     let outputs: Vec<i64> = stated.iter().filter_map(Dim::known).collect();
     let mut sizes = x.sizes(0)?;
     let axes = read_axes(x)?;
-    let (_, Some(index), _) = input_places(x.since()) else { return Ok(false) };
+    let (_, Some(index), _) = input_indices(x.since()) else { return Ok(false) };
     let scales = x.operand_as(index, DType::F32)?;
     let mut data = x.operand_as(0, DType::F32)?;
     for (place, axis) in axes.into_iter().enumerate() {
