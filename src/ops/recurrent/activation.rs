@@ -21,8 +21,8 @@ pub(super) enum Activation {
     ThresholdedRelu { alpha: f32 },
 }
 
-/// Reads the functions of each direction. The values of `activation_alpha` and `activation_beta` belong to the functions that have such
-/// a parameter, in order.
+/// Reads the functions of each direction. The values of `activation_alpha` and `activation_beta` belong to
+/// the functions that have such a parameter, in order.
 pub(super) fn read_activations(
     attributes: &Attributes,
     defaults: &[&str],

@@ -52,7 +52,7 @@ impl Masks {
         })
     }
 
-    /// Emits a column with 1 for each sequence that has not ended at `step`, else 0; `None` if none has ended.
+    /// Emits a column with 0 for sequences that have ended at `step`, else 1; `None` if none has ended.
     pub fn at(&self, expand: &mut Expand, step: i64) -> Result<Option<Operand>> {
         match self {
             Masks::All => Ok(None),

@@ -7,8 +7,8 @@
 //! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, shorter sequences, weights at run time | unrolled steps |
 //!
 //! Refused: unrolling too many steps, or a number of steps known only at run time.
-//! Specification: <https://onnx.ai/onnx/operators/onnx__LSTM.html>, <https://onnx.ai/onnx/operators/onnx__GRU.html>,
-//! <https://onnx.ai/onnx/operators/onnx__RNN.html>.
+//! Specification: <https://onnx.ai/onnx/operators/onnx__LSTM.html>,
+//! <https://onnx.ai/onnx/operators/onnx__GRU.html>, <https://onnx.ai/onnx/operators/onnx__RNN.html>.
 
 mod activation;
 mod length;

@@ -1,4 +1,4 @@
-//! Expansion of recurrent nodes that ncnn's layers do not compute: a node for each sequence, or unrolled steps.
+//! Expansion of recurrent nodes without a layer: into a node for each sequence, or into unrolled steps.
 
 use super::length::{Masks, masked};
 use super::step::{Constants, Direction, State, emit_step};
@@ -174,7 +174,7 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
     finish(expand, recurrent, &y, &last)
 }
 
-/// Emits all steps of a direction from their projections `parts`, and returns their outputs in the order of the steps.
+/// Emits all steps of a direction from their projections `parts`. Returns the outputs, first step first.
 fn run(
     expand: &mut Expand,
     direction: &Direction,

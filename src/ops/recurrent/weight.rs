@@ -25,7 +25,8 @@ pub(super) fn matrix(cell: Cell, weight: &Tensor) -> Result<Tensor> {
     })
 }
 
-/// Returns the biases of a layer, the sums of those of W and R, except for GRU's N, which keeps both. They are 0 if `bias` is omitted.
+/// Returns the biases of a layer, the sums of those of W and R, except for GRU's N, which keeps both. They
+/// are 0 if `bias` is omitted.
 pub(super) fn bias(cell: Cell, bias: Option<&Tensor>, directions: usize, hidden: usize) -> Result<Tensor> {
     let rows = if cell == Cell::Rnn { 1 } else { 4 };
     let shape = vec![directions, rows, hidden];

@@ -15,7 +15,10 @@ use crate::tensor::{DType, Dim, display_shape};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], infer_col2im)
     .expand(expand_col2im)
     .lowers_to("depthwise Deconvolution with one-hot kernels")
-    .limits("image sizes known only at run time; dilations over other than two axes; block sizes computed at run time if the model does not state the shape of the output")];
+    .limits(
+        "image sizes known only at run time; dilations over other than two axes; block sizes computed \
+        at run time if the model does not state the shape of the output",
+    )];
 
 /// The maximum number of candidate block shapes.
 const MAX_BLOCKS: usize = 1 << 12;
@@ -64,7 +67,8 @@ fn image_sizes(call: &Call) -> Result<Vec<Dim>> {
     })
 }
 
-/// Returns the possible block shapes: the given one, or, if it is computed at run time, those that give the declared number of channels.
+/// Returns the possible block shapes: the given one, or, if it is computed at run time, those that give the
+/// declared number of channels.
 fn candidate_blocks(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>>> {
     let axes = image.len();
     let image: Option<Vec<i64>> = image.iter().map(Dim::known).collect();
@@ -131,7 +135,7 @@ fn candidate_blocks(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<V
     Ok(found)
 }
 
-/// Returns the number of blocks along each axis of the image, and the number of elements after the last block.
+/// Returns the number of blocks along each axis of the image, and of the elements after the last block.
 fn counts(image: &[i64], block: &[i64], layout: &Layout) -> Result<(Vec<i64>, Vec<i64>)> {
     let (mut counts, mut left_over) = (Vec::new(), Vec::new());
     for axis in 0..image.len() {

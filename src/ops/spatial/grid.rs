@@ -159,7 +159,8 @@ fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobI
     lower.binary_scalar(binary_op::SUB, from_edge, 1.0)
 }
 
-/// Reflects the coordinates at -1 and 1 until they lie between: ncnn reflects once (`gridsample.cpp`, `reflect_coord`).
+/// Reflects the coordinates at -1 and 1 until they lie between: ncnn reflects once (`gridsample.cpp`,
+/// `reflect_coord`).
 fn reflected(lower: &mut Lower, grid: BlobId) -> Result<BlobId> {
     let from_edge = lower.binary_scalar(binary_op::ADD, grid, 1.0)?;
     let periods = lower.binary_scalar(binary_op::MUL, from_edge, 0.25)?;

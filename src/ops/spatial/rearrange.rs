@@ -1,6 +1,8 @@
-//! DepthToSpace and SpaceToDepth: channels to spatial blocks and back. ShuffleChannel: a transposition of groups of channels.
+//! DepthToSpace and SpaceToDepth: channels to spatial blocks and back. ShuffleChannel: a transposition of
+//! groups of channels.
 //!
-//! Mode CRD is mode 0 of the layers, DCR is mode 1. A batch larger than 1 in mode DCR becomes Reshape and Permute.
+//! Mode CRD is mode 0 of the layers, DCR is mode 1. A batch larger than 1 in mode DCR becomes Reshape and
+//! Permute.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
 //! `onnx__SpaceToDepth.html`.
 

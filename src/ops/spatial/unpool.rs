@@ -12,12 +12,16 @@ use crate::tensor::{Array, Dim};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], infer_unpool)
     .expand(expand_unpool)
     .lowers_to("Gather of the elements and of a zero; ScatterElements for indices computed at run time")
-    .limits("many elements with indices computed at run time; an output larger than the pooled input, if onnxruntime and the specification interpret the indices differently")];
+    .limits(
+        "many elements with indices computed at run time; an output larger than the pooled input, if \
+        onnxruntime and the specification interpret the indices differently",
+    )];
 
 /// The maximum number of elements of an output: the index of each is listed.
 const MAX_ELEMENTS: i64 = 1 << 22;
 
-const DISAGREEMENT: &str = "an output larger than the pooled input: onnxruntime and the specification interpret its indices differently";
+const DISAGREEMENT: &str = "an output larger than the pooled input: onnxruntime and the specification \
+    interpret its indices differently";
 
 /// Returns the shape of the pooled input, as kernel, strides and padding determine it.
 fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
@@ -52,8 +56,7 @@ fn infer_unpool(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// Returns the flat index in a tensor of `sizes` of the element with flat index `index` in one of `natural` sizes. Both tensors start at
-/// the same corner.
+/// Converts the flat index `index` from a tensor of shape `natural` to one of shape `sizes`.
 fn reindexed(index: i64, natural: &[i64], sizes: &[i64]) -> i64 {
     let (mut rest, mut result, mut stride) = (index, 0_i64, 1_i64);
     for (from, to) in natural.iter().zip(sizes).rev() {

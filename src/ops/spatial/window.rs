@@ -133,15 +133,16 @@ impl Window {
         let needed = if self.ceil { 1 - stride } else { 0 };
         if free.known().is_some_and(|free| free < needed) {
             invalid!(
-                "a window of size {extent} does not fit into an axis of size {input} with padding {begin} and {end}"
+                "a window of size {extent} does not fit into an axis of size {input} with padding {begin} \
+                    and {end}"
             );
         }
         if !self.ceil {
             return free.floor_div(&Dim::Known(stride))?.add(&Dim::Known(1));
         }
         let count = free.ceil_div(&Dim::Known(stride))?.add(&Dim::Known(1))?;
-        // A last window that would begin in the padding after the axis is not counted. If end padding and stride together do not
-        // exceed the window, no window begins there.
+        // A last window that would begin in the padding after the axis is not counted. If end padding and
+        // stride together do not exceed the window, no window begins there.
         match (count.known(), input.known()) {
             (Some(count), Some(input))
                 if (count - 1).saturating_mul(stride) >= input.saturating_add(begin) =>
@@ -150,7 +151,8 @@ impl Window {
             }
             (None, _) if end + stride > extent => {
                 unsupported!(
-                    "ceil_mode over an axis of size {input}: whether the last window lies in the padding is known only at run time"
+                    "ceil_mode over an axis of size {input}: whether the last window lies in the padding is \
+                        known only at run time"
                 )
             }
             _ => Ok(count),
@@ -185,8 +187,8 @@ impl Window {
         Ok(if upper { (less, more) } else { (more, less) })
     }
 
-    /// Returns the same windows in `ceil_mode` without padding, if automatic padding is at most one element after each axis: the
-    /// last window then extends beyond the end instead.
+    /// Returns the same windows in `ceil_mode` without padding, if automatic padding is at most one element
+    /// after each axis: the last window then extends beyond the end instead.
     pub fn in_ceil_mode(&self) -> Option<Window> {
         let upper = self.pads == Pads::Same { upper: true };
         let halves = upper && [&self.kernel, &self.strides].into_iter().flatten().all(|n| *n == 2);
@@ -194,15 +196,15 @@ impl Window {
         bare.then(|| Window { pads: Pads::Explicit(vec![(0, 0); self.rank()]), ceil: true, ..self.clone() })
     }
 
-    /// Returns whether windows with automatic padding skip elements at the ends, because the stride exceeds the window.
+    /// Returns whether windows with automatic padding skip elements at the ends.
     pub fn skips_ends(&self, axis: usize, input: &Dim) -> Result<bool> {
         let (stride, extent) = (*self.strides.at(axis)?, self.extent(axis)?);
         let known = input.known().is_some_and(|input| overhang(input, extent, stride) < 0);
         Ok(matches!(self.pads, Pads::Same { .. }) && known)
     }
 
-    /// Returns the window along each axis with `mode`, ncnn's code of an automatic padding, as its padding; `None` if a stride
-    /// exceeds its window, since the computed padding could then be negative.
+    /// Returns the window along each axis with `mode`, ncnn's code of an automatic padding, as its padding;
+    /// `None` if a stride exceeds its window, since the computed padding could then be negative.
     pub fn covering_spans(&self, mode: i32) -> Result<Option<Vec<WindowAxis>>> {
         let mut spans = Vec::with_capacity(self.rank());
         for axis in 0..self.rank() {
@@ -235,8 +237,8 @@ impl Window {
     }
 }
 
-/// Returns one-hot kernels, one for each window element in each of `channels` groups. Their convolution unfolds windows into
-/// channels (im2col), their transposed convolution folds them back (col2im).
+/// Returns one-hot kernels, one for each window element in each of `channels` groups. Their convolution
+/// unfolds windows into channels (im2col), their transposed convolution folds them back (col2im).
 pub(crate) fn unit_kernels(channels: i64, kernel: &[i64]) -> Result<Tensor> {
     let sizes = kernel.iter().map(|size| Ok(usize::try_from(*size)?)).collect::<Result<Vec<_>>>()?;
     let side = sizes.iter().fold(1_usize, |area, n| area.saturating_mul(*n));
@@ -249,7 +251,7 @@ pub(crate) fn unit_kernels(channels: i64, kernel: &[i64]) -> Result<Tensor> {
     })
 }
 
-/// Returns the number of elements by which the last window extends beyond the end, negative if it ends before.
+/// Returns by how many elements the last window extends beyond the end, negative if it ends before.
 fn overhang(input: i64, extent: i64, stride: i64) -> i64 {
     extent - 1 - input.saturating_sub(1).rem_euclid(stride)
 }

@@ -24,7 +24,7 @@ fn read_offset_group(call: &Call) -> Result<i64> {
 pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     let groups = Dim::Known(read_offset_group(call)?);
     let facts = super::infer_biased(call, 3)?;
-    // At each output position, the mask has one channel for each kernel element, and the offsets have one for each direction too.
+    // The mask has a channel for each kernel element, the offsets have one for each direction of each.
     let mask = Dim::product(call.shape(1)?.iter().skip(2))?.mul(&groups)?;
     let offsets = mask.mul(&Dim::Known(2))?;
     let mut expected = super::conv_shape(call, call.shape(1)?)?;
@@ -37,8 +37,8 @@ pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-/// Expands weights computed at run time into a MatMul with the columns that DeformConv with one-hot weights samples, and a bias
-/// computed at run time into an Add.
+/// Expands weights computed at run time into a MatMul with the columns that DeformConv with one-hot weights
+/// samples, and a bias computed at run time into an Add.
 pub(in crate::ops) fn expand_deform_conv(x: &mut Expand) -> Result<bool> {
     let bias_is_computed = x.has_input(3) && x.constant(3).is_none();
     let computed = x.constant(1).is_none();
@@ -255,7 +255,7 @@ fn lower_part(
     lower.emit(layer, &bottoms, &form)
 }
 
-/// Returns a range of the first axis of a weight, and of the second if there is one. Ranges are given by start and count.
+/// Slices the first axis of a weight, and the second if there is one, to ranges given by start and count.
 fn part_of(weight: &Tensor, rows: (i64, i64), columns: (i64, i64)) -> Result<Tensor> {
     let mut shape = weight.shape().to_vec();
     let mut ranges = Vec::new();

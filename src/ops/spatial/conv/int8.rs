@@ -1,7 +1,8 @@
 //! Int8 convolutions and linear maps, made by `pass::quantized`.
 //!
-//! The inputs are the data in float32, the weight in int8, the reciprocals of the weight's quantization scales, and the bias. The
-//! attribute `scale` is the reciprocal of the data's quantization scale, `zero` the level of padded elements.
+//! The inputs are the data in float32, the weight in int8, the reciprocals of the weight's quantization
+//! scales, and the bias. The attribute `scale` is the reciprocal of the data's quantization scale, `zero` the
+//! level of padded elements.
 
 use super::{Kernel, conv_shape, conv_spans, fixed, read_conv, split_shape};
 use num_traits::AsPrimitive;
@@ -66,8 +67,8 @@ pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// `featmask` that disables Winograd's transforms: their sums are up to 400 times as large and can overflow 32 bits
-/// (`convolution_3x3_winograd_int8.h`).
+/// `featmask` that disables Winograd's transforms: their sums are up to 400 times as large and can overflow
+/// 32 bits (`convolution_3x3_winograd_int8.h`).
 const WITHOUT_WINOGRAD: i32 = 1 << 6;
 
 /// Returns whether the runtime may use Winograd's transforms for a layer.
@@ -76,8 +77,8 @@ fn uses_winograd(layer: &Convolution) -> bool {
     layer.kernel_w == 3 && layer.kernel_h == 3 && ones.iter().all(|n| *n == 1)
 }
 
-/// Pads a blob with `value` by a layer of its own, and removes the padding from `spans`: packed int8 padding with negative
-/// values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
+/// Pads a blob with `value` by a layer of its own, and removes the padding from `spans`: packed int8 padding
+/// with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
 fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) -> Result<BlobId> {
     let mut form = lower.form(blob);
     let [height, width] = spans else {

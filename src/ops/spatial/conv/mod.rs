@@ -1,8 +1,9 @@
 //! Convolutions.
 //!
-//! A batch becomes one more spatial axis with a window of one element, over `[C, N, ...]`. With three spatial axes there is no layer
-//! for that: the elements of the batch become groups of channels.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`, `onnx__DeformConv.html`.
+//! A batch becomes one more spatial axis with a window of one element, over `[C, N, ...]`. With three spatial
+//! axes there is no layer for that: the elements of the batch become groups of channels.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`,
+//! `onnx__DeformConv.html`.
 
 mod deform;
 mod int8;
@@ -26,12 +27,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Conv", &[1, 11, 22], infer_conv)
         .expand(unfold::expand_conv)
         .lower(lower_conv)
-        .lowers_to("Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with unfolded windows for weights computed at run time over three axes, or over two with a batch")
+        .lowers_to(
+            "Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with \
+            unfolded windows for weights computed at run time over three axes, or over two with a batch",
+        )
         .limits("over four axes or more"),
     Row::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
-        .lowers_to("Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups; MatMul and folded windows for weights computed at run time over three axes, or over two with a batch")
+        .lowers_to(
+            "Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups; \
+            MatMul and folded windows for weights computed at run time over three axes, or over two with a \
+            batch",
+        )
         .limits("over four axes or more"),
     Row::new("Int8Conv", &[1], int8::infer_conv)
         .domain(OWN_DOMAIN)
@@ -44,7 +52,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DeformConv", &[19, 22], deform::infer_deform_conv)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
-        .lowers_to("DeformableConv2D for each group and offset group; MatMul with the sampled columns for weights computed at run time")
+        .lowers_to(
+            "DeformableConv2D for each group and offset group; MatMul with the sampled columns for \
+            weights computed at run time",
+        )
         .limits("batches; three axes"),
 ];
 
@@ -221,8 +232,8 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     lower.set(0, top)
 }
 
-/// Emits the layer of `kernel` over three spatial axes and a batch: each element of the batch is a group of channels with a copy of
-/// the weights.
+/// Emits the layer of `kernel` over three spatial axes and a batch: each element of the batch is a group of
+/// channels with a copy of the weights.
 fn lower_grouped(
     lower: &mut Lower,
     mut kernel: Kernel,
@@ -236,7 +247,8 @@ fn lower_grouped(
     let times = usize::try_from(batch)?;
     if weight.len().saturating_mul(times) > MAX_REPEATED_WEIGHTS {
         unsupported!(
-            "a batch of {batch} over three spatial axes repeats {} weights (at most {MAX_REPEATED_WEIGHTS} in all)",
+            "a batch of {batch} over three spatial axes repeats {} weights (at most {MAX_REPEATED_WEIGHTS} \
+                in all)",
             weight.len()
         );
     }

@@ -1,8 +1,8 @@
-//! Convolutions with weights computed at run time for which ncnn's layer needs constant weights: over three axes, or over two with a
-//! batch.
+//! Convolutions with weights computed at run time for which ncnn's layer needs constant weights: over three
+//! axes, or over two with a batch.
 //!
-//! A convolution with one-hot kernels unfolds the windows into columns (im2col), and a MatMul multiplies them by the weight. The
-//! transposed convolution multiplies first and folds the columns back (col2im).
+//! A convolution with one-hot kernels unfolds the windows into columns (im2col), and a MatMul multiplies them
+//! by the weight. The transposed convolution multiplies first and folds the columns back (col2im).
 
 use super::{conv_attributes, fixed, read_group, read_kernel_shape, split_shape};
 use crate::common::limits;
@@ -28,7 +28,8 @@ impl Layout {
         let elements = channels.saturating_mul(area).saturating_mul(area);
         if usize::try_from(elements)? > limits::MATRIX_ELEMENTS {
             return Err(Error::unsupported(format!(
-                "weights computed at run time: windows of {area} elements over {channels} channels need {elements} constant weights (at most {})",
+                "weights computed at run time: windows of {area} elements over {channels} channels need \
+                    {elements} constant weights (at most {})",
                 limits::MATRIX_ELEMENTS
             )));
         }

@@ -1,7 +1,8 @@
 //! The output Indices of MaxPool: the index of the first maximum of each window.
 //!
-//! For each element of the window, a blob holds that element of all windows, and is compared with the maxima. The comparisons run from
-//! the last element to the first: each overwrites the index if its element is the maximum.
+//! For each element of the window, a blob holds that element of all windows, and is compared with the maxima.
+//! The comparisons run from the last element to the first: each overwrites the index if its element is the
+//! maximum.
 
 use super::{Kind, Pool, read_pool};
 use crate::common::limits;

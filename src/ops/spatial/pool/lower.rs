@@ -105,8 +105,8 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
     lower.emit(windows.layer()?, &[x], &form)
 }
 
-/// Crops the elements that no window reads from axes of known sizes on which the layer would start one more window than ONNX, in its
-/// padding.
+/// Crops the elements that no window reads from axes of known sizes on which the layer would start one more
+/// window than ONNX, in its padding.
 fn crop_unread(lower: &mut Lower, x: BlobId, spans: &mut [WindowAxis], result: &[Dim]) -> Result<BlobId> {
     let mut form = lower.form(x);
     let mut crop = Crop::default();
@@ -174,7 +174,8 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
         let windows = Windows { spans: spans.clone(), pooling_type, pad_mode: VALID, count_include_pad };
         lower.emit(windows.layer()?, &[x], &form)?
     };
-    // With count_include_pad, the layers divide by the whole window; ONNX does not count elements beyond the given padding.
+    // With count_include_pad, the layers divide by the whole window; ONNX does not count elements beyond the
+    // given padding.
     let Kind::Average { count_include_pad } = pool.kind else { return Ok(y) };
     if !dilated && (!count_include_pad || spans == given) {
         return Ok(y);
@@ -188,7 +189,7 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
     lower.binary(binary_op::MUL, y, map)
 }
 
-/// Returns for each window the number of its elements over the number of those that count, or `None` if all quotients are 1.
+/// Returns the number of elements of each window over the number that counts, or `None` if all quotients are 1.
 fn average_scales(
     spans: &[WindowAxis],
     counts: &[(i32, i32)],

@@ -1,8 +1,9 @@
 //! Poolings.
 //!
-//! Channels are independent, so a batch is merged into them. A dilated window covers every n-th element: the axis is split in two, and
-//! the window slides along the outer one.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__MaxPool.html>, `onnx__AveragePool.html`, `onnx__LpPool.html` and so on.
+//! Channels are independent, so a batch is merged into them. A dilated window covers every n-th element: the
+//! axis is split in two, and the window slides along the outer one.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__MaxPool.html>, `onnx__AveragePool.html`, `onnx__LpPool.html`
+//! and so on.
 
 mod indices;
 mod lower;
@@ -44,8 +45,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower::lower_pool)
         .identity(has_unit_windows)
         .exact()
-        .lowers_to("Pooling, Pooling1D, Pooling3D; comparisons of each window element with the maxima for Indices")
-        .limits("over four axes or more; Indices of large windows, of 2^24 elements or more, or of sizes known only at run time"),
+        .lowers_to(
+            "Pooling, Pooling1D, Pooling3D; comparisons of each window element with the maxima for \
+            Indices",
+        )
+        .limits(
+            "over four axes or more; Indices of large windows, of 2^24 elements or more, or of sizes \
+            known only at run time",
+        ),
 ];
 
 /// The function of the elements of a window.

@@ -125,7 +125,7 @@ fn pool_axis(
     let (outer, inner) = (form.at(0)?.clone(), form.at(2)?.clone());
     let with_rows = |rows: i64| vec![outer.clone(), Dim::Known(rows), inner.clone()];
     let begin = i64::from(span.begin);
-    // The rows at which windows start, and the rows that they cover, rounded up to a multiple of the dilation.
+    // The rows at which windows start, and those that they cover, rounded up to a multiple of the dilation.
     let starts = (count - 1) * stride + 1;
     let rows = (starts + (kernel - 1) * dilation).max(size + begin);
     let steps = (rows + dilation - 1) / dilation;

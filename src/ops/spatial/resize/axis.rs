@@ -71,17 +71,17 @@ pub(super) fn onnx_map(filter: &Filter, axis: &AxisResize, input: i64) -> Result
     let count = usize::try_from(input)?;
     let mut map = AxisMap { input: count, rows: Vec::new(), outside: Vec::new() };
     for x in 0..output {
-        let place = original(filter.transform, axis, x, input, output, scale)?;
+        let coordinate = input_coordinate(filter.transform, axis, x, input, output, scale)?;
         let last: f32 = (input - 1).as_();
-        let outside = filter.transform == Transform::TfCropAndResize && !(0.0..=last).contains(&place);
+        let outside = filter.transform == Transform::TfCropAndResize && !(0.0..=last).contains(&coordinate);
         map.outside.push(outside);
-        map.rows.push(if outside { Vec::new() } else { weights(filter, place, scale, input)? });
+        map.rows.push(if outside { Vec::new() } else { weights(filter, coordinate, scale, input)? });
     }
     Ok(map)
 }
 
 /// Returns the input coordinate of the output element `x`.
-fn original(
+fn input_coordinate(
     transform: Transform,
     axis: &AxisResize,
     x: i64,
@@ -91,7 +91,7 @@ fn original(
 ) -> Result<f32> {
     let (x, length_original, length_resized): (f32, f32, f32) = (x.as_(), input.as_(), output.as_());
     let half_pixel = (x + 0.5) / scale - 0.5;
-    let place = match transform {
+    let coordinate = match transform {
         Transform::HalfPixel => half_pixel,
         Transform::PytorchHalfPixel if output > 1 => half_pixel,
         Transform::PytorchHalfPixel => 0.0,
@@ -127,7 +127,7 @@ fn original(
             disagree(transform)?;
         }
     }
-    Ok(place)
+    Ok(coordinate)
 }
 
 fn disagree(transform: Transform) -> Result<()> {
@@ -152,24 +152,24 @@ fn radius(filter: &Filter, scale: f32) -> i64 {
     (reach / distance_factor(filter, scale)).ceil().as_()
 }
 
-/// Returns the weights of the elements around coordinate `place`.
-fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
-    let floor = place.floor();
-    let ratio = f64::from(place - floor);
+/// Returns the weights of the elements around a coordinate.
+fn weights(filter: &Filter, coordinate: f32, scale: f32, input: i64) -> Result<Row> {
+    let floor = coordinate.floor();
+    let ratio = f64::from(coordinate - floor);
     let first: i64 = floor.as_();
     let factor = distance_factor(filter, scale);
     let a = f64::from(filter.cubic_coeff_a);
     let kernel: &dyn Fn(f64) -> f64 = match filter.mode {
         Mode::Nearest(nearest) => {
-            let at = |place| nearest_place(nearest, place, scale).clamp(0, input - 1);
+            let at = |coordinate| nearest_index(nearest, coordinate, scale).clamp(0, input - 1);
             // Other coordinates take few operations, and are rounded identically everywhere.
             let long = matches!(filter.transform, Transform::TfCropAndResize | Transform::HalfPixelSymmetric);
             // onnxruntime treats coordinates slightly below a tie as a tie in round_prefer_ceil.
             let near = nearest == Nearest::RoundPreferCeil && ratio != 0.5;
-            if (long || near) && at(place - ROUNDING) != at(place + ROUNDING) {
+            if (long || near) && at(coordinate - ROUNDING) != at(coordinate + ROUNDING) {
                 unsupported!("a nearest neighbour depends on the rounding of a coordinate");
             }
-            return Ok(vec![(usize::try_from(at(place))?, 1.0)]);
+            return Ok(vec![(usize::try_from(at(coordinate))?, 1.0)]);
         }
         Mode::Linear => &|x: f64| (1.0 - x.abs()).max(0.0),
         Mode::Cubic => &move |x: f64| cubic(x.abs(), a),
@@ -200,16 +200,16 @@ fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
     Ok(row)
 }
 
-/// Returns the index of the nearest neighbour of coordinate `place`.
-fn nearest_place(nearest: Nearest, place: f32, scale: f32) -> i64 {
+/// Returns the index of the nearest neighbour of a coordinate.
+fn nearest_index(nearest: Nearest, coordinate: f32, scale: f32) -> i64 {
     let nearest = match nearest {
-        Nearest::RoundPreferFloor if place - place.floor() == 0.5 => place.floor(),
-        Nearest::RoundPreferFloor => place.round(),
-        Nearest::RoundPreferCeil => (place + 0.5).floor(),
-        Nearest::Floor => place.floor(),
-        Nearest::Ceil => place.ceil(),
-        Nearest::Simple if scale < 1.0 => place.ceil(),
-        Nearest::Simple => place.trunc(),
+        Nearest::RoundPreferFloor if coordinate - coordinate.floor() == 0.5 => coordinate.floor(),
+        Nearest::RoundPreferFloor => coordinate.round(),
+        Nearest::RoundPreferCeil => (coordinate + 0.5).floor(),
+        Nearest::Floor => coordinate.floor(),
+        Nearest::Ceil => coordinate.ceil(),
+        Nearest::Simple if scale < 1.0 => coordinate.ceil(),
+        Nearest::Simple => coordinate.trunc(),
     };
     nearest.as_()
 }
@@ -241,7 +241,8 @@ pub(super) const INTERP_MODES: [InterpMode; 5] = [
     InterpMode { resize_type: 3, align_corner: 1 },
 ];
 
-/// Returns the map of Interp (`interp.cpp`), or `None` if Interp reads beyond the axis or the axis is too long.
+/// Returns the map of Interp (`interp.cpp`), or `None` if Interp reads beyond the axis or the axis is too
+/// long.
 pub(super) fn interp_map(mode: InterpMode, input: i64, output: i64) -> Option<AxisMap> {
     let least = match mode.resize_type {
         1 => 1,
@@ -271,13 +272,13 @@ pub(super) fn interp_map(mode: InterpMode, input: i64, output: i64) -> Option<Ax
 /// Returns the weights of bilinear and bicubic Interp: elements beyond an end are clamped to it.
 fn interpolated(mode: InterpMode, input: i64, output: i64, x: i64) -> Vec<(i64, f32)> {
     let (w, outw, dx): (f64, f64, f64) = (input.as_(), output.as_(), x.as_());
-    let place: f32 = if mode.align_corner == 1 {
+    let coordinate: f32 = if mode.align_corner == 1 {
         (dx * ((w - 1.0) / (outw - 1.0))).as_()
     } else {
         ((dx + 0.5) * (w / outw) - 0.5).as_()
     };
-    let floor = place.floor();
-    let (first, fx): (i64, f64) = (floor.as_(), f64::from(place - floor));
+    let floor = coordinate.floor();
+    let (first, fx): (i64, f64) = (floor.as_(), f64::from(coordinate - floor));
     // Bicubic has the coefficient of PyTorch.
     let weight = |step: i64| -> f32 {
         let step: f64 = step.as_();
@@ -340,16 +341,16 @@ mod tests {
 
     #[test]
     fn nearest_modes_break_ties() {
-        for (nearest, place, at) in [
+        for (nearest, coordinate, at) in [
             (Nearest::RoundPreferFloor, 0.5, 0),
             (Nearest::RoundPreferFloor, 1.5, 1),
             (Nearest::RoundPreferCeil, 0.5, 1),
             (Nearest::Floor, -0.25, -1),
             (Nearest::Ceil, 0.25, 1),
         ] {
-            assert_eq!(nearest_place(nearest, place, 2.0), at, "{nearest:?} {place}");
+            assert_eq!(nearest_index(nearest, coordinate, 2.0), at, "{nearest:?} {coordinate}");
         }
-        assert_eq!(nearest_place(Nearest::Simple, 1.25, 0.5), 2);
-        assert_eq!(nearest_place(Nearest::Simple, 1.25, 2.0), 1);
+        assert_eq!(nearest_index(Nearest::Simple, 1.25, 0.5), 2);
+        assert_eq!(nearest_index(Nearest::Simple, 1.25, 2.0), 1);
     }
 }

@@ -78,10 +78,7 @@ pub(super) fn lower_free(
         _ => return Err(refuse()),
     };
     let axes: Vec<&AxisResize> = height.into_iter().chain([width]).collect();
-    let mut rules = Vec::with_capacity(axes.len());
-    for axis in &axes {
-        rules.push(growth(shape.at(axis.axis)?, axis)?);
-    }
+    let rules = axes.iter().map(|axis| growth(shape.at(axis.axis)?, axis)).collect::<Result<Vec<_>>>()?;
     let matches = |mode: &InterpMode| {
         rules.iter().zip(&axes).all(|(rule, axis)| interp_matches(resize, axis, *rule, *mode))
     };
@@ -110,8 +107,8 @@ pub(super) fn lower_free(
             _ => {
                 bottoms.push(lower.plane(&height, &width.output).ok_or_else(refuse)?);
                 layer.dynamic_target_size = 1;
-                // The second bottom determines the size. With a param other than 0, nearest divides by the size
-                // (`interp.cpp`, forward).
+                // The second bottom determines the size. With a param other than 0, nearest divides by the
+                // size (`interp.cpp`, forward).
                 (layer.output_height, layer.output_width) = (1, 1);
             }
         }

@@ -35,11 +35,8 @@ pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
 
 /// Lowers a Resize of known sizes: each axis is a map, which Interp computes if its own map is the same.
 fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[AxisResize]) -> Result<()> {
-    let mut maps = Vec::with_capacity(changed.len());
-    for axis in changed {
-        let input = shape.at(axis.axis)?.known().unwrap_or(0);
-        maps.push(onnx_map(&resize.filter, axis, input)?);
-    }
+    let map = |axis: &AxisResize| onnx_map(&resize.filter, axis, shape.at(axis.axis)?.known().unwrap_or(0));
+    let maps = changed.iter().map(map).collect::<Result<Vec<_>>>()?;
     let mut x = lower.blob(0)?;
     let mut sizes = shape.to_vec();
     if let ([a, b], [map_a, map_b]) = (changed, maps.as_slice())
@@ -151,7 +148,8 @@ fn matrix(map: AxisMap) -> Result<Tensor> {
     })
 }
 
-/// Emits Interp along one axis, as the width of two axes or the height of three; `None` if the other axis is too short for it.
+/// Emits Interp along one axis, as the width of two axes or the height of three; `None` if the other axis is
+/// too short for it.
 fn lower_axis_interp(
     lower: &mut Lower,
     x: BlobId,

@@ -1,7 +1,7 @@
 //! Resize and Upsample.
 //!
-//! Interpolation is separable: each axis is an independent linear map. Coordinates are computed in float32 with the order of operations
-//! of onnxruntime, since nearest neighbours depend on their rounding.
+//! Interpolation is separable: each axis is an independent linear map. Coordinates are computed in float32
+//! with the order of operations of onnxruntime, since nearest neighbours depend on their rounding.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Resize.html>, `onnx__Upsample.html`.
 
 mod axis;
@@ -22,19 +22,21 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Resize", &[10, 11, 13, 18, 19], infer_resize)
         .expand(run_time::expand_resize)
         .lower(lower::lower_resize)
-        .lowers_to("Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product for each axis")
-        .limits(LIMITS),
+        .lowers_to(
+            "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
+            for each axis",
+        )
+        .limits(
+            "modes on which onnxruntime and the specification differ; at run time: regions, sizes with \
+            an aspect ratio policy if several scales give the stated shape, and scales if the shape of the \
+            output is not stated or a neighbour depends on the rounding of coordinates",
+        ),
     Row::new("Upsample", &[7, 9], infer_resize)
         .expand(run_time::expand_resize)
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")
         .limits("as for Resize"),
 ];
-
-/// The limits of Resize.
-const LIMITS: &str = "modes on which onnxruntime and the specification differ; at run time: regions, sizes with an aspect ratio \
-    policy if several scales give the stated shape, and scales if the shape of the output is not stated or a neighbour depends on the \
-    rounding of coordinates";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -195,7 +197,8 @@ fn read_resize(call: &Call) -> Result<Resize> {
     let (roi, scales, sizes) = input_indices(call.since());
     let roi = match present(call, roi) {
         Some(index) if filter.transform == Transform::TfCropAndResize => {
-            let why = "the region is computed at run time: elements at its edge depend on the rounding of coordinates";
+            let why = "the region is computed at run time: elements at its edge depend on the rounding of \
+                coordinates";
             Some(known_floats(call, index, why)?)
         }
         None if filter.transform == Transform::TfCropAndResize => invalid!("roi is missing"),
@@ -309,13 +312,14 @@ fn common_scale(policy: Policy, axes: &[AxisResize]) -> Result<f32> {
     })
 }
 
-/// Returns the common scale of all axes if the given sizes are computed at run time. The scale gives one axis exactly its given size,
-/// so it is among the quotients of the stated sizes; often only one of them gives the whole stated shape.
+/// Returns the common scale of all axes if the given sizes are computed at run time. The scale gives one axis
+/// exactly its given size, so it is among the quotients of the stated sizes; often only one of them gives the
+/// whole stated shape.
 fn stated_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
     let mut found: Vec<f32> = Vec::new();
     for scale in scales_of(axes)? {
         let gives = |axis: &AxisResize| Ok(rounded(shape.at(axis.axis)?, scale)? == axis.output);
-        let gives_all = axes.iter().map(gives).collect::<Result<Vec<bool>>>()?.into_iter().all(|gives| gives);
+        let gives_all = !axes.iter().map(gives).collect::<Result<Vec<_>>>()?.contains(&false);
         if gives_all && !found.iter().any(|other| other.to_bits() == scale.to_bits()) {
             found.push(scale);
         }

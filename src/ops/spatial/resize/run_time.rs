@@ -1,7 +1,8 @@
 //! Resize by scales computed at run time, if the model states the shape of the output.
 //!
-//! Each axis is multiplied by a matrix that is computed from its scale. Interpolation is continuous in the scale, so the rounding of the
-//! runtime does not matter. Nearest neighbours are not continuous: only those are expanded that follow from one exact quotient.
+//! Each axis is multiplied by a matrix that is computed from its scale. Interpolation is continuous in the
+//! scale, so the rounding of the runtime does not matter. Nearest neighbours are not continuous: only those
+//! are expanded that follow from one exact quotient.
 
 use super::{Filter, Mode, Nearest, Transform, input_indices, present, read_axes, read_filter};
 use crate::common::limits;
@@ -12,7 +13,7 @@ use crate::ops::run_time::check_list;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
-/// Returns the stated shape of the output if the scales are computed at run time and the mode is expanded here.
+/// Returns the stated shape of the output if scales computed at run time can be expanded in this mode.
 pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
     let (_, scales, _) = input_indices(call.since());
     let Some(index) = present(call, scales) else { return Ok(None) };
@@ -66,7 +67,8 @@ pub(super) fn why_not(filter: &Filter) -> &'static str {
             "the scales are computed at run time: nearest neighbours depend on the rounding of coordinates"
         }
         (_, Transform::AlignCorners | Transform::HalfPixelSymmetric) => {
-            "the scales are computed at run time: for some, onnxruntime and the specification's reference disagree"
+            "the scales are computed at run time: for some, onnxruntime and the specification's reference \
+                disagree"
         }
         (_, Transform::TfCropAndResize) => "the scales of a region are computed at run time",
         _ if filter.antialias => {
@@ -92,7 +94,7 @@ pub(super) fn expand_resize(x: &mut Expand) -> Result<bool> {
     let (_, Some(index), _) = input_indices(x.since()) else { return Ok(false) };
     let scales = x.operand_as(index, DType::F32)?;
     let mut data = x.operand_as(0, DType::F32)?;
-    for (place, axis) in axes.into_iter().enumerate() {
+    for (position, axis) in axes.into_iter().enumerate() {
         let (input, output) = (*sizes.at(axis)?, *outputs.at(axis)?);
         if input == 1 && output == 1 {
             continue;
@@ -100,8 +102,8 @@ pub(super) fn expand_resize(x: &mut Expand) -> Result<bool> {
         if usize::try_from(input.saturating_mul(output))? > limits::MATRIX_ELEMENTS {
             unsupported!("a matrix from {input} to {output} elements computed at run time");
         }
-        let place = x.ints(&[i64::try_from(place)?])?;
-        let scale = x.op("Gather", &[scales, place], &[("axis", Attribute::Int(0))])?;
+        let position = x.ints(&[i64::try_from(position)?])?;
+        let scale = x.op("Gather", &[scales, position], &[("axis", Attribute::Int(0))])?;
         let outer: i64 = sizes.iter().take(axis).product();
         let inner: i64 = sizes.iter().skip(axis + 1).product();
         data = x.reshape(data, &[outer, input, inner])?;
@@ -181,7 +183,7 @@ enum Rounding {
     ByScale,
 }
 
-/// Returns the rule of a mode. Rounding `(x + 0.5) / scale - 0.5` to nearest with ties down is `ceil((x + 0.5) / scale) - 1`.
+/// Returns the rule of a mode. Rounding `q - 0.5` to nearest with ties down is `ceil(q) - 1`.
 fn nearest_rule(transform: Transform, nearest: Nearest) -> Option<NearestRule> {
     let rule = |offset, rounding, shift| Some(NearestRule { offset, rounding, shift });
     match (transform, nearest) {
@@ -217,37 +219,37 @@ fn nearest_indices(x: &mut Expand, transform: Transform, nearest: Nearest, axis:
 }
 
 /// Clamps coordinates to `0..input`.
-fn clamped(x: &mut Expand, place: Operand, input: i64) -> Result<Operand> {
+fn clamped(x: &mut Expand, coordinate: Operand, input: i64) -> Result<Operand> {
     let (zero, last) = (scalar(x, 0.0)?, scalar(x, float(input - 1))?);
-    let place = x.op("Max", &[place, zero], &[])?;
-    x.op("Min", &[place, last], &[])
+    let coordinate = x.op("Max", &[coordinate, zero], &[])?;
+    x.op("Min", &[coordinate, last], &[])
 }
 
 /// Emits the matrix of an axis, with a row for each output element.
 fn matrix(x: &mut Expand, filter: &Filter, axis: &Axis) -> Result<Operand> {
-    let place = coordinates(x, filter.transform, axis)?;
+    let coordinate = coordinates(x, filter.transform, axis)?;
     let elements = ramp(x, &[1, usize::try_from(axis.input)?], axis.input, 0.0)?;
     if filter.mode == Mode::Cubic {
-        return cubic_matrix(x, filter, axis, place, elements);
+        return cubic_matrix(x, filter, axis, coordinate, elements);
     }
-    let place = clamped(x, place, axis.input)?;
-    let distance = x.op("Sub", &[place, elements], &[])?;
+    let coordinate = clamped(x, coordinate, axis.input)?;
+    let distance = x.op("Sub", &[coordinate, elements], &[])?;
     let distance = x.op("Abs", &[distance], &[])?;
     let one = scalar(x, 1.0)?;
     let weight = x.op("Sub", &[one, distance], &[])?;
     x.op("Relu", &[weight], &[])
 }
 
-/// Emits the weights of the four elements around each coordinate. Elements beyond an end are clamped to it or excluded.
+/// Emits the weights of the four elements around each coordinate; those beyond an end are clamped or excluded.
 fn cubic_matrix(
     x: &mut Expand,
     filter: &Filter,
     axis: &Axis,
-    place: Operand,
+    coordinate: Operand,
     elements: Operand,
 ) -> Result<Operand> {
-    let before = x.op("Floor", &[place], &[])?;
-    let ratio = x.op("Sub", &[place, before], &[])?;
+    let before = x.op("Floor", &[coordinate], &[])?;
+    let ratio = x.op("Sub", &[coordinate, before], &[])?;
     let (mut matrix, mut sum): (Option<Operand>, Option<Operand>) = (None, None);
     for step in [-1.0_f32, 0.0, 1.0, 2.0] {
         let shift = scalar(x, step)?;

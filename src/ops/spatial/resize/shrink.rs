@@ -1,7 +1,7 @@
 //! Resize of free sizes by 1/2, 1/4, 1/8 or 1/16.
 //!
-//! Interp is not used: for sizes that are not multiples it scales by the quotient of the sizes instead. Each output element reads the
-//! same elements of its block for every size.
+//! Interp is not used: for sizes that are not multiples it scales by the quotient of the sizes instead. Each
+//! output element reads the same elements of its block for every size.
 
 use num_traits::AsPrimitive;
 
@@ -80,10 +80,10 @@ fn block(resize: &Resize, axis: &AxisResize, input: &Dim) -> Result<Option<Block
         }
         for (row, start) in map.rows.iter().zip((0..).step_by(usize::try_from(size)?)) {
             let mut weights = Vec::with_capacity(row.len());
-            for (place, weight) in row.iter().filter(|(_, weight)| *weight != 0.0) {
-                weights.push((i64::try_from(*place)? - start, *weight));
+            for (index, weight) in row.iter().filter(|(_, weight)| *weight != 0.0) {
+                weights.push((i64::try_from(*index)? - start, *weight));
             }
-            let within = weights.iter().all(|(place, _)| (0..size).contains(place));
+            let within = weights.iter().all(|(index, _)| (0..size).contains(index));
             if !within || *common.get_or_insert_with(|| weights.clone()) != weights {
                 return Ok(None);
             }
@@ -120,12 +120,12 @@ fn shrink_axis(
     let (x, at) = lower.alone(x, shape, axis.axis)?;
     let size = shape.at(axis.axis)?;
     let mut sum = None;
-    for (place, weight) in &block.weights {
-        // As many elements are cropped after the last block as before the first: remaining elements form no block.
-        let after = i32::try_from(block.size - 1 - place)?;
+    for (index, weight) in &block.weights {
+        // Elements after the last whole block are not read.
+        let after = i32::try_from(block.size - 1 - index)?;
         let end = if after == 0 { OPEN_END } else { -after };
         let rest = size.sub(&Dim::Known(block.size - 1))?;
-        let own = lower.crop(x, at, i32::try_from(*place)?, end, &rest)?;
+        let own = lower.crop(x, at, i32::try_from(*index)?, end, &rest)?;
         let mut own = lower.stride(own, at, &Dim::Known(0), block.size, &axis.output)?;
         if *weight != 1.0 {
             own = lower.binary_scalar(binary_op::MUL, own, *weight)?;

@@ -1,7 +1,8 @@
-//! RoiAlign in mode max: the maximum over the weighted corners of the samples, not over the interpolated samples, as in onnxruntime
-//! (`core/providers/cpu/object_detection/roialign.cc`) and in the reference implementation of the specification.
+//! RoiAlign in mode max: the maximum over the weighted corners of the samples, not over the interpolated
+//! samples, as in onnxruntime (`core/providers/cpu/object_detection/roialign.cc`) and in the reference
+//! implementation of the specification.
 //!
-//! The regions are constants, and so are the weights: a column of a matrix selects and scales the element of one corner.
+//! The regions and weights are constant: a column of a matrix selects and scales the element of one corner.
 
 use std::collections::BTreeMap;
 
@@ -92,8 +93,8 @@ impl Span {
     }
 }
 
-/// Returns the weights of each cell, each with the index of its element in the cropped region. Of several weights of one element only
-/// the largest and the smallest are kept: no other can give the largest product.
+/// Returns the weights of each cell, each with the index of its element in the cropped region. Of several
+/// weights of one element only the largest and the smallest are kept: no other can give the largest product.
 fn cells(rows: &Samples, columns: &Samples) -> Vec<Vec<(i64, f32)>> {
     let width = columns.range.1 - columns.range.0;
     let mut cells = Vec::with_capacity(rows.cells.len() * columns.cells.len());
@@ -134,9 +135,9 @@ fn cells(rows: &Samples, columns: &Samples) -> Vec<Vec<(i64, f32)>> {
     cells
 }
 
-/// Returns a matrix of `area` rows with `each` columns, one for a weight, for each of `count` cells; cells of fewer weights repeat
-/// their first column. The closure recomputes the weights from the spans, since those of millions of cells need more memory than the
-/// matrix.
+/// Returns a matrix of `area` rows with `each` columns, one for a weight, for each of `count` cells; cells of
+/// fewer weights repeat their first column. The closure recomputes the weights from the spans, since those of
+/// millions of cells need more memory than the matrix.
 fn matrix(rows: Span, columns: Span, count: usize, area: usize, each: usize) -> Result<Tensor> {
     let shape = vec![area, count.saturating_mul(each)];
     let sizes = shape.clone();
@@ -207,8 +208,8 @@ pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Emits the maxima of one region: `crop` holds the ranges of rows and columns of its samples, `each` is the number of weights of a
-/// cell.
+/// Emits the maxima of one region: `crop` holds the ranges of rows and columns of its samples, `each` is the
+/// number of weights of a cell.
 fn pool_region(
     x: &mut Expand,
     image: i64,

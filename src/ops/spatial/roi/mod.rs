@@ -129,7 +129,7 @@ fn infer_max_roi_pool(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, pooled_shape(call, 5, pool.height, pool.width)?)])
 }
 
-/// Returns the range of elements of each of `count` cells of the region `first..=last`, along an axis of `size` elements.
+/// Returns the elements of each of `count` cells of the region `first..=last`, along an axis of size `size`.
 fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
     let length = (last - first + 1.0).max(1.0);
     let step = length / AsPrimitive::<f32>::as_(count);
@@ -143,8 +143,8 @@ fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
 
 /// Expands MaxRoiPool into a maximum for each cell.
 ///
-/// ncnn's ROIPooling is not used: as compiled, it divides by a reciprocal (`roipooling.cpp`), so cells whose bounds lie between
-/// elements begin one element early.
+/// ncnn's ROIPooling is not used: as compiled, it divides by a reciprocal (`roipooling.cpp`), so cells whose
+/// bounds lie between elements begin one element early.
 fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
     let pool = read_max_roi_pool(x)?;
     let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
