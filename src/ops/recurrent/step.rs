@@ -9,10 +9,8 @@ use crate::pass::expand::{Expand, Operand};
 
 /// The properties of one direction.
 pub(super) struct Direction<'a> {
-    pub cell: Cell,
+    pub recurrent: &'a Recurrent,
     pub activations: &'a [Activation],
-    pub clip: Option<f32>,
-    pub input_forget: bool,
     pub hidden: i64,
     /// The number of sequences.
     pub batch: i64,
@@ -111,7 +109,7 @@ pub(super) fn emit_step(
     x: Operand,
     state: &mut State,
 ) -> Result<()> {
-    match direction.cell {
+    match direction.recurrent.cell {
         Cell::Gru => emit_gru(expand, direction, constants, x, state),
         Cell::Lstm => emit_lstm(expand, direction, constants, x, state),
         Cell::Rnn => {
@@ -131,7 +129,7 @@ fn with_state(expand: &mut Expand, x: Operand, h: Option<Operand>, r: Operand) -
 
 /// Emits function `index` of `x`, clipped first if the node has `clip`.
 fn activate(expand: &mut Expand, direction: &Direction, index: usize, x: Operand) -> Result<Operand> {
-    let x = match direction.clip {
+    let x = match direction.recurrent.clip {
         Some(clip) => {
             let bounds = [expand.scalar_like(0, -clip)?, expand.scalar_like(0, clip)?];
             expand.op("Clip", &[[x].as_slice(), &bounds].concat(), &[])?
@@ -169,7 +167,7 @@ fn emit_lstm(
     let c = activate(expand, direction, 1, c)?;
     let mut cell = expand.op("Mul", &[i, c], &[])?;
     if let Some(before) = state.c {
-        let f = if direction.input_forget {
+        let f = if direction.recurrent.input_forget {
             let one = expand.scalar_like(0, 1.0)?;
             expand.op("Sub", &[one, i], &[])?
         } else {

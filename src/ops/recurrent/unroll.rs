@@ -129,10 +129,8 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
     let x = steps_first(expand, recurrent, input::X)?;
     let mut initial = Vec::new();
     for index in [input::INITIAL_H, input::INITIAL_C] {
-        initial.push(match is_zero(expand, index)? {
-            true => None,
-            false => Some(steps_first(expand, recurrent, index)?),
-        });
+        let zero = is_zero(expand, index)?;
+        initial.push(if zero { None } else { Some(steps_first(expand, recurrent, index)?) });
     }
     // The states of empty sequences end as zeros in onnxruntime, regardless of their initial values.
     let nonempty = if initial.iter().any(Option::is_some) { masks.at(expand, 0)? } else { None };
@@ -152,10 +150,8 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
             }
         }
         let direction = Direction {
-            cell: recurrent.cell,
+            recurrent,
             activations: recurrent.activations.at(index)?,
-            clip: recurrent.clip,
-            input_forget: recurrent.input_forget,
             hidden,
             batch,
             reverse: *reverse,

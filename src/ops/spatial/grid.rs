@@ -4,6 +4,7 @@
 
 use num_traits::AsPrimitive;
 
+use super::image_of;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -89,8 +90,8 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
     let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let mut tops = Vec::new();
     for image in 0..batch {
-        let x = image_of(lower, 0, image, batch)?;
-        let mut grid = image_of(lower, 1, image, batch)?;
+        let x = image_of(lower, 0, image, &Dim::Known(batch))?;
+        let mut grid = image_of(lower, 1, image, &Dim::Known(batch))?;
         if layer.sample_type == NEAREST {
             grid = rounded(lower, grid, layer.align_corner != 0)?;
         }
@@ -109,19 +110,6 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
         *channels = channels.mul(&Dim::Known(batch))?;
     }
     lower.set(0, top)
-}
-
-/// Returns one image of input `index`, without the batch axis.
-fn image_of(lower: &mut Lower, index: usize, image: i64, batch: i64) -> Result<BlobId> {
-    let shape = lower.shape(index)?.to_vec();
-    let form = shape.get(1..).unwrap_or_default();
-    if batch == 1 {
-        return lower.blob_as(index, form);
-    }
-    let whole = [shape.at(0)?.clone(), Dim::product(form)?];
-    let whole = lower.blob_as(index, &whole)?;
-    let row = lower.crop(whole, 0, i32::try_from(image)?, i32::try_from(image + 1)?, &Dim::Known(1))?;
-    lower.reshape(row, form)
 }
 
 /// Rounds the coordinates of the grid to the nearest elements, ties to even: ncnn rounds ties up.

@@ -240,14 +240,20 @@ impl Window {
 /// Returns one-hot kernels, one for each window element in each of `channels` groups. Their convolution
 /// unfolds windows into channels (im2col), their transposed convolution folds them back (col2im).
 pub(crate) fn unit_kernels(channels: i64, kernel: &[i64]) -> Result<Tensor> {
-    let sizes = kernel.iter().map(|size| Ok(usize::try_from(*size)?)).collect::<Result<Vec<_>>>()?;
-    let side = sizes.iter().fold(1_usize, |area, n| area.saturating_mul(*n));
-    let rows = usize::try_from(channels)?.saturating_mul(side);
-    let shape: Vec<usize> = [rows, 1].into_iter().chain(sizes).collect();
-    let kernels = shape.clone();
-    Tensor::deferred(DType::F32, shape, Vec::new(), move |_| {
-        let unit = |(row, column): (usize, usize)| if row % side == column { 1.0 } else { 0.0 };
-        Array::f32(ndarray::Array2::from_shape_fn((rows, side), unit).into_dyn()).reshape(&kernels)
+    let area = area(kernel)?;
+    one_hot(&[&[channels.saturating_mul(area), 1], kernel].concat(), area)
+}
+
+/// Returns weights of shape `shape` whose row `i` selects element `i % period`.
+pub(super) fn one_hot(shape: &[i64], period: i64) -> Result<Tensor> {
+    let shape = shape.iter().map(|size| Ok(usize::try_from(*size)?)).collect::<Result<Vec<_>>>()?;
+    let period = usize::try_from(period)?;
+    Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
+        let rows = shape.first().copied().unwrap_or(0);
+        let weights = ndarray::Array2::from_shape_fn((rows, period), |(row, column)| {
+            if row % period == column { 1.0_f32 } else { 0.0 }
+        });
+        Array::f32(weights.into_dyn()).reshape(&shape)
     })
 }
 

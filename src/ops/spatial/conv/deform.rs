@@ -8,8 +8,9 @@ use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{DeformableConv2D, binary_op};
 use crate::op::{Call, Fact};
+use crate::ops::spatial::window::one_hot;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim, Tensor, display_shape, move_elements};
+use crate::tensor::{Dim, Tensor, display_shape, move_elements};
 
 /// The maximum number of layers of a node: one for each block of channels that share group and offset group.
 const MAX_BLOCKS: i64 = 64;
@@ -105,19 +106,6 @@ fn products(x: &mut Expand) -> Result<Operand> {
         shape.push(i64::from(fixed(size)?));
     }
     x.reshape(product, &shape)
-}
-
-/// Returns weights whose row `i` selects element `i % period`.
-fn one_hot(shape: &[i64], period: i64) -> Result<Tensor> {
-    let shape = shape.iter().map(|size| Ok(usize::try_from(*size)?)).collect::<Result<Vec<_>>>()?;
-    let period = usize::try_from(period)?;
-    Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
-        let rows = shape.first().copied().unwrap_or(0);
-        let weights = ndarray::Array2::from_shape_fn((rows, period), |(row, column)| {
-            if row % period == column { 1.0_f32 } else { 0.0 }
-        });
-        Array::f32(weights.into_dyn()).reshape(&shape)
-    })
 }
 
 /// A split of the input channels into blocks that share group and offset group.

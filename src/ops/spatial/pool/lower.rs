@@ -189,7 +189,7 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
     lower.binary(binary_op::MUL, y, map)
 }
 
-/// Returns the number of elements of each window over the number that counts, or `None` if all quotients are 1.
+/// Returns the number of elements over the number of counted elements of each window, `None` if 1 for all.
 fn average_scales(
     spans: &[WindowAxis],
     counts: &[(i32, i32)],

@@ -240,7 +240,7 @@ fn matrix(x: &mut Expand, filter: &Filter, axis: &Axis) -> Result<Operand> {
     x.op("Relu", &[weight], &[])
 }
 
-/// Emits the weights of the four elements around each coordinate; those beyond an end are clamped or excluded.
+/// Emits the weights of the four elements around each coordinate, clamped to the axis or excluded beyond it.
 fn cubic_matrix(
     x: &mut Expand,
     filter: &Filter,

@@ -9,10 +9,11 @@ use num_traits::AsPrimitive;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::Lower;
+use crate::ncnn::Layer;
 use crate::ncnn::layer::ROIAlign;
-use crate::ncnn::{BlobId, Layer};
 use crate::op::{Call, Fact, required};
 use crate::ops::Row;
+use crate::ops::spatial::image_of;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, display_shape};
 
@@ -198,7 +199,7 @@ fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
 /// Emits `layer` for each region, applied to the image of the region.
 fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Result<()> {
     let output = lower.output_shape(0)?.to_vec();
-    let rois_shape = lower.shape(1)?.to_vec();
+    let (batch, rois_shape) = (lower.shape(0)?.at(0)?.clone(), lower.shape(1)?.to_vec());
     let Some(count) = output.at(0)?.known().filter(|count| *count <= MAX_REGIONS) else {
         unsupported!("{} regions, each of which becomes a layer (at most {MAX_REGIONS})", output.at(0)?);
     };
@@ -207,7 +208,7 @@ fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Re
     let mut tops = Vec::new();
     for region in 0..usize::try_from(count)? {
         let image = images.map_or(Ok(&0), |images| images.at(region))?;
-        let x = image_of(lower, *image)?;
+        let x = image_of(lower, 0, *image, &batch)?;
         let row = i32::try_from(region)?;
         let roi = if count == 1 { rois } else { lower.crop(rois, 0, row, row + 1, &Dim::Known(1))? };
         let roi = lower.reshape(roi, &[Dim::Known(4)])?;
@@ -215,20 +216,4 @@ fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Re
     }
     let top = lower.concat(&tops, 0)?;
     lower.set(0, top)
-}
-
-/// Returns one image of the batch as a blob of its own.
-fn image_of(lower: &mut Lower, image: i64) -> Result<BlobId> {
-    let shape = lower.shape(0)?.to_vec();
-    let form = shape.get(1..).unwrap_or_default().to_vec();
-    let batch = shape.at(0)?;
-    if batch.is(1) {
-        return lower.blob_as(0, &form);
-    }
-    if image < 0 || batch.known().is_some_and(|batch| image >= batch) {
-        invalid!("batch index {image} is out of range for a batch of {batch}");
-    }
-    let rows = lower.blob_as(0, &[batch.clone(), Dim::product(&form)?])?;
-    let row = lower.crop(rows, 0, i32::try_from(image)?, i32::try_from(image + 1)?, &Dim::Known(1))?;
-    lower.reshape(row, &form)
 }
