@@ -83,20 +83,22 @@ fn products(x: &mut Expand) -> Result<Operand> {
     };
     let taps = kernel.iter().fold(1_i64, |taps, size| taps.saturating_mul(*size));
     let (channels, outputs) = (*channels, *outputs);
-    let sets = read_offset_group(x)?;
-    if channels % sets != 0 || channels % group != 0 {
-        invalid!("{channels} channels are not divisible into {group} groups and {sets} offset groups");
+    let offset_groups = read_offset_group(x)?;
+    if channels % offset_groups != 0 || channels % group != 0 {
+        invalid!(
+            "{channels} channels are not divisible into {group} groups and {offset_groups} offset groups"
+        );
     }
     let columns = channels.saturating_mul(taps);
-    let taken = columns / sets;
-    if usize::try_from(columns.saturating_mul(taken))? > limits::MATRIX_ELEMENTS {
+    let per_offset_group = columns / offset_groups;
+    if usize::try_from(columns.saturating_mul(per_offset_group))? > limits::MATRIX_ELEMENTS {
         unsupported!("weights computed at run time for columns of {columns} elements");
     }
-    let mut shape = vec![columns, channels / sets];
+    let mut shape = vec![columns, channels / offset_groups];
     shape.extend(kernel);
-    let weights = one_hot(&shape, taken)?;
+    let weights = one_hot(&shape, per_offset_group)?;
     let weights = x.tensor(weights)?;
-    let unfolded = without_bias(x, Some((weights, sets)))?;
+    let unfolded = without_bias(x, Some((weights, offset_groups)))?;
     let unfolded = x.reshape(unfolded, &[group, columns / group, -1])?;
     let weight = x.operand(1)?;
     let weight = x.reshape(weight, &[group, outputs / group, columns / group])?;
