@@ -1,11 +1,11 @@
-//! The functions in the cells.
+//! The activation functions of the cells.
 
-use crate::error::{At, Error, Result};
+use crate::error::{Error, Result};
 use crate::graph::Attribute;
 use crate::op::Attributes;
 use crate::pass::expand::{Expand, Operand};
 
-/// A function with its scaling values.
+/// A function with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Activation {
     Affine { alpha: f32, beta: f32 },
@@ -21,7 +21,8 @@ pub(super) enum Activation {
     ThresholdedRelu { alpha: f32 },
 }
 
-/// The functions of each direction. Scaling values are consumed in the order of the functions that have one.
+/// Reads the functions of each direction. The values of `activation_alpha` and `activation_beta` belong to
+/// the functions that have such a parameter, in order.
 pub(super) fn read_activations(
     attributes: &Attributes,
     defaults: &[&str],
@@ -32,7 +33,7 @@ pub(super) fn read_activations(
         _ => defaults.repeat(directions),
     };
     if names.len() != defaults.len() * directions {
-        let message = format!("{} functions where {} are needed", names.len(), defaults.len() * directions);
+        let message = format!("{} functions, expected {}", names.len(), defaults.len() * directions);
         return Err(Error::invalid(message).at_part("attribute activations"));
     }
     let mut alphas = attributes.floats("activation_alpha")?.unwrap_or_default().into_iter();
@@ -40,11 +41,11 @@ pub(super) fn read_activations(
     let mut read = Vec::with_capacity(names.len());
     for name in names {
         let given = |value: Option<f32>| {
-            // onnxruntime takes 0 here, where ONNX's text points to the operator's default.
-            let message = format!("the function {name} without its scaling values");
+            // The default is 0 in onnxruntime, and that of the operator in the specification.
+            let message = format!("function {name} without its parameters");
             value.ok_or_else(|| Error::unsupported(message).at_part("attribute activations"))
         };
-        // onnxruntime compares the names without regard to case.
+        // As in onnxruntime, names are case-insensitive.
         read.push(match name.to_ascii_lowercase().as_str() {
             "affine" => {
                 Activation::Affine { alpha: given(alphas.next())?, beta: betas.next().unwrap_or(0.0) }
@@ -65,9 +66,7 @@ pub(super) fn read_activations(
             "tanh" => Activation::Tanh,
             "thresholdedrelu" => Activation::ThresholdedRelu { alpha: given(alphas.next())? },
             _ => {
-                return Err(
-                    Error::unsupported(format!("the function {name}")).at_part("attribute activations")
-                );
+                return Err(Error::unsupported(format!("function {name}")).at_part("attribute activations"));
             }
         });
     }
@@ -75,7 +74,7 @@ pub(super) fn read_activations(
 }
 
 impl Activation {
-    /// The function of `x`.
+    /// Emits the function of `x`.
     pub fn apply(self, expand: &mut Expand, x: Operand) -> Result<Operand> {
         let scaled = |expand: &mut Expand, op: &'static str, x: Operand, by: f32| {
             let by = expand.scalar_like(0, by)?;
@@ -105,9 +104,4 @@ impl Activation {
             Activation::Tanh => expand.op("Tanh", &[x], &[]),
         }
     }
-}
-
-/// Function number `index` of a direction.
-pub(super) fn nth(activations: &[Activation], index: usize) -> Result<Activation> {
-    Ok(*activations.at(index)?)
 }

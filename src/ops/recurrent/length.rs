@@ -1,22 +1,21 @@
-//! Sequences that end before the last step: their states stay, and their outputs are 0.
+//! Sequences that end before the last step: they keep their states, and their outputs are 0.
 
 use num_traits::AsPrimitive;
 
 use super::input;
-use super::unroll::reshape;
 use crate::error::Result;
 use crate::graph::Attribute;
 use crate::op::Call;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Dim, Tensor};
 
-/// How many steps the sequences take.
+/// The lengths of the sequences.
 pub(super) enum Lengths {
-    /// All steps.
+    /// All sequences take all steps.
     All,
-    /// Each as many.
+    /// The number of steps of each sequence.
     Known(Vec<i64>),
-    /// As many as is computed at run time.
+    /// The lengths are computed at run time.
     Computed,
 }
 
@@ -24,7 +23,7 @@ pub(super) fn read_lengths(call: &Call, steps: &Dim) -> Result<Lengths> {
     if !call.has_input(input::SEQUENCE_LENS) {
         return Ok(Lengths::All);
     }
-    // Lengths are often computed from the shape of X: they are compared as sizes.
+    // Lengths are often computed from the shape of X, so they are compared as symbolic sizes.
     let Ok(lengths) = call.dims(input::SEQUENCE_LENS) else { return Ok(Lengths::Computed) };
     if lengths.iter().all(|length| length == steps) {
         return Ok(Lengths::All);
@@ -32,11 +31,11 @@ pub(super) fn read_lengths(call: &Call, steps: &Dim) -> Result<Lengths> {
     Ok(lengths.iter().map(Dim::known).collect::<Option<_>>().map_or(Lengths::Computed, Lengths::Known))
 }
 
-/// Which sequences still run at a step.
+/// The sequences that have not ended at a step.
 pub(super) enum Masks {
     All,
     Known(Vec<i64>),
-    /// Lengths as a column of singles.
+    /// The lengths as a column of floats.
     Computed(Operand),
 }
 
@@ -48,12 +47,12 @@ impl Masks {
             Lengths::Computed => {
                 let lengths = expand.operand(input::SEQUENCE_LENS)?;
                 let lengths = expand.op("Cast", &[lengths], &[("to", cast_to(expand)?)])?;
-                Masks::Computed(reshape(expand, lengths, &[batch, 1])?)
+                Masks::Computed(expand.reshape(lengths, &[batch, 1])?)
             }
         })
     }
 
-    /// A column with 1 for each sequence that runs at `step`; nothing where all do.
+    /// Emits a column with 0 for sequences that have ended at `step`, else 1; `None` if none has ended.
     pub fn at(&self, expand: &mut Expand, step: i64) -> Result<Option<Operand>> {
         match self {
             Masks::All => Ok(None),
@@ -69,19 +68,19 @@ impl Masks {
             }
             Masks::Computed(lengths) => {
                 let step = expand.scalar_like(0, step.as_())?;
-                let runs = expand.op("Greater", &[*lengths, step], &[])?;
-                Ok(Some(expand.op("Cast", &[runs], &[("to", cast_to(expand)?)])?))
+                let mask = expand.op("Greater", &[*lengths, step], &[])?;
+                Ok(Some(expand.op("Cast", &[mask], &[("to", cast_to(expand)?)])?))
             }
         }
     }
 }
 
-/// The type of X, as Cast wants it.
+/// Returns the type of X as the attribute `to` of Cast.
 fn cast_to(expand: &Expand) -> Result<Attribute> {
     Ok(Attribute::Int(i64::from(expand.dtype(input::X)?.to_onnx())))
 }
 
-/// `new` where the mask is 1, else `old`, which is 0 where it is left out.
+/// Emits `new` for sequences with mask 1, else `old`, or 0 if `old` is omitted.
 pub(super) fn masked(
     expand: &mut Expand,
     mask: Operand,
@@ -90,7 +89,7 @@ pub(super) fn masked(
 ) -> Result<Option<Operand>> {
     let Some(new) = new else { return Ok(None) };
     let Some(old) = old else { return Ok(Some(expand.op("Mul", &[new, mask], &[])?)) };
-    let step = expand.op("Sub", &[new, old], &[])?;
-    let step = expand.op("Mul", &[step, mask], &[])?;
-    Ok(Some(expand.op("Add", &[old, step], &[])?))
+    let change = expand.op("Sub", &[new, old], &[])?;
+    let change = expand.op("Mul", &[change, mask], &[])?;
+    Ok(Some(expand.op("Add", &[old, change], &[])?))
 }

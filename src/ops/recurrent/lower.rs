@@ -1,4 +1,4 @@
-//! One sequence through ncnn's own layer.
+//! Lowering of one sequence to ncnn's recurrent layers.
 
 use super::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form, weight};
 use crate::error::{Result, unsupported};
@@ -7,7 +7,7 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
 use crate::tensor::{Dim, Tensor};
 
-/// ncnn's number of a direction.
+/// Returns ncnn's `direction` param.
 fn direction(reverse: &[bool]) -> i32 {
     match reverse {
         [false] => 0,
@@ -20,7 +20,7 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
     let recurrent = read_recurrent(lower)?;
     let sizes = sizes(lower, &recurrent)?;
     if !sizes.batch.is(1) || !is_native(lower, &recurrent, &sizes)? {
-        unsupported!("ncnn's {} is another one", lower.op_type());
+        unsupported!("ncnn's {} differs: it lacks a feature of this node", lower.op_type());
     }
     let cell = recurrent.cell;
     let Sizes { steps, input: width, hidden, .. } = &sizes;
@@ -49,42 +49,36 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
     let state = state_form(&recurrent, &sizes)?;
     bottoms.extend(initial_states(lower, cell, &state)?);
     let mut tops = vec![vec![steps.clone(), Dim::try_from(directions)?.mul(&Dim::Known(*hidden))?]];
-    // The runtime gives all states or none (`forward` of `lstm.cpp`, `gru.cpp`, `rnn.cpp`).
+    // The runtime returns all states or none (`forward` of `lstm.cpp`, `gru.cpp`, `rnn.cpp`).
     if lower.has_output(1) || lower.has_output(2) {
         tops.push(state.clone());
         if cell == Cell::Lstm {
             tops.push(state);
         }
     }
-    let made = lower.emit_n(layer, &bottoms, &tops)?;
-    for (index, blob) in made.into_iter().enumerate() {
+    for (index, blob) in lower.emit_n(layer, &bottoms, &tops)?.into_iter().enumerate() {
         lower.set(index, blob)?;
     }
     Ok(())
 }
 
-/// The blobs of the initial states: none where they are all 0.
+/// Returns the blobs of the initial states, or none if all are 0.
 fn initial_states(lower: &mut Lower, cell: Cell, form: &[Dim]) -> Result<Vec<BlobId>> {
-    let places: &[usize] =
+    let indices: &[usize] =
         if cell == Cell::Lstm { &[input::INITIAL_H, input::INITIAL_C] } else { &[input::INITIAL_H] };
-    let mut zero = Vec::with_capacity(places.len());
-    for place in places {
-        zero.push(is_zero(lower, *place)?);
-    }
-    if zero.iter().all(|zero| *zero) {
+    let zero = indices.iter().map(|index| is_zero(lower, *index)).collect::<Result<Vec<_>>>()?;
+    if !zero.contains(&false) {
         return Ok(Vec::new());
     }
-    let mut blobs = Vec::with_capacity(places.len());
-    for place in places {
-        blobs.push(match lower.has_input(*place) {
-            true => lower.blob_as(*place, form)?,
-            false => {
-                let sizes: Result<Vec<usize>> =
-                    form.iter().map(|d| Ok(usize::try_from(d.known().unwrap_or(0))?)).collect();
-                let sizes = sizes?;
-                let zeros = Tensor::from_f32(&sizes, vec![0.0; sizes.iter().product()])?;
-                lower.memory_data(&zeros, form)?
-            }
+    let mut blobs = Vec::with_capacity(indices.len());
+    for index in indices {
+        blobs.push(if lower.has_input(*index) {
+            lower.blob_as(*index, form)?
+        } else {
+            let size = |dim: &Dim| Ok(usize::try_from(dim.known().unwrap_or(0))?);
+            let sizes = form.iter().map(size).collect::<Result<Vec<_>>>()?;
+            let zeros = Tensor::from_f32(&sizes, vec![0.0; sizes.iter().product()])?;
+            lower.memory_data(&zeros, form)?
         });
     }
     Ok(blobs)

@@ -3,12 +3,12 @@
 //! | ONNX | ncnn |
 //! | --- | --- |
 //! | LSTM, GRU with `linear_before_reset`, RNN; one sequence | LSTM, GRU, RNN |
-//! | the same, several sequences | a layer a sequence |
-//! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, shorter sequences, weights at run time | the steps one by one |
+//! | the same, several sequences | one layer for each sequence |
+//! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, shorter sequences, weights at run time | unrolled steps |
 //!
-//! Refused: steps one by one where there are too many or their number is not fixed.
-//! Specification: <https://onnx.ai/onnx/operators/onnx__LSTM.html>, <https://onnx.ai/onnx/operators/onnx__GRU.html>,
-//! <https://onnx.ai/onnx/operators/onnx__RNN.html>.
+//! Refused: unrolling too many steps, or a number of steps known only at run time.
+//! Specification: <https://onnx.ai/onnx/operators/onnx__LSTM.html>,
+//! <https://onnx.ai/onnx/operators/onnx__GRU.html>, <https://onnx.ai/onnx/operators/onnx__RNN.html>.
 
 mod activation;
 mod length;
@@ -20,7 +20,7 @@ mod weight;
 use self::activation::{Activation, read_activations};
 use self::length::{Lengths, read_lengths};
 use crate::common::limits;
-use crate::error::{At, Error, Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::op::{Attributes, Call, Fact};
 use crate::ops::Row;
 use crate::tensor::{Dim, display_shape};
@@ -29,21 +29,21 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", &[1, 3, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
-        .lowers_to("GRU, one for each sequence; the steps one by one for what the layer lacks")
-        .limits("many steps, or a number that is not fixed, of what the layer lacks"),
+        .lowers_to("GRU for each sequence; unrolled steps for features that the layer lacks")
+        .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("LSTM", &[1, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
-        .lowers_to("LSTM, one for each sequence; the steps one by one for what the layer lacks")
-        .limits("many steps, or a number that is not fixed, of what the layer lacks"),
+        .lowers_to("LSTM for each sequence; unrolled steps for features that the layer lacks")
+        .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("RNN", &[1, 7, 14, 22], infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
-        .lowers_to("RNN, one for each sequence; the steps one by one for what the layer lacks")
-        .limits("many steps, or a number that is not fixed, of what the layer lacks"),
+        .lowers_to("RNN for each sequence; unrolled steps for features that the layer lacks")
+        .limits("many unrolled steps, or a number of them known only at run time"),
 ];
 
-/// Places of the inputs.
+/// Indices of the inputs.
 mod input {
     pub const X: usize = 0;
     pub const W: usize = 1;
@@ -63,7 +63,7 @@ enum Cell {
 }
 
 impl Cell {
-    /// How many matrices W and R are made of.
+    /// Returns the number of gates, each with a matrix in W and in R.
     fn gates(self) -> usize {
         match self {
             Cell::Gru => 3,
@@ -75,14 +75,14 @@ impl Cell {
 
 struct Recurrent {
     cell: Cell,
-    /// For each direction whether it goes from the last step to the first.
+    /// Whether each direction runs from the last step to the first.
     reverse: Vec<bool>,
-    /// For each direction the functions f, g, h as far as the cell has them.
+    /// The functions f, g, h of each direction, as many as the cell has.
     activations: Vec<Vec<Activation>>,
     clip: Option<f32>,
     input_forget: bool,
     linear_before_reset: bool,
-    /// Whether the axis of the sequences comes first.
+    /// Whether the batch is the first axis (`layout` 1).
     batch_first: bool,
     hidden_size: Option<i64>,
 }
@@ -97,9 +97,13 @@ fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
         "forward" => vec![false],
         "reverse" => vec![true],
         "bidirectional" => vec![false, true],
-        other => return Err(Error::invalid(format!("direction {other}")).at_part("attribute direction")),
+        other => {
+            return Err(
+                Error::invalid(format!("unknown direction \"{other}\"")).at_part("attribute direction")
+            );
+        }
     };
-    // Whether Y is given shows in the outputs; the flag of the first version says nothing more.
+    // The flag of version 1 is redundant: the outputs of the node determine whether Y is computed.
     attributes.int("output_sequence")?;
     Ok(Recurrent {
         cell,
@@ -113,7 +117,7 @@ fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
     })
 }
 
-/// Sizes of the axes.
+/// The sizes of the axes.
 struct Sizes {
     steps: Dim,
     batch: Dim,
@@ -123,14 +127,18 @@ struct Sizes {
 
 fn sizes(call: &Call, recurrent: &Recurrent) -> Result<Sizes> {
     let [first, second, input] = call.shape(input::X)? else {
-        invalid!("X of shape {}: three axes are needed", display_shape(call.shape(input::X)?));
+        invalid!("X has shape {}, expected three axes", display_shape(call.shape(input::X)?));
     };
     let (steps, batch) = if recurrent.batch_first { (second, first) } else { (first, second) };
     let r = call.shape(input::R)?;
     let hidden = match (r.last().and_then(Dim::known), recurrent.hidden_size) {
-        (Some(stored), Some(given)) if stored != given => invalid!("hidden_size {given}, but R has {stored}"),
+        (Some(stored), Some(given)) if stored != given => {
+            invalid!("hidden_size {given} does not match R with {stored}")
+        }
         (Some(hidden), _) | (None, Some(hidden)) => hidden,
-        (None, None) => return Err(Error::unsupported("the size of the hidden state is not known")),
+        (None, None) => {
+            return Err(Error::unsupported("the size of the hidden state is known only at run time"));
+        }
     };
     Ok(Sizes { steps: steps.clone(), batch: batch.clone(), input: input.clone(), hidden })
 }
@@ -149,22 +157,18 @@ fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
     ] {
         call.check_shape(index, &shape)?;
     }
-    let state = if recurrent.batch_first {
-        vec![batch.clone(), directions.clone(), hidden.clone()]
+    let (y, state) = if recurrent.batch_first {
+        ([&batch, &steps, &directions, &hidden], [&batch, &directions, &hidden])
     } else {
-        vec![directions.clone(), batch.clone(), hidden.clone()]
+        ([&steps, &directions, &batch, &hidden], [&directions, &batch, &hidden])
     };
+    let (y, state) = (y.map(Dim::clone).to_vec(), state.map(Dim::clone).to_vec());
     call.check_shape(input::SEQUENCE_LENS, std::slice::from_ref(&batch))?;
     call.check_shape(input::INITIAL_H, &state)?;
     if recurrent.cell == Cell::Lstm {
         call.check_shape(input::INITIAL_C, &state)?;
         call.check_shape(input::P, &[directions.clone(), hidden.mul(&Dim::Known(3))?])?;
     }
-    let (y, state) = if recurrent.batch_first {
-        (vec![batch.clone(), steps, directions.clone(), hidden.clone()], vec![batch, directions, hidden])
-    } else {
-        (vec![steps, directions.clone(), batch.clone(), hidden.clone()], vec![directions, batch, hidden])
-    };
     let state = Fact::new(dtype, state);
     let mut facts = vec![Fact::new(dtype, y), state.clone()];
     if recurrent.cell == Cell::Lstm {
@@ -173,7 +177,7 @@ fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-/// Whether input `index` is left out or known to be all 0.
+/// Returns whether input `index` is omitted or a constant of zeros.
 fn is_zero(call: &Call, index: usize) -> Result<bool> {
     match (call.has_input(index), call.constant(index)) {
         (false, _) => Ok(true),
@@ -184,7 +188,7 @@ fn is_zero(call: &Call, index: usize) -> Result<bool> {
     }
 }
 
-/// Whether ncnn's layer computes one sequence of this.
+/// Returns whether ncnn's layer computes the node, for one sequence.
 fn is_native(call: &Call, recurrent: &Recurrent, sizes: &Sizes) -> Result<bool> {
     let defaults: &[Activation] = match recurrent.cell {
         Cell::Gru => &[Activation::Sigmoid, Activation::Tanh],
@@ -201,12 +205,7 @@ fn is_native(call: &Call, recurrent: &Recurrent, sizes: &Sizes) -> Result<bool> 
         && matches!(read_lengths(call, &sizes.steps)?, Lengths::All))
 }
 
-/// The form of a state of one sequence: `[directions, hidden]`.
+/// Returns the form of a state of one sequence: `[directions, hidden]`.
 fn state_form(recurrent: &Recurrent, sizes: &Sizes) -> Result<Vec<Dim>> {
     Ok(vec![Dim::try_from(recurrent.reverse.len())?, Dim::Known(sizes.hidden)])
-}
-
-/// The activations of a direction.
-fn activations_of(recurrent: &Recurrent, direction: usize) -> Result<&[Activation]> {
-    Ok(recurrent.activations.at(direction)?)
 }

@@ -1,26 +1,24 @@
-//! The equations of the cells, as ONNX's text gives them.
+//! The equations of the cells, as in the ONNX specification.
 
-use super::activation::{Activation, nth};
+use super::activation::Activation;
 use super::unroll::{direction_of, slice};
 use super::{Cell, Recurrent, input, is_zero};
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 
-/// What is fixed over the steps of one direction.
+/// The properties of one direction.
 pub(super) struct Direction<'a> {
-    pub cell: Cell,
+    pub recurrent: &'a Recurrent,
     pub activations: &'a [Activation],
-    pub clip: Option<f32>,
-    pub input_forget: bool,
     pub hidden: i64,
-    /// Sequences.
+    /// The number of sequences.
     pub batch: i64,
-    /// Whether the last step comes first.
+    /// Whether the steps run from the last to the first.
     pub reverse: bool,
 }
 
-/// The states between two steps, `[sequences, hidden]` each; 0 where they are left out.
+/// The states between two steps, `[batch, hidden]` each; `None` stands for 0.
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub h: Option<Operand>,
@@ -31,46 +29,46 @@ pub(super) struct State {
 pub(super) struct Constants {
     /// `[input, rows]`.
     w: Operand,
-    /// `[hidden, rows]`; for a GRU whose reset comes first without the columns of the hidden gate.
+    /// `[hidden, rows]`; for a GRU without `linear_before_reset`, without the columns of the hidden gate.
     r: Operand,
     /// `[hidden, hidden]`: the columns of the hidden gate of such a GRU.
     r_hidden: Option<Operand>,
-    /// `[rows]`: what is added to the projection of X.
+    /// `[rows]`: the bias of the projection of X.
     bias: Option<Operand>,
-    /// `[hidden]`: the bias of the hidden gate that a GRU resets.
+    /// `[hidden]`: the recurrent bias of the hidden gate of a GRU with `linear_before_reset`.
     bias_hidden: Option<Operand>,
-    /// Peepholes of the gates i, o and f, `[hidden]` each.
+    /// The peepholes of the gates i, o and f, `[hidden]` each.
     peepholes: Option<[Operand; 3]>,
-    /// Gates times hidden.
+    /// The number of gates times `hidden`.
     pub rows: i64,
 }
 
 impl Constants {
+    /// Emits the weights of direction `index`; `width` is the size of the input.
     pub fn new(
         expand: &mut Expand,
         recurrent: &Recurrent,
-        number: usize,
+        index: usize,
         hidden: i64,
         width: i64,
     ) -> Result<Constants> {
         let rows = hidden * i64::try_from(recurrent.cell.gates())?;
-        let transposed = [("perm", Attribute::Ints(vec![1, 0]))];
         let w = expand.operand(input::W)?;
-        let w = direction_of(expand, w, number, [rows, width])?;
-        let w = expand.op("Transpose", &[w], &transposed)?;
+        let w = direction_of(expand, w, index, &[rows, width])?;
+        let w = expand.transpose(w, &[1, 0])?;
         let r = expand.operand(input::R)?;
-        let mut r = direction_of(expand, r, number, [rows, hidden])?;
+        let mut r = direction_of(expand, r, index, &[rows, hidden])?;
         let mut r_hidden = None;
         if recurrent.cell == Cell::Gru && !recurrent.linear_before_reset {
             let part = slice(expand, r, 0, 2 * hidden, rows)?;
-            r_hidden = Some(expand.op("Transpose", &[part], &transposed)?);
+            r_hidden = Some(expand.transpose(part, &[1, 0])?);
             r = slice(expand, r, 0, 0, 2 * hidden)?;
         }
-        let r = expand.op("Transpose", &[r], &transposed)?;
+        let r = expand.transpose(r, &[1, 0])?;
         let (mut bias, mut bias_hidden) = (None, None);
         if expand.has_input(input::B) {
             let both = expand.operand(input::B)?;
-            let both = direction_of(expand, both, number, [2 * rows])?;
+            let both = direction_of(expand, both, index, &[2 * rows])?;
             let (of_w, of_r) = (slice(expand, both, 0, 0, rows)?, slice(expand, both, 0, rows, 2 * rows)?);
             bias = Some(if recurrent.linear_before_reset {
                 bias_hidden = Some(slice(expand, of_r, 0, 2 * hidden, rows)?);
@@ -86,14 +84,14 @@ impl Constants {
         let mut peepholes = None;
         if recurrent.cell == Cell::Lstm && !is_zero(expand, input::P)? {
             let p = expand.operand(input::P)?;
-            let p = direction_of(expand, p, number, [3 * hidden])?;
+            let p = direction_of(expand, p, index, &[3 * hidden])?;
             let mut part = |i: i64| slice(expand, p, 0, i * hidden, (i + 1) * hidden);
             peepholes = Some([part(0)?, part(1)?, part(2)?]);
         }
         Ok(Constants { w, r, r_hidden, bias, bias_hidden, peepholes, rows })
     }
 
-    /// What X adds to each step: `[steps, sequences, rows]`.
+    /// Emits the projection of X for all steps: `[steps, batch, rows]`.
     pub fn project(&self, expand: &mut Expand, x: Operand) -> Result<Operand> {
         let projected = expand.op("MatMul", &[x, self.w], &[])?;
         match self.bias {
@@ -103,7 +101,7 @@ impl Constants {
     }
 }
 
-/// One step: `x` is its row of the projection, `[sequences, rows]`.
+/// Emits one step; `x` is its part of the projection, `[batch, rows]`.
 pub(super) fn emit_step(
     expand: &mut Expand,
     direction: &Direction,
@@ -111,7 +109,7 @@ pub(super) fn emit_step(
     x: Operand,
     state: &mut State,
 ) -> Result<()> {
-    match direction.cell {
+    match direction.recurrent.cell {
         Cell::Gru => emit_gru(expand, direction, constants, x, state),
         Cell::Lstm => emit_lstm(expand, direction, constants, x, state),
         Cell::Rnn => {
@@ -122,29 +120,30 @@ pub(super) fn emit_step(
     }
 }
 
-/// `x + h r`.
+/// Emits `x + h r`.
 fn with_state(expand: &mut Expand, x: Operand, h: Option<Operand>, r: Operand) -> Result<Operand> {
     let Some(h) = h else { return Ok(x) };
     let product = expand.op("MatMul", &[h, r], &[])?;
     expand.op("Add", &[x, product], &[])
 }
 
-/// Function number `index` of `x`, which is clipped first.
+/// Emits function `index` of `x`, clipped first if the node has `clip`.
 fn activate(expand: &mut Expand, direction: &Direction, index: usize, x: Operand) -> Result<Operand> {
-    let x = match direction.clip {
+    let x = match direction.recurrent.clip {
         Some(clip) => {
             let bounds = [expand.scalar_like(0, -clip)?, expand.scalar_like(0, clip)?];
             expand.op("Clip", &[[x].as_slice(), &bounds].concat(), &[])?
         }
         None => x,
     };
-    nth(direction.activations, index)?.apply(expand, x)
+    direction.activations.at(index)?.apply(expand, x)
 }
 
+/// Splits the gates of `x`.
 fn gates<const N: usize>(expand: &mut Expand, x: Operand, hidden: i64) -> Result<[Operand; N]> {
     let sizes = expand.ints(&[hidden; N])?;
     let parts = expand.op_n("Split", &[Some(x), Some(sizes)], &[("axis", Attribute::Int(1))], N)?;
-    parts.try_into().map_err(|_| Error::invalid("a Split with another number of outputs"))
+    parts.try_into().map_err(|_| Error::invalid("Split has an unexpected number of outputs"))
 }
 
 fn emit_lstm(
@@ -168,7 +167,7 @@ fn emit_lstm(
     let c = activate(expand, direction, 1, c)?;
     let mut cell = expand.op("Mul", &[i, c], &[])?;
     if let Some(before) = state.c {
-        let f = if direction.input_forget {
+        let f = if direction.recurrent.input_forget {
             let one = expand.scalar_like(0, 1.0)?;
             expand.op("Sub", &[one, i], &[])?
         } else {
@@ -181,8 +180,8 @@ fn emit_lstm(
         o = peep(expand, o, p_o, cell)?;
     }
     let o = activate(expand, direction, 0, o)?;
-    // onnxruntime does not clip what the last function reads.
-    let seen = nth(direction.activations, 2)?.apply(expand, cell)?;
+    // onnxruntime does not clip the operand of the last function.
+    let seen = direction.activations.at(2)?.apply(expand, cell)?;
     state.h = Some(expand.op("Mul", &[o, seen], &[])?);
     state.c = Some(cell);
     Ok(())
@@ -225,7 +224,7 @@ fn emit_gru(
             let reset = expand.op("Mul", &[r, h], &[])?;
             expand.op("MatMul", &[reset, r_hidden], &[])?
         }
-        (None, None) => return Err(Error::invalid("a GRU without its hidden gate")),
+        (None, None) => return Err(Error::invalid("the GRU has no hidden gate")),
     };
     let new = expand.op("Add", &[x_h, seen], &[])?;
     let new = activate(expand, direction, 1, new)?;
@@ -236,7 +235,7 @@ fn emit_gru(
     Ok(())
 }
 
-/// The first step from a state of 0.
+/// Emits a step from a state of 0.
 fn emit_first_gru(
     expand: &mut Expand,
     direction: &Direction,

@@ -1,20 +1,20 @@
-//! What ncnn's layers do not compute: several sequences, and cells of which each step becomes nodes of its own.
+//! Expansion of recurrent nodes without a layer: into a node for each sequence, or into unrolled steps.
 
 use super::length::{Masks, masked};
 use super::step::{Constants, Direction, State, emit_step};
-use super::{Cell, Recurrent, Sizes, activations_of, input, is_native, is_zero, read_recurrent, sizes};
-use crate::error::{Error, Result, unsupported};
+use super::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
+use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::Tensor;
 
-/// Most steps, of all directions together, that become nodes: each takes about ten layers.
+/// The maximum number of unrolled steps of all directions: each becomes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;
 
-/// Most sequences that have a layer each.
+/// The maximum number of sequences with a layer each.
 const MAX_SEQUENCES: i64 = 256;
 
-/// Most bytes of weights that are written again so that each sequence has a layer of its own.
+/// The maximum size in bytes of weights repeated for the layers of further sequences.
 const MAX_REPEATED_BYTES: u64 = 1 << 25;
 
 pub(super) fn expand_recurrent(expand: &mut Expand) -> Result<bool> {
@@ -25,9 +25,8 @@ pub(super) fn expand_recurrent(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     let Some(batch) = sizes.batch.known() else {
-        return Err(
-            Error::unsupported("a number of sequences that is not fixed").help("fix it with --input-shape")
-        );
+        return Err(Error::unsupported("the number of sequences is known only at run time")
+            .help("fix it with --input-shape"));
     };
     if native && batch <= MAX_SEQUENCES && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
         split_batch(expand, &recurrent, batch)?;
@@ -37,12 +36,14 @@ pub(super) fn expand_recurrent(expand: &mut Expand) -> Result<bool> {
     match steps.map(|steps| steps.saturating_mul(if recurrent.reverse.len() == 2 { 2 } else { 1 })) {
         Some(steps) if (1..=MAX_UNROLLED_STEPS).contains(&steps) => {}
         Some(steps) => unsupported!(
-            "ncnn's {} is another one, and {steps} steps are too many to write one by one (at most {MAX_UNROLLED_STEPS})",
+            "ncnn's {} differs, and {steps} steps are too many to unroll (at most {MAX_UNROLLED_STEPS})",
             expand.op_type()
         ),
         None => {
-            let message =
-                format!("ncnn's {} is another one, and the number of steps is not fixed", expand.op_type());
+            let message = format!(
+                "ncnn's {} differs, and the number of steps is known only at run time",
+                expand.op_type()
+            );
             return Err(Error::unsupported(message).help("fix it with --input-shape"));
         }
     }
@@ -50,27 +51,26 @@ pub(super) fn expand_recurrent(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Bytes of the weights that stand in the model again for each sequence after the first.
+/// Returns the size in bytes of the weights repeated for each sequence after the first.
 fn repeated_bytes(expand: &Expand, batch: i64) -> Result<u64> {
     let count =
         [input::W, input::R].iter().filter_map(|i| expand.constant(*i)).map(Tensor::len).sum::<usize>();
     Ok(u64::try_from(count)?.saturating_mul(4).saturating_mul(u64::try_from(batch.max(1) - 1)?))
 }
 
-/// A node of the same kind for each sequence.
+/// Emits the same node for each sequence.
 fn split_batch(expand: &mut Expand, recurrent: &Recurrent, batch: i64) -> Result<()> {
     let (x_axis, state_axis, y_axis) = if recurrent.batch_first { (0, 0, 0) } else { (1, 1, 2) };
     let count = usize::try_from(batch)?;
     let x = expand.operand(input::X)?;
     let x = split(expand, x, x_axis, count)?;
     let mut states = Vec::new();
-    for place in [input::INITIAL_H, input::INITIAL_C] {
-        states.push(match expand.has_input(place) {
-            true => {
-                let state = expand.operand(place)?;
-                Some(split(expand, state, state_axis, count)?)
-            }
-            false => None,
+    for index in [input::INITIAL_H, input::INITIAL_C] {
+        states.push(if expand.has_input(index) {
+            let state = expand.operand(index)?;
+            Some(split(expand, state, state_axis, count)?)
+        } else {
+            None
         });
     }
     let name = match recurrent.cell {
@@ -85,7 +85,7 @@ fn split_batch(expand: &mut Expand, recurrent: &Recurrent, batch: i64) -> Result
         .map(|(name, attribute)| (name.as_str(), attribute.clone()))
         .collect();
     let outputs = if recurrent.cell == Cell::Lstm { 3 } else { 2 };
-    let mut made: Vec<Vec<Operand>> = vec![Vec::new(); outputs];
+    let mut results: Vec<Vec<Operand>> = vec![Vec::new(); outputs];
     let (w, r) = (expand.operand(input::W)?, expand.operand(input::R)?);
     let b = expand.operand(input::B).ok();
     for (i, x) in x.into_iter().enumerate() {
@@ -96,11 +96,11 @@ fn split_batch(expand: &mut Expand, recurrent: &Recurrent, batch: i64) -> Result
         while inputs.last().is_some_and(Option::is_none) {
             inputs.pop();
         }
-        for (list, output) in made.iter_mut().zip(expand.op_n(name, &inputs, &attributes, outputs)?) {
+        for (list, output) in results.iter_mut().zip(expand.op_n(name, &inputs, &attributes, outputs)?) {
             list.push(output);
         }
     }
-    for (index, list) in made.into_iter().enumerate() {
+    for (index, list) in results.into_iter().enumerate() {
         if expand.has_output(index) {
             let axis = if index == 0 { y_axis } else { state_axis };
             let whole = expand.op("Concat", &list, &[("axis", Attribute::Int(axis))])?;
@@ -110,7 +110,7 @@ fn split_batch(expand: &mut Expand, recurrent: &Recurrent, batch: i64) -> Result
     Ok(())
 }
 
-/// Slices of size 1 along an axis.
+/// Splits an axis into parts of size 1.
 fn split(expand: &mut Expand, x: Operand, axis: i64, count: usize) -> Result<Vec<Operand>> {
     if count == 1 {
         return Ok(vec![x]);
@@ -119,43 +119,39 @@ fn split(expand: &mut Expand, x: Operand, axis: i64, count: usize) -> Result<Vec
     expand.op_n("Split", &[Some(x), Some(sizes)], &[("axis", Attribute::Int(axis))], count)
 }
 
-/// Every step as nodes of its own.
+/// Unrolls all steps.
 fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> Result<()> {
     let (Some(steps), Some(width)) = (sizes.steps.known(), sizes.input.known()) else {
-        unsupported!("sizes of X that are not fixed");
+        unsupported!("the sizes of X are known only at run time");
     };
     let hidden = sizes.hidden;
     let masks = Masks::new(expand, &sizes.steps, batch)?;
-    let x = first_axis_second(expand, input::X, recurrent.batch_first)?;
+    let x = steps_first(expand, recurrent, input::X)?;
     let mut initial = Vec::new();
-    for place in [input::INITIAL_H, input::INITIAL_C] {
-        initial.push(match is_zero(expand, place)? {
-            true => None,
-            false => Some(first_axis_second(expand, place, recurrent.batch_first)?),
-        });
+    for index in [input::INITIAL_H, input::INITIAL_C] {
+        let zero = is_zero(expand, index)?;
+        initial.push(if zero { None } else { Some(steps_first(expand, recurrent, index)?) });
     }
-    // Sequences without a step end with zeros in onnxruntime, whatever they begin with.
-    let begins = if initial.iter().any(Option::is_some) { masks.at(expand, 0)? } else { None };
+    // The states of empty sequences end as zeros in onnxruntime, regardless of their initial values.
+    let nonempty = if initial.iter().any(Option::is_some) { masks.at(expand, 0)? } else { None };
     let mut y = Vec::new();
     let mut last: Vec<Vec<Operand>> = vec![Vec::new(); 2];
-    for (number, reverse) in recurrent.reverse.iter().enumerate() {
-        let constants = Constants::new(expand, recurrent, number, hidden, width)?;
+    for (index, reverse) in recurrent.reverse.iter().enumerate() {
+        let constants = Constants::new(expand, recurrent, index, hidden, width)?;
         let projected = constants.project(expand, x)?;
         let parts = split(expand, projected, 0, usize::try_from(steps)?)?;
         let mut state = State::default();
-        for (slot, place) in [&mut state.h, &mut state.c].into_iter().zip(&initial) {
-            if let Some(place) = place {
-                *slot = Some(direction_of(expand, *place, number, [batch, hidden])?);
-                if let Some(begins) = begins {
-                    *slot = masked(expand, begins, None, *slot)?;
+        for (slot, operand) in [&mut state.h, &mut state.c].into_iter().zip(&initial) {
+            if let Some(operand) = operand {
+                *slot = Some(direction_of(expand, *operand, index, &[batch, hidden])?);
+                if let Some(nonempty) = nonempty {
+                    *slot = masked(expand, nonempty, None, *slot)?;
                 }
             }
         }
         let direction = Direction {
-            cell: recurrent.cell,
-            activations: activations_of(recurrent, number)?,
-            clip: recurrent.clip,
-            input_forget: recurrent.input_forget,
+            recurrent,
+            activations: recurrent.activations.at(index)?,
             hidden,
             batch,
             reverse: *reverse,
@@ -163,18 +159,18 @@ fn unroll(expand: &mut Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64)
         let outputs = run(expand, &direction, &constants, &masks, parts, &mut state)?;
         if expand.has_output(0) {
             let whole = concat(expand, &outputs, 0)?;
-            y.push(reshape(expand, whole, &[steps, 1, batch, hidden])?);
+            y.push(expand.reshape(whole, &[steps, 1, batch, hidden])?);
         }
         for (list, state) in last.iter_mut().zip([state.h, state.c]) {
             if let Some(state) = state {
-                list.push(reshape(expand, state, &[1, batch, hidden])?);
+                list.push(expand.reshape(state, &[1, batch, hidden])?);
             }
         }
     }
     finish(expand, recurrent, &y, &last)
 }
 
-/// All steps of a direction, of which `parts` are the projections: the output of each, in the order of the steps.
+/// Emits all steps of a direction from their projections `parts`. Returns the outputs, first step first.
 fn run(
     expand: &mut Expand,
     direction: &Direction,
@@ -189,7 +185,7 @@ fn run(
     }
     let mut outputs = Vec::with_capacity(parts.len());
     for (step, part) in parts {
-        let part = reshape(expand, part, &[direction.batch, constants.rows])?;
+        let part = expand.reshape(part, &[direction.batch, constants.rows])?;
         let before = state.clone();
         emit_step(expand, direction, constants, part, state)?;
         let mut output = state.h;
@@ -206,12 +202,12 @@ fn run(
     Ok(outputs)
 }
 
-/// Puts the directions together and the axes in the order of the layout.
+/// Concatenates the directions, transposes them to the layout, and sets the outputs.
 fn finish(expand: &mut Expand, recurrent: &Recurrent, y: &[Operand], last: &[Vec<Operand>]) -> Result<()> {
     if expand.has_output(0) {
         let mut whole = concat(expand, y, 1)?;
         if recurrent.batch_first {
-            whole = expand.op("Transpose", &[whole], &[("perm", Attribute::Ints(vec![2, 0, 1, 3]))])?;
+            whole = expand.transpose(whole, &[2, 0, 1, 3])?;
         }
         expand.output(0, whole)?;
     }
@@ -219,7 +215,7 @@ fn finish(expand: &mut Expand, recurrent: &Recurrent, y: &[Operand], last: &[Vec
         if expand.has_output(index + 1) {
             let mut whole = concat(expand, list, 0)?;
             if recurrent.batch_first {
-                whole = expand.op("Transpose", &[whole], &[("perm", Attribute::Ints(vec![1, 0, 2]))])?;
+                whole = expand.transpose(whole, &[1, 0, 2])?;
             }
             expand.output(index + 1, whole)?;
         }
@@ -227,38 +223,26 @@ fn finish(expand: &mut Expand, recurrent: &Recurrent, y: &[Operand], last: &[Vec
     Ok(())
 }
 
-/// Input `index` with its first two axes swapped, where `swap`.
-fn first_axis_second(expand: &mut Expand, index: usize, swap: bool) -> Result<Operand> {
+/// Returns input `index` in layout 0, with the batch as its second axis.
+fn steps_first(expand: &mut Expand, recurrent: &Recurrent, index: usize) -> Result<Operand> {
     let x = expand.operand(index)?;
-    match swap {
-        true => expand.op("Transpose", &[x], &[("perm", Attribute::Ints(vec![1, 0, 2]))]),
-        false => Ok(x),
-    }
+    if recurrent.batch_first { expand.transpose(x, &[1, 0, 2]) } else { Ok(x) }
 }
 
-/// Element `number` of the first axis of `x`, seen with `shape`.
-pub(super) fn direction_of<const N: usize>(
-    expand: &mut Expand,
-    x: Operand,
-    number: usize,
-    shape: [i64; N],
-) -> Result<Operand> {
-    let number = i64::try_from(number)?;
-    let part = slice(expand, x, 0, number, number + 1)?;
-    reshape(expand, part, &shape)
+/// Emits element `index` of the first axis of `x`, reshaped to `shape`.
+pub(super) fn direction_of(expand: &mut Expand, x: Operand, index: usize, shape: &[i64]) -> Result<Operand> {
+    let index = i64::try_from(index)?;
+    let part = slice(expand, x, 0, index, index + 1)?;
+    expand.reshape(part, shape)
 }
 
-/// A run of an axis.
+/// Emits the slice `start..end` of an axis.
 pub(super) fn slice(expand: &mut Expand, x: Operand, axis: i64, start: i64, end: i64) -> Result<Operand> {
     let bounds = [expand.ints(&[start])?, expand.ints(&[end])?, expand.ints(&[axis])?];
     expand.op("Slice", &[[x].as_slice(), &bounds].concat(), &[])
 }
 
-pub(super) fn reshape(expand: &mut Expand, x: Operand, shape: &[i64]) -> Result<Operand> {
-    let shape = expand.ints(shape)?;
-    expand.op("Reshape", &[x, shape], &[])
-}
-
+/// Concatenates along an axis; a single part is returned as it is.
 fn concat(expand: &mut Expand, parts: &[Operand], axis: i64) -> Result<Operand> {
     match parts {
         [one] => Ok(*one),

@@ -1,10 +1,10 @@
-//! Weights in ncnn's order of gates.
+//! Weights and biases in ncnn's order of gates.
 
 use super::Cell;
 use crate::error::{At, Result};
 use crate::tensor::{Array, DType, Tensor};
 
-/// For each of ncnn's gates its place in ONNX: LSTM I F O G of `iofc`, GRU R U N of `zrh`.
+/// Returns the ONNX index of each of ncnn's gates: LSTM has I F O G for `iofc`, GRU has R U N for `zrh`.
 fn order(cell: Cell) -> &'static [usize] {
     match cell {
         Cell::Gru => &[1, 0, 2],
@@ -13,7 +13,7 @@ fn order(cell: Cell) -> &'static [usize] {
     }
 }
 
-/// W or R, `[directions, gates * hidden, columns]`, with the gates in ncnn's order.
+/// Returns W or R, `[directions, gates * hidden, columns]`, with the gates in ncnn's order.
 pub(super) fn matrix(cell: Cell, weight: &Tensor) -> Result<Tensor> {
     if order(cell).is_sorted() {
         return Ok(weight.clone());
@@ -25,7 +25,8 @@ pub(super) fn matrix(cell: Cell, weight: &Tensor) -> Result<Tensor> {
     })
 }
 
-/// The biases of a layer: those of W and R added up, but for GRU's N, whose two are apart. Zeros where `bias` is left out.
+/// Returns the biases of a layer, the sums of those of W and R, except for GRU's N, which keeps both. They
+/// are 0 if `bias` is omitted.
 pub(super) fn bias(cell: Cell, bias: Option<&Tensor>, directions: usize, hidden: usize) -> Result<Tensor> {
     let rows = if cell == Cell::Rnn { 1 } else { 4 };
     let shape = vec![directions, rows, hidden];
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn biases_are_added_up_but_for_the_last_of_gru() {
+    fn biases_are_summed_except_those_of_the_hidden_gate_of_gru() {
         let b = Tensor::from_f32(&[1, 6], vec![1., 2., 3., 10., 20., 30.]).unwrap();
         let found = bias(Cell::Gru, Some(&b), 1, 1).unwrap().load().unwrap().float_list().unwrap();
         assert_eq!(found, [22., 11., 3., 30.]);

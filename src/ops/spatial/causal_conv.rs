@@ -1,4 +1,4 @@
-//! The convolution of a sequence that sees only what is behind, with the end of the sequence as a state.
+//! CausalConvWithState: a convolution over past elements, with the end of the sequence as its state.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CausalConvWithState.html>.
 
@@ -9,17 +9,23 @@ use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("CausalConvWithState", &[27], infer_causal_conv).variadic().expand(expand_causal_conv).lowers_to("Concat of state and input, Conv by channel, Slice of the end; a sum of products for weights computed at run time").limits("many taps computed at run time; sizes of the kernel that are not fixed")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("CausalConvWithState", &[27], infer_causal_conv)
+    .variadic()
+    .expand(expand_causal_conv)
+    .lowers_to(
+        "Concat of state and input, depthwise Conv, Slice of the state; a sum of products for \
+        weights computed at run time",
+    )
+    .limits("large kernels computed at run time; kernel sizes known only at run time")];
 
-/// Most taps of a kernel that is computed at run time: each is a product and a sum.
+/// The maximum size of a kernel computed at run time: each element becomes a product and a sum.
 const MAX_RUNTIME_TAPS: i64 = 64;
 
 struct CausalConv {
     channels: i64,
-    /// Elements of the kernel.
+    /// The size of the kernel.
     taps: i64,
-    /// Whether the result goes through x * Sigmoid(x).
+    /// Whether the activation `x * Sigmoid(x)` follows.
     swish: bool,
 }
 
@@ -27,18 +33,22 @@ fn read_causal_conv(call: &Call) -> Result<CausalConv> {
     let swish = match call.string_or("activation", "none")? {
         "none" => false,
         "silu" | "swish" => true,
-        other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute activation")),
+        other => {
+            return Err(
+                Error::invalid(format!("unknown activation \"{other}\"")).at_part("attribute activation")
+            );
+        }
     };
     let weight = call.shape(1)?;
-    let [channels, one, taps] = weight else { invalid!("a weight of {} axes, where it has 3", weight.len()) };
+    let [channels, one, taps] = weight else { invalid!("the weight has {} axes, expected 3", weight.len()) };
     if call.shape(0)?.len() != 3 || one.known().is_some_and(|n| n != 1) {
-        invalid!("a kernel over several channels, or an input without batch, channels and length");
+        invalid!("input and weight need three axes, and the weight one input channel");
     }
     let (Some(channels), Some(taps)) = (channels.known(), taps.known()) else {
-        unsupported!("a kernel whose sizes are not fixed");
+        unsupported!("the sizes of the kernel are known only at run time");
     };
     if taps < 1 {
-        invalid!("a kernel of {taps}");
+        invalid!("a kernel of size {taps}");
     }
     Ok(CausalConv { channels, taps, swish })
 }
@@ -54,7 +64,7 @@ fn infer_causal_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, shape), Fact::new(dtype, state)])
 }
 
-/// The input behind its state, or behind zeros.
+/// Emits the input preceded by its state, or by zeros.
 fn padded(x: &mut Expand, conv: &CausalConv) -> Result<Operand> {
     let input = x.operand_as(0, DType::F32)?;
     if conv.taps == 1 {
@@ -64,7 +74,7 @@ fn padded(x: &mut Expand, conv: &CausalConv) -> Result<Operand> {
         x.operand_as(3, DType::F32)?
     } else {
         let Some(batch) = x.shape(0)?.at(0)?.known() else {
-            unsupported!("a batch whose size is not fixed");
+            unsupported!("the batch size is known only at run time");
         };
         let shape = x.ints(&[batch, conv.channels, conv.taps - 1])?;
         let zero = x.literal(&Array::f32(ndarray::ArrayD::zeros(ndarray::IxDyn(&[]))))?;
@@ -73,24 +83,23 @@ fn padded(x: &mut Expand, conv: &CausalConv) -> Result<Operand> {
     x.op("Concat", &[state, input], &[("axis", Attribute::Int(2))])
 }
 
-/// Slice of the last axis; an `end` of 0 is the end of the axis.
+/// Emits a Slice of the last axis; an `end` of 0 is the end of the axis.
 fn slice_last(x: &mut Expand, operand: Operand, start: i64, end: i64) -> Result<Operand> {
     let end = if end == 0 { i64::MAX } else { end };
     let (start, end, axes) = (x.ints(&[start])?, x.ints(&[end])?, x.ints(&[2])?);
     x.op("Slice", &[operand, start, end, axes], &[])
 }
 
-/// The convolution with a kernel that is computed at run time.
+/// Emits the convolution with a kernel computed at run time: a product for each element of the kernel.
 fn convolve_by_tap(x: &mut Expand, conv: &CausalConv, padded: Operand) -> Result<Operand> {
     if conv.taps > MAX_RUNTIME_TAPS {
-        unsupported!("a kernel of {} that is computed at run time", conv.taps);
+        unsupported!("a kernel of size {} computed at run time (at most {MAX_RUNTIME_TAPS})", conv.taps);
     }
     let weight = x.operand_as(1, DType::F32)?;
     let mut sum = None;
     for tap in 0..conv.taps {
         let part = slice_last(x, padded, tap, tap + 1 - conv.taps)?;
-        let end = tap + 1;
-        let factor = slice_last(x, weight, tap, end)?;
+        let factor = slice_last(x, weight, tap, tap + 1)?;
         let factor = x.reshape(factor, &[1, conv.channels, 1])?;
         let product = x.op("Mul", &[part, factor], &[])?;
         sum = Some(match sum {
@@ -98,7 +107,7 @@ fn convolve_by_tap(x: &mut Expand, conv: &CausalConv, padded: Operand) -> Result
             None => product,
         });
     }
-    let mut result = sum.ok_or_else(|| Error::invalid("a kernel without elements"))?;
+    let mut result = sum.ok_or_else(|| Error::invalid("the kernel has no elements"))?;
     if x.has_input(2) {
         let bias = x.operand_as(2, DType::F32)?;
         let bias = x.reshape(bias, &[1, conv.channels, 1])?;
@@ -122,14 +131,14 @@ fn expand_causal_conv(x: &mut Expand) -> Result<bool> {
         convolve_by_tap(x, &conv, padded)?
     };
     if conv.swish {
-        let open = x.op("Sigmoid", &[result], &[])?;
-        result = x.op("Mul", &[result, open], &[])?;
+        let gate = x.op("Sigmoid", &[result], &[])?;
+        result = x.op("Mul", &[result, gate], &[])?;
     }
     let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
     x.output(0, result)?;
     if x.has_output(1) {
         if conv.taps == 1 {
-            unsupported!("a state without elements: ncnn has no such blobs");
+            unsupported!("an output state without elements: ncnn has no empty blobs");
         }
         let state = slice_last(x, padded, 1 - conv.taps, 0)?;
         let state = if dtype == DType::F32 { state } else { x.cast(state, dtype)? };

@@ -1,4 +1,4 @@
-//! Col2Im: sums of blocks that overlap, at their places in an image.
+//! Col2Im: the sum of overlapping blocks at their positions in an image.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Col2Im.html>.
 
@@ -14,21 +14,24 @@ use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], infer_col2im)
     .expand(expand_col2im)
-    .lowers_to("Deconvolution by groups, with kernels of zeros and a one")
-    .limits("an image whose sizes are not fixed; dilations along other than two axes; blocks computed at run time where the shape of the output is not stated")];
+    .lowers_to("depthwise Deconvolution with one-hot kernels")
+    .limits(
+        "image sizes known only at run time; dilations over other than two axes; block sizes computed \
+        at run time if the model does not state the shape of the output",
+    )];
 
-/// Most shapes of blocks that are looked at.
+/// The maximum number of candidate block shapes.
 const MAX_BLOCKS: usize = 1 << 12;
-/// Most axes of blocks that are looked for: ncnn's Deconvolution has no more.
+/// The maximum number of axes of blocks with inferred shapes: ncnn's Deconvolution has no more.
 const MAX_AXES: usize = 3;
-/// Most sizes along one axis that are tried for them.
+/// The maximum number of candidate sizes along one axis.
 const MAX_TRIED: i64 = 1 << 12;
 
-/// How blocks lie in the image.
+/// The positions of the blocks in the image.
 struct Layout {
     strides: Vec<i64>,
     dilations: Vec<i64>,
-    /// Before each axis, then behind each.
+    /// The padding before each axis, then after each axis.
     pads: Vec<i64>,
 }
 
@@ -36,7 +39,11 @@ fn read_layout(attributes: &Attributes, axes: usize) -> Result<Layout> {
     let list = |name: &str, default: i64, len: usize| {
         let list = attributes.ints(name)?.unwrap_or(vec![default; len]);
         check_sizes(&list)?;
-        if list.len() == len { Ok(list) } else { Err(Error::invalid(format!("{} {name}", list.len()))) }
+        if list.len() == len {
+            Ok(list)
+        } else {
+            Err(Error::invalid(format!("{name} has {} elements, expected {len}", list.len())))
+        }
     };
     Ok(Layout {
         strides: list("strides", 1, axes)?,
@@ -45,23 +52,24 @@ fn read_layout(attributes: &Attributes, axes: usize) -> Result<Layout> {
     })
 }
 
-/// Refuses numbers whose sums and products would be none.
+/// Refuses sizes whose sums and products could overflow.
 fn check_sizes(sizes: &[i64]) -> Result<()> {
     match sizes.iter().find(|size| !(-limits::EXPANDED_AXIS..=limits::EXPANDED_AXIS).contains(*size)) {
-        Some(size) => Err(Error::limit(format!("{size} places"))),
+        Some(size) => Err(Error::limit(format!("a size of {size}"))),
         None => Ok(()),
     }
 }
 
-/// The sizes of the image; where they are computed at run time, what the model declares of the result.
-fn image_of(call: &Call) -> Result<Vec<Dim>> {
+/// Returns the sizes of the image; if they are computed at run time, those of the output's declared shape.
+fn image_sizes(call: &Call) -> Result<Vec<Dim>> {
     call.dims(1).or_else(|error| {
         call.stated_instead_of(1).and_then(|shape| shape.get(2..)).map(<[Dim]>::to_vec).ok_or(error)
     })
 }
 
-/// The blocks that may be meant: their sizes, where they are computed at run time, by the channels that the model states.
-fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>>> {
+/// Returns the possible block shapes: the given one, or, if it is computed at run time, those that give the
+/// declared number of channels.
+fn candidate_blocks(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>>> {
     let axes = image.len();
     let image: Option<Vec<i64>> = image.iter().map(Dim::known).collect();
     check_sizes(image.as_deref().unwrap_or_default())?;
@@ -72,14 +80,14 @@ fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>
         Ok(block) => {
             check_sizes(&block)?;
             if block.iter().chain(&layout.dilations).any(|size| *size < 1) {
-                invalid!("blocks of {block:?} with dilations {:?}", layout.dilations);
+                invalid!("block_shape {block:?} or dilations {:?} are not positive", layout.dilations);
             }
             return Ok(vec![block]);
         }
         Err(error) => error,
     };
     if axes > MAX_AXES {
-        unsupported!("blocks computed at run time, of {axes} axes");
+        unsupported!("block_shape of {axes} axes computed at run time (at most {MAX_AXES})");
     }
     let [_, depth, blocks] = call.shape(0)? else { return Err(error) };
     let channels = call.declared_shape(0).and_then(|shape| shape.get(1)?.known());
@@ -89,16 +97,18 @@ fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>
         return Err(error);
     };
     let Some(elements) = depth.checked_div(channels).filter(|n| *n > 0 && n * channels == depth) else {
-        invalid!("{depth} elements are no whole blocks of {channels} channels");
+        invalid!("{depth} block elements are not a multiple of {channels} channels");
     };
     let mut found: Vec<Vec<i64>> = vec![Vec::new()];
     for axis in 0..image.len() {
         let reach = *image.at(axis)? + layout.pads.at(axis)? + layout.pads.at(axis + image.len())?;
         if elements.min(reach) > MAX_TRIED {
-            unsupported!("blocks computed at run time in an axis of {reach} places");
+            unsupported!(
+                "block_shape computed at run time over an axis of size {reach} (at most {MAX_TRIED})"
+            );
         }
         let grown = found.iter().flat_map(|block| {
-            // What is there divides the elements.
+            // The product of the sizes so far divides `elements`.
             let rest = elements / block.iter().product::<i64>();
             (1..=rest.min(reach)).filter(move |n| rest % n == 0).map(move |n| {
                 let mut block = block.clone();
@@ -109,7 +119,7 @@ fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>
         found = grown.take(MAX_BLOCKS + 1).collect();
         if found.len() > MAX_BLOCKS {
             unsupported!(
-                "blocks computed at run time: more than {MAX_BLOCKS} shapes have {elements} elements"
+                "block_shape computed at run time: more than {MAX_BLOCKS} shapes have {elements} elements"
             );
         }
     }
@@ -119,13 +129,13 @@ fn blocks_of(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>
         fits && block.iter().product::<i64>() == elements
     });
     if found.is_empty() {
-        invalid!("no blocks of {elements} elements fit {blocks} times into {image:?}");
+        invalid!("no block of {elements} elements fits {blocks} times into an image of shape {image:?}");
     }
     check_count("blocks", found.len())?;
     Ok(found)
 }
 
-/// How often blocks fit along each axis of the image, and what is left over behind the last.
+/// Returns the number of blocks along each axis of the image, and of the elements after the last block.
 fn counts(image: &[i64], block: &[i64], layout: &Layout) -> Result<(Vec<i64>, Vec<i64>)> {
     let (mut counts, mut left_over) = (Vec::new(), Vec::new());
     for axis in 0..image.len() {
@@ -133,7 +143,7 @@ fn counts(image: &[i64], block: &[i64], layout: &Layout) -> Result<(Vec<i64>, Ve
         let room = image.at(axis)? + layout.pads.at(axis)? + layout.pads.at(axis + image.len())? - reach;
         let stride = *layout.strides.at(axis)?;
         if room < 0 || stride < 1 {
-            invalid!("blocks of {block:?} in steps of {stride} in an image of {image:?}");
+            invalid!("blocks of shape {block:?} with stride {stride} do not fit an image of shape {image:?}");
         }
         counts.push(room / stride + 1);
         left_over.push(room % stride);
@@ -143,29 +153,32 @@ fn counts(image: &[i64], block: &[i64], layout: &Layout) -> Result<(Vec<i64>, Ve
 
 fn infer_col2im(call: &Call) -> Result<Vec<Fact>> {
     let [batch, depth, _] = call.shape(0)? else {
-        invalid!("{} where batch, elements of blocks and blocks are needed", display_shape(call.shape(0)?))
+        invalid!(
+            "an input of shape {}, expected batch, block elements and blocks",
+            display_shape(call.shape(0)?)
+        )
     };
-    let image = image_of(call)?;
+    let image = image_sizes(call)?;
     let layout = read_layout(call, image.len())?;
-    let blocks = blocks_of(call, &image, &layout)?;
+    let blocks = candidate_blocks(call, &image, &layout)?;
     let block = Dim::product(&blocks.at(0)?.iter().copied().map(Dim::Known).collect::<Vec<_>>())?;
-    let channels = depth
-        .exact_div(&block)
-        .ok_or_else(|| Error::invalid(format!("{depth} elements are no whole blocks of {block}")))?;
+    let channels = depth.exact_div(&block).ok_or_else(|| {
+        Error::invalid(format!("{depth} is not a multiple of {block}, the elements of a block"))
+    })?;
     let mut shape = vec![batch.clone(), channels];
     shape.extend(image);
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
 fn expand_col2im(expand: &mut Expand) -> Result<bool> {
-    let image: Option<Vec<i64>> = image_of(expand)?.iter().map(Dim::known).collect();
-    let Some(image) = image else { unsupported!("an image whose sizes are not fixed") };
+    let image: Option<Vec<i64>> = image_sizes(expand)?.iter().map(Dim::known).collect();
+    let Some(image) = image else { unsupported!("the image sizes are known only at run time") };
     let layout = read_layout(expand, image.len())?;
     let known = image.iter().copied().map(Dim::Known).collect::<Vec<_>>();
-    let blocks = blocks_of(expand, &known, &layout)?;
+    let blocks = candidate_blocks(expand, &known, &layout)?;
     let mut choices: Vec<Choice> = Vec::with_capacity(blocks.len());
     for block in blocks {
-        let result = spread(expand, &image, &block, &layout)?;
+        let result = fold_blocks(expand, &image, &block, &layout)?;
         let mut meant = Vec::new();
         if !choices.is_empty() {
             let sizes = expand.operand_as(2, DType::I64)?;
@@ -181,29 +194,28 @@ fn expand_col2im(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Blocks of one shape at their places in the image.
-fn spread(expand: &mut Expand, image: &[i64], block: &[i64], layout: &Layout) -> Result<Operand> {
+/// Emits the sum of blocks of one shape at their positions in the image.
+fn fold_blocks(expand: &mut Expand, image: &[i64], block: &[i64], layout: &Layout) -> Result<Operand> {
     let [batch, depth, blocks] = *expand.sizes(0)?.as_slice() else {
-        invalid!("columns of other than three axes")
+        invalid!("an input of shape {}, expected three axes", display_shape(expand.shape(0)?))
     };
     let dilated = layout.dilations.iter().zip(block).any(|(dilation, size)| *dilation > 1 && *size > 1);
     if dilated && image.len() != 2 {
         unsupported!(
-            "dilations along {} axes: onnxruntime and the specification's reference disagree",
+            "dilations over {} axes: onnxruntime and the specification's reference disagree",
             image.len()
         );
     }
     let (counts, left_over) = counts(image, block, layout)?;
     if area(&counts)? != blocks {
-        invalid!("{blocks} blocks where {counts:?} fit");
+        invalid!("{blocks} blocks, expected {counts:?} along the axes of the image");
     }
     let elements: i64 = block.iter().product();
     let channels = depth / elements.max(1);
     let columns = expand.operand(0)?;
     let mut form = vec![batch, depth];
     form.extend(&counts);
-    let form = expand.ints(&form)?;
-    let columns = expand.op("Reshape", &[columns, form], &[])?;
+    let columns = expand.reshape(columns, &form)?;
     let kernels = expand.tensor(unit_kernels(channels, block)?)?;
     expand.op(
         "ConvTranspose",

@@ -1,9 +1,10 @@
-//! Reading at the places of a grid.
+//! Sampling at the coordinates of a grid.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__GridSample.html>, `onnx__AffineGrid.html`.
 
 use num_traits::AsPrimitive;
 
+use super::image_of;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -18,19 +19,19 @@ use crate::tensor::{Array, Dim, Tensor, display_shape};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AffineGrid", &[20], infer_affine_grid)
         .expand(expand_affine_grid)
-        .lowers_to("MatMul of the plain grid with the transform")
+        .lowers_to("MatMul of the identity grid with the transform")
         .limits("sizes computed at run time"),
     Row::new("GridSample", &[16, 20, 22], infer_grid_sample)
         .lower(lower_grid_sample)
-        .lowers_to("GridSample, one for each image")
-        .limits("cubic over three axes; large batches"),
+        .lowers_to("GridSample for each image")
+        .limits("mode cubic over three axes; large batches"),
 ];
 
-/// Most images of a batch: each is a layer.
+/// The maximum batch size: each image becomes a layer.
 const MAX_BATCH: i64 = 64;
 /// `GridSample::sample_type`.
 const NEAREST: i32 = 2;
-/// `GridSample::sample_type`.
+/// See [`NEAREST`].
 const CUBIC: i32 = 3;
 /// `GridSample::padding_mode`.
 const REFLECTION: i32 = 3;
@@ -39,15 +40,15 @@ fn read_grid_sample(call: &Call) -> Result<GridSample> {
     // Version 20 renamed the modes.
     let sample_type = match call.string_or("mode", if call.since() < 20 { "bilinear" } else { "linear" })? {
         "bilinear" | "linear" => 1,
-        "nearest" => 2,
+        "nearest" => NEAREST,
         "bicubic" | "cubic" => CUBIC,
-        other => invalid!("mode is {other}"),
+        other => invalid!("unknown mode \"{other}\""),
     };
     let padding_mode = match call.string_or("padding_mode", "zeros")? {
         "zeros" => 1,
         "border" => 2,
         "reflection" => REFLECTION,
-        other => invalid!("padding_mode is {other}"),
+        other => invalid!("unknown padding_mode \"{other}\""),
     };
     let align_corner = i32::from(call.flag("align_corners", false)?);
     Ok(GridSample { sample_type, padding_mode, align_corner, permute_fusion: 0 })
@@ -63,7 +64,11 @@ fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
         || images.is_some_and(|(x, grid)| x != grid)
         || grid.last().is_some_and(|n| n.known().is_some_and(|n| n != coordinates))
     {
-        invalid!("{} read at the places {}", display_shape(x), display_shape(grid));
+        invalid!(
+            "a grid of shape {} does not fit an input of shape {}",
+            display_shape(grid),
+            display_shape(x)
+        );
     }
     let mut shape: Vec<Dim> = x.iter().take(2).cloned().collect();
     shape.extend(grid.iter().take(grid.len() - 1).skip(1).cloned());
@@ -74,16 +79,19 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
     let layer = read_grid_sample(lower)?;
     let rank = lower.shape(0)?.len();
     if !(4..=5).contains(&rank) || (rank == 5 && layer.sample_type == CUBIC) {
-        unsupported!("a grid of this mode over {} axes", rank - 2);
+        unsupported!("this mode over {} spatial axes", rank - 2);
     }
     let Some(batch) = lower.output_shape(0)?.at(0)?.known().filter(|batch| *batch <= MAX_BATCH) else {
-        unsupported!("a batch of {}, each image a layer", lower.output_shape(0)?.at(0)?);
+        unsupported!(
+            "a batch of {}: each image becomes a layer (at most {MAX_BATCH})",
+            lower.output_shape(0)?.at(0)?
+        );
     };
     let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let mut tops = Vec::new();
     for image in 0..batch {
-        let x = image_of(lower, 0, image, batch)?;
-        let mut grid = image_of(lower, 1, image, batch)?;
+        let x = image_of(lower, 0, image, &Dim::Known(batch))?;
+        let mut grid = image_of(lower, 1, image, &Dim::Known(batch))?;
         if layer.sample_type == NEAREST {
             grid = rounded(lower, grid, layer.align_corner != 0)?;
         }
@@ -96,7 +104,7 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
         let top = *tops.at(0)?;
         return lower.set(0, top);
     }
-    // The images behind each other along the outermost axis hold the elements in the order of the whole batch.
+    // Images concatenated along the outermost axis have their elements in the order of the batch.
     let top = lower.concat(&tops, 0)?;
     if let Some(channels) = form.first_mut() {
         *channels = channels.mul(&Dim::Known(batch))?;
@@ -104,30 +112,17 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// One image of a batch, without the axis of the batch.
-fn image_of(lower: &mut Lower, index: usize, image: i64, batch: i64) -> Result<BlobId> {
-    let shape = lower.shape(index)?.to_vec();
-    let form = shape.get(1..).unwrap_or_default();
-    if batch == 1 {
-        return lower.blob_as(index, form);
-    }
-    let whole = [shape.at(0)?.clone(), Dim::product(form)?];
-    let whole = lower.blob_as(index, &whole)?;
-    let row = lower.crop(whole, 0, i32::try_from(image)?, i32::try_from(image + 1)?, &Dim::Known(1))?;
-    lower.reshape(row, form)
-}
-
-/// The grid moved to the nearest elements, to the even one of two that are as near: ncnn goes to the one behind.
+/// Rounds the coordinates of the grid to the nearest elements, ties to even: ncnn rounds ties up.
 fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobId> {
     let spatial = lower.shape(0)?.get(2..).unwrap_or_default();
     let sizes: Option<Vec<i64>> = spatial.iter().rev().map(Dim::known).collect();
     let Some(sizes) = sizes else {
-        return Err(Error::unsupported("nearest elements of an image whose size is not fixed")
-            .help("give it with --input-shape"));
+        return Err(Error::unsupported("mode nearest over an image whose size is known only at run time")
+            .help("fix the size with --input-shape"));
     };
     let sizes: Vec<f32> = sizes.iter().map(|size| size.as_()).collect();
     let scales: Vec<f32> = if align_corners { sizes.iter().map(|size| size - 1.0).collect() } else { sizes };
-    // An axis of one element is read at 0 wherever the grid points.
+    // An axis of one element is sampled at 0 for every coordinate.
     let divisors: Vec<f32> = scales.iter().map(|scale| if *scale == 0.0 { 1.0 } else { *scale }).collect();
     let mut form = vec![Dim::Known(1); lower.form(grid).len()];
     if let Some(coordinates) = form.last_mut() {
@@ -136,8 +131,8 @@ fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobI
     let scales = lower.memory_data(&Tensor::from_f32(&[scales.len()], scales)?, &form)?;
     let divisors = lower.memory_data(&Tensor::from_f32(&[divisors.len()], divisors)?, &form)?;
     let from_edge = lower.binary_scalar(binary_op::ADD, grid, 1.0)?;
-    // In the order of operations of onnxruntime, whose rounding decides what is as near.
-    let place = if align_corners {
+    // The operations in onnxruntime's order, whose rounding decides which coordinates are ties.
+    let position = if align_corners {
         let half = lower.binary_scalar(binary_op::MUL, from_edge, 0.5)?;
         lower.binary(binary_op::MUL, half, scales)?
     } else {
@@ -145,14 +140,15 @@ fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobI
         let moved = lower.binary_scalar(binary_op::SUB, scaled, 1.0)?;
         lower.binary_scalar(binary_op::MUL, moved, 0.5)?
     };
-    let place = lower.unary(unary_op::ROUND, place)?;
-    let double = lower.binary_scalar(binary_op::MUL, place, 2.0)?;
+    let position = lower.unary(unary_op::ROUND, position)?;
+    let double = lower.binary_scalar(binary_op::MUL, position, 2.0)?;
     let double = if align_corners { double } else { lower.binary_scalar(binary_op::ADD, double, 1.0)? };
     let from_edge = lower.binary(binary_op::DIV, double, divisors)?;
     lower.binary_scalar(binary_op::SUB, from_edge, 1.0)
 }
 
-/// The grid reflected at -1 and 1 as often as it takes: ncnn reflects once (`gridsample.cpp`, `reflect_coord`).
+/// Reflects the coordinates at -1 and 1 until they lie between: ncnn reflects once (`gridsample.cpp`,
+/// `reflect_coord`).
 fn reflected(lower: &mut Lower, grid: BlobId) -> Result<BlobId> {
     let from_edge = lower.binary_scalar(binary_op::ADD, grid, 1.0)?;
     let periods = lower.binary_scalar(binary_op::MUL, from_edge, 0.25)?;
@@ -164,18 +160,18 @@ fn reflected(lower: &mut Lower, grid: BlobId) -> Result<BlobId> {
     lower.binary_scalar(binary_op::RSUB, distance, 1.0)
 }
 
-/// The sizes of the image that the grid is for: of the batch, of the channels, and of the spatial axes.
+/// Returns the sizes of the sampled image: batch, channels and spatial axes.
 fn grid_sizes(call: &Call) -> Result<Vec<Dim>> {
     let sizes = match (call.dims(1), call.stated_instead_of(1)) {
         (Ok(sizes), _) => sizes,
-        // The number of channels does not matter.
+        // The number of channels is not used.
         (Err(_), Some([batch, spatial @ .., _])) => {
             [batch.clone(), Dim::Known(1)].into_iter().chain(spatial.iter().cloned()).collect()
         }
         (Err(error), _) => return Err(error),
     };
     if !(4..=5).contains(&sizes.len()) {
-        invalid!("a grid over {} axes", sizes.len());
+        invalid!("size has {} elements, expected 4 or 5", sizes.len());
     }
     Ok(sizes)
 }
@@ -195,48 +191,45 @@ fn expand_affine_grid(expand: &mut Expand) -> Result<bool> {
     let spatial: Option<Vec<usize>> =
         sizes.iter().skip(2).map(|size| usize::try_from(size.known()?).ok()).collect();
     let Some(spatial) = spatial else {
-        return Err(
-            Error::unsupported("a grid of sizes that are not fixed").help("give them with --input-shape")
-        );
+        return Err(Error::unsupported("a grid with sizes known only at run time")
+            .help("fix the sizes with --input-shape"));
     };
-    let plain = expand.literal(&plain_grid(&spatial, align_corners)?)?;
+    let identity = expand.literal(&identity_grid(&spatial, align_corners)?)?;
     let theta = expand.operand(0)?;
     let transposed = expand.op("Transpose", &[theta], &[("perm", Attribute::Ints(vec![0, 2, 1]))])?;
-    let grid = expand.op("MatMul", &[plain, transposed], &[])?;
+    let grid = expand.op("MatMul", &[identity, transposed], &[])?;
     let mut shape = vec![0];
-    for size in &spatial {
-        shape.push(i64::try_from(*size)?);
+    for size in spatial.iter().copied().chain([spatial.len()]) {
+        shape.push(i64::try_from(size)?);
     }
-    shape.push(i64::try_from(spatial.len())?);
-    let shape = expand.ints(&shape)?;
-    let grid = expand.op("Reshape", &[grid, shape], &[])?;
+    let grid = expand.reshape(grid, &shape)?;
     expand.output(0, grid)?;
     Ok(true)
 }
 
-/// A row of coordinates, the innermost axis first, and 1 for each place.
-fn plain_grid(spatial: &[usize], align_corners: bool) -> Result<Array> {
-    let places = spatial.iter().try_fold(1_usize, |n, size| n.checked_mul(*size));
-    let places = places.ok_or_else(|| Error::limit("a grid is too large"))?;
-    limits::check_listed(places)?;
-    let coordinate = |place: usize, size: usize| -> f32 {
-        let (place, size): (f32, f32) = (place.as_(), size.as_());
+/// Returns a row for each position: its coordinates, innermost axis first, and 1.
+fn identity_grid(spatial: &[usize], align_corners: bool) -> Result<Array> {
+    let positions = spatial.iter().try_fold(1_usize, |n, size| n.checked_mul(*size));
+    let positions = positions.ok_or_else(|| Error::limit("the grid is too large"))?;
+    limits::check_listed(positions)?;
+    let coordinate = |index: usize, size: usize| -> f32 {
+        let (index, size): (f32, f32) = (index.as_(), size.as_());
         match align_corners {
             true if size == 1.0 => -1.0,
-            true => place * 2.0 / (size - 1.0) - 1.0,
-            false => (place * 2.0 + 1.0) / size - 1.0,
+            true => index * 2.0 / (size - 1.0) - 1.0,
+            false => (index * 2.0 + 1.0) / size - 1.0,
         }
     };
     let mut rows = Vec::new();
-    for place in 0..places {
-        let mut left = place;
+    for position in 0..positions {
+        let mut rest = position;
         for size in spatial.iter().rev() {
-            rows.push(coordinate(left % size.max(&1), *size));
-            left /= size.max(&1);
+            rows.push(coordinate(rest % size.max(&1), *size));
+            rest /= size.max(&1);
         }
         rows.push(1.0);
     }
-    Ok(Array::f32(ndarray::ArrayD::from_shape_vec(vec![places, spatial.len() + 1], rows)?))
+    Ok(Array::f32(ndarray::ArrayD::from_shape_vec(vec![positions, spatial.len() + 1], rows)?))
 }
 
 #[cfg(test)]
@@ -244,10 +237,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_grids_go_from_edge_to_edge() {
-        let corners = plain_grid(&[1, 3], true).unwrap();
+    fn identity_grids_span_the_image() {
+        let corners = identity_grid(&[1, 3], true).unwrap();
         assert_eq!(corners.float_list().unwrap(), [-1.0, -1.0, 1.0, 0.0, -1.0, 1.0, 1.0, -1.0, 1.0]);
-        let pixels = plain_grid(&[2, 2], false).unwrap();
+        let pixels = identity_grid(&[2, 2], false).unwrap();
         assert_eq!(pixels.float_list().unwrap().get(..3), Some(&[-0.5, -0.5, 1.0][..]));
         assert_eq!(pixels.shape(), [4, 3]);
     }

@@ -1,4 +1,4 @@
-//! Operators over spatial axes: sliding windows, grids, regions, resizing.
+//! Operators over spatial axes: sliding windows, grids, regions of interest, resizing.
 
 pub(in crate::ops) mod causal_conv;
 pub(in crate::ops) mod col2im;
@@ -12,6 +12,10 @@ pub(in crate::ops) mod unpool;
 pub(in crate::ops) mod window;
 
 use super::Row;
+use crate::error::{At, Result, invalid};
+use crate::lower::Lower;
+use crate::ncnn::BlobId;
+use crate::tensor::Dim;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[
@@ -25,3 +29,18 @@ pub(super) const FAMILIES: &[&[Row]] = &[
     roi::OPS,
     unpool::OPS,
 ];
+
+/// Returns one image of input `index`, for a batch of size `batch`, without the batch axis.
+fn image_of(lower: &mut Lower, index: usize, image: i64, batch: &Dim) -> Result<BlobId> {
+    let shape = lower.shape(index)?.to_vec();
+    let form = shape.get(1..).unwrap_or_default();
+    if batch.is(1) {
+        return lower.blob_as(index, form);
+    }
+    if image < 0 || batch.known().is_some_and(|batch| image >= batch) {
+        invalid!("batch index {image} is out of range for a batch of {batch}");
+    }
+    let rows = lower.blob_as(index, &[shape.at(0)?.clone(), Dim::product(form)?])?;
+    let row = lower.crop(rows, 0, i32::try_from(image)?, i32::try_from(image + 1)?, &Dim::Known(1))?;
+    lower.reshape(row, form)
+}

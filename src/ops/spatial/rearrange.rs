@@ -1,11 +1,14 @@
-//! DepthToSpace and SpaceToDepth: blocks of channels to blocks of places, and back. ShuffleChannel: groups of channels, transposed.
+//! DepthToSpace and SpaceToDepth: channels to spatial blocks and back. ShuffleChannel: a transposition of
+//! groups of channels.
 //!
-//! Mode CRD is mode 0 of the layers, DCR mode 1.
-//! A batch over 1 in mode DCR is reshapes and Permutes. Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
+//! Mode CRD is mode 0 of the layers, DCR is mode 1. A batch larger than 1 in mode DCR becomes Reshape and
+//! Permute.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
 //! `onnx__SpaceToDepth.html`.
 
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::lower::Lower;
+use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
 use crate::op::{Attributes, Call, Fact, OWN_DOMAIN, required, required_input};
@@ -15,13 +18,13 @@ use crate::tensor::{Array, Dim, Shape, display_shape};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DepthToSpace", &[1, 11, 13, 28], infer_rearrange)
         .fold(fold_rearrange)
-        .lower(lower_depth_to_space)
+        .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
     Row::new("SpaceToDepth", &[1, 13, 28], infer_rearrange)
         .fold(fold_rearrange)
-        .lower(lower_space_to_depth)
+        .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
@@ -37,7 +40,7 @@ fn read_groups(call: &Call) -> Result<i64> {
     let group = required(call.int("group")?, "group")?;
     match call.shape(0)? {
         [_, channels, _, _] if group > 0 && channels.exact_div(&Dim::Known(group)).is_some() => Ok(group),
-        shape => invalid!("{group} groups of {}", display_shape(shape)),
+        shape => invalid!("{group} groups for an input of shape {}", display_shape(shape)),
     }
 }
 
@@ -48,7 +51,7 @@ fn infer_shuffle(call: &Call) -> Result<Vec<Fact>> {
 
 fn lower_shuffle(lower: &mut Lower) -> Result<()> {
     let group = i32::try_from(read_groups(lower)?)?;
-    let [batch, form @ ..] = lower.shape(0)? else { unsupported!("no axes") };
+    let [batch, form @ ..] = lower.shape(0)? else { unsupported!("an input without axes") };
     if !batch.is(1) {
         unsupported!("a batch of {batch}");
     }
@@ -58,41 +61,41 @@ fn lower_shuffle(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// The operator as a Transpose between two shapes.
+/// DepthToSpace or SpaceToDepth as a Transpose between two Reshapes.
 struct Plan {
     block: i64,
-    /// Whether the channels are the outermost part of the depth (CRD), not the innermost (DCR).
+    /// Whether the channels are the outermost part of the depth (CRD) instead of the innermost (DCR).
     channel_first: bool,
-    /// The input with its blocks as axes.
+    /// The shape of the input with blocks as axes.
     blocks: Vec<Dim>,
     perm: [usize; 6],
-    /// The output.
+    /// The shape of the output.
     shape: Vec<Dim>,
 }
 
 fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
     let to_space = attributes.op_type() == "DepthToSpace";
     let block = required(attributes.int("blocksize")?, "blocksize")?;
-    // Before there was a mode, the order was DCR.
+    // The order of versions without a mode is DCR.
     let has_mode = attributes.since() >= if to_space { 11 } else { 28 };
     let channel_first = match if has_mode { attributes.string_or("mode", "DCR")? } else { "DCR" } {
         "DCR" => false,
         "CRD" => true,
-        other => invalid!("the mode \"{other}\""),
+        other => invalid!("unknown mode \"{other}\""),
     };
     let [n, c, h, w] = shape else {
-        invalid!("{} where batch, channels, height and width are needed", display_shape(shape))
+        invalid!("an input of shape {}, expected batch, channels, height and width", display_shape(shape))
     };
     if block < 1 {
-        invalid!("blocks of {block}");
+        invalid!("blocksize {block} is not positive");
     }
     let side = Dim::Known(block);
     let divided = |size: &Dim, by: &Dim| {
-        // A size that is not fixed is a multiple: others break ONNX.
+        // A free size is assumed to be a multiple, as the specification requires.
         match size.exact_div(by) {
             Some(parts) => Ok(parts),
             None if size.known().is_none() => size.floor_div(by),
-            None => Err(Error::invalid(format!("an axis of {size} in parts of {by}"))),
+            None => Err(Error::invalid(format!("an axis of size {size} is not divisible by {by}"))),
         }
     };
     let area = side.mul(&side)?;
@@ -130,44 +133,31 @@ fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
     Ok(vec![data.reshape(&known(&plan.blocks)?)?.transpose(&plan.perm)?.reshape(&known(&plan.shape)?)?])
 }
 
-/// The batch merged into the channels, where that leaves the order of the depth as it is.
+/// Returns the form with the batch merged into the channels, if the order of the depth allows it.
 fn merged(plan: &Plan, shape: &[Dim]) -> Result<Option<Vec<Dim>>> {
-    let [n, c, h, w] = shape else { unsupported!("{} axes", shape.len()) };
+    let [n, c, h, w] = shape else { unsupported!("an input of {} axes", shape.len()) };
     if !n.is(1) && !plan.channel_first {
         return Ok(None);
     }
     Ok(Some(vec![n.mul(c)?, h.clone(), w.clone()]))
 }
 
-fn lower_depth_to_space(lower: &mut Lower) -> Result<()> {
+fn lower_rearrange(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let plan = plan(lower, &shape)?;
-    let (Some(from), Some(to)) = (merged(&plan, &shape)?, merged(&plan, &plan.shape)?) else {
-        return lower_transposed(lower, &plan);
+    let top = if let (Some(from), Some(to)) = (merged(&plan, &shape)?, merged(&plan, &plan.shape)?) {
+        let blob = lower.blob_as(0, &from)?;
+        let (block, mode) = (i32::try_from(plan.block)?, i32::from(!plan.channel_first));
+        let layer: Layer = match lower.op_type() {
+            "DepthToSpace" => PixelShuffle { upscale_factor: block, mode }.into(),
+            _ => Reorg { stride: block, mode }.into(),
+        };
+        lower.emit(layer, &[blob], &to)?
+    } else {
+        let blob = lower.blob(0)?;
+        lower.transpose(blob, &plan.blocks, &plan.perm)?
     };
-    let blob = lower.blob_as(0, &from)?;
-    let layer =
-        PixelShuffle { upscale_factor: i32::try_from(plan.block)?, mode: i32::from(!plan.channel_first) };
-    let top = lower.emit(layer, &[blob], &to)?;
     lower.set(0, top)
-}
-
-fn lower_space_to_depth(lower: &mut Lower) -> Result<()> {
-    let shape = lower.shape(0)?.to_vec();
-    let plan = plan(lower, &shape)?;
-    let (Some(from), Some(to)) = (merged(&plan, &shape)?, merged(&plan, &plan.shape)?) else {
-        return lower_transposed(lower, &plan);
-    };
-    let blob = lower.blob_as(0, &from)?;
-    let layer = Reorg { stride: i32::try_from(plan.block)?, mode: i32::from(!plan.channel_first) };
-    let top = lower.emit(layer, &[blob], &to)?;
-    lower.set(0, top)
-}
-
-fn lower_transposed(lower: &mut Lower, plan: &Plan) -> Result<()> {
-    let blob = lower.blob(0)?;
-    let moved = lower.transpose(blob, &plan.blocks, &plan.perm)?;
-    lower.set(0, moved)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! MaxUnpool: elements back to the places that a pooling took them from.
+//! MaxUnpool: scatters elements to the positions from which a pooling took them.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxUnpool.html>.
 
@@ -11,15 +11,19 @@ use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], infer_unpool)
     .expand(expand_unpool)
-    .lowers_to("Gather of the elements and of a zero; ScatterElements for places computed at run time")
-    .limits("many elements at places computed at run time; an output larger than what was pooled, where onnxruntime and the specification count places differently")];
+    .lowers_to("Gather of the elements and of a zero; ScatterElements for indices computed at run time")
+    .limits(
+        "many elements with indices computed at run time; an output larger than the pooled input, if \
+        onnxruntime and the specification interpret the indices differently",
+    )];
 
-/// Most elements of an output, for each of which a place is listed.
+/// The maximum number of elements of an output: the index of each is listed.
 const MAX_ELEMENTS: i64 = 1 << 22;
 
-const DISAGREEMENT: &str =
-    "an output larger than what was pooled: onnxruntime and the specification count its places differently";
+const DISAGREEMENT: &str = "an output larger than the pooled input: onnxruntime and the specification \
+    interpret its indices differently";
 
+/// Returns the shape of the pooled input, as kernel, strides and padding determine it.
 fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     let mut shape = call.shape(0)?.to_vec();
     let kernel = required(call.ints("kernel_shape")?, "kernel_shape")?;
@@ -27,7 +31,7 @@ fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     let strides = call.ints("strides")?.unwrap_or_else(|| vec![1; rank]);
     let pads = call.ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
     if shape.len() != rank + 2 || strides.len() != rank || pads.len() != 2 * rank {
-        invalid!("a kernel of {rank} axes for an input of {}", shape.len());
+        invalid!("kernel_shape has {rank} axes, the input has {}", shape.len());
     }
     for axis in 0..rank {
         let taken = kernel.at(axis)?.saturating_sub(*pads.at(axis)?).saturating_sub(*pads.at(axis + rank)?);
@@ -42,56 +46,54 @@ fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
 fn infer_unpool(call: &Call) -> Result<Vec<Fact>> {
     let natural = unpooled_shape(call)?;
     let shape = if call.has_input(2) {
-        let given = call.dims(2);
-        given.or_else(|error| call.stated_instead_of(2).map(<[Dim]>::to_vec).ok_or(error))?
+        call.dims(2).or_else(|error| call.stated_instead_of(2).map(<[Dim]>::to_vec).ok_or(error))?
     } else {
         natural.clone()
     };
     if shape.len() != natural.len() {
-        invalid!("output_shape has {} sizes where {} are needed", shape.len(), natural.len());
+        invalid!("output_shape has {} sizes, expected {}", shape.len(), natural.len());
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// The place in an output of `sizes` of what has this place in one of `natural` sizes: both begin at the same corner.
-fn moved(place: i64, natural: &[i64], sizes: &[i64]) -> i64 {
-    let (mut rest, mut moved, mut step) = (place, 0_i64, 1_i64);
+/// Converts the flat index `index` from a tensor of shape `natural` to one of shape `sizes`.
+fn reindexed(index: i64, natural: &[i64], sizes: &[i64]) -> i64 {
+    let (mut rest, mut result, mut stride) = (index, 0_i64, 1_i64);
     for (from, to) in natural.iter().zip(sizes).rev() {
         let from = (*from).max(1);
-        moved = moved.saturating_add((rest % from).saturating_mul(step));
+        result = result.saturating_add((rest % from).saturating_mul(stride));
         rest /= from;
-        step = step.saturating_mul(*to);
+        stride = stride.saturating_mul(*to);
     }
-    moved
+    result
 }
 
-fn fixed(shape: &[Dim]) -> Result<Vec<i64>> {
+fn fixed_sizes(shape: &[Dim]) -> Result<Vec<i64>> {
     let sizes: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
-    sizes.ok_or_else(|| Error::unsupported("an output whose size is not fixed"))
+    sizes.ok_or_else(|| Error::unsupported("the output size is known only at run time"))
 }
 
 fn expand_unpool(x: &mut Expand) -> Result<bool> {
-    let (natural, sizes) = (fixed(&unpooled_shape(x)?)?, fixed(x.output_shape(0)?)?);
+    let (natural, sizes) = (fixed_sizes(&unpooled_shape(x)?)?, fixed_sizes(x.output_shape(0)?)?);
     if natural.iter().zip(&sizes).any(|(natural, size)| size < natural) {
-        unsupported!("an output of {sizes:?}, smaller than what was pooled");
+        unsupported!("an output of shape {sizes:?}, smaller than the pooled input {natural:?}");
     }
     let elements: i64 = sizes.iter().product();
     if elements > MAX_ELEMENTS {
-        return Err(Error::limit(format!("{elements} elements, each with a place of its own")));
+        return Err(Error::limit(format!("an output of {elements} elements (at most {MAX_ELEMENTS})")));
     }
-    let Some(places) = x.constant(1) else { return scatter(x, &natural, &sizes) };
-    let places = places.load_listed()?.int_list()?;
-    // The spec counts in what was pooled, onnxruntime in the output.
-    if places.iter().any(|place| moved(*place, &natural, &sizes) != *place) {
+    let Some(indices) = x.constant(1) else { return scatter(x, &natural, &sizes) };
+    let indices = indices.load_listed()?.int_list()?;
+    // The specification's indices refer to the pooled input, onnxruntime's to the output.
+    if indices.iter().any(|index| reindexed(*index, &natural, &sizes) != *index) {
         unsupported!("{DISAGREEMENT}");
     }
-    let none = i64::try_from(places.len())?;
-    let mut sources = vec![none; usize::try_from(elements)?];
-    for (source, place) in places.iter().enumerate() {
-        let count = sources.len();
-        match usize::try_from(*place).ok().and_then(|place| sources.get_mut(place)) {
+    let zero_index = i64::try_from(indices.len())?;
+    let mut sources = vec![zero_index; usize::try_from(elements)?];
+    for (source, index) in indices.iter().enumerate() {
+        match usize::try_from(*index).ok().and_then(|index| sources.get_mut(index)) {
             Some(slot) => *slot = i64::try_from(source)?,
-            None => invalid!("place {place} of {count}"),
+            None => invalid!("index {index} is out of range for {elements} elements"),
         }
     }
     let (operand, along) = (x.operand(0)?, [("axis", Attribute::Int(0))]);
@@ -106,9 +108,9 @@ fn expand_unpool(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Places that are computed at run time.
+/// Expands MaxUnpool with indices computed at run time.
 fn scatter(x: &mut Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
-    // Where the last axes are those of what was pooled, a place is the same in both.
+    // If all axes but the outermost are those of the pooled input, both interpretations of an index agree.
     if natural.iter().zip(sizes).skip_while(|(natural, _)| **natural == 1).skip(1).any(|(n, size)| n != size)
     {
         unsupported!("{DISAGREEMENT}");
@@ -116,9 +118,9 @@ fn scatter(x: &mut Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     let elements: i64 = sizes.iter().product();
     let zeros = ndarray::ArrayD::zeros(vec![usize::try_from(elements)?]);
     let zeros = x.literal(&Array::i64(zeros).cast(x.dtype(0)?)?)?;
-    let (data, places) = (x.operand(0)?, x.operand(1)?);
-    let (data, places) = (x.reshape(data, &[-1])?, x.reshape(places, &[-1])?);
-    let spread = x.op("ScatterElements", &[zeros, places, data], &[("axis", Attribute::Int(0))])?;
+    let (data, indices) = (x.operand(0)?, x.operand(1)?);
+    let (data, indices) = (x.reshape(data, &[-1])?, x.reshape(indices, &[-1])?);
+    let spread = x.op("ScatterElements", &[zeros, indices, data], &[("axis", Attribute::Int(0))])?;
     let result = x.reshape(spread, sizes)?;
     x.output(0, result)?;
     Ok(true)
@@ -129,11 +131,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_move_where_inner_axes_grow() {
-        for (place, sizes, expected) in
+    fn indices_change_if_inner_axes_grow() {
+        for (index, sizes, expected) in
             [(5, [1, 1, 4, 4], 5), (5, [1, 1, 6, 4], 5), (5, [1, 1, 4, 5], 6), (3, [2, 1, 5, 5], 3)]
         {
-            assert_eq!(moved(place, &[1, 1, 4, 4], &sizes), expected, "{place} in {sizes:?}");
+            assert_eq!(reindexed(index, &[1, 1, 4, 4], &sizes), expected, "{index} in {sizes:?}");
         }
     }
 }

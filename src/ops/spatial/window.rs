@@ -1,74 +1,74 @@
-//! Windows that slide over the spatial axes: what convolutions and poolings share.
+//! Sliding windows over the spatial axes, shared by convolutions and poolings.
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::Attributes;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
-/// Where the padding comes from.
+/// The padding of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pads {
-    /// As many elements before and behind each spatial axis.
+    /// The number of elements before and after each spatial axis.
     Explicit(Vec<(i64, i64)>),
-    /// As many as make the size of the result that of the input divided by the stride, rounded up.
+    /// The padding for which the output size is the input size divided by the stride, rounded up.
     Same {
-        /// Whether an odd one goes behind.
+        /// Whether an odd element is added after the axis, not before it.
         upper: bool,
     },
 }
 
-/// A window: its size and steps along each spatial axis.
+/// A window, with one entry for each spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// Elements that are read.
+    /// The number of elements.
     pub kernel: Vec<i64>,
-    /// From one window to the next.
+    /// The distance between windows.
     pub strides: Vec<i64>,
-    /// From one element of a window to the next.
+    /// The distance between elements of a window.
     pub dilations: Vec<i64>,
     /// The padding.
     pub pads: Pads,
-    /// Whether a window that reaches over the end is counted.
+    /// Whether a window that extends beyond the end is counted (`ceil_mode`).
     pub ceil: bool,
 }
 
-/// The window along one axis, all of it known.
+/// The window along one axis, in the integers of ncnn's params.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowAxis {
-    /// Elements that are read.
+    /// The number of elements.
     pub kernel: i32,
-    /// From one window to the next.
+    /// The distance between windows.
     pub stride: i32,
-    /// From one element of a window to the next.
+    /// The distance between elements of a window.
     pub dilation: i32,
-    /// Padding before.
+    /// The padding before the axis.
     pub begin: i32,
-    /// Padding behind.
+    /// The padding after the axis.
     pub end: i32,
 }
 
 impl WindowAxis {
-    /// A window that covers one element after the other.
+    /// Windows of one element with stride 1.
     pub const ONE: WindowAxis = WindowAxis { kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0 };
 }
 
-/// Reads strides, dilations, padding and `ceil_mode` of a node whose window has the size `kernel`.
+/// Reads strides, dilations, padding and `ceil_mode` of a node with a window of size `kernel`.
 pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<Window> {
     let rank = kernel.len();
     if rank == 0 {
-        invalid!("a window needs a spatial axis");
+        invalid!("the window has no spatial axis");
     }
     let strides = attributes.ints("strides")?.unwrap_or_else(|| vec![1; rank]);
     let dilations = attributes.ints("dilations")?.unwrap_or_else(|| vec![1; rank]);
     for (name, list) in [("kernel_shape", &kernel), ("strides", &strides), ("dilations", &dilations)] {
         if list.len() != rank {
-            invalid!("{name} has {} numbers for {rank} spatial axes", list.len());
+            invalid!("{name} has {} elements for {rank} spatial axes", list.len());
         }
         if list.iter().any(|n| *n < 1) {
-            invalid!("{name} is {list:?}");
+            invalid!("{name} {list:?} is not positive");
         }
-        // The runtime counts in 32 bits; the bound also keeps the arithmetic here from overflowing.
+        // ncnn's params are 32-bit integers; the bound also prevents overflow in the arithmetic below.
         if list.iter().any(|n| i32::try_from(*n).is_err()) {
-            return Err(Error::limit(format!("{name} is {list:?}")));
+            return Err(Error::limit(format!("{name} {list:?} does not fit in 32 bits")));
         }
     }
     let explicit = attributes.ints("pads")?;
@@ -77,7 +77,7 @@ pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<W
         "VALID" => Pads::Explicit(vec![(0, 0); rank]),
         "SAME_UPPER" => Pads::Same { upper: true },
         "SAME_LOWER" => Pads::Same { upper: false },
-        other => invalid!("auto_pad is {other}"),
+        other => invalid!("unknown auto_pad \"{other}\""),
     };
     let ceil = attributes.flag("ceil_mode", false)?;
     Ok(Window { kernel, strides, dilations, pads, ceil })
@@ -86,42 +86,42 @@ pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<W
 fn explicit_pads(pads: Option<&[i64]>, rank: usize) -> Result<Vec<(i64, i64)>> {
     let Some(pads) = pads else { return Ok(vec![(0, 0); rank]) };
     if pads.len() != 2 * rank {
-        invalid!("pads has {} numbers for {rank} spatial axes", pads.len());
+        invalid!("pads has {} elements for {rank} spatial axes", pads.len());
     }
     if pads.iter().any(|n| *n < 0) {
-        unsupported!("pads that cut: {pads:?}");
+        unsupported!("negative pads {pads:?}");
     }
     if pads.iter().any(|n| i32::try_from(*n).is_err()) {
-        return Err(Error::limit(format!("pads is {pads:?}")));
+        return Err(Error::limit(format!("pads {pads:?} do not fit in 32 bits")));
     }
     let (begin, end) = pads.split_at(rank);
     Ok(begin.iter().copied().zip(end.iter().copied()).collect())
 }
 
-/// The number of elements of a window of these sizes.
+/// Returns the number of elements of a window of size `kernel`.
 pub(in crate::ops) fn area(kernel: &[i64]) -> Result<i64> {
     let area = kernel.iter().try_fold(1_i64, |area, n| area.checked_mul(*n));
-    area.ok_or_else(|| Error::limit("a window is too large"))
+    area.ok_or_else(|| Error::limit("the window is too large"))
 }
 
 impl Window {
-    /// The number of spatial axes.
+    /// Returns the number of spatial axes.
     pub fn rank(&self) -> usize {
         self.kernel.len()
     }
 
-    /// From the first to the last element of a window along an axis, both counted.
+    /// Returns the size of the dilated window along an axis.
     pub fn extent(&self, axis: usize) -> Result<i64> {
         let reach = (self.kernel.at(axis)? - 1).checked_mul(*self.dilations.at(axis)?);
-        reach.and_then(|reach| reach.checked_add(1)).ok_or_else(|| Error::limit("a window is too large"))
+        reach.and_then(|reach| reach.checked_add(1)).ok_or_else(|| Error::limit("the window is too large"))
     }
 
-    /// The number of elements that a window reads.
+    /// Returns the number of elements of a window.
     pub fn area(&self) -> Result<i64> {
         area(&self.kernel)
     }
 
-    /// The number of windows along an axis of this size.
+    /// Returns the number of windows along an axis of size `input`.
     pub fn output_size(&self, axis: usize, input: &Dim) -> Result<Dim> {
         let stride = *self.strides.at(axis)?;
         let Pads::Explicit(pads) = &self.pads else {
@@ -132,14 +132,17 @@ impl Window {
         let free = input.add(&Dim::Known(begin))?.add(&Dim::Known(end))?.sub(&Dim::Known(extent))?;
         let needed = if self.ceil { 1 - stride } else { 0 };
         if free.known().is_some_and(|free| free < needed) {
-            invalid!("a window of {extent} over an axis of {input} with padding {begin} and {end}");
+            invalid!(
+                "a window of size {extent} does not fit into an axis of size {input} with padding {begin} \
+                    and {end}"
+            );
         }
         if !self.ceil {
             return free.floor_div(&Dim::Known(stride))?.add(&Dim::Known(1));
         }
         let count = free.ceil_div(&Dim::Known(stride))?.add(&Dim::Known(1))?;
-        // A last window that would begin in the padding behind the axis is not counted; none can where the padding and a stride
-        // do not reach beyond a window.
+        // A last window that would begin in the padding after the axis is not counted. If end padding and
+        // stride together do not exceed the window, no window begins there.
         match (count.known(), input.known()) {
             (Some(count), Some(input))
                 if (count - 1).saturating_mul(stride) >= input.saturating_add(begin) =>
@@ -148,43 +151,44 @@ impl Window {
             }
             (None, _) if end + stride > extent => {
                 unsupported!(
-                    "ceil_mode over a size that is not fixed, where the last window may lie in the padding"
+                    "ceil_mode over an axis of size {input}: whether the last window lies in the padding is \
+                        known only at run time"
                 )
             }
             _ => Ok(count),
         }
     }
 
-    /// The sizes of the result's spatial axes.
+    /// Returns the sizes of the spatial axes of the output.
     pub fn output_sizes(&self, inputs: &[Dim]) -> Result<Vec<Dim>> {
         if inputs.len() != self.rank() {
-            invalid!("a window of {} spatial axes over {}", self.rank(), inputs.len());
+            invalid!("the window has {} spatial axes, the input has {}", self.rank(), inputs.len());
         }
         inputs.iter().enumerate().map(|(axis, input)| self.output_size(axis, input)).collect()
     }
 
-    /// Padding before and behind an axis of this size.
+    /// Returns the padding before and after an axis of size `input`.
     pub fn padding(&self, axis: usize, input: &Dim) -> Result<(i64, i64)> {
         let upper = match &self.pads {
             Pads::Explicit(pads) => return Ok(*pads.at(axis)?),
             Pads::Same { upper } => *upper,
         };
         let (stride, extent) = (*self.strides.at(axis)?, self.extent(axis)?);
-        // With a stride of 1 the padding does not depend on the size; windows of one element need none.
+        // With stride 1 the padding does not depend on the size; windows of one element need no padding.
         let total = match input.known() {
             _ if stride == 1 || extent == 1 => extent - 1,
             Some(input) => overhang(input, extent, stride),
             None => {
-                return Err(Error::unsupported("auto_pad with a stride over a size that is not fixed")
-                    .help("give sizes with --input-shape"));
+                return Err(Error::unsupported("auto_pad with a stride over a size known only at run time")
+                    .help("fix the size with --input-shape"));
             }
         };
         let (less, more) = (total.max(0) / 2, (total.max(0) + 1) / 2);
         Ok(if upper { (less, more) } else { (more, less) })
     }
 
-    /// The same windows without automatic padding, where that is at most one element behind each axis: the last window then merely
-    /// reaches over the end.
+    /// Returns the same windows in `ceil_mode` without padding, if automatic padding is at most one element
+    /// after each axis: the last window then extends beyond the end instead.
     pub fn in_ceil_mode(&self) -> Option<Window> {
         let upper = self.pads == Pads::Same { upper: true };
         let halves = upper && [&self.kernel, &self.strides].into_iter().flatten().all(|n| *n == 2);
@@ -192,67 +196,68 @@ impl Window {
         bare.then(|| Window { pads: Pads::Explicit(vec![(0, 0); self.rank()]), ceil: true, ..self.clone() })
     }
 
-    /// Whether automatic padding leaves out elements at the ends: strides are larger than the window.
-    pub fn leaves_out(&self, axis: usize, input: &Dim) -> Result<bool> {
+    /// Returns whether windows with automatic padding skip elements at the ends.
+    pub fn skips_ends(&self, axis: usize, input: &Dim) -> Result<bool> {
         let (stride, extent) = (*self.strides.at(axis)?, self.extent(axis)?);
         let known = input.known().is_some_and(|input| overhang(input, extent, stride) < 0);
         Ok(matches!(self.pads, Pads::Same { .. }) && known)
     }
 
-    /// The window along each axis with the number `mode` for automatic padding, where every window covers a stride:
-    /// then no padding is negative, whatever the sizes are.
+    /// Returns the window along each axis with `mode`, ncnn's code of an automatic padding, as its padding;
+    /// `None` if a stride exceeds its window, since the computed padding could then be negative.
     pub fn covering_spans(&self, mode: i32) -> Result<Option<Vec<WindowAxis>>> {
         let mut spans = Vec::with_capacity(self.rank());
         for axis in 0..self.rank() {
             if self.extent(axis)? < *self.strides.at(axis)? {
                 return Ok(None);
             }
-            spans.push(WindowAxis {
-                kernel: i32::try_from(*self.kernel.at(axis)?)?,
-                stride: i32::try_from(*self.strides.at(axis)?)?,
-                dilation: i32::try_from(*self.dilations.at(axis)?)?,
-                begin: mode,
-                end: mode,
-            });
+            spans.push(self.span(axis, mode.into(), mode.into())?);
         }
         Ok(Some(spans))
     }
 
-    /// The window along each axis, with the padding that the sizes ask for.
+    /// Returns the window along each axis, with its padding for axes of sizes `inputs`.
     pub fn spans(&self, inputs: &[Dim]) -> Result<Vec<WindowAxis>> {
-        let mut spans = Vec::with_capacity(self.rank());
-        for (axis, input) in inputs.iter().enumerate() {
+        let span = |(axis, input)| {
             let (begin, end) = self.padding(axis, input)?;
-            spans.push(WindowAxis {
-                kernel: i32::try_from(*self.kernel.at(axis)?)?,
-                stride: i32::try_from(*self.strides.at(axis)?)?,
-                dilation: i32::try_from(*self.dilations.at(axis)?)?,
-                begin: i32::try_from(begin)?,
-                end: i32::try_from(end)?,
-            });
-        }
-        Ok(spans)
+            self.span(axis, begin, end)
+        };
+        inputs.iter().enumerate().map(span).collect()
+    }
+
+    /// Returns the window along an axis with this padding.
+    pub fn span(&self, axis: usize, begin: i64, end: i64) -> Result<WindowAxis> {
+        Ok(WindowAxis {
+            kernel: i32::try_from(*self.kernel.at(axis)?)?,
+            stride: i32::try_from(*self.strides.at(axis)?)?,
+            dilation: i32::try_from(*self.dilations.at(axis)?)?,
+            begin: i32::try_from(begin)?,
+            end: i32::try_from(end)?,
+        })
     }
 }
 
-/// Kernels of zeros and a one, a group of them for each of `channels`: a convolution lays the elements of each window in channels of
-/// their own, its transpose brings them back to their places.
+/// Returns one-hot kernels, one for each window element in each of `channels` groups. Their convolution
+/// unfolds windows into channels (im2col), their transposed convolution folds them back (col2im).
 pub(crate) fn unit_kernels(channels: i64, kernel: &[i64]) -> Result<Tensor> {
-    let mut sizes = Vec::with_capacity(kernel.len());
-    for size in kernel {
-        sizes.push(usize::try_from(*size)?);
-    }
-    let side = sizes.iter().fold(1_usize, |area, n| area.saturating_mul(*n));
-    let rows = usize::try_from(channels)?.saturating_mul(side);
-    let shape: Vec<usize> = [rows, 1].into_iter().chain(sizes).collect();
-    let kernels = shape.clone();
-    Tensor::deferred(DType::F32, shape, Vec::new(), move |_| {
-        let unit = |(row, column): (usize, usize)| if row % side == column { 1.0 } else { 0.0 };
-        Array::f32(ndarray::Array2::from_shape_fn((rows, side), unit).into_dyn()).reshape(&kernels)
+    let area = area(kernel)?;
+    one_hot(&[&[channels.saturating_mul(area), 1], kernel].concat(), area)
+}
+
+/// Returns weights of shape `shape` whose row `i` selects element `i % period`.
+pub(super) fn one_hot(shape: &[i64], period: i64) -> Result<Tensor> {
+    let shape = shape.iter().map(|size| Ok(usize::try_from(*size)?)).collect::<Result<Vec<_>>>()?;
+    let period = usize::try_from(period)?;
+    Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
+        let rows = shape.first().copied().unwrap_or(0);
+        let weights = ndarray::Array2::from_shape_fn((rows, period), |(row, column)| {
+            if row % period == column { 1.0_f32 } else { 0.0 }
+        });
+        Array::f32(weights.into_dyn()).reshape(&shape)
     })
 }
 
-/// What the last window, which begins at a multiple of the stride, reaches beyond the end.
+/// Returns by how many elements the last window extends beyond the end, negative if it ends before.
 fn overhang(input: i64, extent: i64, stride: i64) -> i64 {
     extent - 1 - input.saturating_sub(1).rem_euclid(stride)
 }
@@ -270,12 +275,12 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_the_specification() {
+    fn output_sizes_match_the_specification() {
         for (window, input, output) in [
             (window(3, 2, 1, explicit(0, 0), false), 32, 15),
             (window(3, 2, 1, explicit(0, 0), true), 4, 2),
             (window(1, 2, 1, explicit(0, 0), true), 2, 1),
-            // The last window would begin in the padding behind.
+            // The last window would begin in the end padding.
             (window(2, 2, 1, explicit(0, 1), true), 2, 1),
             (window(3, 3, 1, explicit(1, 1), true), 4, 2),
             (window(3, 1, 2, explicit(2, 2), false), 7, 7),
@@ -288,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn automatic_padding_is_that_of_the_specification() {
+    fn automatic_padding_matches_the_specification() {
         for (kernel, stride, input, upper, pads) in [
             (3, 1, 5, true, (1, 1)),
             (4, 1, 5, true, (1, 2)),

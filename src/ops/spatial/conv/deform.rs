@@ -8,15 +8,16 @@ use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{DeformableConv2D, binary_op};
 use crate::op::{Call, Fact};
+use crate::ops::spatial::window::one_hot;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim, Tensor, display_shape, move_elements};
+use crate::tensor::{Dim, Tensor, display_shape, move_elements};
 
-/// Most layers that a node becomes: one for each block of channels with one group and one set of offsets.
+/// The maximum number of layers of a node: one for each block of channels that share group and offset group.
 const MAX_BLOCKS: i64 = 64;
 
 fn read_offset_group(call: &Call) -> Result<i64> {
     match call.int_or("offset_group", 1)? {
-        group if group < 1 => Err(Error::invalid(format!("offset_group is {group}"))),
+        group if group < 1 => Err(Error::invalid(format!("offset_group {group} is not positive"))),
         group => Ok(group),
     }
 }
@@ -24,28 +25,28 @@ fn read_offset_group(call: &Call) -> Result<i64> {
 pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     let groups = Dim::Known(read_offset_group(call)?);
     let facts = super::infer_biased(call, 3)?;
-    // For each place of the output and each tap of the kernel a number, or one for each direction.
+    // The mask has a channel for each kernel element, the offsets have one for each direction of each.
     let mask = Dim::product(call.shape(1)?.iter().skip(2))?.mul(&groups)?;
     let offsets = mask.mul(&Dim::Known(2))?;
     let mut expected = super::conv_shape(call, call.shape(1)?)?;
-    for (index, numbers) in [(2, offsets), (4, mask)] {
+    for (index, size) in [(2, offsets), (4, mask)] {
         if let Some(channels) = expected.get_mut(1) {
-            *channels = numbers;
+            *channels = size;
         }
         call.check_shape(index, &expected)?;
     }
     Ok(facts)
 }
 
-/// Weights that are computed at run time: a product with the columns that the layer makes of each place, with ones and zeros for
-/// weights. A bias is a sum.
+/// Expands weights computed at run time into a MatMul with the columns that DeformConv with one-hot weights
+/// samples, and a bias computed at run time into an Add.
 pub(in crate::ops) fn expand_deform_conv(x: &mut Expand) -> Result<bool> {
     let bias_is_computed = x.has_input(3) && x.constant(3).is_none();
     let computed = x.constant(1).is_none();
     if !computed && !bias_is_computed {
         return Ok(false);
     }
-    let sums = if computed { products(x)? } else { deformed(x, None)? };
+    let sums = if computed { products(x)? } else { without_bias(x, None)? };
     let result = if x.has_input(3) {
         let bias = x.operand(3)?;
         let bias = x.reshape(bias, &[1, -1, 1, 1])?;
@@ -57,8 +58,8 @@ pub(in crate::ops) fn expand_deform_conv(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The same layer without a bias; with other weights and groups where they are given.
-fn deformed(x: &mut Expand, weights: Option<(Operand, i64)>) -> Result<Operand> {
+/// Emits the same DeformConv without its bias, and with other weights and group if given.
+fn without_bias(x: &mut Expand, weights: Option<(Operand, i64)>) -> Result<Operand> {
     let (data, offsets) = (x.operand(0)?, x.operand(2)?);
     let weight = weights.map_or_else(|| x.operand(1), |(weight, _)| Ok(weight))?;
     let mask = if x.has_input(4) { Some(x.operand(4)?) } else { None };
@@ -70,31 +71,34 @@ fn deformed(x: &mut Expand, weights: Option<(Operand, i64)>) -> Result<Operand> 
     x.op_n("DeformConv", &inputs, &attributes, 1)?
         .first()
         .copied()
-        .ok_or_else(|| Error::internal("a node without an output"))
+        .ok_or_else(|| Error::internal("a node has no output"))
 }
 
+/// Emits the convolution with weights computed at run time as a MatMul with sampled columns.
 fn products(x: &mut Expand) -> Result<Operand> {
     let group = read_conv(x, x.shape(1)?)?.group;
     let (data, weight) = (x.sizes(0)?, x.sizes(1)?);
     let ([1, channels, _, _], [outputs, _, kernel @ ..]) = (data.as_slice(), weight.as_slice()) else {
-        unsupported!("a deformable convolution of shape {}", display_shape(x.shape(0)?))
+        unsupported!("a deformable convolution over an input of shape {}", display_shape(x.shape(0)?))
     };
     let taps = kernel.iter().fold(1_i64, |taps, size| taps.saturating_mul(*size));
     let (channels, outputs) = (*channels, *outputs);
-    let sets = read_offset_group(x)?;
-    if channels % sets != 0 || channels % group != 0 {
-        invalid!("{channels} channels in {group} groups with {sets} sets of offsets");
+    let offset_groups = read_offset_group(x)?;
+    if channels % offset_groups != 0 || channels % group != 0 {
+        invalid!(
+            "{channels} channels are not divisible into {group} groups and {offset_groups} offset groups"
+        );
     }
     let columns = channels.saturating_mul(taps);
-    let taken = columns / sets;
-    if usize::try_from(columns.saturating_mul(taken))? > limits::MATRIX_ELEMENTS {
-        unsupported!("weights computed at run time, for {columns} numbers of each place");
+    let per_offset_group = columns / offset_groups;
+    if usize::try_from(columns.saturating_mul(per_offset_group))? > limits::MATRIX_ELEMENTS {
+        unsupported!("weights computed at run time for columns of {columns} elements");
     }
-    let mut shape = vec![columns, channels / sets];
+    let mut shape = vec![columns, channels / offset_groups];
     shape.extend(kernel);
-    let units = units(&shape, taken)?;
-    let units = x.tensor(units)?;
-    let unfolded = deformed(x, Some((units, sets)))?;
+    let weights = one_hot(&shape, per_offset_group)?;
+    let weights = x.tensor(weights)?;
+    let unfolded = without_bias(x, Some((weights, offset_groups)))?;
     let unfolded = x.reshape(unfolded, &[group, columns / group, -1])?;
     let weight = x.operand(1)?;
     let weight = x.reshape(weight, &[group, outputs / group, columns / group])?;
@@ -106,23 +110,11 @@ fn products(x: &mut Expand) -> Result<Operand> {
     x.reshape(product, &shape)
 }
 
-/// Weights of which each row takes one of `period` elements, in turn.
-fn units(shape: &[i64], period: i64) -> Result<Tensor> {
-    let shape =
-        shape.iter().map(|size| usize::try_from(*size)).collect::<std::result::Result<Vec<_>, _>>()?;
-    let period = usize::try_from(period)?;
-    Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
-        let rows = shape.first().copied().unwrap_or(0);
-        let units = ndarray::Array2::from_shape_fn((rows, period), |(row, column)| {
-            if row % period == column { 1.0_f32 } else { 0.0 }
-        });
-        Array::f32(units.into_dyn()).reshape(&shape)
-    })
-}
-
-/// Sizes along the channels: blocks of inputs, their number, and the numbers in each group and each set of offsets.
+/// A split of the input channels into blocks that share group and offset group.
 struct Blocks {
+    /// The number of blocks.
     count: i64,
+    /// The number of channels of a block.
     channels: i64,
     per_group: i64,
     per_offset_group: i64,
@@ -130,21 +122,26 @@ struct Blocks {
 
 fn blocks(channels: i64, group: i64, offset_group: i64) -> Result<Blocks> {
     if channels % group != 0 || channels % offset_group != 0 {
-        invalid!("{channels} channels in {group} groups with {offset_group} sets of offsets");
+        invalid!(
+            "{channels} channels are not divisible into {group} groups and {offset_group} offset groups"
+        );
     }
     let (per_group, per_offset_group) = (channels / group, channels / offset_group);
     let (larger, smaller) = (per_group.max(per_offset_group), per_group.min(per_offset_group));
     if larger % smaller != 0 {
-        unsupported!("{group} groups across {offset_group} sets of offsets");
+        unsupported!("{group} groups overlap {offset_group} offset groups");
     }
     let blocks = Blocks { count: channels / smaller, channels: smaller, per_group, per_offset_group };
     if blocks.count > MAX_BLOCKS {
-        unsupported!("{} groups of channels, each a layer", blocks.count);
+        unsupported!(
+            "{} blocks of channels, each of which becomes a layer (at most {MAX_BLOCKS})",
+            blocks.count
+        );
     }
     Ok(blocks)
 }
 
-/// `count` channels of input `index` from `start` on, as a blob of three axes.
+/// Returns `count` channels of input `index`, from `start` on, as a blob of three axes.
 fn channels(lower: &mut Lower, index: usize, start: i64, count: i64) -> Result<BlobId> {
     let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
     let whole = form.first().and_then(Dim::known);
@@ -160,7 +157,7 @@ pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
     let offset_group = read_offset_group(lower)?;
     let (batch, in_channels, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     if !batch.is(1) || spatial.len() != 2 {
-        unsupported!("a deformable convolution of shape {}", display_shape(lower.shape(0)?));
+        unsupported!("a deformable convolution over an input of shape {}", display_shape(lower.shape(0)?));
     }
     let blocks = blocks(i64::from(fixed(in_channels)?), conv.group, offset_group)?;
     let weight = lower.required_constant(1)?.clone();
@@ -176,7 +173,7 @@ pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
             }
             let rows = (group * outputs, outputs);
             let columns = (start % blocks.per_group, blocks.channels);
-            let part = Part { start, set: start / blocks.per_offset_group, rows };
+            let part = Part { start, offset_group: start / blocks.per_offset_group, rows };
             let layer = DeformableConv2D {
                 weight_data: Some(part_of(&weight, rows, columns)?),
                 bias_data: match &bias {
@@ -197,17 +194,20 @@ pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// Channels of one group and one set of offsets.
+/// One block of channels.
 struct Part {
+    /// The first input channel.
     start: i64,
-    set: i64,
-    /// First output, and number of outputs.
+    offset_group: i64,
+    /// The first output channel, and the number of output channels.
     rows: (i64, i64),
 }
 
 fn layer(conv: &Conv, spatial: &[Dim]) -> Result<DeformableConv2D> {
     let spans = conv.window.spans(spatial)?;
-    let [h, w] = spans.as_slice() else { unsupported!("a deformable convolution over {} axes", spans.len()) };
+    let [h, w] = spans.as_slice() else {
+        unsupported!("a deformable convolution over {} spatial axes", spans.len())
+    };
     Ok(DeformableConv2D {
         kernel_w: w.kernel,
         kernel_h: h.kernel,
@@ -233,10 +233,10 @@ fn lower_part(
     let taps = i64::from(layer.kernel_h) * i64::from(layer.kernel_w);
     let mut bottoms = vec![
         channels(lower, 0, part.start, block_channels)?,
-        channels(lower, 2, part.set * taps * 2, taps * 2)?,
+        channels(lower, 2, part.offset_group * taps * 2, taps * 2)?,
     ];
     if lower.has_input(4) {
-        bottoms.push(channels(lower, 4, part.set * taps, taps)?);
+        bottoms.push(channels(lower, 4, part.offset_group * taps, taps)?);
     }
     let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     if let Some(size) = form.first_mut() {
@@ -245,14 +245,14 @@ fn lower_part(
     lower.emit(layer, &bottoms, &form)
 }
 
-/// Rows and columns of the first two axes of a weight, each given by start and count; of the first alone where there is one.
+/// Slices the first axis of a weight, and the second if there is one, to ranges given by start and count.
 fn part_of(weight: &Tensor, rows: (i64, i64), columns: (i64, i64)) -> Result<Tensor> {
     let mut shape = weight.shape().to_vec();
     let mut ranges = Vec::new();
     for (size, (start, count)) in shape.iter_mut().zip([rows, columns]) {
         let (start, count) = (usize::try_from(start)?, usize::try_from(count)?);
         if start.saturating_add(count) > *size {
-            invalid!("a weight of shape {:?}", weight.shape());
+            invalid!("weight or bias has shape {:?}", weight.shape());
         }
         ranges.push((start, start + count, *size));
         *size = count;
@@ -277,9 +277,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_lie_in_one_group_and_one_set_of_offsets() {
-        let shape =
-            |channels, group, sets| blocks(channels, group, sets).map(|b| (b.count, b.channels)).unwrap();
+    fn blocks_share_group_and_offset_group() {
+        let shape = |channels, group, offset_group| {
+            blocks(channels, group, offset_group).map(|b| (b.count, b.channels)).unwrap()
+        };
         assert_eq!(shape(8, 1, 1), (1, 8));
         assert_eq!(shape(8, 2, 1), (2, 4));
         assert_eq!(shape(8, 2, 4), (4, 2));
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_weights_are_rows_and_columns() {
+    fn part_of_slices_both_axes() {
         let weight = Tensor::from_f32(&[2, 3], vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         let part = part_of(&weight, (1, 1), (1, 2)).unwrap().load().unwrap();
         assert_eq!((part.shape(), part.float_list().unwrap()), (&[1, 2][..], vec![4.0, 5.0]));

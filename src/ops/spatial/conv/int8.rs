@@ -1,5 +1,8 @@
-//! Convolutions and linear maps with integers, which `pass::quantized` makes: inputs are what is rounded, the weight in int8, the
-//! reciprocals of its steps, and the bias. `scale` is the reciprocal of the input's step; `zero` is what padding is, in steps.
+//! Int8 convolutions and linear maps, made by `pass::quantized`.
+//!
+//! The inputs are the data in float32, the weight in int8, the reciprocals of the weight's quantization
+//! scales, and the bias. The attribute `scale` is the reciprocal of the data's quantization scale, `zero` the
+//! level of padded elements.
 
 use super::{Kernel, conv_shape, conv_spans, fixed, read_conv, split_shape};
 use num_traits::AsPrimitive;
@@ -12,26 +15,26 @@ use crate::op::{Call, Fact, required};
 use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::{DType, Dim, Tensor};
 
-/// The steps of the input.
-fn read_steps(call: &Call) -> Result<(f32, i64)> {
+/// Returns the attributes `scale` and `zero`.
+fn read_scale(call: &Call) -> Result<(f32, i64)> {
     let scale = required(call.float("scale")?, "scale")?;
     Ok((scale, call.int_or("zero", 0)?))
 }
 
 pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
-    read_steps(call)?;
+    read_scale(call)?;
     Ok(vec![Fact::new(DType::F32, conv_shape(call, call.shape(1)?)?)])
 }
 
 pub(super) fn infer_linear(call: &Call) -> Result<Vec<Fact>> {
-    read_steps(call)?;
+    read_scale(call)?;
     let (rows, outputs) = (call.shape(0)?.at(0)?.clone(), call.shape(1)?.at(0)?.clone());
     Ok(vec![Fact::new(DType::F32, vec![rows, outputs])])
 }
 
 pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     let conv = read_conv(lower, lower.shape(1)?)?;
-    let (scale, zero) = read_steps(lower)?;
+    let (scale, zero) = read_scale(lower)?;
     let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     let mut spans = conv_spans(lower, &conv.window, spatial)?;
     let form = lower.shape(0)?.get(1..).unwrap_or_default().to_vec();
@@ -57,35 +60,35 @@ pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
         Layer::ConvolutionDepthWise(layer) => {
             ConvolutionDepthWise { weight_data_int8_scales, bottom_blob_int8_scales, ..*layer }.into()
         }
-        _ => return Err(Error::internal("a convolution with integers over other than two axes")),
+        _ => return Err(Error::internal("an int8 convolution over other than two axes")),
     };
     let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let top = lower.emit(layer, &[bottom], &form)?;
     lower.set(0, top)
 }
 
-/// Switches Winograd's transforms off: their sums are 400 times as large, and overflow 32 bits where weights and inputs go together
-/// (`convolution_3x3_winograd_int8.h`).
+/// `featmask` that disables Winograd's transforms: their sums are up to 400 times as large and can overflow
+/// 32 bits (`convolution_3x3_winograd_int8.h`).
 const WITHOUT_WINOGRAD: i32 = 1 << 6;
 
-/// Whether the runtime transforms the windows of a layer.
+/// Returns whether the runtime may use Winograd's transforms for a layer.
 fn uses_winograd(layer: &Convolution) -> bool {
     let ones = [layer.stride_w, layer.stride_h, layer.dilation_w, layer.dilation_h];
     layer.kernel_w == 3 && layer.kernel_h == 3 && ones.iter().all(|n| *n == 1)
 }
 
-/// Pads a blob with what zero is moved to, in place of the layer: in packed int8 that pads with negative numbers wrongly
-/// (`padding_x86.cpp`, forward_int8).
+/// Pads a blob with `value` by a layer of its own, and removes the padding from `spans`: packed int8 padding
+/// with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
 fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) -> Result<BlobId> {
     let mut form = lower.form(blob);
     let [height, width] = spans else {
-        return Err(Error::internal("a convolution over other than two axes"));
+        return Err(Error::internal("an int8 convolution over other than two axes"));
     };
     if [&*height, &*width].iter().all(|span| span.begin == 0 && span.end == 0) {
         return Ok(blob);
     }
     if [&*height, &*width].iter().any(|span| span.begin < 0 || span.end < 0) {
-        return Err(Error::unsupported("a padding that follows from sizes that are not fixed, in int8")
+        return Err(Error::unsupported("int8 padding that depends on sizes known only at run time")
             .help("fix the sizes with --input-shape"));
     }
     let layer = Padding {
@@ -106,7 +109,7 @@ fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) ->
 }
 
 pub(super) fn lower_linear(lower: &mut Lower) -> Result<()> {
-    let (scale, _) = read_steps(lower)?;
+    let (scale, _) = read_scale(lower)?;
     let outputs = lower.shape(1)?.at(0)?.clone();
     let layer = InnerProduct {
         num_output: fixed(&outputs)?,
@@ -116,7 +119,7 @@ pub(super) fn lower_linear(lower: &mut Lower) -> Result<()> {
         bottom_blob_int8_scales: Some(Tensor::from_f32(&[1], vec![scale])?),
         ..InnerProduct::default()
     };
-    // One row is a blob of one axis.
+    // A single row is a blob of one axis.
     let (rows, size) = (lower.shape(0)?.at(0)?.clone(), lower.shape(0)?.at(1)?.clone());
     let form = |size: Dim| if rows.is(1) { vec![size] } else { vec![rows.clone(), size] };
     let bottom = lower.blob_as(0, &form(size))?;

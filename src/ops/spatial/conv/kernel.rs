@@ -1,4 +1,4 @@
-//! The ncnn layer of a convolution: one of twelve, by direction, dimensions and groups.
+//! The ncnn layer of a convolution: one of twelve, chosen by direction, number of axes and groups.
 
 use crate::error::{Result, unsupported};
 use crate::ncnn::Layer;
@@ -10,22 +10,22 @@ use crate::ncnn::layer::{
 use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::Tensor;
 
-/// What the layers have in common.
+/// The params and weights that the layers share.
 pub(super) struct Kernel {
     pub num_output: i32,
     pub group: i32,
     /// The window along each spatial axis, outermost first.
     pub spans: Vec<WindowAxis>,
-    /// Elements that a transposed convolution adds behind each spatial axis.
+    /// The elements that a transposed convolution adds after each spatial axis.
     pub output_pads: Option<Vec<i32>>,
-    /// The weight; a bottom where it is not constant.
+    /// The weight; `None` if the layer reads it from a bottom.
     pub weight: Option<Tensor>,
     pub bias: Option<Tensor>,
 }
 
-/// A layer with the fields that all of them have, and the window along one to three axes.
+/// Builds a layer from the shared params, those of the window along one to three axes, and further fields.
 macro_rules! windowed {
-    ($kernel:ident, $layer:ident { $($field:ident: $value:expr),* }, $w:ident $(, $h:ident $(, $d:ident)?)?) => {
+    ($kernel:ident, $layer:ident { $($field:ident),* }, $w:ident $(, $h:ident $(, $d:ident)?)?) => {
         Layer::from($layer {
             num_output: $kernel.num_output,
             kernel_w: $w.kernel,
@@ -47,7 +47,7 @@ macro_rules! windowed {
                     pad_behind: $d.end,
                 )?
             )?
-            $($field: $value,)*
+            $($field,)*
             weight_data: $kernel.weight,
             bias_data: $kernel.bias,
             ..$layer::default()
@@ -56,90 +56,57 @@ macro_rules! windowed {
 }
 
 impl Kernel {
-    /// A convolution.
+    /// Returns the layer of a convolution.
     pub fn convolution(self) -> Result<Layer> {
         let Kernel { group, .. } = self;
         let dynamic_weight = i32::from(self.weight.is_none());
         Ok(match (self.spans.as_slice(), group) {
-            ([w], 1) => windowed!(self, Convolution1D { dynamic_weight: dynamic_weight }, w),
-            ([w], _) => {
-                windowed!(self, ConvolutionDepthWise1D { group: group, dynamic_weight: dynamic_weight }, w)
-            }
-            ([h, w], 1) => windowed!(self, Convolution { dynamic_weight: dynamic_weight }, w, h),
-            ([h, w], _) => {
-                windowed!(self, ConvolutionDepthWise { group: group, dynamic_weight: dynamic_weight }, w, h)
-            }
+            ([w], 1) => windowed!(self, Convolution1D { dynamic_weight }, w),
+            ([w], _) => windowed!(self, ConvolutionDepthWise1D { group, dynamic_weight }, w),
+            ([h, w], 1) => windowed!(self, Convolution { dynamic_weight }, w, h),
+            ([h, w], _) => windowed!(self, ConvolutionDepthWise { group, dynamic_weight }, w, h),
             ([d, h, w], 1) => windowed!(self, Convolution3D {}, w, h, d),
-            ([d, h, w], _) => windowed!(self, ConvolutionDepthWise3D { group: group }, w, h, d),
-            (spans, _) => unsupported!("a convolution over {} axes", spans.len()),
+            ([d, h, w], _) => windowed!(self, ConvolutionDepthWise3D { group }, w, h, d),
+            (spans, _) => unsupported!("a convolution over {} spatial axes", spans.len()),
         })
     }
 
-    /// The transpose of a convolution.
+    /// Returns the layer of a transposed convolution.
     pub fn deconvolution(self) -> Result<Layer> {
         let Kernel { group, .. } = self;
         let dynamic_weight = i32::from(self.weight.is_none());
         let pads = self.output_pads.unwrap_or_else(|| vec![0; self.spans.len()]);
         Ok(match (self.spans.as_slice(), pads.as_slice(), group) {
-            ([w], [right], 1) => windowed!(
+            ([w], &[output_pad_right], 1) => {
+                windowed!(self, Deconvolution1D { output_pad_right, dynamic_weight }, w)
+            }
+            ([w], &[output_pad_right], _) => {
+                windowed!(self, DeconvolutionDepthWise1D { group, output_pad_right, dynamic_weight }, w)
+            }
+            ([h, w], &[output_pad_bottom, output_pad_right], 1) => {
+                windowed!(self, Deconvolution { output_pad_right, output_pad_bottom, dynamic_weight }, w, h)
+            }
+            ([h, w], &[output_pad_bottom, output_pad_right], _) => windowed!(
                 self,
-                Deconvolution1D { output_pad_right: *right, dynamic_weight: dynamic_weight },
-                w
-            ),
-            ([w], [right], _) => windowed!(
-                self,
-                DeconvolutionDepthWise1D {
-                    group: group,
-                    output_pad_right: *right,
-                    dynamic_weight: dynamic_weight
-                },
-                w
-            ),
-            ([h, w], [bottom, right], 1) => windowed!(
-                self,
-                Deconvolution {
-                    output_pad_right: *right,
-                    output_pad_bottom: *bottom,
-                    dynamic_weight: dynamic_weight
-                },
+                DeconvolutionDepthWise { group, output_pad_right, output_pad_bottom, dynamic_weight },
                 w,
                 h
             ),
-            ([h, w], [bottom, right], _) => windowed!(
+            ([d, h, w], &[output_pad_behind, output_pad_bottom, output_pad_right], 1) => windowed!(
                 self,
-                DeconvolutionDepthWise {
-                    group: group,
-                    output_pad_right: *right,
-                    output_pad_bottom: *bottom,
-                    dynamic_weight: dynamic_weight
-                },
-                w,
-                h
-            ),
-            ([d, h, w], [behind, bottom, right], 1) => windowed!(
-                self,
-                Deconvolution3D {
-                    output_pad_right: *right,
-                    output_pad_bottom: *bottom,
-                    output_pad_behind: *behind
-                },
+                Deconvolution3D { output_pad_right, output_pad_bottom, output_pad_behind },
                 w,
                 h,
                 d
             ),
-            ([d, h, w], [behind, bottom, right], _) => windowed!(
+            ([d, h, w], &[output_pad_behind, output_pad_bottom, output_pad_right], _) => windowed!(
                 self,
-                DeconvolutionDepthWise3D {
-                    group: group,
-                    output_pad_right: *right,
-                    output_pad_bottom: *bottom,
-                    output_pad_behind: *behind
-                },
+                DeconvolutionDepthWise3D { group, output_pad_right, output_pad_bottom, output_pad_behind },
                 w,
                 h,
                 d
             ),
-            (spans, ..) => unsupported!("a transposed convolution over {} axes", spans.len()),
+            (spans, ..) => unsupported!("a transposed convolution over {} spatial axes", spans.len()),
         })
     }
 }

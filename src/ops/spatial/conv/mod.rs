@@ -1,8 +1,9 @@
 //! Convolutions.
 //!
-//! A batch is an axis that the window crosses one element at a time: the layer of one dimension more over `[C, N, ...]`. With three
-//! spatial axes there is no such layer: the elements of the batch are groups of channels.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`, `onnx__DeformConv.html`.
+//! A batch becomes one more spatial axis with a window of one element, over `[C, N, ...]`. With three spatial
+//! axes there is no layer for that: the elements of the batch become groups of channels.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`,
+//! `onnx__DeformConv.html`.
 
 mod deform;
 mod int8;
@@ -26,12 +27,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Conv", &[1, 11, 22], infer_conv)
         .expand(unfold::expand_conv)
         .lower(lower_conv)
-        .lowers_to("Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with the windows for weights computed at run time over three axes, or over two with a batch")
+        .lowers_to(
+            "Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with \
+            unfolded windows for weights computed at run time over three axes, or over two with a batch",
+        )
         .limits("over four axes or more"),
     Row::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
-        .lowers_to("Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups; MatMul, and a sum of the windows, for weights computed at run time over three axes, or over two with a batch")
+        .lowers_to(
+            "Deconvolution, Deconvolution1D, Deconvolution3D; DeconvolutionDepthWise for groups; \
+            MatMul and folded windows for weights computed at run time over three axes, or over two with a \
+            batch",
+        )
         .limits("over four axes or more"),
     Row::new("Int8Conv", &[1], int8::infer_conv)
         .domain(OWN_DOMAIN)
@@ -44,11 +52,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DeformConv", &[19, 22], deform::infer_deform_conv)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
-        .lowers_to("DeformableConv2D, one for each group and set of offsets; for weights computed at run time MatMul with what it takes from each place")
+        .lowers_to(
+            "DeformableConv2D for each group and offset group; MatMul with the sampled columns for \
+            weights computed at run time",
+        )
         .limits("batches; three axes"),
 ];
 
-/// Most weights of a layer whose weights are repeated for each element of a batch: 16 MiB.
+/// The maximum number of weights of a layer that repeats them for each element of a batch: 16 MiB.
 const MAX_REPEATED_WEIGHTS: usize = 1 << 22;
 
 struct Conv {
@@ -56,26 +67,25 @@ struct Conv {
     group: i64,
 }
 
-/// The size of the window: the attribute, or the weight's spatial axes.
+/// Returns the size of the window: `kernel_shape`, or the spatial sizes of the weight.
 fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
     let spatial = weight.get(2..).unwrap_or_default();
-    let given = call.ints("kernel_shape")?;
-    if let Some(given) = given {
+    if let Some(given) = call.ints("kernel_shape")? {
         let differs = |(n, size): (&i64, &Dim)| size.known().is_some_and(|size| size != *n);
         if given.len() != spatial.len() || given.iter().zip(spatial).any(differs) {
-            invalid!("kernel_shape is {given:?}, and the weight has the shape {}", display_shape(weight));
+            invalid!("kernel_shape {given:?} does not match a weight of shape {}", display_shape(weight));
         }
         return Ok(given);
     }
     let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
     sizes.ok_or_else(|| {
-        Error::unsupported("kernel_shape is missing, and the sizes of the weight are not fixed")
+        Error::unsupported("kernel_shape is missing, and the sizes of the weight are known only at run time")
     })
 }
 
 fn read_group(call: &Call) -> Result<i64> {
     match call.int_or("group", 1)? {
-        group if group < 1 => Err(Error::invalid(format!("group is {group}"))),
+        group if group < 1 => Err(Error::invalid(format!("group {group} is not positive"))),
         group => Ok(group),
     }
 }
@@ -84,14 +94,14 @@ fn read_conv(call: &Call, weight: &[Dim]) -> Result<Conv> {
     Ok(Conv { window: read_window(call, read_kernel_shape(call, weight)?)?, group: read_group(call)? })
 }
 
-/// The sizes of the input: batch, channels, and spatial axes. The weight has as many axes.
+/// Splits the shape of the input into batch, channels and spatial axes. The weight must have as many axes.
 fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
     match shape {
         [batch, channels, spatial @ ..] if !spatial.is_empty() && weight.len() == shape.len() => {
             Ok((batch, channels, spatial))
         }
         _ => Err(Error::invalid(format!(
-            "an input of shape {} and a weight of shape {}",
+            "an input of shape {} does not fit a weight of shape {}",
             display_shape(shape),
             display_shape(weight)
         ))),
@@ -102,14 +112,14 @@ fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
     infer_biased(call, 2)
 }
 
-/// The convolution of input 0 with input 1; input `bias` has an element for each channel.
+/// Infers the convolution of input 0 with input 1; input `bias` must have one element for each channel.
 fn infer_biased(call: &Call, bias: usize) -> Result<Vec<Fact>> {
     let shape = conv_shape(call, call.shape(1)?)?;
     call.check_shape(bias, std::slice::from_ref(shape.at(1)?))?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// The shape of the convolution of input 0 with a weight of these sizes.
+/// Returns the shape of the convolution of input 0 with a weight of shape `weight`.
 pub(in crate::ops) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>> {
     let conv = read_conv(call, weight)?;
     let (batch, channels, spatial) = split_shape(call.shape(0)?, weight)?;
@@ -117,17 +127,21 @@ pub(in crate::ops) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>
     if let (Some(have), Some(taken)) = (channels.known(), taken.known())
         && have != taken
     {
-        invalid!("{have} channels into a weight of shape {} in {} groups", display_shape(weight), conv.group);
+        invalid!(
+            "{have} channels do not fit a weight of shape {} with {} groups",
+            display_shape(weight),
+            conv.group
+        );
     }
     if weight.at(0)?.known().is_some_and(|made| made % conv.group != 0) {
-        invalid!("{} output channels in {} groups", weight.at(0)?, conv.group);
+        invalid!("{} output channels are not divisible into {} groups", weight.at(0)?, conv.group);
     }
     let mut shape = vec![batch.clone(), weight.at(0)?.clone()];
     shape.extend(conv.window.output_sizes(spatial)?);
     Ok(shape)
 }
 
-/// The attributes that other convolutions share with Conv, for a Conv that does their work.
+/// Returns the attributes of the node that it shares with Conv.
 pub(in crate::ops) fn conv_attributes(call: &Call) -> Vec<(&'static str, Attribute)> {
     ["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"]
         .into_iter()
@@ -150,12 +164,12 @@ fn lower_conv(lower: &mut Lower) -> Result<()> {
     lower_kernel(lower, kernel, Kernel::convolution)
 }
 
-/// Padding as in tensorflow, computed at run time (`convolution.cpp`, make_padding).
+/// Code of a padding computed at run time as in TensorFlow (`convolution.cpp`, make_padding).
 const SAME_UPPER: i32 = -233;
-/// The same with an odd element in front.
+/// As [`SAME_UPPER`], with an odd element before the axis.
 const SAME_LOWER: i32 = -234;
 
-/// The window along each axis; where padding follows from sizes that are not fixed, the layer computes it.
+/// Returns the window along each axis; the layer computes padding that depends on free sizes.
 fn conv_spans(lower: &Lower, window: &Window, spatial: &[Dim]) -> Result<Vec<WindowAxis>> {
     let error = match window.spans(spatial) {
         Ok(spans) => return Ok(spans),
@@ -163,22 +177,22 @@ fn conv_spans(lower: &Lower, window: &Window, spatial: &[Dim]) -> Result<Vec<Win
     };
     let Pads::Same { upper } = window.pads else { return Err(error) };
     let three = spatial.len() == 3 || !lower.shape(0)?.at(0)?.is(1);
-    // Convolution3D pads the depth as SAME_UPPER in both modes.
+    // Convolution3D pads the depth as SAME_UPPER for both codes.
     if three && !upper {
         return Err(error);
     }
     window.covering_spans(if upper { SAME_UPPER } else { SAME_LOWER })?.ok_or(error)
 }
 
-/// A size that ncnn must be told.
+/// Returns a number of channels, which ncnn needs as a param.
 fn fixed(size: &Dim) -> Result<i32> {
     match size.known() {
         Some(size) => Ok(i32::try_from(size)?),
-        None => Err(Error::unsupported(format!("{size} channels: the number must be fixed"))),
+        None => Err(Error::unsupported(format!("the number of channels {size} is known only at run time"))),
     }
 }
 
-/// Emits the layer of `kernel` over input 0, with the bias of input 2.
+/// Emits the layer of `kernel` over input 0, with input 2 as bias.
 fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<Layer>) -> Result<()> {
     let output = lower.output_shape(0)?.to_vec();
     let batched = !output.at(0)?.is(1);
@@ -189,7 +203,7 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
     if batched {
         form.insert(1, output.at(0)?.clone());
-        // The padding along the batch is none, or computed as none.
+        // Padding along the batch is 0; a code of a computed padding gives 0 too.
         let begin = kernel.spans.first().map_or(0, |span| span.begin.min(0));
         kernel.spans.insert(0, WindowAxis { begin, end: begin, ..WindowAxis::ONE });
         if let Some(pads) = &mut kernel.output_pads {
@@ -218,8 +232,8 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     lower.set(0, top)
 }
 
-/// Emits the layer of `kernel` over three spatial axes and a batch: each element of the batch is a group of channels, and has
-/// weights of its own, all the same.
+/// Emits the layer of `kernel` over three spatial axes and a batch: each element of the batch is a group of
+/// channels with a copy of the weights.
 fn lower_grouped(
     lower: &mut Lower,
     mut kernel: Kernel,
@@ -228,11 +242,15 @@ fn lower_grouped(
 ) -> Result<()> {
     let batch = fixed(output.at(0)?)?;
     let Some(weight) = kernel.weight.take() else {
-        unsupported!("weights computed at run time: ncnn's layers over three axes hold their weights");
+        unsupported!("weights computed at run time: ncnn's layers over three axes need constant weights");
     };
     let times = usize::try_from(batch)?;
     if weight.len().saturating_mul(times) > MAX_REPEATED_WEIGHTS {
-        unsupported!("a batch of {batch} with three spatial axes repeats {} weights", weight.len());
+        unsupported!(
+            "a batch of {batch} over three spatial axes repeats {} weights (at most {MAX_REPEATED_WEIGHTS} \
+                in all)",
+            weight.len()
+        );
     }
     kernel.weight = Some(repeated(&weight, times)?);
     kernel.bias = match lower.has_input(2) {
@@ -251,7 +269,7 @@ fn lower_grouped(
     lower.set(0, top)
 }
 
-/// A constant, `times` times one behind the other along its first axis.
+/// Repeats a constant `times` times along its first axis.
 fn repeated(tensor: &Tensor, times: usize) -> Result<Tensor> {
     let mut shape = tensor.shape().to_vec();
     if let Some(first) = shape.first_mut() {
@@ -259,17 +277,18 @@ fn repeated(tensor: &Tensor, times: usize) -> Result<Tensor> {
     }
     let target = shape.clone();
     Tensor::deferred(tensor.dtype(), shape, vec![tensor.clone()], move |inputs| {
-        let one = inputs.first().ok_or_else(|| Error::invalid("no weight"))?;
+        let one = inputs.at(0)?;
         let rows: Vec<usize> = std::iter::once(times).chain(one.shape().iter().copied()).collect();
         one.broadcast(&rows)?.reshape(&target)
     })
 }
 
+/// Returns the permutation that swaps the first two axes.
 fn swap_leading(rank: usize) -> Vec<usize> {
     [1, 0].into_iter().chain(2..rank).collect()
 }
 
-/// Input 0 with its channels outermost: `[C, ...]`, or `[C, N, ...]`.
+/// Returns input 0 with its channels outermost: `[C, ...]`, or `[C, N, ...]` for a batch.
 fn channels_first(lower: &mut Lower, batched: bool) -> Result<BlobId> {
     let shape = lower.shape(0)?.to_vec();
     if !batched {
@@ -283,14 +302,14 @@ fn channels_first(lower: &mut Lower, batched: bool) -> Result<BlobId> {
     lower.reshape(swapped, &form)
 }
 
-/// The weight as a blob: the layer reads it as a bottom.
+/// Returns the weight as a blob for layers that read it from a bottom.
 fn weight_blob(lower: &mut Lower, batched: bool) -> Result<BlobId> {
     let mut form = lower.shape(1)?.to_vec();
     if batched {
         form.insert(2, Dim::Known(1));
     }
     if form.len() > 4 {
-        unsupported!("weights computed at run time: ncnn's layers over three axes hold their weights");
+        unsupported!("weights computed at run time: ncnn's layers over three axes need constant weights");
     }
     lower.blob_as(1, &form)
 }
@@ -300,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn swapping_keeps_the_spatial_axes() {
+    fn swap_leading_keeps_the_spatial_axes() {
         assert_eq!(swap_leading(4), [1, 0, 2, 3]);
     }
 }

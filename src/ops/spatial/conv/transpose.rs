@@ -4,14 +4,14 @@ use super::{Kernel, fixed, lower_kernel, read_group, read_kernel_shape, split_sh
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::op::{Call, Fact};
-use crate::ops::spatial::window::{Pads, Window, WindowAxis, read_window};
+use crate::ops::spatial::window::{Pads, Window, read_window};
 use crate::tensor::{Dim, Tensor, display_shape, move_elements};
 
 struct ConvTranspose {
     window: Window,
     group: i64,
     output_padding: Vec<i64>,
-    /// Sizes of the result's spatial axes, where the model states them.
+    /// The sizes of the spatial axes of the output, if the model states them.
     output_shape: Option<Vec<i64>>,
 }
 
@@ -20,21 +20,21 @@ fn read_conv_transpose(call: &Call) -> Result<ConvTranspose> {
     let rank = window.rank();
     let output_padding = call.ints("output_padding")?.unwrap_or_else(|| vec![0; rank]);
     if output_padding.len() != rank || output_padding.iter().any(|n| *n < 0 || i32::try_from(*n).is_err()) {
-        invalid!("output_padding is {output_padding:?}");
+        invalid!("output_padding {output_padding:?} does not fit {rank} spatial axes");
     }
     let mut output_shape = call.ints("output_shape")?;
-    // onnxruntime also takes the list with batch and channels in front.
+    // onnxruntime also accepts the list with batch and channels before the spatial axes.
     if let Some(shape) = output_shape.as_mut().filter(|shape| shape.len() == rank + 2) {
         shape.drain(..2);
     }
     if output_shape.as_ref().is_some_and(|shape| shape.len() != rank || shape.iter().any(|n| *n < 1)) {
-        invalid!("output_shape is {:?}", output_shape.unwrap_or_default());
+        invalid!("output_shape {:?} does not fit {rank} spatial axes", output_shape.unwrap_or_default());
     }
     Ok(ConvTranspose { window, group: read_group(call)?, output_padding, output_shape })
 }
 
 impl ConvTranspose {
-    /// The size before padding is cut off.
+    /// Returns the size before the padding is cropped.
     fn whole_size(&self, axis: usize, input: &Dim) -> Result<Dim> {
         let stride = Dim::Known(*self.window.strides.at(axis)?);
         let added = self.window.extent(axis)?.saturating_add(*self.output_padding.at(axis)?);
@@ -54,8 +54,8 @@ impl ConvTranspose {
         }
     }
 
-    /// What is cut off before and behind an axis, and what is added behind it before that.
-    fn cuts(&self, axis: usize, input: &Dim) -> Result<(i64, i64, i64)> {
+    /// Returns the elements cropped before and after an axis, and those added after it before the crop.
+    fn crops(&self, axis: usize, input: &Dim) -> Result<(i64, i64, i64)> {
         let added = *self.output_padding.at(axis)?;
         if let (Pads::Explicit(pads), None) = (&self.window.pads, &self.output_shape) {
             let (begin, end) = *pads.at(axis)?;
@@ -63,12 +63,12 @@ impl ConvTranspose {
         }
         let total = self.whole_size(axis, input)?.sub(&self.output_size(axis, input)?)?;
         let Some(total) = total.known() else {
-            return Err(Error::unsupported("output_shape over a size that is not fixed")
-                .help("give sizes with --input-shape"));
+            return Err(Error::unsupported("output_shape over a size known only at run time")
+                .help("fix the size with --input-shape"));
         };
         if total < 0 && self.output_shape.is_none() {
             unsupported!(
-                "auto_pad with strides beyond the window, where onnxruntime and the specification disagree"
+                "auto_pad with a stride larger than the window: onnxruntime and the specification disagree"
             );
         }
         if total < 0 {
@@ -87,7 +87,11 @@ pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {
     if let (Some(have), Some(taken)) = (channels.known(), weight.at(0)?.known())
         && (have != taken || have % conv.group != 0)
     {
-        invalid!("{have} channels into a weight of shape {} in {} groups", display_shape(weight), conv.group);
+        invalid!(
+            "{have} channels do not fit a weight of shape {} with {} groups",
+            display_shape(weight),
+            conv.group
+        );
     }
     let channels = weight.at(1)?.mul(&Dim::Known(conv.group))?;
     call.check_shape(2, std::slice::from_ref(&channels))?;
@@ -95,7 +99,7 @@ pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {
     for (axis, input) in spatial.iter().enumerate() {
         let size = conv.output_size(axis, input)?;
         if size.known().is_some_and(|size| size < 1) {
-            invalid!("a spatial axis of {size} elements");
+            invalid!("a spatial axis of the output has {size} elements");
         }
         shape.push(size);
     }
@@ -108,14 +112,8 @@ pub(super) fn lower_conv_transpose(lower: &mut Lower) -> Result<()> {
     let mut spans = Vec::with_capacity(spatial.len());
     let mut output_pads = Vec::with_capacity(spatial.len());
     for (axis, input) in spatial.iter().enumerate() {
-        let (begin, end, added) = conv.cuts(axis, input)?;
-        spans.push(WindowAxis {
-            kernel: i32::try_from(*conv.window.kernel.at(axis)?)?,
-            stride: i32::try_from(*conv.window.strides.at(axis)?)?,
-            dilation: i32::try_from(*conv.window.dilations.at(axis)?)?,
-            begin: i32::try_from(begin)?,
-            end: i32::try_from(end)?,
-        });
+        let (begin, end, added) = conv.crops(axis, input)?;
+        spans.push(conv.window.span(axis, begin, end)?);
         output_pads.push(i32::try_from(added)?);
     }
     let group = usize::try_from(conv.group)?;
@@ -130,7 +128,7 @@ pub(super) fn lower_conv_transpose(lower: &mut Lower) -> Result<()> {
     lower_kernel(lower, kernel, Kernel::deconvolution)
 }
 
-/// The weight `[I, O / group, ...]` in ncnn's order: in each group, by output and then by input.
+/// Returns the weight `[I, O / group, ...]` in ncnn's order: within each group outputs first, then inputs.
 fn outputs_first(weight: &Tensor, group: usize) -> Result<Tensor> {
     let shape = weight.shape().to_vec();
     let (inputs, outputs) = (shape.at(0)? / group, *shape.at(1)?);
@@ -159,9 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn cuts_are_those_of_the_specification() {
+    fn crops_match_the_specification() {
         let explicit = Pads::Explicit(vec![(1, 1)]);
-        for (conv, size, cuts) in [
+        for (conv, size, crops) in [
             (conv(0, explicit.clone(), None), 5, (1, 1, 0)),
             (conv(1, explicit.clone(), None), 6, (1, 1, 1)),
             (conv(0, explicit.clone(), Some(6)), 6, (1, 0, 0)),
@@ -171,7 +169,7 @@ mod tests {
         ] {
             let input = Dim::Known(3);
             assert_eq!(conv.output_size(0, &input).unwrap(), Dim::Known(size));
-            assert_eq!(conv.cuts(0, &input).unwrap(), cuts);
+            assert_eq!(conv.crops(0, &input).unwrap(), crops);
         }
     }
 

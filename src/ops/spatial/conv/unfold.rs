@@ -1,7 +1,8 @@
-//! Convolutions with weights computed at run time where ncnn's layer holds its weights: over three axes, or over two with a batch.
+//! Convolutions with weights computed at run time for which ncnn's layer needs constant weights: over three
+//! axes, or over two with a batch.
 //!
-//! A layer with kernels of zeros and a one lays the elements of each window one below the other, or sums them up at their places in
-//! the transpose; the weights are one side of a product of matrices.
+//! A convolution with one-hot kernels unfolds the windows into columns (im2col), and a MatMul multiplies them
+//! by the weight. The transposed convolution multiplies first and folds the columns back (col2im).
 
 use super::{conv_attributes, fixed, read_group, read_kernel_shape, split_shape};
 use crate::common::limits;
@@ -11,30 +12,32 @@ use crate::op::Call;
 use crate::ops::spatial::window::{area, unit_kernels};
 use crate::pass::expand::{Expand, Operand};
 
-/// What the matrices are made of.
+/// The sizes of the matrices.
 struct Layout {
     group: i64,
-    /// The size of the window.
+    /// The size of the window along each axis.
     kernel: Vec<i64>,
-    /// Sizes of the weight along its first two axes.
+    /// The sizes of the first two axes of the weight.
     weight: (i64, i64),
 }
 
 impl Layout {
-    /// Kernels that give each of `channels` as many channels as a window has elements.
+    /// Emits one-hot kernels that unfold each of `channels` into one channel for each window element.
     fn unit_kernels(&self, x: &mut Expand, channels: i64) -> Result<Operand> {
         let area = area(&self.kernel)?;
         let elements = channels.saturating_mul(area).saturating_mul(area);
         if usize::try_from(elements)? > limits::MATRIX_ELEMENTS {
             return Err(Error::unsupported(format!(
-                "weights computed at run time: windows of {area} elements over {channels} channels take {elements} further weights"
+                "weights computed at run time: windows of {area} elements over {channels} channels need \
+                    {elements} constant weights (at most {})",
+                limits::MATRIX_ELEMENTS
             )));
         }
         x.tensor(unit_kernels(channels, &self.kernel)?)
     }
 }
 
-/// The matrices for a node, where no layer reads its weights.
+/// Returns the layout for a node, or `None` if a layer can read its weights.
 fn layout_of(call: &Call) -> Result<Option<Layout>> {
     let weight = call.shape(1)?;
     let (batch, _, spatial) = split_shape(call.shape(0)?, weight)?;
@@ -50,7 +53,7 @@ fn layout_of(call: &Call) -> Result<Option<Layout>> {
     }))
 }
 
-/// `operand` with the axes in `leading` in front of the spatial axes of `like`.
+/// Reshapes `operand` to the sizes `leading` followed by the spatial sizes of `like`.
 fn with_spatial(x: &mut Expand, operand: Operand, leading: &[i64], like: Operand) -> Result<Operand> {
     let spatial = x.op("Shape", &[like], &[("start", Attribute::Int(2))])?;
     let leading = x.ints(leading)?;
@@ -58,14 +61,20 @@ fn with_spatial(x: &mut Expand, operand: Operand, leading: &[i64], like: Operand
     x.op("Reshape", &[operand, shape], &[])
 }
 
+/// Returns the attributes of the convolution with a group for each of `channels`.
+fn depthwise_attributes(call: &Call, channels: i64) -> Vec<(&'static str, Attribute)> {
+    let mut attributes = conv_attributes(call);
+    attributes.retain(|(name, _)| *name != "group");
+    attributes.push(("group", Attribute::Int(channels)));
+    attributes
+}
+
 pub(super) fn expand_conv(x: &mut Expand) -> Result<bool> {
     let Some(layout) = layout_of(x)? else { return Ok(false) };
     let ((outputs, inputs), group, area) = (layout.weight, layout.group, area(&layout.kernel)?);
     let channels = inputs.saturating_mul(group);
     let kernels = layout.unit_kernels(x, channels)?;
-    let mut attributes = conv_attributes(x);
-    attributes.retain(|(name, _)| *name != "group");
-    attributes.push(("group", Attribute::Int(channels)));
+    let attributes = depthwise_attributes(x, channels);
     let data = x.operand(0)?;
     let windows = x.op("Conv", &[data, kernels], &attributes)?;
     let columns = x.reshape(windows, &[0, group, inputs.saturating_mul(area), -1])?;
@@ -81,9 +90,7 @@ pub(super) fn expand_conv_transpose(x: &mut Expand) -> Result<bool> {
     let ((inputs, outputs), group, area) = (layout.weight, layout.group, area(&layout.kernel)?);
     let channels = outputs.saturating_mul(group);
     let kernels = layout.unit_kernels(x, channels)?;
-    let mut attributes = conv_attributes(x);
-    attributes.retain(|(name, _)| *name != "group");
-    attributes.push(("group", Attribute::Int(channels)));
+    let mut attributes = depthwise_attributes(x, channels);
     for name in ["output_padding", "output_shape"] {
         attributes.extend(x.node().attributes.get(name).map(|attribute| (name, attribute.clone())));
     }
@@ -97,9 +104,8 @@ pub(super) fn expand_conv_transpose(x: &mut Expand) -> Result<bool> {
     add_bias(x, result, channels)
 }
 
-/// Makes the sum with the bias, where there is one, the output.
-fn add_bias(x: &mut Expand, result: Operand, channels: i64) -> Result<bool> {
-    let mut result = result;
+/// Adds the bias, if any, and sets the output.
+fn add_bias(x: &mut Expand, mut result: Operand, channels: i64) -> Result<bool> {
     if x.has_input(2) {
         let mut shape = vec![1; x.shape(0)?.len()];
         if let Some(size) = shape.get_mut(1) {

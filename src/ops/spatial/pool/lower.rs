@@ -1,4 +1,4 @@
-//! Poolings in ncnn's layers.
+//! Lowering of poolings to ncnn's layers.
 
 use num_traits::AsPrimitive;
 
@@ -13,13 +13,21 @@ use crate::ncnn::{BlobId, Layer};
 use crate::ops::spatial::window::{Pads, WindowAxis};
 use crate::tensor::{Dim, Tensor};
 
+impl Kind {
+    /// Returns `pooling_type`, and whether the layer counts padding.
+    fn pooling(self) -> (i32, bool) {
+        match self {
+            Kind::Max => (MAX, false),
+            Kind::Lp { .. } => (AVERAGE, true),
+            Kind::Average { count_include_pad } => (AVERAGE, count_include_pad),
+        }
+    }
+}
+
 pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
     let pool = read_pool(lower)?;
     let x = merged_input(lower)?;
-    let x = match pool.kind {
-        Kind::Lp { p } => power(lower, x, p)?,
-        _ => x,
-    };
+    let x = if let Kind::Lp { p } = pool.kind { power(lower, x, p)? } else { x };
     let (_, _, spatial) = split_shape(lower)?;
     let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
     let mut y = match sizes {
@@ -34,64 +42,56 @@ pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
     lower.set(0, y)
 }
 
-/// Input 0 with the batch merged into the channels.
+/// Returns input 0 with the batch merged into the channels.
 fn merged_input(lower: &mut Lower) -> Result<BlobId> {
     let (batch, channels, spatial) = split_shape(lower)?;
     let form: Vec<Dim> = std::iter::once(batch.mul(channels)?).chain(spatial.iter().cloned()).collect();
     if form.len() > 4 {
-        unsupported!("a pooling over {} axes", spatial.len());
+        unsupported!("a pooling over {} spatial axes", spatial.len());
     }
     lower.blob_as(0, &form)
 }
 
-/// The form of the result: channels, and the sizes of the output.
+/// Returns the form of the output: the channels of `x`, and the spatial sizes.
 fn output_form(lower: &Lower, x: BlobId) -> Result<Vec<Dim>> {
     let spatial = lower.output_shape(0)?.iter().skip(2).cloned();
     Ok(lower.form(x).into_iter().take(1).chain(spatial).collect())
 }
 
-/// Windows over sizes that are not fixed: the padding must not depend on them.
+/// Emits windows over free sizes, if the padding does not depend on them.
 fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Result<BlobId> {
     let window = &pool.window;
     let free = |what: &str| {
-        Err(Error::unsupported(format!("{what} over a size that is not fixed"))
-            .help("give sizes with --input-shape"))
+        Err(Error::unsupported(format!("{what} over a size known only at run time"))
+            .help("fix the size with --input-shape"))
     };
     if window.dilations.iter().any(|n| *n != 1) {
         return free("a dilated pooling");
     }
-    // Padding that ncnn computes counts as elements in its averages.
-    let (pooling_type, count_include_pad) = match pool.kind {
-        Kind::Max => (MAX, false),
-        Kind::Lp { .. } => (AVERAGE, true),
-        Kind::Average { count_include_pad } => (AVERAGE, count_include_pad),
-    };
+    let (pooling_type, count_include_pad) = pool.kind.pooling();
+    // ncnn's averages include the padding that the layer computes.
     let averages = matches!(pool.kind, Kind::Average { .. });
-    let leaves_out = averages && !count_include_pad;
-    let without_padding = window.in_ceil_mode().filter(|_| leaves_out);
+    let excludes_padding = averages && !count_include_pad;
+    let without_padding = window.in_ceil_mode().filter(|_| excludes_padding);
     let window = without_padding.as_ref().unwrap_or(window);
     let mut spans = Vec::with_capacity(window.rank());
     let pad_mode = match window.pads {
-        // Where the stride is larger than the window, SAME needs no padding on some axis, and ncnn computes a negative one.
+        // ncnn computes a negative padding if the stride exceeds the window.
         Pads::Same { .. } if window.kernel.iter().zip(&window.strides).any(|(k, s)| s > k) => {
-            return free("auto_pad with strides larger than the window");
+            return free("auto_pad with a stride larger than the window");
         }
         Pads::Same { .. } if window.spans(spatial).is_ok() => VALID,
-        Pads::Same { .. } if leaves_out => {
-            return free("an average that leaves out automatic padding");
+        Pads::Same { .. } if excludes_padding => {
+            return free("an average that excludes automatic padding");
         }
         Pads::Same { upper } => {
-            for (kernel, stride) in window.kernel.iter().zip(&window.strides) {
-                spans.push(WindowAxis {
-                    kernel: i32::try_from(*kernel)?,
-                    stride: i32::try_from(*stride)?,
-                    ..WindowAxis::ONE
-                });
+            for axis in 0..window.rank() {
+                spans.push(window.span(axis, 0, 0)?);
             }
             if upper { SAME_UPPER } else { SAME_LOWER }
         }
         Pads::Explicit(_) if window.ceil && averages && count_include_pad => {
-            return free("an average in ceil_mode that counts the padding");
+            return free("an average in ceil_mode with count_include_pad");
         }
         Pads::Explicit(_) if window.ceil => FULL,
         Pads::Explicit(_) => VALID,
@@ -100,13 +100,14 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
         spans = window.spans(spatial)?;
     }
     let form = output_form(lower, x)?;
-    let x = if pad_mode == FULL { without_rest(lower, x, &mut spans, &form)? } else { x };
+    let x = if pad_mode == FULL { crop_unread(lower, x, &mut spans, &form)? } else { x };
     let windows = Windows { spans, pooling_type, pad_mode, count_include_pad };
     lower.emit(windows.layer()?, &[x], &form)
 }
 
-/// Leaves out what no window reads of axes of fixed sizes, where the layer would begin one more window than ONNX does: in its padding.
-fn without_rest(lower: &mut Lower, x: BlobId, spans: &mut [WindowAxis], result: &[Dim]) -> Result<BlobId> {
+/// Crops the elements that no window reads from axes of known sizes on which the layer would start one more
+/// window than ONNX, in its padding.
+fn crop_unread(lower: &mut Lower, x: BlobId, spans: &mut [WindowAxis], result: &[Dim]) -> Result<BlobId> {
     let mut form = lower.form(x);
     let mut crop = Crop::default();
     for (i, span) in spans.iter_mut().enumerate() {
@@ -118,7 +119,7 @@ fn without_rest(lower: &mut Lower, x: BlobId, spans: &mut [WindowAxis], result: 
         }
         let read = (count - 1) * stride + kernel - begin;
         if !(1..=size).contains(&read) {
-            unsupported!("windows in ceil_mode over {size} places beside a size that is not fixed");
+            unsupported!("ceil_mode over an axis of size {size} beside a size known only at run time");
         }
         span.end = 0;
         if read == size {
@@ -134,7 +135,7 @@ fn without_rest(lower: &mut Lower, x: BlobId, spans: &mut [WindowAxis], result: 
     if crop.axes.is_empty() { Ok(x) } else { lower.emit(crop, &[x], &form) }
 }
 
-/// Windows over fixed sizes: all padding is explicit, what the last window needs beyond it too.
+/// Emits windows over known sizes. All padding is explicit, including that of a last window beyond the end.
 fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Result<BlobId> {
     let form = output_form(lower, x)?;
     let (_, _, spatial) = split_shape(lower)?;
@@ -143,9 +144,9 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
     let mut counts = Vec::with_capacity(spans.len());
     for (i, (span, size)) in spans.iter_mut().zip(sizes).enumerate() {
         let extent = i32::try_from(pool.window.extent(i)?)?;
-        if pool.window.leaves_out(i, &Dim::Known(*size))? {
+        if pool.window.skips_ends(i, &Dim::Known(*size))? {
             unsupported!(
-                "auto_pad with strides beyond the window, where onnxruntime and the specification disagree"
+                "auto_pad with a stride larger than the window: onnxruntime and the specification disagree"
             );
         }
         if span.begin >= extent || span.end >= extent {
@@ -155,21 +156,17 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
                 span.end
             );
         }
-        let count = form.at(i + 1)?.known().ok_or_else(|| Error::invalid("a size is not known"))?;
+        let count = form.at(i + 1)?.known().ok_or_else(|| Error::invalid("an output size is not known"))?;
         let count = i32::try_from(count)?;
         let size = i32::try_from(*size)?;
         let reach = (i64::from(count) - 1) * i64::from(span.stride) + i64::from(extent);
         if reach > limits::EXPANDED_AXIS {
-            return Err(Error::limit(format!("windows over {reach} places with their padding")));
+            return Err(Error::limit(format!("windows over an axis of {reach} elements with padding")));
         }
         span.end = span.end.max(i32::try_from(reach)? - size - span.begin);
         counts.push((count, size));
     }
-    let (pooling_type, count_include_pad) = match pool.kind {
-        Kind::Max => (MAX, false),
-        Kind::Lp { .. } => (AVERAGE, true),
-        Kind::Average { count_include_pad } => (AVERAGE, count_include_pad),
-    };
+    let (pooling_type, count_include_pad) = pool.kind.pooling();
     let dilated = spans.iter().any(|span| span.dilation != 1);
     let y = if dilated {
         pool_dilated(lower, x, &spans, &form, pooling_type)?
@@ -177,8 +174,8 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
         let windows = Windows { spans: spans.clone(), pooling_type, pad_mode: VALID, count_include_pad };
         lower.emit(windows.layer()?, &[x], &form)?
     };
-    // The layers above divide by all elements of a window where they count padding; ONNX does not count what lies beyond the padding
-    // given.
+    // With count_include_pad, the layers divide by the whole window; ONNX does not count elements beyond the
+    // given padding.
     let Kind::Average { count_include_pad } = pool.kind else { return Ok(y) };
     if !dilated && (!count_include_pad || spans == given) {
         return Ok(y);
@@ -192,7 +189,7 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
     lower.binary(binary_op::MUL, y, map)
 }
 
-/// For each window, the number of its elements over the number of those that count; none where that is 1 everywhere.
+/// Returns the number of elements over the number of counted elements of each window, `None` if 1 for all.
 fn average_scales(
     spans: &[WindowAxis],
     counts: &[(i32, i32)],
@@ -201,8 +198,8 @@ fn average_scales(
     let axis_scales = |(span, (count, size)): (&WindowAxis, &(i32, i32))| -> Vec<f32> {
         let (low, high) = if count_include_pad { (-span.begin, size + span.end) } else { (0, *size) };
         let scale = |i: i32| {
-            let places = (0..span.kernel).map(|k| i * span.stride - span.begin + k * span.dilation);
-            let counted: f32 = places.filter(|place| (low..high).contains(place)).count().as_();
+            let elements = (0..span.kernel).map(|k| i * span.stride - span.begin + k * span.dilation);
+            let counted: f32 = elements.filter(|at| (low..high).contains(at)).count().as_();
             let kernel: f32 = span.kernel.as_();
             kernel / counted.max(1.0)
         };
@@ -219,7 +216,7 @@ fn average_scales(
     }))
 }
 
-/// Two axes for Pooling1D, three for Pooling, with the batch merged into the channels.
+/// Returns input 0 with the batch merged into the channels, in two axes for Pooling1D or three for Pooling.
 fn global_input(lower: &mut Lower) -> Result<BlobId> {
     let (batch, channels, spatial) = split_shape(lower)?;
     let mut form = vec![batch.mul(channels)?];
@@ -248,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn averages_count_the_padding_given_and_no_more() {
+    fn averages_count_only_the_given_padding() {
         let span = WindowAxis { kernel: 3, stride: 2, dilation: 1, begin: 0, end: 1 };
         // Windows 0..3, 2..5, 4..7 over 5 elements and one of padding.
         let scales =

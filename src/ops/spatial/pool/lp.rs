@@ -9,33 +9,26 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
 use crate::tensor::Dim;
 
-/// Largest power that is a product of so many factors.
+/// The maximum exponent: a power is a product of as many factors.
 const MAX_P: i64 = 8;
-/// The least number whose root is taken: the logarithm of 0 is not finite, and the root of this is nothing beside any other element.
+/// The lower bound of a radicand: the logarithm of 0 is not finite, and the root of the bound is negligible.
 const LEAST_POWER: f32 = 1e-37;
 
-/// `|x|^p`.
+/// Emits `|x|^p`.
 pub(super) fn power(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
     if p > MAX_P {
-        unsupported!("the exponent {p}");
+        unsupported!("exponent p = {p} (at most {MAX_P})");
     }
-    if p % 2 == 0 {
-        let square = lower.unary(unary_op::SQUARE, x)?;
-        return repeated(lower, square, p / 2);
-    }
-    let magnitude = lower.unary(unary_op::ABS, x)?;
-    repeated(lower, magnitude, p)
-}
-
-fn repeated(lower: &mut Lower, x: BlobId, n: i64) -> Result<BlobId> {
-    let mut y = x;
-    for _ in 1..n {
-        y = lower.binary(binary_op::MUL, y, x)?;
+    let (op, factors) = if p % 2 == 0 { (unary_op::SQUARE, p / 2) } else { (unary_op::ABS, p) };
+    let factor = lower.unary(op, x)?;
+    let mut y = factor;
+    for _ in 1..factors {
+        y = lower.binary(binary_op::MUL, y, factor)?;
     }
     Ok(y)
 }
 
-/// `x^(1/p)` of what is not negative.
+/// Emits `x^(1/p)` for `x >= 0`.
 pub(super) fn root(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
     match p {
         1 => Ok(x),

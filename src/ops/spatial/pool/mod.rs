@@ -1,8 +1,9 @@
 //! Poolings.
 //!
-//! Channels are independent of each other: a batch is merged into them. Dilated windows are windows over every n-th element: the axis
-//! is seen as two, and the window goes along the outer one.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__MaxPool.html>, `onnx__AveragePool.html`, `onnx__LpPool.html` and so on.
+//! Channels are independent, so a batch is merged into them. A dilated window covers every n-th element: the
+//! axis is split in two, and the window slides along the outer one.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__MaxPool.html>, `onnx__AveragePool.html`, `onnx__LpPool.html`
+//! and so on.
 
 mod indices;
 mod lower;
@@ -15,13 +16,12 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
 use crate::op::{self, Attributes, Call, Fact, required};
 use crate::ops::Row;
-
 use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AveragePool", &[1, 7, 10, 11, 19, 22], infer_pool)
         .lower(lower::lower_pool)
-        .identity(takes_each)
+        .identity(has_unit_windows)
         .lowers_to("Pooling, Pooling1D, Pooling3D")
         .limits("over four axes or more"),
     Row::new("GlobalAveragePool", &[1, 22], infer_global)
@@ -43,18 +43,24 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MaxPool", &[1, 8, 10, 11, 12, 22], infer_pool)
         .expand(indices::expand_max_pool)
         .lower(lower::lower_pool)
-        .identity(takes_each)
+        .identity(has_unit_windows)
         .exact()
-        .lowers_to("Pooling, Pooling1D, Pooling3D; for Indices each element of a window compared with the maxima")
-        .limits("over four axes or more; Indices of large windows, of 2^24 elements and more, and of sizes that are not fixed"),
+        .lowers_to(
+            "Pooling, Pooling1D, Pooling3D; comparisons of each window element with the maxima for \
+            Indices",
+        )
+        .limits(
+            "over four axes or more; Indices of large windows, of 2^24 elements or more, or of sizes \
+            known only at run time",
+        ),
 ];
 
-/// What is computed of the elements of a window.
+/// The function of the elements of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Max,
     Average {
-        /// Whether padding counts as elements.
+        /// Whether the average includes the padding.
         count_include_pad: bool,
     },
     Lp {
@@ -72,7 +78,7 @@ fn read_pool(attributes: &Attributes) -> Result<Pool> {
     let window = read_window(attributes, kernel)?;
     let kind = match attributes.op_type() {
         "MaxPool" => {
-            // The order of the elements changes Indices alone.
+            // The storage order affects Indices only.
             attributes.int("storage_order")?;
             Kind::Max
         }
@@ -84,35 +90,35 @@ fn read_pool(attributes: &Attributes) -> Result<Pool> {
     Ok(Pool { kind, window })
 }
 
-/// The exponent, which version 1 has as a single.
+/// Returns the exponent, which is a float in version 1.
 fn read_p(attributes: &Attributes) -> Result<i64> {
     let p = if attributes.since() == 1 {
         let p = attributes.float_or("p", 2.0)?;
         if p.fract() != 0.0 || !(1.0..=1024.0).contains(&p) {
-            unsupported!("the exponent {p}");
+            unsupported!("exponent p = {p}");
         }
         num_traits::AsPrimitive::as_(p)
     } else {
         attributes.int_or("p", 2)?
     };
     if p < 1 {
-        return Err(Error::invalid(format!("the exponent {p}")));
+        return Err(Error::invalid(format!("exponent p = {p} is not positive")));
     }
     Ok(p)
 }
 
-/// The data, where each window is one element, in their order.
-fn takes_each(graph: &Graph, node: &Node) -> Option<ValueId> {
+/// Returns the input if the windows are its elements.
+fn has_unit_windows(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
     let window = read_pool(&Attributes::new(node, op::find_handled(node).ok()?)).ok()?.window;
     Some(data).filter(|_| window.kernel.iter().chain(&window.strides).all(|n| *n == 1))
 }
 
-/// Batch, channels, and spatial axes.
+/// Splits the shape of the input into batch, channels and spatial axes.
 fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
     match call.shape(0)? {
         [batch, channels, spatial @ ..] if !spatial.is_empty() => Ok((batch, channels, spatial)),
-        shape => Err(Error::invalid(format!("a pooling of shape {}", display_shape(shape)))),
+        shape => Err(Error::invalid(format!("a pooling over an input of shape {}", display_shape(shape)))),
     }
 }
 
@@ -134,7 +140,7 @@ fn infer_global(call: &Call) -> Result<Vec<Fact>> {
     }
     let (batch, channels, spatial) = split_shape(call)?;
     if spatial.iter().any(|size| size.is(0)) {
-        invalid!("a pooling of no elements");
+        invalid!("a pooling over an input without elements");
     }
     let mut shape = vec![batch.clone(), channels.clone()];
     shape.resize(2 + spatial.len(), Dim::Known(1));

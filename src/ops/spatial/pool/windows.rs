@@ -1,4 +1,4 @@
-//! ncnn's pooling layers over windows, with dilation and without.
+//! ncnn's pooling layers for windows with and without dilation.
 
 use crate::error::{At, Result, unsupported};
 use crate::lower::Lower;
@@ -12,16 +12,16 @@ pub(super) const MAX: i32 = 0;
 /// `Pooling::pooling_type`.
 pub(super) const AVERAGE: i32 = 1;
 
-/// `Pooling::pad_mode`: the last window is counted where it begins within the padding given.
+/// `Pooling::pad_mode`: the last window is counted if it begins within the given padding.
 pub(super) const FULL: i32 = 0;
-/// `Pooling::pad_mode`: as much padding as is given.
+/// `Pooling::pad_mode`: exactly the given padding.
 pub(super) const VALID: i32 = 1;
-/// `Pooling::pad_mode`: the size divided by the stride, odd padding behind.
+/// `Pooling::pad_mode`: the size divided by the stride, odd padding after.
 pub(super) const SAME_UPPER: i32 = 2;
-/// `Pooling::pad_mode`: the size divided by the stride, odd padding in front.
+/// `Pooling::pad_mode`: the size divided by the stride, odd padding before.
 pub(super) const SAME_LOWER: i32 = 3;
 
-/// A layer of windows without dilation, over the axes behind the outermost.
+/// A pooling layer without dilation over all axes but the outermost.
 pub(super) struct Windows {
     pub spans: Vec<WindowAxis>,
     pub pooling_type: i32,
@@ -30,6 +30,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
+    /// Returns the layer for the number of axes.
     pub fn layer(&self) -> Result<Layer> {
         let (pooling_type, pad_mode) = (self.pooling_type, self.pad_mode);
         let avgpool_count_include_pad = i32::from(self.count_include_pad);
@@ -79,12 +80,12 @@ impl Windows {
                 ..Pooling3D::default()
             }
             .into(),
-            spans => unsupported!("a pooling over {} axes", spans.len()),
+            spans => unsupported!("a pooling over {} spatial axes", spans.len()),
         })
     }
 }
 
-/// Windows with dilation, axis by axis: maxima of maxima, and means of means.
+/// Emits a pooling with dilation axis by axis: maxima of maxima, or means of means.
 pub(super) fn pool_dilated(
     lower: &mut Lower,
     x: BlobId,
@@ -109,7 +110,7 @@ pub(super) fn pool_dilated(
     lower.reshape(x, form)
 }
 
-/// Dilated windows along the middle of three axes, of `size` elements, for a result of `count`.
+/// Emits dilated windows along the middle of three axes, from `size` to `count` elements.
 fn pool_axis(
     lower: &mut Lower,
     mut x: BlobId,
@@ -124,7 +125,7 @@ fn pool_axis(
     let (outer, inner) = (form.at(0)?.clone(), form.at(2)?.clone());
     let with_rows = |rows: i64| vec![outer.clone(), Dim::Known(rows), inner.clone()];
     let begin = i64::from(span.begin);
-    // Rows from which windows begin, and rows that they reach, up to whole steps of the dilation.
+    // The rows at which windows start, and those that they cover, rounded up to a multiple of the dilation.
     let starts = (count - 1) * stride + 1;
     let rows = (starts + (kernel - 1) * dilation).max(size + begin);
     let steps = (rows + dilation - 1) / dilation;

@@ -1,4 +1,4 @@
-//! The weights of the elements along one axis, as ONNX and as ncnn's Interp choose them.
+//! The weights of the elements along one axis, by the rules of ONNX and of ncnn's Interp.
 
 use num_traits::AsPrimitive;
 
@@ -6,30 +6,30 @@ use super::{AxisResize, Filter, Mode, Nearest, Transform};
 use crate::common::limits;
 use crate::error::{Error, Result, unsupported};
 
-/// Weights differ by less than this where two rules are the same: coordinates of some thousands have this precision.
+/// The tolerance for equal weights: the precision of coordinates of a few thousand.
 const SAME_WEIGHT: f32 = 1e-3;
-/// Coordinates by which two readings of the specification differ, in elements.
+/// The tolerance for sizes that two readings of the specification compute, in elements.
 const SAME_PLACE: f64 = 1e-4;
-/// What rounding may change of a coordinate that takes many operations.
+/// A bound of the rounding error of a coordinate that takes many operations.
 const ROUNDING: f32 = 1e-4;
 
-/// Elements, and their weights.
+/// Indices of elements, and their weights.
 type Row = Vec<(usize, f32)>;
 
-/// For each element of the result, the elements that it is made of, and their weights.
+/// The input elements of each output element, with their weights.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AxisMap {
     pub input: usize,
     pub rows: Vec<Row>,
-    /// Whether the element lies outside the input: it is the extrapolation value.
+    /// Whether each output element lies outside the input, and takes the extrapolation value.
     pub outside: Vec<bool>,
 }
 
 impl AxisMap {
-    /// Whether both maps weigh the same elements by the same numbers.
+    /// Returns whether both maps give the same elements the same weights.
     pub fn same(&self, other: &AxisMap) -> bool {
-        let weight = |row: &[(usize, f32)], place: usize| -> f32 {
-            row.iter().filter(|(at, _)| *at == place).map(|(_, weight)| weight).sum()
+        let weight = |row: &[(usize, f32)], index: usize| -> f32 {
+            row.iter().filter(|(at, _)| *at == index).map(|(_, weight)| weight).sum()
         };
         let same_row = |(a, b): (&Row, &Row)| {
             a.iter().chain(b).all(|(at, _)| (weight(a, *at) - weight(b, *at)).abs() < SAME_WEIGHT)
@@ -41,48 +41,47 @@ impl AxisMap {
             && self.rows.iter().zip(&other.rows).all(same_row)
     }
 
-    /// The one element that each element of the result is, where that is so.
-    pub fn places(&self) -> Option<Vec<i64>> {
-        let place = |row: &Row| match row.as_slice() {
+    /// Returns the input element of each output element, if each is a copy.
+    pub fn copied_elements(&self) -> Option<Vec<i64>> {
+        let element = |row: &Row| match row.as_slice() {
             [(at, weight)] if (weight - 1.0).abs() < f32::EPSILON => i64::try_from(*at).ok(),
             _ => None,
         };
-        if self.outside.contains(&true) { None } else { self.rows.iter().map(place).collect() }
+        if self.outside.contains(&true) { None } else { self.rows.iter().map(element).collect() }
     }
 }
 
-/// The map of an axis of `input` elements, as ONNX defines it.
+/// Returns ONNX's map of an axis of `input` elements.
 pub(super) fn onnx_map(filter: &Filter, axis: &AxisResize, input: i64) -> Result<AxisMap> {
     let (Some(output), Some(scale)) = (axis.output.known(), axis.scale) else {
-        return Err(Error::unsupported("a size that is not fixed").help("give it with --input-shape"));
+        return Err(
+            Error::unsupported("a size known only at run time").help("fix the size with --input-shape")
+        );
     };
     if output > limits::RESIZED {
-        return Err(Error::limit(format!(
-            "an axis is resized to {output}; {} are the most",
-            limits::RESIZED
-        )));
+        return Err(Error::limit(format!("an axis is resized to {output} (at most {})", limits::RESIZED)));
     }
     let listed = radius(filter, scale).saturating_mul(2).saturating_mul(output);
     if listed > limits::RESIZED_WEIGHTS {
         return Err(Error::limit(format!(
-            "an axis is resized to {output} by {listed} weights; {} are the most",
+            "an axis is resized to {output} with {listed} weights (at most {})",
             limits::RESIZED_WEIGHTS
         )));
     }
     let count = usize::try_from(input)?;
     let mut map = AxisMap { input: count, rows: Vec::new(), outside: Vec::new() };
     for x in 0..output {
-        let place = original(filter.transform, axis, x, input, output, scale)?;
+        let coordinate = input_coordinate(filter.transform, axis, x, input, output, scale)?;
         let last: f32 = (input - 1).as_();
-        let outside = filter.transform == Transform::TfCropAndResize && !(0.0..=last).contains(&place);
+        let outside = filter.transform == Transform::TfCropAndResize && !(0.0..=last).contains(&coordinate);
         map.outside.push(outside);
-        map.rows.push(if outside { Vec::new() } else { weights(filter, place, scale, input)? });
+        map.rows.push(if outside { Vec::new() } else { weights(filter, coordinate, scale, input)? });
     }
     Ok(map)
 }
 
-/// Where the element `x` of the result lies in the input.
-fn original(
+/// Returns the input coordinate of the output element `x`.
+fn input_coordinate(
     transform: Transform,
     axis: &AxisResize,
     x: i64,
@@ -92,7 +91,7 @@ fn original(
 ) -> Result<f32> {
     let (x, length_original, length_resized): (f32, f32, f32) = (x.as_(), input.as_(), output.as_());
     let half_pixel = (x + 0.5) / scale - 0.5;
-    let place = match transform {
+    let coordinate = match transform {
         Transform::HalfPixel => half_pixel,
         Transform::PytorchHalfPixel if output > 1 => half_pixel,
         Transform::PytorchHalfPixel => 0.0,
@@ -117,72 +116,72 @@ fn original(
             }
         }
     };
-    // onnxruntime takes no part of an axis whose size stays.
+    // onnxruntime ignores the region of an axis whose size does not change.
     if transform == Transform::TfCropAndResize && scale == 1.0 && axis.roi != (0.0, 1.0) {
         disagree(transform)?;
     }
-    // The reference divides by the length before it is rounded down, onnxruntime by the length that there is.
+    // The reference divides by the unrounded output length, onnxruntime by the rounded one.
     if matches!(transform, Transform::AlignCorners | Transform::TfCropAndResize) {
         let exact = f64::from(scale) * f64::from(length_original);
         if (exact - f64::from(length_resized)).abs() > SAME_PLACE {
             disagree(transform)?;
         }
     }
-    Ok(place)
+    Ok(coordinate)
 }
 
 fn disagree(transform: Transform) -> Result<()> {
     Err(Error::unsupported(format!(
         "{transform:?} with these sizes: onnxruntime and the specification's reference disagree"
     ))
-    .help("export the model with sizes, or with a scale that gives a whole number of elements"))
+    .help("export the model with sizes, or with a scale that gives an integer size"))
 }
 
-/// How much smaller the filter makes distances: with antialias all elements that become one have a weight.
-fn stretched(filter: &Filter, scale: f32) -> f64 {
+/// Returns the factor of distances: antialias widens the filter of an axis that shrinks.
+fn distance_factor(filter: &Filter, scale: f32) -> f64 {
     if filter.antialias { f64::from(scale.min(1.0)) } else { 1.0 }
 }
 
-/// How many elements on each side of a place may have a weight.
+/// Returns the number of elements on each side of a coordinate that may have a weight.
 fn radius(filter: &Filter, scale: f32) -> i64 {
     let reach = match filter.mode {
         Mode::Nearest(_) => return 1,
         Mode::Linear => 1.0,
         Mode::Cubic => 2.0,
     };
-    (reach / stretched(filter, scale)).ceil().as_()
+    (reach / distance_factor(filter, scale)).ceil().as_()
 }
 
-/// The weights of the elements around `place`.
-fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
-    let floor = place.floor();
-    let ratio = f64::from(place - floor);
+/// Returns the weights of the elements around a coordinate.
+fn weights(filter: &Filter, coordinate: f32, scale: f32, input: i64) -> Result<Row> {
+    let floor = coordinate.floor();
+    let ratio = f64::from(coordinate - floor);
     let first: i64 = floor.as_();
-    let stretched = stretched(filter, scale);
+    let factor = distance_factor(filter, scale);
     let a = f64::from(filter.cubic_coeff_a);
     let kernel: &dyn Fn(f64) -> f64 = match filter.mode {
         Mode::Nearest(nearest) => {
-            let at = |place| nearest_place(nearest, place, scale).clamp(0, input - 1);
-            // The other coordinates take few operations, whose rounding is the same everywhere.
+            let at = |coordinate| nearest_index(nearest, coordinate, scale).clamp(0, input - 1);
+            // Other coordinates take few operations, and are rounded identically everywhere.
             let long = matches!(filter.transform, Transform::TfCropAndResize | Transform::HalfPixelSymmetric);
-            // What is hardly below the middle, onnxruntime takes as the middle where it rounds that up.
+            // onnxruntime treats coordinates slightly below a tie as a tie in round_prefer_ceil.
             let near = nearest == Nearest::RoundPreferCeil && ratio != 0.5;
-            if (long || near) && at(place - ROUNDING) != at(place + ROUNDING) {
-                unsupported!("a nearest neighbour that depends on how a coordinate is rounded");
+            if (long || near) && at(coordinate - ROUNDING) != at(coordinate + ROUNDING) {
+                unsupported!("a nearest neighbour depends on the rounding of a coordinate");
             }
-            return Ok(vec![(usize::try_from(at(place))?, 1.0)]);
+            return Ok(vec![(usize::try_from(at(coordinate))?, 1.0)]);
         }
         Mode::Linear => &|x: f64| (1.0 - x.abs()).max(0.0),
         Mode::Cubic => &move |x: f64| cubic(x.abs(), a),
     };
     let radius = radius(filter, scale);
     if radius > input.saturating_mul(4).max(64) {
-        unsupported!("a filter of {radius} elements over {input}");
+        unsupported!("a filter of radius {radius} over an axis of size {input}");
     }
     let mut taps: Vec<(i64, f64)> = Vec::new();
     for step in 1 - radius..=radius {
         let distance: f64 = step.as_();
-        let weight = kernel((distance - ratio) * stretched);
+        let weight = kernel((distance - ratio) * factor);
         let outside = !(0..input).contains(&(first + step));
         if weight != 0.0 && !(outside && filter.exclude_outside && filter.mode == Mode::Cubic) {
             taps.push(((first + step).clamp(0, input - 1), weight));
@@ -201,20 +200,21 @@ fn weights(filter: &Filter, place: f32, scale: f32, input: i64) -> Result<Row> {
     Ok(row)
 }
 
-fn nearest_place(nearest: Nearest, place: f32, scale: f32) -> i64 {
+/// Returns the index of the nearest neighbour of a coordinate.
+fn nearest_index(nearest: Nearest, coordinate: f32, scale: f32) -> i64 {
     let nearest = match nearest {
-        Nearest::RoundPreferFloor if place - place.floor() == 0.5 => place.floor(),
-        Nearest::RoundPreferFloor => place.round(),
-        Nearest::RoundPreferCeil => (place + 0.5).floor(),
-        Nearest::Floor => place.floor(),
-        Nearest::Ceil => place.ceil(),
-        Nearest::Simple if scale < 1.0 => place.ceil(),
-        Nearest::Simple => place.trunc(),
+        Nearest::RoundPreferFloor if coordinate - coordinate.floor() == 0.5 => coordinate.floor(),
+        Nearest::RoundPreferFloor => coordinate.round(),
+        Nearest::RoundPreferCeil => (coordinate + 0.5).floor(),
+        Nearest::Floor => coordinate.floor(),
+        Nearest::Ceil => coordinate.ceil(),
+        Nearest::Simple if scale < 1.0 => coordinate.ceil(),
+        Nearest::Simple => coordinate.trunc(),
     };
     nearest.as_()
 }
 
-/// The cubic convolution kernel at distance `x`.
+/// Returns the cubic convolution kernel at distance `x`.
 fn cubic(x: f64, a: f64) -> f64 {
     if x <= 1.0 {
         ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
@@ -225,7 +225,7 @@ fn cubic(x: f64, a: f64) -> f64 {
     }
 }
 
-/// What Interp does: `resize_type` and `align_corner`.
+/// The params of Interp that choose its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InterpMode {
     pub resize_type: i32,
@@ -241,7 +241,8 @@ pub(super) const INTERP_MODES: [InterpMode; 5] = [
     InterpMode { resize_type: 3, align_corner: 1 },
 ];
 
-/// The map of Interp (`interp.cpp`), none where it reads beyond an axis, or is too long to be worked out.
+/// Returns the map of Interp (`interp.cpp`), or `None` if Interp reads beyond the axis or the axis is too
+/// long.
 pub(super) fn interp_map(mode: InterpMode, input: i64, output: i64) -> Option<AxisMap> {
     let least = match mode.resize_type {
         1 => 1,
@@ -256,29 +257,29 @@ pub(super) fn interp_map(mode: InterpMode, input: i64, output: i64) -> Option<Ax
     for x in 0..output {
         let row = if mode.resize_type == 1 {
             let (input_f, output_f, x): (f32, f32, f32) = (input.as_(), output.as_(), x.as_());
-            let place: i64 = (x * (input_f / output_f)).as_();
-            vec![(place.min(input - 1), 1.0)]
+            let index: i64 = (x * (input_f / output_f)).as_();
+            vec![(index.min(input - 1), 1.0)]
         } else {
             interpolated(mode, input, output, x)
         };
-        let places = row.into_iter().map(|(at, weight)| Some((usize::try_from(at).ok()?, weight)));
-        map.rows.push(places.collect::<Option<_>>()?);
+        let elements = row.into_iter().map(|(at, weight)| Some((usize::try_from(at).ok()?, weight)));
+        map.rows.push(elements.collect::<Option<_>>()?);
         map.outside.push(false);
     }
     Some(map)
 }
 
-/// The elements that bilinear and bicubic weigh: those beyond the ends count as the last ones.
+/// Returns the weights of bilinear and bicubic Interp: elements beyond an end are clamped to it.
 fn interpolated(mode: InterpMode, input: i64, output: i64, x: i64) -> Vec<(i64, f32)> {
     let (w, outw, dx): (f64, f64, f64) = (input.as_(), output.as_(), x.as_());
-    let place: f32 = if mode.align_corner == 1 {
+    let coordinate: f32 = if mode.align_corner == 1 {
         (dx * ((w - 1.0) / (outw - 1.0))).as_()
     } else {
         ((dx + 0.5) * (w / outw) - 0.5).as_()
     };
-    let floor = place.floor();
-    let (first, fx): (i64, f64) = (floor.as_(), f64::from(place - floor));
-    // The kernel of bicubic has the coefficient that PyTorch has too.
+    let floor = coordinate.floor();
+    let (first, fx): (i64, f64) = (floor.as_(), f64::from(coordinate - floor));
+    // Bicubic has the coefficient of PyTorch.
     let weight = |step: i64| -> f32 {
         let step: f64 = step.as_();
         let distance = (step - fx).abs();
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn smoothing_over_a_long_axis_is_refused_before_its_weights_are_listed() {
+    fn antialias_over_long_axis_exceeds_the_limit() {
         let smooth = |mode| Filter { antialias: true, ..filter(mode, Transform::HalfPixel) };
         assert_eq!(resized(&smooth(Mode::Linear), 64, 16).unwrap().rows.len(), 16);
         for mode in [Mode::Linear, Mode::Cubic] {
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn interp_is_used_where_it_is_the_same() {
+    fn interp_maps_match_onnx() {
         let floor = Mode::Nearest(Nearest::Floor);
         let prefer_floor = Mode::Nearest(Nearest::RoundPreferFloor);
         let [nearest, linear, corners, cubic, _] = INTERP_MODES;
@@ -339,17 +340,17 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_where_the_mode_says() {
-        for (nearest, place, at) in [
+    fn nearest_modes_break_ties() {
+        for (nearest, coordinate, at) in [
             (Nearest::RoundPreferFloor, 0.5, 0),
             (Nearest::RoundPreferFloor, 1.5, 1),
             (Nearest::RoundPreferCeil, 0.5, 1),
             (Nearest::Floor, -0.25, -1),
             (Nearest::Ceil, 0.25, 1),
         ] {
-            assert_eq!(nearest_place(nearest, place, 2.0), at, "{nearest:?} {place}");
+            assert_eq!(nearest_index(nearest, coordinate, 2.0), at, "{nearest:?} {coordinate}");
         }
-        assert_eq!(nearest_place(Nearest::Simple, 1.25, 0.5), 2);
-        assert_eq!(nearest_place(Nearest::Simple, 1.25, 2.0), 1);
+        assert_eq!(nearest_index(Nearest::Simple, 1.25, 0.5), 2);
+        assert_eq!(nearest_index(Nearest::Simple, 1.25, 2.0), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Resize of sizes that are not fixed: Interp where it is right for whatever size.
+//! Resize of free sizes: Interp, if it is right for every size.
 
 use num_traits::AsPrimitive;
 
@@ -11,24 +11,24 @@ use crate::lower::Lower;
 use crate::ncnn::layer::Interp;
 use crate::tensor::Dim;
 
-/// Sizes for which a rule is tried.
+/// The sizes for which weights are compared.
 const TRIED_SIZES: [i64; 6] = [4, 5, 7, 32, 63, 250];
-/// Largest size for which the rounding of coordinates is tried.
+/// The largest size for which the rounding of coordinates is checked.
 const MAX_TRIED: i64 = 1 << 14;
 /// `Interp::resize_type`.
 const NEAREST: i32 = 1;
 
-/// How the size of the result follows from that of the input.
+/// The relation of output size to input size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
     Times(i64),
-    /// Twice, or one less.
+    /// `2 * n` or `2 * n - 1`.
     Doubled,
     Any,
 }
 
 impl Growth {
-    /// Sizes of the result that an input of this size may have.
+    /// Returns output sizes to check for an input size.
     fn outputs(self, input: i64) -> Vec<i64> {
         match self {
             Growth::Times(factor) => vec![input.saturating_mul(factor)],
@@ -38,6 +38,7 @@ impl Growth {
     }
 }
 
+/// Returns the relation of output to input size of an axis.
 fn growth(input: &Dim, axis: &AxisResize) -> Result<Growth> {
     if let Some(scale) = axis.scale.filter(|scale| scale.fract() == 0.0 && *scale >= 1.0) {
         return Ok(Growth::Times(scale.as_()));
@@ -49,7 +50,7 @@ fn growth(input: &Dim, axis: &AxisResize) -> Result<Growth> {
     Ok(if halves.contains(input) { Growth::Doubled } else { Growth::Any })
 }
 
-/// Sizes that are not fixed.
+/// Lowers a Resize of free sizes.
 pub(super) fn lower_free(
     lower: &mut Lower,
     resize: &Resize,
@@ -57,16 +58,16 @@ pub(super) fn lower_free(
     changed: &[AxisResize],
 ) -> Result<()> {
     let refuse = || {
-        Error::unsupported("this interpolation of a size that is not fixed cannot be expressed")
-            .help("give sizes with --input-shape")
+        Error::unsupported("no layer computes this interpolation of a size known only at run time")
+            .help("fix the size with --input-shape")
     };
-    // Every place between elements of one is that one.
+    // Every interpolation of a single element is that element.
     let one = |axis: &AxisResize| shape.get(axis.axis).is_some_and(|size| size.is(1));
     if resize.filter.transform != Transform::TfCropAndResize && changed.iter().all(one) {
         let blob = lower.blob(0)?;
         let to = lower.output_shape(0)?.to_vec();
-        let spread = lower.broadcast_to(blob, shape, &to)?;
-        return lower.set(0, spread);
+        let top = lower.broadcast_to(blob, shape, &to)?;
+        return lower.set(0, top);
     }
     if let Some(shrunk) = shrink(lower, resize, shape, changed)? {
         return lower.set(0, shrunk);
@@ -77,13 +78,11 @@ pub(super) fn lower_free(
         _ => return Err(refuse()),
     };
     let axes: Vec<&AxisResize> = height.into_iter().chain([width]).collect();
-    let mut rules = Vec::with_capacity(axes.len());
-    for axis in &axes {
-        rules.push(growth(shape.at(axis.axis)?, axis)?);
-    }
-    let alike =
-        |mode: &InterpMode| rules.iter().zip(&axes).all(|(rule, axis)| is_alike(resize, axis, *rule, *mode));
-    let mode = INTERP_MODES.into_iter().find(alike).ok_or_else(refuse)?;
+    let rules = axes.iter().map(|axis| growth(shape.at(axis.axis)?, axis)).collect::<Result<Vec<_>>>()?;
+    let matches = |mode: &InterpMode| {
+        rules.iter().zip(&axes).all(|(rule, axis)| interp_matches(resize, axis, *rule, *mode))
+    };
+    let mode = INTERP_MODES.into_iter().find(matches).ok_or_else(refuse)?;
     let first = axes.first().map_or(0, |axis| axis.axis);
     let outer = Dim::product(shape.iter().take(first))?;
     let mut form = vec![outer.clone()];
@@ -108,7 +107,8 @@ pub(super) fn lower_free(
             _ => {
                 bottoms.push(lower.plane(&height, &width.output).ok_or_else(refuse)?);
                 layer.dynamic_target_size = 1;
-                // The size is that of the second bottom; a size that is not 0 here makes nearest divide by it (`interp.cpp`, forward).
+                // The second bottom determines the size. With a param other than 0, nearest divides by the
+                // size (`interp.cpp`, forward).
                 (layer.output_height, layer.output_width) = (1, 1);
             }
         }
@@ -117,12 +117,12 @@ pub(super) fn lower_free(
     lower.set(0, y)
 }
 
-/// Whether Interp is right for any size that grows by this rule.
-fn is_alike(resize: &Resize, axis: &AxisResize, rule: Growth, mode: InterpMode) -> bool {
+/// Returns whether Interp computes the weights of ONNX for every size with this growth.
+fn interp_matches(resize: &Resize, axis: &AxisResize, rule: Growth, mode: InterpMode) -> bool {
     if mode.resize_type == NEAREST && !is_nearest_exact(rule) {
         return false;
     }
-    let alike = |input: i64, output: i64| {
+    let matches = |input: i64, output: i64| {
         let (to, from): (f32, f32) = (output.as_(), input.as_());
         let scale = axis.scale.unwrap_or(to / from);
         let tried = AxisResize { output: Dim::Known(output), scale: Some(scale), ..axis.clone() };
@@ -130,24 +130,24 @@ fn is_alike(resize: &Resize, axis: &AxisResize, rule: Growth, mode: InterpMode) 
         let interp = interp_map(mode, input, output);
         matches!((map, interp), (Ok(map), Some(interp)) if map.same(&interp))
     };
-    TRIED_SIZES.into_iter().all(|input| rule.outputs(input).into_iter().all(|output| alike(input, output)))
+    TRIED_SIZES.into_iter().all(|input| rule.outputs(input).into_iter().all(|output| matches(input, output)))
 }
 
-/// Whether the coordinates of nearest neighbours are the same however they are rounded.
+/// Returns whether nearest neighbours do not depend on the rounding of coordinates.
 fn is_nearest_exact(rule: Growth) -> bool {
     match rule {
-        // By a scale, nearest multiplies with its reciprocal.
+        // Given a scale, Interp multiplies by its reciprocal.
         Growth::Times(factor) => {
             let scale: f32 = factor.as_();
             let step = 1.0 / scale;
             let exact = |x: i64| {
-                let place: f32 = x.as_();
-                let at: i64 = (place * step).as_();
-                at == x / factor
+                let x_f: f32 = x.as_();
+                let index: i64 = (x_f * step).as_();
+                index == x / factor
             };
             (0..MAX_TRIED).all(exact)
         }
-        // A place is a whole number only where that is exact: twice the size, or the ends.
+        // Coordinates are integers only if they are exact: for twice the size, or at the ends.
         Growth::Doubled => true,
         Growth::Any => false,
     }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_that_were_halved_are_doubled() {
+    fn growth_recognizes_doubled_sizes() {
         let h = Dim::symbol("H");
         let half =
             h.sub(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap().add(&Dim::Known(1)).unwrap();

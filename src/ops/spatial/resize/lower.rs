@@ -1,4 +1,4 @@
-//! Resize in ncnn's layers.
+//! Lowering of Resize to ncnn's layers.
 
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::{AxisResize, Mode, Resize, free, read_resize};
@@ -24,7 +24,7 @@ pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
     changed.sort_by_key(|axis| axis.axis);
     let dtype = lower.dtype(0)?;
     if !matches!(resize.filter.mode, Mode::Nearest(_)) && !dtype.is_float() {
-        unsupported!("interpolation of {dtype}: the result is rounded");
+        unsupported!("interpolation of {dtype}: the output is rounded");
     }
     let outputs = changed.iter().map(|axis| &axis.output);
     if shape.iter().chain(outputs).all(|size| size.known().is_some()) {
@@ -33,13 +33,10 @@ pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
     free::lower_free(lower, &resize, &shape, &changed)
 }
 
-/// Sizes that are all known: each axis is a map, and Interp where it does the same.
+/// Lowers a Resize of known sizes: each axis is a map, which Interp computes if its own map is the same.
 fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[AxisResize]) -> Result<()> {
-    let mut maps = Vec::with_capacity(changed.len());
-    for axis in changed {
-        let input = shape.at(axis.axis)?.known().unwrap_or(0);
-        maps.push(onnx_map(&resize.filter, axis, input)?);
-    }
+    let map = |axis: &AxisResize| onnx_map(&resize.filter, axis, shape.at(axis.axis)?.known().unwrap_or(0));
+    let maps = changed.iter().map(map).collect::<Result<Vec<_>>>()?;
     let mut x = lower.blob(0)?;
     let mut sizes = shape.to_vec();
     if let ([a, b], [map_a, map_b]) = (changed, maps.as_slice())
@@ -62,13 +59,14 @@ fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[Axi
     lower.set(0, x)
 }
 
-/// Whether two axes follow each other, and nothing follows them.
+/// Returns whether axes `a` and `b` are the innermost two, apart from axes of size 1.
 pub(super) fn is_plane(shape: &[Dim], a: usize, b: usize) -> bool {
     let unit = |from: usize, to: usize| shape.iter().take(to).skip(from).all(|size| size.is(1));
     unit(a + 1, b) && unit(b + 1, shape.len())
 }
 
-fn matching_mode(map: &AxisMap) -> impl Iterator<Item = InterpMode> + '_ {
+/// Returns the modes of Interp that compute `map`.
+fn matching_modes(map: &AxisMap) -> impl Iterator<Item = InterpMode> + '_ {
     let (input, output) = (i64::try_from(map.input), i64::try_from(map.rows.len()));
     INTERP_MODES.into_iter().filter(move |mode| match (&input, &output) {
         (Ok(input), Ok(output)) => interp_map(*mode, *input, *output).is_some_and(|interp| interp.same(map)),
@@ -76,10 +74,12 @@ fn matching_mode(map: &AxisMap) -> impl Iterator<Item = InterpMode> + '_ {
     })
 }
 
+/// Returns the first mode of Interp that computes both maps.
 fn common_mode(a: &AxisMap, b: &AxisMap) -> Option<InterpMode> {
-    matching_mode(a).find(|mode| matching_mode(b).any(|other| other == *mode))
+    matching_modes(a).find(|mode| matching_modes(b).any(|other| other == *mode))
 }
 
+/// Returns the layer that resizes to the given size.
 fn interp_to(mode: InterpMode, height: &Dim, width: &Dim) -> Result<Interp> {
     let size = |dim: &Dim| i32::try_from(dim.known().unwrap_or(1));
     Ok(Interp {
@@ -91,7 +91,7 @@ fn interp_to(mode: InterpMode, height: &Dim, width: &Dim) -> Result<Interp> {
     })
 }
 
-/// One axis by its map.
+/// Emits the map of one axis.
 fn lower_axis(
     lower: &mut Lower,
     x: BlobId,
@@ -100,18 +100,22 @@ fn lower_axis(
     map: &AxisMap,
     extrapolation_value: f32,
 ) -> Result<BlobId> {
-    if let Some(places) = map.places() {
+    if let Some(elements) = map.copied_elements() {
         let (x, place) = lower.alone(x, sizes, axis.axis)?;
-        return lower.gather(x, place, &places);
+        return lower.gather(x, place, &elements);
     }
-    if let Some(mode) = matching_mode(map).next()
+    if let Some(mode) = matching_modes(map).next()
         && let Some(y) = lower_axis_interp(lower, x, sizes, axis, mode)?
     {
         return Ok(y);
     }
     let rows = map.rows.len();
     if rows.saturating_mul(map.input) > limits::MATRIX_ELEMENTS {
-        return Err(Error::unsupported(format!("a matrix of {rows} rows and {} columns", map.input)));
+        return Err(Error::unsupported(format!(
+            "a matrix of {rows} rows and {} columns (at most {} elements)",
+            map.input,
+            limits::MATRIX_ELEMENTS
+        )));
     }
     let (x, place) = lower.alone(x, sizes, axis.axis)?;
     let y = lower.linear(x, place, &matrix(map.clone())?)?;
@@ -128,6 +132,7 @@ fn lower_axis(
     lower.binary(binary_op::ADD, y, values)
 }
 
+/// Returns the matrix of a map, with a row for each output element.
 fn matrix(map: AxisMap) -> Result<Tensor> {
     let shape = vec![map.rows.len(), map.input];
     Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
@@ -143,7 +148,8 @@ fn matrix(map: AxisMap) -> Result<Tensor> {
     })
 }
 
-/// Interp along one axis: the width of two axes, or the height of three; none where the other axis is too short for it.
+/// Emits Interp along one axis, as the width of two axes or the height of three; `None` if the other axis is
+/// too short for it.
 fn lower_axis_interp(
     lower: &mut Lower,
     x: BlobId,

@@ -1,7 +1,7 @@
 //! Resize and Upsample.
 //!
-//! Interpolation is separable: each axis is a linear map of its own. The weights are computed in single precision, in the order of
-//! onnxruntime, since nearest neighbours depend on how coordinates are rounded.
+//! Interpolation is separable: each axis is an independent linear map. Coordinates are computed in float32
+//! with the order of operations of onnxruntime, since nearest neighbours depend on their rounding.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Resize.html>, `onnx__Upsample.html`.
 
 mod axis;
@@ -10,6 +10,8 @@ mod lower;
 mod run_time;
 mod shrink;
 
+use num_traits::AsPrimitive;
+
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::op::{Call, Fact, required};
 use crate::ops::Row;
@@ -17,8 +19,23 @@ use crate::ops::run_time::{check_list, distinct_axes};
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Resize", &[10, 11, 13, 18, 19], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).lowers_to("Interp; Slice, Concat and Tile for other nearest neighbours; else a product with a matrix for each axis").limits("modes on which onnxruntime and the specification differ; regions computed at run time, sizes that keep the aspect ratio where several scales give the shape that is stated, and scales where the shape of the result is not stated or a neighbour depends on how coordinates are rounded"),
-    Row::new("Upsample", &[7, 9], infer_resize).expand(run_time::expand_resize).lower(lower::lower_resize).lowers_to("what Resize becomes").limits("those of Resize"),
+    Row::new("Resize", &[10, 11, 13, 18, 19], infer_resize)
+        .expand(run_time::expand_resize)
+        .lower(lower::lower_resize)
+        .lowers_to(
+            "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
+            for each axis",
+        )
+        .limits(
+            "modes on which onnxruntime and the specification differ; at run time: regions, sizes with \
+            an aspect ratio policy if several scales give the stated shape, and scales if the shape of the \
+            output is not stated or a neighbour depends on the rounding of coordinates",
+        ),
+    Row::new("Upsample", &[7, 9], infer_resize)
+        .expand(run_time::expand_resize)
+        .lower(lower::lower_resize)
+        .lowers_to("the layers of Resize")
+        .limits("as for Resize"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +45,18 @@ enum Mode {
     Cubic,
 }
 
-/// Which of two neighbours is the nearest.
+/// The choice between two neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nearest {
     RoundPreferFloor,
     RoundPreferCeil,
     Floor,
     Ceil,
-    /// Before version 11: the one behind where the axis shrinks, else the one before.
+    /// Before version 11: `Ceil` if the axis shrinks, else `Floor`.
     Simple,
 }
 
-/// From a place in the result to a place in the input.
+/// The map from output coordinates to input coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transform {
     HalfPixel,
@@ -51,6 +68,7 @@ enum Transform {
     TfCropAndResize,
 }
 
+/// `keep_aspect_ratio_policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     Stretch,
@@ -58,7 +76,7 @@ enum Policy {
     NotSmaller,
 }
 
-/// How an axis is interpolated.
+/// The interpolation of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Filter {
     mode: Mode,
@@ -74,19 +92,19 @@ struct Resize {
     axes: Vec<AxisResize>,
 }
 
-/// What becomes of an axis.
+/// The resizing of one axis.
 #[derive(Clone, Debug)]
 struct AxisResize {
     axis: usize,
     output: Dim,
-    /// Output over input, by which coordinates are scaled; unknown where a size is.
+    /// Output size over input size, the scale of coordinates; `None` if it is known only at run time.
     scale: Option<f32>,
-    /// Start and end of the part that is resized.
+    /// Start and end of the resized region, relative to the size of the axis.
     roi: (f32, f32),
 }
 
 impl Resize {
-    /// Whether the axis stays as it is.
+    /// Returns whether the axis is unchanged.
     fn keeps(&self, input: &Dim, axis: &AxisResize) -> bool {
         let whole = self.filter.transform != Transform::TfCropAndResize || axis.roi == (0.0, 1.0);
         let unscaled = axis.scale.is_none_or(|scale| (scale - 1.0).abs() < f32::EPSILON);
@@ -107,14 +125,14 @@ fn read_filter(call: &Call) -> Result<Filter> {
             "round_prefer_ceil" => Nearest::RoundPreferCeil,
             "floor" => Nearest::Floor,
             "ceil" => Nearest::Ceil,
-            other => invalid!("nearest_mode is {other}"),
+            other => invalid!("unknown nearest_mode \"{other}\""),
         }
     };
     let mode = match call.string_or("mode", "nearest")? {
         "nearest" => Mode::Nearest(nearest),
         "linear" | "bilinear" => Mode::Linear,
         "cubic" if since >= 11 => Mode::Cubic,
-        other => invalid!("mode is {other}"),
+        other => invalid!("unknown mode \"{other}\""),
     };
     let transform = if since < 11 {
         Transform::Asymmetric
@@ -127,21 +145,21 @@ fn read_filter(call: &Call) -> Result<Filter> {
             "asymmetric" => Transform::Asymmetric,
             "tf_half_pixel_for_nn" => Transform::TfHalfPixelForNn,
             "tf_crop_and_resize" => Transform::TfCropAndResize,
-            other => invalid!("coordinate_transformation_mode is {other}"),
+            other => invalid!("unknown coordinate_transformation_mode \"{other}\""),
         }
     };
     let nearest = matches!(mode, Mode::Nearest(_));
     if nearest && antialias {
-        invalid!("antialias in mode nearest");
+        invalid!("antialias with mode nearest");
     }
     if !nearest && transform == Transform::TfHalfPixelForNn {
-        unsupported!("tf_half_pixel_for_nn in another mode than nearest");
+        unsupported!("tf_half_pixel_for_nn with a mode other than nearest");
     }
     Ok(Filter { mode, transform, cubic_coeff_a, exclude_outside, antialias })
 }
 
-/// The inputs that say what becomes of the axes: roi, scales and sizes.
-fn input_places(since: i64) -> (Option<usize>, Option<usize>, Option<usize>) {
+/// Returns the indices of the inputs roi, scales and sizes.
+fn input_indices(since: i64) -> (Option<usize>, Option<usize>, Option<usize>) {
     match since {
         7 => (None, None, None),
         9 | 10 => (None, Some(1), None),
@@ -149,14 +167,14 @@ fn input_places(since: i64) -> (Option<usize>, Option<usize>, Option<usize>) {
     }
 }
 
-/// Input `index` where it is given and has elements.
+/// Returns `index` if that input is given and not empty.
 fn present(call: &Call, index: Option<usize>) -> Option<usize> {
     let index = index.filter(|index| call.has_input(*index))?;
     let empty = call.shape(index).is_ok_and(|shape| shape.first().is_some_and(|size| size.is(0)));
     (!empty).then_some(index)
 }
 
-/// The axes that scales or sizes are given for.
+/// Returns the axes to which scales or sizes apply.
 fn read_axes(call: &Call) -> Result<Vec<usize>> {
     let rank = call.shape(0)?.len();
     match call.ints("axes")? {
@@ -172,15 +190,15 @@ fn read_resize(call: &Call) -> Result<Resize> {
         "stretch" => Policy::Stretch,
         "not_larger" => Policy::NotLarger,
         "not_smaller" => Policy::NotSmaller,
-        other => invalid!("keep_aspect_ratio_policy is {other}"),
+        other => invalid!("unknown keep_aspect_ratio_policy \"{other}\""),
     };
     let shape = call.shape(0)?;
-    let numbers = read_axes(call)?;
-    let (roi, scales, sizes) = input_places(call.since());
+    let given_axes = read_axes(call)?;
+    let (roi, scales, sizes) = input_indices(call.since());
     let roi = match present(call, roi) {
         Some(index) if filter.transform == Transform::TfCropAndResize => {
-            let why =
-                "the region is computed at run time: what lies at its edge depends on how places are rounded";
+            let why = "the region is computed at run time: elements at its edge depend on the rounding of \
+                coordinates";
             Some(known_floats(call, index, why)?)
         }
         None if filter.transform == Transform::TfCropAndResize => invalid!("roi is missing"),
@@ -192,18 +210,18 @@ fn read_resize(call: &Call) -> Result<Resize> {
         None => None,
     };
     let sizes = match (&scales, present(call, sizes)) {
-        (None, Some(index)) => Some(read_sizes(call, index, &numbers)?),
+        (None, Some(index)) => Some(read_sizes(call, index, &given_axes)?),
         (Some(_), Some(_)) => invalid!("both scales and sizes are given"),
         (None, None) => invalid!("neither scales nor sizes are given"),
         (Some(_), None) => None,
     };
-    let count = numbers.len();
+    let count = given_axes.len();
     let given = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);
     if given != count || roi.as_ref().is_some_and(|roi| roi.len() != 2 * count) {
-        invalid!("{given} scales or sizes for {count} axes");
+        invalid!("scales, sizes or roi do not match {count} axes");
     }
     let mut axes = Vec::with_capacity(count);
-    for (i, axis) in numbers.into_iter().enumerate() {
+    for (i, axis) in given_axes.into_iter().enumerate() {
         let input = shape.at(axis)?;
         let (output, scale) = match (&scales, &sizes) {
             (Some(scales), _) => (scaled(input, *scales.at(i)?)?, Some(*scales.at(i)?)),
@@ -218,14 +236,14 @@ fn read_resize(call: &Call) -> Result<Resize> {
     }
     if sizes.is_some() && policy != Policy::Stretch {
         let computed =
-            present(call, input_places(call.since()).2).is_some_and(|index| call.dims(index).is_err());
+            present(call, input_indices(call.since()).2).is_some_and(|index| call.dims(index).is_err());
         let scale = if computed { stated_scale(shape, &axes)? } else { common_scale(policy, &axes)? };
         keep_aspect_ratio(shape, scale, &mut axes)?;
     }
     Ok(Resize { filter, extrapolation_value, axes })
 }
 
-/// Numbers that cannot be computed at run time, and why.
+/// Returns the elements of an input that must be constant, or an error with the reason `why`.
 fn known_floats(call: &Call, index: usize, why: &str) -> Result<Vec<f32>> {
     match call.float_list(index) {
         Err(error) if error.kind() == ErrorKind::Unsupported && call.constant(index).is_none() => {
@@ -235,7 +253,7 @@ fn known_floats(call: &Call, index: usize, why: &str) -> Result<Vec<f32>> {
     }
 }
 
-/// The sizes that are asked for. Where they are computed at run time, they are what the model declares of the output.
+/// Returns the given sizes; if they are computed at run time, those of the declared shape of the output.
 fn read_sizes(call: &Call, index: usize, axes: &[usize]) -> Result<Vec<Dim>> {
     let error = match call.dims(index) {
         Ok(sizes) => return Ok(sizes),
@@ -250,44 +268,42 @@ fn read_sizes(call: &Call, index: usize, axes: &[usize]) -> Result<Vec<Dim>> {
     }
 }
 
-/// `floor(input * scale)`, rounded as onnxruntime does.
+/// Returns `floor(input * scale)` with the rounding of onnxruntime.
 fn scaled(input: &Dim, scale: f32) -> Result<Dim> {
     if !scale.is_finite() || scale <= 0.0 {
-        invalid!("the scale {scale}");
+        invalid!("scale {scale} is not positive and finite");
     }
     if let Some(input) = input.known() {
-        let input: f32 = num_traits::AsPrimitive::as_(input);
-        return Ok(Dim::Known(num_traits::AsPrimitive::as_((input * scale).floor())));
+        let input: f32 = input.as_();
+        return Ok(Dim::Known((input * scale).floor().as_()));
     }
-    // A scale that is a fraction over a power of two, as those of real models are.
+    // The scales of real models are dyadic fractions.
     const DENOMINATOR: f32 = 1024.0;
     let numerator = scale * DENOMINATOR;
     if numerator.fract() != 0.0 || numerator > 1e9 {
-        unsupported!("the scale {scale} of a size that is not fixed");
+        unsupported!("scale {scale} of a size known only at run time");
     }
-    let numerator: i64 = num_traits::AsPrimitive::as_(numerator);
-    input.mul(&Dim::Known(numerator))?.floor_div(&Dim::Known(num_traits::AsPrimitive::as_(DENOMINATOR)))
+    input.mul(&Dim::Known(numerator.as_()))?.floor_div(&Dim::Known(DENOMINATOR.as_()))
 }
 
+/// Returns the scale from `input` to `output`, if it is known.
 fn quotient(output: &Dim, input: &Dim) -> Result<Option<f32>> {
     if let (Some(output), Some(input)) = (output.known(), input.known()) {
         if output < 1 || input < 1 {
-            return Err(Error::invalid(format!("an axis of {input} elements resized to {output}")));
+            return Err(Error::invalid(format!("an axis of size {input} is resized to {output}")));
         }
-        let (output, input): (f32, f32) =
-            (num_traits::AsPrimitive::as_(output), num_traits::AsPrimitive::as_(input));
+        let (output, input): (f32, f32) = (output.as_(), input.as_());
         return Ok(Some(output / input));
     }
-    let whole = output.exact_div(input).and_then(|scale| scale.known());
-    Ok(whole.map(num_traits::AsPrimitive::as_))
+    Ok(output.exact_div(input).and_then(|scale| scale.known()).map(|scale| scale.as_()))
 }
 
 fn scales_of(axes: &[AxisResize]) -> Result<Vec<f32>> {
     let scales: Option<Vec<f32>> = axes.iter().map(|axis| axis.scale).collect();
-    scales.ok_or_else(|| Error::unsupported("an aspect ratio of sizes that are not fixed"))
+    scales.ok_or_else(|| Error::unsupported("keep_aspect_ratio_policy with sizes known only at run time"))
 }
 
-/// One scale for all axes, the smallest or the largest.
+/// Returns the common scale of all axes: the smallest or the largest.
 fn common_scale(policy: Policy, axes: &[AxisResize]) -> Result<f32> {
     let scales = scales_of(axes)?.into_iter();
     Ok(match policy {
@@ -296,13 +312,14 @@ fn common_scale(policy: Policy, axes: &[AxisResize]) -> Result<f32> {
     })
 }
 
-/// The scale for all axes where the sizes that are asked for are computed at run time. Of one axis these are the sizes of the result, which
-/// the model states; often only one scale gives them all.
+/// Returns the common scale of all axes if the given sizes are computed at run time. The scale gives one axis
+/// exactly its given size, so it is among the quotients of the stated sizes; often only one of them gives the
+/// whole stated shape.
 fn stated_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
     let mut found: Vec<f32> = Vec::new();
     for scale in scales_of(axes)? {
         let gives = |axis: &AxisResize| Ok(rounded(shape.at(axis.axis)?, scale)? == axis.output);
-        let gives_all = axes.iter().map(gives).collect::<Result<Vec<bool>>>()?.into_iter().all(|gives| gives);
+        let gives_all = !axes.iter().map(gives).collect::<Result<Vec<_>>>()?.contains(&false);
         if gives_all && !found.iter().any(|other| other.to_bits() == scale.to_bits()) {
             found.push(scale);
         }
@@ -310,19 +327,19 @@ fn stated_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
     match found.as_slice() {
         [scale] => Ok(*scale),
         _ => Err(Error::unsupported(format!(
-            "sizes computed at run time: {} scales give the shape of the output",
+            "sizes computed at run time: {} scales give the stated shape of the output",
             found.len()
         ))),
     }
 }
 
-/// The size that a common scale gives an axis.
+/// Returns the output size of an axis for a common scale.
 fn rounded(input: &Dim, scale: f32) -> Result<Dim> {
     let Some(input) = input.known() else {
-        unsupported!("an aspect ratio of sizes that are not fixed");
+        unsupported!("keep_aspect_ratio_policy with sizes known only at run time");
     };
-    let input: f32 = num_traits::AsPrimitive::as_(input);
-    Ok(Dim::Known(num_traits::AsPrimitive::as_((scale * input + 0.5).floor())))
+    let input: f32 = input.as_();
+    Ok(Dim::Known((scale * input + 0.5).floor().as_()))
 }
 
 fn keep_aspect_ratio(shape: &[Dim], scale: f32, axes: &mut [AxisResize]) -> Result<()> {
@@ -344,7 +361,7 @@ fn infer_resize(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     for axis in &resize.axes {
         if axis.output.known().is_some_and(|size| size < 1) {
-            invalid!("axis {} is resized to {} elements", axis.axis, axis.output);
+            invalid!("axis {} is resized to {}", axis.axis, axis.output);
         }
         if let Some(size) = shape.get_mut(axis.axis) {
             *size = axis.output.clone();
@@ -358,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_follow_from_scales() {
+    fn scaled_rounds_down() {
         for (input, scale, output) in [(4, 0.6, 2), (10, 0.7, 7), (3, 2.0, 6), (9, 1.0 / 3.0, 3)] {
             assert_eq!(scaled(&Dim::Known(input), scale).unwrap(), Dim::Known(output), "{input} * {scale}");
         }

@@ -1,8 +1,10 @@
-//! Resize by scales that are computed at run time, where the model states the shape of the result: a matrix for each axis, computed from
-//! its scale. Interpolation is continuous in the scale, so what the runtime rounds moves no element. Nearest neighbours jump: those are
-//! taken that follow from one quotient, which is made exact.
+//! Resize by scales computed at run time, if the model states the shape of the output.
+//!
+//! Each axis is multiplied by a matrix that is computed from its scale. Interpolation is continuous in the
+//! scale, so the rounding of the runtime does not matter. Nearest neighbours are not continuous: only those
+//! are expanded that follow from one exact quotient.
 
-use super::{Filter, Mode, Nearest, Transform, input_places, present, read_axes, read_filter};
+use super::{Filter, Mode, Nearest, Transform, input_indices, present, read_axes, read_filter};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -11,9 +13,9 @@ use crate::ops::run_time::check_list;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
-/// The shape that the model states of the result, where scales are computed at run time that this file knows to use.
+/// Returns the stated shape of the output if scales computed at run time can be expanded in this mode.
 pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
-    let (_, scales, _) = input_places(call.since());
+    let (_, scales, _) = input_indices(call.since());
     let Some(index) = present(call, scales) else { return Ok(None) };
     let filter = read_filter(call)?;
     let known = matches!(
@@ -24,10 +26,10 @@ pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
             | Transform::Asymmetric
     );
     let exact = match filter.mode {
-        Mode::Nearest(nearest) => whole_places(filter.transform, nearest).is_some(),
+        Mode::Nearest(nearest) => nearest_rule(filter.transform, nearest).is_some(),
         _ => !filter.antialias,
     };
-    // Scales along such an axis are 1, or onnxruntime and the specification differ: that is not known before the net runs.
+    // Unless the scale of such an axis is 1, onnxruntime and the specification differ.
     let odd = |size: &Dim| size.known().is_none_or(|size| size % 2 == 1 && size > 1);
     let differs = filter.transform == Transform::HalfPixelSymmetric && call.shape(0)?.iter().any(odd);
     if call.constant(index).is_some() || !known || !exact || differs {
@@ -37,45 +39,46 @@ pub(super) fn stated_shape<'a>(call: &Call<'a>) -> Result<Option<&'a [Dim]>> {
     Ok(call.declared_shape(0).filter(|shape| shape.len() == rank && shape.iter().all(|size| !size.is(0))))
 }
 
-/// Refuses scales for other axes than there are, and a stated shape of which other axes change.
+/// Refuses scales of a wrong length, and a stated shape in which axes without a scale change.
 pub(super) fn check_scales(call: &Call, stated: &[Dim]) -> Result<()> {
     let (axes, shape) = (read_axes(call)?, call.shape(0)?);
-    if let (_, Some(index), _) = input_places(call.since()) {
+    if let (_, Some(index), _) = input_indices(call.since()) {
         check_list(call, index, axes.len())?;
     }
     let changed = |(axis, (from, to)): (usize, (&Dim, &Dim))| !axes.contains(&axis) && from != to;
     if shape.iter().zip(stated).enumerate().any(changed) {
         invalid!(
-            "{} resized to {} along other axes than {axes:?}",
+            "shape {} is resized to {} along axes other than {axes:?}",
             display_shape(shape),
             display_shape(stated)
         );
     }
     let dtype = call.dtype(0)?;
     if !matches!(read_filter(call)?.mode, Mode::Nearest(_)) && !dtype.is_float() {
-        unsupported!("interpolation of {dtype}: the result is rounded");
+        unsupported!("interpolation of {dtype}: the output is rounded");
     }
     Ok(())
 }
 
-/// What stands against scales that are computed at run time.
+/// Returns the reason for refusing scales computed at run time.
 pub(super) fn why_not(filter: &Filter) -> &'static str {
     match (filter.mode, filter.transform) {
-        (Mode::Nearest(nearest), transform) if whole_places(transform, nearest).is_none() => {
-            "the scales are computed at run time: the nearest neighbours depend on how places are rounded"
+        (Mode::Nearest(nearest), transform) if nearest_rule(transform, nearest).is_none() => {
+            "the scales are computed at run time: nearest neighbours depend on the rounding of coordinates"
         }
         (_, Transform::AlignCorners | Transform::HalfPixelSymmetric) => {
-            "the scales are computed at run time: for some, onnxruntime and the specification's reference disagree"
+            "the scales are computed at run time: for some, onnxruntime and the specification's reference \
+                disagree"
         }
-        (_, Transform::TfCropAndResize) => "the scales are computed at run time, for a region",
+        (_, Transform::TfCropAndResize) => "the scales of a region are computed at run time",
         _ if filter.antialias => {
-            "the scales are computed at run time: ncnn has no filter whose width is known then alone"
+            "the scales are computed at run time: ncnn has no filter of a width known only at run time"
         }
-        _ => "the scales are computed at run time, and the shape of the result is not stated",
+        _ => "the scales are computed at run time, and the shape of the output is not stated",
     }
 }
 
-/// One axis: its sizes before and after, and its scale.
+/// A resized axis.
 struct Axis {
     input: i64,
     output: i64,
@@ -88,26 +91,26 @@ pub(super) fn expand_resize(x: &mut Expand) -> Result<bool> {
     let outputs: Vec<i64> = stated.iter().filter_map(Dim::known).collect();
     let mut sizes = x.sizes(0)?;
     let axes = read_axes(x)?;
-    let (_, Some(index), _) = input_places(x.since()) else { return Ok(false) };
+    let (_, Some(index), _) = input_indices(x.since()) else { return Ok(false) };
     let scales = x.operand_as(index, DType::F32)?;
     let mut data = x.operand_as(0, DType::F32)?;
-    for (place, axis) in axes.into_iter().enumerate() {
+    for (position, axis) in axes.into_iter().enumerate() {
         let (input, output) = (*sizes.at(axis)?, *outputs.at(axis)?);
         if input == 1 && output == 1 {
             continue;
         }
         if usize::try_from(input.saturating_mul(output))? > limits::MATRIX_ELEMENTS {
-            unsupported!("a matrix from {input} elements to {output}, computed at run time");
+            unsupported!("a matrix from {input} to {output} elements computed at run time");
         }
-        let place = x.ints(&[i64::try_from(place)?])?;
-        let scale = x.op("Gather", &[scales, place], &[("axis", Attribute::Int(0))])?;
+        let position = x.ints(&[i64::try_from(position)?])?;
+        let scale = x.op("Gather", &[scales, position], &[("axis", Attribute::Int(0))])?;
         let outer: i64 = sizes.iter().take(axis).product();
         let inner: i64 = sizes.iter().skip(axis + 1).product();
         data = x.reshape(data, &[outer, input, inner])?;
         let resized = Axis { input, output, scale };
         data = if let Mode::Nearest(nearest) = filter.mode {
-            let places = nearest_places(x, filter.transform, nearest, &resized)?;
-            x.op("Gather", &[data, places], &[("axis", Attribute::Int(1))])?
+            let indices = nearest_indices(x, filter.transform, nearest, &resized)?;
+            x.op("Gather", &[data, indices], &[("axis", Attribute::Int(1))])?
         } else {
             let matrix = matrix(x, &filter, &resized)?;
             x.op("MatMul", &[matrix, data], &[])?
@@ -123,24 +126,25 @@ pub(super) fn expand_resize(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-fn list(x: &mut Expand, shape: &[usize], numbers: Vec<f32>) -> Result<Operand> {
-    x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, numbers)?))
+fn list(x: &mut Expand, shape: &[usize], values: Vec<f32>) -> Result<Operand> {
+    x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, values)?))
 }
 
-fn number(x: &mut Expand, number: f32) -> Result<Operand> {
-    list(x, &[1], vec![number])
+fn scalar(x: &mut Expand, value: f32) -> Result<Operand> {
+    list(x, &[1], vec![value])
 }
 
 fn float(n: i64) -> f32 {
     num_traits::AsPrimitive::as_(n)
 }
 
+/// Emits the constant `shift, 1 + shift, ...` of `count` elements.
 fn ramp(x: &mut Expand, shape: &[usize], count: i64, shift: f32) -> Result<Operand> {
     list(x, shape, (0..count).map(|n| float(n) + shift).collect())
 }
 
-/// Where each element of the result lies in the input: a column.
-fn places(x: &mut Expand, transform: Transform, axis: &Axis) -> Result<Operand> {
+/// Emits the input coordinate of each output element, as a column.
+fn coordinates(x: &mut Expand, transform: Transform, axis: &Axis) -> Result<Operand> {
     let column = [usize::try_from(axis.output)?, 1];
     match transform {
         Transform::PytorchHalfPixel if axis.output == 1 => return list(x, &column, vec![0.0]),
@@ -152,102 +156,103 @@ fn places(x: &mut Expand, transform: Transform, axis: &Axis) -> Result<Operand> 
     }
     let middles = ramp(x, &column, axis.output, 0.5)?;
     let scaled = x.op("Div", &[middles, axis.scale], &[])?;
-    let half = number(x, 0.5)?;
-    let places = x.op("Sub", &[scaled, half], &[])?;
+    let half = scalar(x, 0.5)?;
+    let coordinates = x.op("Sub", &[scaled, half], &[])?;
     if transform != Transform::HalfPixelSymmetric {
-        return Ok(places);
+        return Ok(coordinates);
     }
-    // What rounding down to whole elements left over is on both sides.
-    let (whole, middle) = (number(x, float(axis.output))?, number(x, float(axis.input) / 2.0)?);
+    // The fraction lost by rounding the size down is distributed to both ends.
+    let (whole, middle) = (scalar(x, float(axis.output))?, scalar(x, float(axis.input) / 2.0)?);
     let exact = x.op("Div", &[whole, axis.scale], &[])?;
     let half = x.op("Mul", &[exact, half], &[])?;
     let offset = x.op("Sub", &[middle, half], &[])?;
-    x.op("Add", &[places, offset], &[])
+    x.op("Add", &[coordinates, offset], &[])
 }
 
-/// The place of a nearest neighbour as a quotient by the scale that is rounded.
-struct WholePlace {
-    /// What is added to the place in the result before it is divided.
+/// The index of a nearest neighbour: `round((x + offset) / scale) + shift` for output index `x`.
+struct NearestRule {
     offset: f32,
     rounding: Rounding,
-    /// What is added to the rounded quotient.
     shift: f32,
 }
 
 enum Rounding {
     Up,
     Down,
-    /// Up where the axis shrinks.
+    /// Up if the axis shrinks, else down.
     ByScale,
 }
 
-/// `(x + 0.5) / scale - 0.5` is rounded to the nearest, the one before in the middle, as the quotient is rounded up.
-fn whole_places(transform: Transform, nearest: Nearest) -> Option<WholePlace> {
-    let place = |offset, rounding, shift| Some(WholePlace { offset, rounding, shift });
+/// Returns the rule of a mode. Rounding `q - 0.5` to nearest with ties down is `ceil(q) - 1`.
+fn nearest_rule(transform: Transform, nearest: Nearest) -> Option<NearestRule> {
+    let rule = |offset, rounding, shift| Some(NearestRule { offset, rounding, shift });
     match (transform, nearest) {
-        (Transform::HalfPixel, Nearest::RoundPreferFloor) => place(0.5, Rounding::Up, -1.0),
-        (Transform::Asymmetric, Nearest::Floor) => place(0.0, Rounding::Down, 0.0),
-        (Transform::Asymmetric, Nearest::Ceil) => place(0.0, Rounding::Up, 0.0),
-        (Transform::Asymmetric, Nearest::Simple) => place(0.0, Rounding::ByScale, 0.0),
+        (Transform::HalfPixel, Nearest::RoundPreferFloor) => rule(0.5, Rounding::Up, -1.0),
+        (Transform::Asymmetric, Nearest::Floor) => rule(0.0, Rounding::Down, 0.0),
+        (Transform::Asymmetric, Nearest::Ceil) => rule(0.0, Rounding::Up, 0.0),
+        (Transform::Asymmetric, Nearest::Simple) => rule(0.0, Rounding::ByScale, 0.0),
         _ => None,
     }
 }
 
-fn nearest_places(x: &mut Expand, transform: Transform, nearest: Nearest, axis: &Axis) -> Result<Operand> {
-    let Some(place) = whole_places(transform, nearest) else {
-        unsupported!("nearest neighbours by scales that are computed at run time");
+/// Emits the input index of each output element.
+fn nearest_indices(x: &mut Expand, transform: Transform, nearest: Nearest, axis: &Axis) -> Result<Operand> {
+    let Some(rule) = nearest_rule(transform, nearest) else {
+        unsupported!("nearest neighbours with scales computed at run time");
     };
-    let row = ramp(x, &[usize::try_from(axis.output)?], axis.output, place.offset)?;
+    let row = ramp(x, &[usize::try_from(axis.output)?], axis.output, rule.offset)?;
     let quotient = x.op("Div", &[row, axis.scale], &[])?;
-    let whole = match place.rounding {
+    let whole = match rule.rounding {
         Rounding::Up => x.op("Ceil", &[quotient], &[])?,
         Rounding::Down => x.op("Floor", &[quotient], &[])?,
         Rounding::ByScale => {
             let (up, down) = (x.op("Ceil", &[quotient], &[])?, x.op("Floor", &[quotient], &[])?);
-            let one = number(x, 1.0)?;
+            let one = scalar(x, 1.0)?;
             let shrinks = x.op("Less", &[axis.scale, one], &[])?;
             x.op("Where", &[shrinks, up, down], &[])?
         }
     };
-    let shift = number(x, place.shift)?;
+    let shift = scalar(x, rule.shift)?;
     let whole = x.op("Add", &[whole, shift], &[])?;
     let inside = clamped(x, whole, axis.input)?;
     x.cast(inside, DType::I64)
 }
 
-fn clamped(x: &mut Expand, place: Operand, input: i64) -> Result<Operand> {
-    let (zero, last) = (number(x, 0.0)?, number(x, float(input - 1))?);
-    let place = x.op("Max", &[place, zero], &[])?;
-    x.op("Min", &[place, last], &[])
+/// Clamps coordinates to `0..input`.
+fn clamped(x: &mut Expand, coordinate: Operand, input: i64) -> Result<Operand> {
+    let (zero, last) = (scalar(x, 0.0)?, scalar(x, float(input - 1))?);
+    let coordinate = x.op("Max", &[coordinate, zero], &[])?;
+    x.op("Min", &[coordinate, last], &[])
 }
 
+/// Emits the matrix of an axis, with a row for each output element.
 fn matrix(x: &mut Expand, filter: &Filter, axis: &Axis) -> Result<Operand> {
-    let place = places(x, filter.transform, axis)?;
+    let coordinate = coordinates(x, filter.transform, axis)?;
     let elements = ramp(x, &[1, usize::try_from(axis.input)?], axis.input, 0.0)?;
     if filter.mode == Mode::Cubic {
-        return cubic_matrix(x, filter, axis, place, elements);
+        return cubic_matrix(x, filter, axis, coordinate, elements);
     }
-    let place = clamped(x, place, axis.input)?;
-    let distance = x.op("Sub", &[place, elements], &[])?;
+    let coordinate = clamped(x, coordinate, axis.input)?;
+    let distance = x.op("Sub", &[coordinate, elements], &[])?;
     let distance = x.op("Abs", &[distance], &[])?;
-    let one = number(x, 1.0)?;
+    let one = scalar(x, 1.0)?;
     let weight = x.op("Sub", &[one, distance], &[])?;
     x.op("Relu", &[weight], &[])
 }
 
-/// Weights of the four elements around each place, those beyond the ends on the last ones, or left out.
+/// Emits the weights of the four elements around each coordinate, clamped to the axis or excluded beyond it.
 fn cubic_matrix(
     x: &mut Expand,
     filter: &Filter,
     axis: &Axis,
-    place: Operand,
+    coordinate: Operand,
     elements: Operand,
 ) -> Result<Operand> {
-    let before = x.op("Floor", &[place], &[])?;
-    let ratio = x.op("Sub", &[place, before], &[])?;
+    let before = x.op("Floor", &[coordinate], &[])?;
+    let ratio = x.op("Sub", &[coordinate, before], &[])?;
     let (mut matrix, mut sum): (Option<Operand>, Option<Operand>) = (None, None);
     for step in [-1.0_f32, 0.0, 1.0, 2.0] {
-        let shift = number(x, step)?;
+        let shift = scalar(x, step)?;
         let at = x.op("Add", &[before, shift], &[])?;
         let distance = x.op("Sub", &[shift, ratio], &[])?;
         let distance = x.op("Abs", &[distance], &[])?;
@@ -271,20 +276,20 @@ fn cubic_matrix(
             None => part,
         });
     }
-    let matrix = matrix.ok_or_else(|| Error::internal("a filter without elements"))?;
+    let matrix = matrix.ok_or_else(|| Error::internal("a filter has no elements"))?;
     match sum {
         Some(sum) => x.op("Div", &[matrix, sum], &[]),
         None => Ok(matrix),
     }
 }
 
-/// The cubic convolution kernel at distances up to 1, or from 1 to 2.
+/// Emits the cubic convolution kernel for distances up to 1 (`near`), or from 1 to 2.
 fn kernel(x: &mut Expand, distance: Operand, a: f32, near: bool) -> Result<Operand> {
-    // From the highest power down.
+    // Coefficients, highest power first.
     let factors = if near { [a + 2.0, -(a + 3.0), 0.0, 1.0] } else { [a, -5.0 * a, 8.0 * a, -4.0 * a] };
     let mut value: Option<Operand> = None;
     for factor in factors {
-        let factor = number(x, factor)?;
+        let factor = scalar(x, factor)?;
         value = Some(match value {
             Some(value) => {
                 let product = x.op("Mul", &[value, distance], &[])?;
@@ -293,5 +298,5 @@ fn kernel(x: &mut Expand, distance: Operand, a: f32, near: bool) -> Result<Opera
             None => factor,
         });
     }
-    value.ok_or_else(|| Error::internal("a kernel without terms"))
+    value.ok_or_else(|| Error::internal("a kernel has no terms"))
 }

@@ -1,7 +1,7 @@
-//! Resize of sizes that are not fixed to a half, a quarter and so on.
+//! Resize of free sizes by 1/2, 1/4, 1/8 or 1/16.
 //!
-//! The scale holds for odd sizes too, where Interp would stretch what is left. Each element of the result is made of the same elements
-//! of a block, whatever the size.
+//! Interp is not used: for sizes that are not multiples it scales by the quotient of the sizes instead. Each
+//! output element reads the same elements of its block for every size.
 
 use num_traits::AsPrimitive;
 
@@ -14,23 +14,23 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Pooling, binary_op};
 use crate::tensor::Dim;
 
-/// Elements that one of the result stands for. Powers of two are exact, and so are their coordinates.
+/// The sizes of blocks. Coordinates scaled by powers of two are exact.
 const BLOCKS: [i64; 4] = [2, 4, 8, 16];
-/// Sizes in blocks, and elements that are left over, for which the weights are compared.
+/// The sizes for which weights are compared: the number of blocks, and of remaining elements.
 const TRIED: [(i64, i64); 5] = [(1, 0), (2, 1), (5, 0), (9, 1), (40, 1)];
 /// `Pooling::pooling_type`.
 const AVERAGE: i32 = 1;
-/// `Pooling::pad_mode`: windows that lie within the blob.
+/// `Pooling::pad_mode`: windows within the blob.
 const VALID: i32 = 1;
 
-/// The elements of a block that count, and their weights.
+/// The elements of a block with a weight other than 0, and their weights.
 #[derive(Clone, Debug, PartialEq)]
 struct Block {
     size: i64,
     weights: Vec<(i64, f32)>,
 }
 
-/// The result, where every axis that changes has blocks.
+/// Emits the Resize if every changed axis is reduced by blocks.
 pub(super) fn shrink(
     lower: &mut Lower,
     resize: &Resize,
@@ -61,7 +61,7 @@ pub(super) fn shrink(
     Ok(Some(blob))
 }
 
-/// What each element of the result is made of, where that is the same everywhere.
+/// Returns the block of each output element, if all blocks have the same weights.
 fn block(resize: &Resize, axis: &AxisResize, input: &Dim) -> Result<Option<Block>> {
     let is_scale = |size: &i64| {
         let size: f32 = size.as_();
@@ -80,10 +80,10 @@ fn block(resize: &Resize, axis: &AxisResize, input: &Dim) -> Result<Option<Block
         }
         for (row, start) in map.rows.iter().zip((0..).step_by(usize::try_from(size)?)) {
             let mut weights = Vec::with_capacity(row.len());
-            for (place, weight) in row.iter().filter(|(_, weight)| *weight != 0.0) {
-                weights.push((i64::try_from(*place)? - start, *weight));
+            for (index, weight) in row.iter().filter(|(_, weight)| *weight != 0.0) {
+                weights.push((i64::try_from(*index)? - start, *weight));
             }
-            let within = weights.iter().all(|(place, _)| (0..size).contains(place));
+            let within = weights.iter().all(|(index, _)| (0..size).contains(index));
             if !within || *common.get_or_insert_with(|| weights.clone()) != weights {
                 return Ok(None);
             }
@@ -92,7 +92,7 @@ fn block(resize: &Resize, axis: &AxisResize, input: &Dim) -> Result<Option<Block
     Ok(common.map(|weights| Block { size, weights }))
 }
 
-/// The mean of every two by two elements.
+/// Emits the mean of each block of 2 x 2 elements.
 fn average(lower: &mut Lower, shape: &[Dim], height: &AxisResize, width: &AxisResize) -> Result<BlobId> {
     let outer = Dim::product(shape.iter().take(height.axis))?;
     let form = [outer.clone(), shape.at(height.axis)?.clone(), shape.at(width.axis)?.clone()];
@@ -109,7 +109,7 @@ fn average(lower: &mut Lower, shape: &[Dim], height: &AxisResize, width: &AxisRe
     lower.emit(layer, &[x], &[outer, height.output.clone(), width.output.clone()])
 }
 
-/// The sum of elements of each block along one axis, one place of the block after the other.
+/// Emits the weighted sum of each block along one axis, one element of the block after the other.
 fn shrink_axis(
     lower: &mut Lower,
     x: BlobId,
@@ -120,12 +120,12 @@ fn shrink_axis(
     let (x, at) = lower.alone(x, shape, axis.axis)?;
     let size = shape.at(axis.axis)?;
     let mut sum = None;
-    for (place, weight) in &block.weights {
-        // As many elements behind the last place as before the first: what is left over begins no block.
-        let behind = i32::try_from(block.size - 1 - place)?;
-        let end = if behind == 0 { OPEN_END } else { -behind };
+    for (index, weight) in &block.weights {
+        // Elements after the last whole block are not read.
+        let after = i32::try_from(block.size - 1 - index)?;
+        let end = if after == 0 { OPEN_END } else { -after };
         let rest = size.sub(&Dim::Known(block.size - 1))?;
-        let own = lower.crop(x, at, i32::try_from(*place)?, end, &rest)?;
+        let own = lower.crop(x, at, i32::try_from(*index)?, end, &rest)?;
         let mut own = lower.stride(own, at, &Dim::Known(0), block.size, &axis.output)?;
         if *weight != 1.0 {
             own = lower.binary_scalar(binary_op::MUL, own, *weight)?;
@@ -135,5 +135,5 @@ fn shrink_axis(
             None => own,
         });
     }
-    sum.ok_or_else(|| crate::error::Error::internal("a block without elements"))
+    sum.ok_or_else(|| crate::error::Error::internal("a block has no elements"))
 }

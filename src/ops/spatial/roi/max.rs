@@ -1,7 +1,8 @@
-//! RoiAlign in mode max: the largest of what the four corners of each sample weigh, not of the samples. So onnxruntime
-//! (`core/providers/cpu/object_detection/roialign.cc`) and the specification's reference have it.
+//! RoiAlign in mode max: the maximum over the weighted corners of the samples, not over the interpolated
+//! samples, as in onnxruntime (`core/providers/cpu/object_detection/roialign.cc`) and in the reference
+//! implementation of the specification.
 //!
-//! Where the regions are constant, so are the weights: a column of a matrix for each corner picks and weighs its element.
+//! The regions and weights are constant: a column of a matrix selects and scales the element of one corner.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +16,25 @@ use crate::ncnn::layer::ROIAlign;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Tensor, display_shape};
 
-/// The two elements around a sample on an axis, with their weights; none for a sample outside the image.
+/// The two elements around a sample along an axis, with their weights; `None` for a sample outside the image.
 type Sample = Option<[(i64, f32); 2]>;
 
-/// The samples of each cell of a region along an axis.
-struct Along {
+/// The samples of a region along an axis.
+struct Samples {
+    /// The samples of each cell.
     cells: Vec<Vec<Sample>>,
-    /// The first of the elements that they lie among, and the end.
+    /// The range of elements that the samples read.
     range: (i64, i64),
 }
 
-/// One region along an axis of `size` elements.
+/// A region along an axis of `size` elements.
 #[derive(Clone, Copy)]
 struct Span {
     start: f32,
     length: f32,
-    /// Cells.
+    /// The number of cells.
     count: i32,
-    /// Samples in each.
+    /// The number of samples of each cell.
     grid: i32,
     size: i64,
 }
@@ -42,7 +44,7 @@ impl Span {
         let offset = if layer.aligned == 1 { 0.5 } else { 0.0 };
         let [start, end] = ends.map(|at| at * layer.spatial_scale - offset);
         if !start.is_finite() || !end.is_finite() {
-            invalid!("a region from {start} to {end}");
+            invalid!("a region extends from {start} to {end}");
         }
         let length = if layer.aligned == 1 { end - start } else { (end - start).max(1.0) };
         let adaptive: i32 = (length / AsPrimitive::<f32>::as_(count)).ceil().max(0.0).as_();
@@ -50,13 +52,14 @@ impl Span {
         Ok(Span { start, length, count, grid, size })
     }
 
-    /// How many samples there are, one at least.
-    fn samples(&self) -> usize {
+    /// Returns the number of samples, at least one.
+    fn sample_count(&self) -> usize {
         let count: usize = self.count.max(1).as_();
         count.saturating_mul(self.grid.max(1).as_())
     }
 
-    fn along(&self) -> Along {
+    /// Computes the samples.
+    fn samples(&self) -> Samples {
         let bin = self.length / AsPrimitive::<f32>::as_(self.count);
         let grid: f32 = self.grid.as_();
         let cell = |cell: i32| {
@@ -70,9 +73,10 @@ impl Span {
         let cells: Vec<Vec<Sample>> = (0..self.count).map(cell).collect();
         let places = || cells.iter().flatten().flatten().flatten().map(|(place, _)| *place);
         let range = (places().min().unwrap_or(0), places().max().unwrap_or(0) + 1);
-        Along { cells, range }
+        Samples { cells, range }
     }
 
+    /// Returns the sample at coordinate `at`.
     fn sample(&self, at: f32) -> Sample {
         let size: f32 = self.size.as_();
         if at < -1.0 || at > size {
@@ -89,9 +93,9 @@ impl Span {
     }
 }
 
-/// The weights of each cell, with the place in the cut-out of the element that is weighed. Of several weights of one element only the
-/// largest and the smallest can make the largest product.
-fn cells(rows: &Along, columns: &Along) -> Vec<Vec<(i64, f32)>> {
+/// Returns the weights of each cell, each with the index of its element in the cropped region. Of several
+/// weights of one element only the largest and the smallest are kept: no other can give the largest product.
+fn cells(rows: &Samples, columns: &Samples) -> Vec<Vec<(i64, f32)>> {
     let width = columns.range.1 - columns.range.0;
     let mut cells = Vec::with_capacity(rows.cells.len() * columns.cells.len());
     for of_rows in &rows.cells {
@@ -103,7 +107,7 @@ fn cells(rows: &Along, columns: &Along) -> Vec<Vec<(i64, f32)>> {
             };
             for row in of_rows {
                 for column in of_columns {
-                    // Samples outside count as 0.
+                    // Samples outside the image are 0.
                     let (Some(row), Some(column)) = (row, column) else {
                         add(0, 0.0);
                         continue;
@@ -131,17 +135,18 @@ fn cells(rows: &Along, columns: &Along) -> Vec<Vec<(i64, f32)>> {
     cells
 }
 
-/// A matrix with a column for each weight, as many for each of `count` cells; cells of fewer weights have their first one again. Only the
-/// region is kept: the weights of millions of cells would take more memory than the matrix.
-fn matrix(rows: Span, columns_of: Span, count: usize, area: usize, columns: usize) -> Result<Tensor> {
-    let shape = vec![area, count.saturating_mul(columns)];
+/// Returns a matrix of `area` rows with `each` columns, one for a weight, for each of `count` cells; cells of
+/// fewer weights repeat their first column. The closure recomputes the weights from the spans, since those of
+/// millions of cells need more memory than the matrix.
+fn matrix(rows: Span, columns: Span, count: usize, area: usize, each: usize) -> Result<Tensor> {
+    let shape = vec![area, count.saturating_mul(each)];
     let sizes = shape.clone();
     Tensor::deferred(DType::F32, shape, Vec::new(), move |_| {
         let mut elements = ndarray::ArrayD::<f32>::zeros(sizes.as_slice());
-        for (index, cell) in cells(&rows.along(), &columns_of.along()).iter().enumerate() {
-            for column in 0..columns {
+        for (index, cell) in cells(&rows.samples(), &columns.samples()).iter().enumerate() {
+            for column in 0..each {
                 let Some((place, weight)) = cell.get(column).or(cell.first()) else { continue };
-                let at = [usize::try_from(*place)?, index * columns + column];
+                let at = [usize::try_from(*place)?, index * each + column];
                 if let Some(element) = elements.get_mut(at.as_slice()) {
                     *element = *weight;
                 }
@@ -151,67 +156,70 @@ fn matrix(rows: Span, columns_of: Span, count: usize, area: usize, columns: usiz
     })
 }
 
-/// Mode max by products and maxima, one for each region; mode avg has a layer.
+/// Expands mode max into a MatMul and a ReduceMax for each region; mode avg has a layer.
 pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
     let align = read_roi_align(x)?;
     if !align.max {
         return Ok(false);
     }
     let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
-        invalid!("regions of {}", display_shape(x.shape(0)?))
+        invalid!("an input of shape {}, expected four axes", display_shape(x.shape(0)?))
     };
     let rois = x.float_list(1)?;
     let count = rois.len() / 4;
     if i64::try_from(count)? > MAX_REGIONS {
-        unsupported!("{count} regions, each a few layers");
+        unsupported!("{count} regions, each of which becomes a few layers (at most {MAX_REGIONS})");
     }
     let images = if batch == 1 { vec![0; count] } else { x.int_list(2)? };
     let layer = &align.layer;
     let (mut parts, mut elements) = (Vec::new(), 0_usize);
     for (roi, image) in rois.chunks_exact(4).zip(images) {
-        let [left, top, right, bottom] = *roi else { invalid!("a region of {} numbers", roi.len()) };
+        let [left, top, right, bottom] = *roi else {
+            invalid!("a region has {} elements, expected 4", roi.len())
+        };
         if !(0..batch).contains(&image) {
-            invalid!("image {image} of {batch}");
+            invalid!("batch index {image} is out of range for a batch of {batch}");
         }
         let rows = Span::new([top, bottom], layer.pooled_height, height, layer)?;
         let columns = Span::new([left, right], layer.pooled_width, width, layer)?;
-        let corners = rows.samples().saturating_mul(columns.samples()).saturating_mul(4);
+        let corners = rows.sample_count().saturating_mul(columns.sample_count()).saturating_mul(4);
         if corners > limits::MATRIX_ELEMENTS {
-            unsupported!("mode max of {corners} corners of samples, each of them weighed");
+            unsupported!("mode max over {corners} corners of samples (at most {})", limits::MATRIX_ELEMENTS);
         }
         let spans = (rows, columns);
-        let (rows, columns) = (rows.along(), columns.along());
+        let (rows, columns) = (rows.samples(), columns.samples());
         let cells = cells(&rows, &columns);
         let each = cells.iter().map(Vec::len).max().unwrap_or(1);
-        let cut = (rows.range, columns.range);
+        let crop = (rows.range, columns.range);
         let area = (rows.range.1 - rows.range.0) * (columns.range.1 - columns.range.0);
         let size = usize::try_from(area)?.saturating_mul(cells.len()).saturating_mul(each);
         elements = elements.saturating_add(size);
         if elements > limits::MATRIX_ELEMENTS {
             return Err(Error::unsupported(format!(
-                "mode max of constant regions by a matrix of {elements} elements; {} are the most",
+                "mode max of constant regions takes matrices of {elements} elements (at most {})",
                 limits::MATRIX_ELEMENTS
             )));
         }
         let matrix = matrix(spans.0, spans.1, cells.len(), usize::try_from(area)?, each)?;
-        parts.push(pool_region(x, image, cut, matrix, channels, i64::try_from(each)?, layer)?);
+        parts.push(pool_region(x, image, crop, matrix, channels, i64::try_from(each)?, layer)?);
     }
     let result = x.op("Concat", &parts, &[("axis", Attribute::Int(0))])?;
     x.output(0, result)?;
     Ok(true)
 }
 
-/// The maxima of one region of an image: `cut` is where its samples lie, `each` how many weights a cell has.
+/// Emits the maxima of one region: `crop` holds the ranges of rows and columns of its samples, `each` is the
+/// number of weights of a cell.
 fn pool_region(
     x: &mut Expand,
     image: i64,
-    cut: ((i64, i64), (i64, i64)),
+    crop: ((i64, i64), (i64, i64)),
     matrix: Tensor,
     channels: i64,
     each: i64,
     layer: &ROIAlign,
 ) -> Result<Operand> {
-    let (rows, columns) = cut;
+    let (rows, columns) = crop;
     let (height, width): (i64, i64) = (layer.pooled_height.into(), layer.pooled_width.into());
     let starts = x.ints(&[image, rows.0, columns.0])?;
     let ends = x.ints(&[image + 1, rows.1, columns.1])?;
@@ -220,10 +228,10 @@ fn pool_region(
     let region = x.op("Slice", &[data, starts, ends, axes], &[])?;
     let region = x.reshape(region, &[channels, -1])?;
     let matrix = x.tensor(matrix)?;
-    let weighed = x.op("MatMul", &[region, matrix], &[])?;
-    let weighed = x.reshape(weighed, &[channels, height * width, each])?;
+    let weighted = x.op("MatMul", &[region, matrix], &[])?;
+    let weighted = x.reshape(weighted, &[channels, height * width, each])?;
     let last = x.ints(&[2])?;
-    let largest = x.op("ReduceMax", &[weighed, last], &[])?;
+    let largest = x.op("ReduceMax", &[weighted, last], &[])?;
     x.reshape(largest, &[1, channels, height, width])
 }
 
@@ -236,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_lie_between_two_elements_or_outside() {
+    fn samples_interpolate_or_lie_outside() {
         for (at, sample) in [
             (1.25, Some([(1, 0.75), (2, 0.25)])),
             (-0.5, Some([(0, 1.0), (1, 0.0)])),
@@ -249,10 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn an_element_has_its_largest_and_its_smallest_weight() {
-        let rows = span(0.0, 2.0, 2).along();
+    fn cells_keep_the_extreme_weights_of_an_element() {
+        let rows = span(0.0, 2.0, 2).samples();
         assert_eq!(rows.range, (0, 3));
-        let one = span(2.5, 1.0, 1).along();
+        let one = span(2.5, 1.0, 1).samples();
         assert_eq!(one.range, (3, 4));
         let found = cells(&rows, &one);
         let expected = [(0, 0.5), (0, 0.0), (1, 0.5), (1, 0.0), (2, 0.5), (2, 0.0)];
@@ -260,8 +268,8 @@ mod tests {
     }
 
     #[test]
-    fn a_region_without_samples_is_zero() {
-        let (none, some) = (span(0.0, 1.0, 0).along(), span(0.0, 1.0, 1).along());
+    fn region_without_samples_is_zero() {
+        let (none, some) = (span(0.0, 1.0, 0).samples(), span(0.0, 1.0, 1).samples());
         assert_eq!(cells(&none, &some), [[(0, 0.0)]]);
     }
 }

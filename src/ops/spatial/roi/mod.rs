@@ -1,4 +1,4 @@
-//! Pooling of regions.
+//! Pooling over regions of interest.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__RoiAlign.html>, `onnx__MaxRoiPool.html`.
 
@@ -9,32 +9,33 @@ use num_traits::AsPrimitive;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::Lower;
+use crate::ncnn::Layer;
 use crate::ncnn::layer::ROIAlign;
-use crate::ncnn::{BlobId, Layer};
 use crate::op::{Call, Fact, required};
 use crate::ops::Row;
+use crate::ops::spatial::image_of;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MaxRoiPool", &[1, 22], infer_max_roi_pool)
         .expand(expand_max_roi_pool)
-        .lowers_to("Slice and ReduceMax, for each cell of each region")
+        .lowers_to("Slice and ReduceMax for each cell of each region")
         .limits("regions computed at run time; many cells"),
     Row::new("RoiAlign", &[10, 16, 22], infer_roi_align)
         .expand(max::expand_roi_align)
         .lower(lower_roi_align)
-        .lowers_to("ROIAlign, one for each region; in mode max Slice, MatMul and ReduceMax for each")
+        .lowers_to("ROIAlign for each region; Slice, MatMul and ReduceMax for each region in mode max")
         .limits(
-            "mode max of regions computed at run time; images of a batch chosen at run time; many regions",
+            "mode max with regions computed at run time; batch indices computed at run time; many regions",
         ),
 ];
 
-/// Most regions: each is a layer.
+/// The maximum number of regions: each becomes a layer.
 const MAX_REGIONS: i64 = 256;
-/// Most cells of regions that are pooled: each is a few layers.
+/// The maximum number of pooled cells of all regions: each becomes a few layers.
 const MAX_CELLS: usize = 1024;
-/// `ROIAlign::version`: samples outside the image count as 0, as in detectron2 and in ONNX.
+/// `ROIAlign::version`: samples outside the image are 0, as in detectron2 and in ONNX.
 const DETECTRON2: i32 = 1;
 
 struct RoiAlign {
@@ -46,17 +47,17 @@ fn read_roi_align(call: &Call) -> Result<RoiAlign> {
     let max = match call.string_or("mode", "avg")? {
         "avg" => false,
         "max" => true,
-        other => invalid!("mode is {other}"),
+        other => invalid!("unknown mode \"{other}\""),
     };
-    // Version 10 knows no half pixels.
+    // Version 10 has no coordinate transformation mode.
     let default = if call.since() < 16 { "output_half_pixel" } else { "half_pixel" };
     let aligned = match call.string_or("coordinate_transformation_mode", default)? {
         "half_pixel" => 1,
         "output_half_pixel" => 0,
-        other => invalid!("coordinate_transformation_mode is {other}"),
+        other => invalid!("unknown coordinate_transformation_mode \"{other}\""),
     };
     let size = |name| match call.int_or(name, 1)? {
-        n if n < 1 => Err(Error::invalid(format!("{name} is {n}"))),
+        n if n < 1 => Err(Error::invalid(format!("{name} {n} is not positive"))),
         n => Ok(i32::try_from(n)?),
     };
     let layer = ROIAlign {
@@ -70,12 +71,16 @@ fn read_roi_align(call: &Call) -> Result<RoiAlign> {
     Ok(RoiAlign { layer, max })
 }
 
-/// Regions, channels, height and width, where a region is told by so many numbers.
-fn pooled_shape(call: &Call, numbers: i64, height: i32, width: i32) -> Result<Vec<Dim>> {
+/// Returns the output shape `[regions, channels, height, width]` for regions of `fields` elements each.
+fn pooled_shape(call: &Call, fields: i64, height: i32, width: i32) -> Result<Vec<Dim>> {
     let (x, rois) = (call.shape(0)?, call.shape(1)?);
-    let told = |size: &Dim| size.known().is_none_or(|n| n == numbers);
-    if x.len() != 4 || rois.len() != 2 || !rois.last().is_some_and(told) {
-        invalid!("{} in the regions {}", display_shape(x), display_shape(rois));
+    let fits = |size: &Dim| size.known().is_none_or(|n| n == fields);
+    if x.len() != 4 || rois.len() != 2 || !rois.last().is_some_and(fits) {
+        invalid!(
+            "regions of shape {} do not fit an input of shape {}",
+            display_shape(rois),
+            display_shape(x)
+        );
     }
     Ok(vec![
         rois.at(0)?.clone(),
@@ -113,10 +118,9 @@ struct MaxRoiPool {
 
 fn read_max_roi_pool(call: &Call) -> Result<MaxRoiPool> {
     let shape = required(call.ints("pooled_shape")?, "pooled_shape")?;
-    let [height, width] = shape.as_slice() else { invalid!("pooled_shape is {shape:?}") };
-    if *height < 1 || *width < 1 {
-        invalid!("pooled_shape is {shape:?}");
-    }
+    let [height @ (1..), width @ (1..)] = shape.as_slice() else {
+        invalid!("pooled_shape {shape:?} is not two positive sizes")
+    };
     let (height, width) = (i32::try_from(*height)?, i32::try_from(*width)?);
     Ok(MaxRoiPool { height, width, spatial_scale: call.float_or("spatial_scale", 1.0)? })
 }
@@ -126,7 +130,7 @@ fn infer_max_roi_pool(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, pooled_shape(call, 5, pool.height, pool.width)?)])
 }
 
-/// First element and end of each of `count` cells between two corners of a region, on an axis of `size` elements.
+/// Returns the elements of each of `count` cells of the region `first..=last`, along an axis of size `size`.
 fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
     let length = (last - first + 1.0).max(1.0);
     let step = length / AsPrimitive::<f32>::as_(count);
@@ -138,39 +142,43 @@ fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
     (0..count).map(cell).collect()
 }
 
-/// ncnn's ROIPooling divides by a reciprocal (`roipooling.cpp` as it is compiled): where cells end between elements, they begin one
-/// element early.
+/// Expands MaxRoiPool into a maximum for each cell.
+///
+/// ncnn's ROIPooling is not used: as compiled, it divides by a reciprocal (`roipooling.cpp`), so cells whose
+/// bounds lie between elements begin one element early.
 fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
     let pool = read_max_roi_pool(x)?;
     let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
-        invalid!("regions of {}", display_shape(x.shape(0)?))
+        invalid!("an input of shape {}, expected four axes", display_shape(x.shape(0)?))
     };
     let rois = x.float_list(1)?;
     let cell_count =
         (rois.len() / 5).saturating_mul(usize::try_from(pool.height.saturating_mul(pool.width))?);
     if cell_count > MAX_CELLS {
-        unsupported!("{cell_count} cells, each a layer");
+        unsupported!("{cell_count} cells, each of which becomes a layer (at most {MAX_CELLS})");
     }
     let data = x.operand(0)?;
-    let nothing = Array::f32(ndarray::ArrayD::zeros(vec![1, usize::try_from(channels)?, 1, 1]));
-    let nothing = x.literal(&nothing.cast(x.dtype(0)?)?)?;
+    let zero = Array::f32(ndarray::ArrayD::zeros(vec![1, usize::try_from(channels)?, 1, 1]));
+    let zero = x.literal(&zero.cast(x.dtype(0)?)?)?;
     let mut regions = Vec::new();
     for roi in rois.chunks_exact(5) {
-        let [image, corners @ ..] = roi else { invalid!("a region of {} numbers", roi.len()) };
-        if let Some(number) = roi.iter().find(|number| !number.is_finite()) {
-            invalid!("a region with {number}");
+        let [image, corners @ ..] = roi else { invalid!("a region has {} elements, expected 5", roi.len()) };
+        if let Some(value) = roi.iter().find(|value| !value.is_finite()) {
+            invalid!("a region contains {value}");
         }
         let image: i64 = image.as_();
         if !(0..batch).contains(&image) {
-            invalid!("image {image} of {batch}");
+            invalid!("batch index {image} is out of range for a batch of {batch}");
         }
         let corners: Vec<f32> = corners.iter().map(|at| (at * pool.spatial_scale).round()).collect();
-        let [left, top, right, bottom] = *corners.as_slice() else { invalid!("a region without corners") };
+        let [left, top, right, bottom] = *corners.as_slice() else {
+            invalid!("a region has {} corners, expected 4", corners.len())
+        };
         let mut parts = Vec::new();
         for rows in cells(top, bottom, pool.height, height) {
             for columns in cells(left, right, pool.width, width) {
                 if rows.0 >= rows.1 || columns.0 >= columns.1 {
-                    parts.push(nothing);
+                    parts.push(zero);
                     continue;
                 }
                 let starts = x.ints(&[image, rows.0, columns.0])?;
@@ -188,45 +196,24 @@ fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// A layer for each region, over its image.
+/// Emits `layer` for each region, applied to the image of the region.
 fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Result<()> {
     let output = lower.output_shape(0)?.to_vec();
-    let rois_shape = lower.shape(1)?.to_vec();
+    let (batch, rois_shape) = (lower.shape(0)?.at(0)?.clone(), lower.shape(1)?.to_vec());
     let Some(count) = output.at(0)?.known().filter(|count| *count <= MAX_REGIONS) else {
-        unsupported!("{} regions, each a layer", output.at(0)?);
+        unsupported!("{} regions, each of which becomes a layer (at most {MAX_REGIONS})", output.at(0)?);
     };
     let rois = lower.blob_as(1, &rois_shape)?;
     let form = output.get(1..).unwrap_or_default().to_vec();
     let mut tops = Vec::new();
     for region in 0..usize::try_from(count)? {
-        let image = match images {
-            Some(images) => *images.at(region)?,
-            None => 0,
-        };
-        let x = image_of(lower, image)?;
+        let image = images.map_or(Ok(&0), |images| images.at(region))?;
+        let x = image_of(lower, 0, *image, &batch)?;
         let row = i32::try_from(region)?;
-        let mut roi = rois;
-        if count != 1 {
-            roi = lower.crop(roi, 0, row, row + 1, &Dim::Known(1))?;
-        }
+        let roi = if count == 1 { rois } else { lower.crop(rois, 0, row, row + 1, &Dim::Known(1))? };
         let roi = lower.reshape(roi, &[Dim::Known(4)])?;
         tops.push(lower.emit(layer.clone(), &[x, roi], &form)?);
     }
     let top = lower.concat(&tops, 0)?;
     lower.set(0, top)
-}
-
-fn image_of(lower: &mut Lower, image: i64) -> Result<BlobId> {
-    let shape = lower.shape(0)?.to_vec();
-    let form = shape.get(1..).unwrap_or_default().to_vec();
-    let batch = shape.at(0)?;
-    if batch.is(1) {
-        return lower.blob_as(0, &form);
-    }
-    if image < 0 || batch.known().is_some_and(|batch| image >= batch) {
-        invalid!("image {image} of {batch}");
-    }
-    let rows = lower.blob_as(0, &[batch.clone(), Dim::product(&form)?])?;
-    let row = lower.crop(rows, 0, i32::try_from(image)?, i32::try_from(image + 1)?, &Dim::Known(1))?;
-    lower.reshape(row, &form)
 }
