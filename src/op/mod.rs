@@ -12,6 +12,7 @@ pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, required_input, resolve_axis};
 pub(crate) use operator::{Epsilon, Fold, Holds, IdentityRule, Infer, Op, Padding, Work};
 pub(crate) use registry::{
-    CONTRIB_DOMAIN, CUT, NEWEST_OPSET, OWN_DOMAIN, find, find_handled, infer_shape, register, since_version,
+    CONTRIB_DOMAIN, CUT, NEWEST_OPSET, OWN_DOMAIN, find, find_handled, index, infer_shape, register,
+    since_version,
 };
 pub(crate) use window::whole_windows;

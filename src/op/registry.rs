@@ -21,44 +21,55 @@ pub(crate) const CONTRIB_DOMAIN: &str = "com.microsoft";
 /// The advice for operators that cannot be expressed in ncnn.
 pub(crate) const CUT: &str = "cut the graph before it with --outputs";
 
-/// The operators by name: those of ONNX's own domain, to which most nodes belong, and those of others.
+/// The operators in the order of their registration, and their indices by name.
 #[derive(Default)]
 struct Registry {
-    own: Vec<&'static Op>,
-    /// Indices into `own`.
-    own_by_name: HashMap<&'static str, usize>,
-    others: HashMap<(&'static str, &'static str), &'static Op>,
+    ops: Vec<&'static Op>,
+    /// Those of ONNX's own domain, to which most nodes belong.
+    own: HashMap<&'static str, usize>,
+    others: HashMap<(&'static str, &'static str), usize>,
 }
 
 static REGISTRY: OnceLock<Registry> = OnceLock::new();
 
-/// Registers the operators that nodes may call. The first call alone counts: the table of operators is fixed, and lies above this
+/// Registers the operators that nodes may call. Only the first call has an effect: the table of operators is fixed, and lies above this
 /// module so that the graph and its passes do not depend on any operator.
 pub(crate) fn register(ops: impl Iterator<Item = &'static Op>) {
     REGISTRY.get_or_init(|| {
         let mut registry = Registry::default();
         for op in ops {
+            let index = registry.ops.len();
             if op.domain.is_empty() {
-                registry.own_by_name.insert(op.name, registry.own.len());
-                registry.own.push(op);
+                registry.own.insert(op.name, index);
             } else {
-                registry.others.insert((op.domain, op.name), op);
+                registry.others.insert((op.domain, op.name), index);
             }
+            registry.ops.push(op);
         }
         registry
     });
 }
 
+impl Registry {
+    fn index(&self, node: &Node) -> Option<usize> {
+        if node.domain.is_empty() {
+            return node.op_type.index_in(|name| self.own.get(name).copied());
+        }
+        // The keys are 'static; the borrow of the map shortens them to the lifetime of the look-up.
+        let others: &HashMap<(&str, &str), usize> = &self.others;
+        others.get(&(node.domain.as_str(), node.op_type.as_str())).copied()
+    }
+}
+
+/// The index, in the order of registration, of the operator that a node calls.
+pub(crate) fn index(node: &Node) -> Option<usize> {
+    REGISTRY.get()?.index(node)
+}
+
 /// The operator that a node calls, if it is registered.
 pub(crate) fn find(node: &Node) -> Option<&'static Op> {
     let registry = REGISTRY.get()?;
-    if node.domain.is_empty() {
-        let index = node.op_type.index_in(|name| registry.own_by_name.get(name).copied())?;
-        return registry.own.get(index).copied();
-    }
-    // The keys are 'static; the borrow of the map shortens them to the lifetime of the look-up.
-    let others: &HashMap<(&str, &str), &'static Op> = &registry.others;
-    others.get(&(node.domain.as_str(), node.op_type.as_str())).copied()
+    registry.ops.get(registry.index(node)?).copied()
 }
 
 /// The operator that a node calls, in a version that is handled.
