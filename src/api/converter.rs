@@ -99,7 +99,7 @@ impl Converter {
 
 /// What the net is to be.
 impl Converter {
-    /// Takes inputs of double precision as singles, which is all that ncnn computes in. Otherwise they are refused: a double may be
+    /// Takes inputs of float64 as float32, which is all that ncnn computes in. Otherwise they are refused: a double may be
     /// far out of the range of a single.
     #[must_use]
     pub fn double_as_float(mut self, as_float: bool) -> Converter {
@@ -123,14 +123,14 @@ impl Converter {
         self
     }
 
-    /// What becomes of networks that are quantised throughout.
+    /// What becomes of networks that are quantized throughout.
     #[must_use]
     pub fn quantization(mut self, quantization: Quantization) -> Converter {
         self.options.quantization = quantization;
         self
     }
 
-    /// Writes weights in half precision. Biases and normalizations stay in single precision, and so does what would be lost. Constants
+    /// Writes weights in float16. Biases and normalizations stay in float32, and so does what would be lost. Constants
     /// are halves where nothing is.
     #[must_use]
     pub fn fp16(mut self, fp16: bool) -> Converter {
@@ -148,7 +148,7 @@ impl Converter {
         self
     }
 
-    /// The table that `ncnn2int8` makes int8 layers by, of a quantised network in float.
+    /// The table that `ncnn2int8` makes int8 layers by, of a quantized network in float.
     #[must_use]
     pub fn table(mut self, path: impl Into<PathBuf>) -> Converter {
         self.options.table = Some(path.into());
@@ -193,7 +193,7 @@ impl Converter {
 
 /// What is done with a model.
 impl Converter {
-    /// Converts a model: read, cut, infer, fold, simplify, expand, lower, optimise, check. Nothing is written yet.
+    /// Converts a model: read, cut, infer, fold, simplify, expand, lower, optimize, check. Nothing is written yet.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub emit_onnx: Option<PathBuf>,
 
-    /// Also write the table of a quantised model's scales that ncnn2int8 reads
+    /// Also write the table of a quantized model's scales that ncnn2int8 reads
     #[arg(long, value_name = "FILE", requires = "dequantize", help_heading = "Result")]
     pub table: Option<PathBuf>,
 
@@ -71,19 +71,19 @@ pub(super) struct Arguments {
 /// What the net is to be, whichever model it is made of.
 #[derive(Debug, Args)]
 pub(super) struct Choices {
-    /// Take double-precision inputs as singles, which is all that ncnn computes in
+    /// Take double-precision inputs as float32, which is all that ncnn computes in
     #[arg(long, help_heading = "Model")]
     pub double_as_float: bool,
 
-    /// Write weights in half precision
+    /// Write weights in float16
     #[arg(long, help_heading = "Result")]
     pub fp16: bool,
 
-    /// Compute a model that is quantised throughout in whole numbers, with int8 layers, as onnxruntime does
+    /// Compute a model that is quantized throughout in integers, with int8 layers, as onnxruntime does
     #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
     pub int8: bool,
 
-    /// Leave out the rounding of a model that is quantised throughout, and compute in float
+    /// Leave out the rounding of a model that is quantized throughout, and compute in float
     #[arg(long, help_heading = "Result")]
     pub dequantize: bool,
 
@@ -116,7 +116,7 @@ impl Choices {
         self.rename.iter().fold(converter, |converter, (old, new)| converter.rename(old, new))
     }
 
-    /// What becomes of a quantised model.
+    /// What becomes of a quantized model.
     fn quantization(&self) -> Quantization {
         match (self.int8, self.dequantize) {
             (true, _) => Quantization::Int8,

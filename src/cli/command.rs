@@ -91,7 +91,7 @@ pub(super) enum Command {
     Man,
 }
 
-/// The parser takes any word behind all arguments for a subcommand.
+/// The parser takes any word after all arguments for a subcommand.
 fn unexpected_word(error: clap::Error) -> clap::Error {
     match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) if command().find_subcommand(word).is_none() => {

@@ -107,7 +107,7 @@ fn beside(model: &Path, extension: &str) -> PathBuf {
 
 /// The path with its links followed, where a file can be made or replaced there.
 pub(super) fn writable(path: &Path) -> Result<PathBuf> {
-    let Some(name) = path.file_name() else { return Err(refused(path, "this is no name of a file")) };
+    let Some(name) = path.file_name() else { return Err(refused(path, "this is not a name of a file")) };
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -115,7 +115,7 @@ pub(super) fn writable(path: &Path) -> Result<PathBuf> {
     let real_folder =
         folder.canonicalize().map_err(|e| Error::io("the folder cannot be opened", e).in_file(folder))?;
     if !real_folder.is_dir() {
-        return Err(refused(folder, "this is no folder"));
+        return Err(refused(folder, "this is not a folder"));
     }
     let real = match fs::symlink_metadata(path) {
         Ok(_) => replaceable(path)?,
@@ -139,7 +139,7 @@ fn replaceable(path: &Path) -> Result<PathBuf> {
     }
     // Renaming over a device or a pipe would put a file in its place.
     if !metadata.is_file() {
-        return Err(refused(path, "this is no regular file"));
+        return Err(refused(path, "this is not a regular file"));
     }
     if metadata.permissions().readonly() {
         return Err(refused(path, "the file is write-protected"));
@@ -205,7 +205,7 @@ mod tests {
             (&["m.onnx", "folder", "x"], "this is a folder"),
             (&["m.onnx", "x", "folder/.."], "no name of a file"),
             (&["m.onnx", "none/x", "y"], "the folder cannot be opened"),
-            (&["m.onnx", "file/x", "y"], "this is no folder"),
+            (&["m.onnx", "file/x", "y"], "this is not a folder"),
         ] {
             let error = destination(folder.path(), given).unwrap_err();
             assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Usage), "{given:?}");

@@ -31,7 +31,7 @@ fn parse_size(text: &str) -> Result<Dim, String> {
     match text.parse::<i64>() {
         Ok(n) if n > 0 => Ok(Dim::Known(n)),
         _ => Err(format!(
-            "\"{text}\" is no size; sizes are numbers from 1 and names such as H, with commas between them"
+            "\"{text}\" is not a size; sizes are numbers from 1 and names such as H, with commas between them"
         )),
     }
 }

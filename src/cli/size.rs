@@ -7,7 +7,10 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let factor = unit_bytes(unit.trim()).ok_or_else(|| {
-        format!("\"{}\" is no unit of size; units are B, KB, MB, GB, TB, KiB, MiB, GiB and TiB", unit.trim())
+        format!(
+            "\"{}\" is not a unit of size; units are B, KB, MB, GB, TB, KiB, MiB, GiB and TiB",
+            unit.trim()
+        )
     })?;
     let bytes = scale(number, factor)
         .ok_or("a size is a number and a unit, such as 8GB or 512MiB, and fits in 64 bits")?;

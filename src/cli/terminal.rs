@@ -18,7 +18,7 @@ pub(super) const STRONG: Style = Style::new().bold();
 /// Longest name or message of a model that is shown whole: a hostile one may have megabytes.
 const MAX_CHARS: usize = 400;
 
-/// Writes to standard error, and leaves colours out where nobody would see them. A reader that has gone away is no error: the exit
+/// Writes to standard error, and leaves colours out where nobody would see them. A reader that has gone away is not an error: the exit
 /// code tells the same.
 pub(super) fn tell(text: &str, color: ColorChoice) {
     let choice = match color {

@@ -88,7 +88,7 @@ pub(crate) const UNROLLED_NODES: usize = 100_000;
 /// Most nodes that all expansions of a model make together, those of bodies among them: loops may stand in loops.
 pub(crate) const EXPANDED_NODES: usize = 1 << 19;
 
-/// Longest axis of what is expanded: something may be listed for each of its places, and single precision, in which ncnn counts
+/// Longest axis of what is expanded: something may be listed for each of its places, and float32, in which ncnn counts
 /// them, ends there.
 pub(crate) const EXPANDED_AXIS: i64 = 1 << 24;
 

@@ -83,7 +83,7 @@ impl Graph {
             return;
         }
         self.cache = Cache::default();
-        // Each step goes to a value that stands earlier, so a chain ends; what is behind all of it is found in one walk.
+        // Each step goes to a value that stands earlier, so a chain ends; what is after all of it is found in one walk.
         let mut ends: IndexMap<ValueId, ValueId> = IndexMap::default();
         for (from, _) in map.iter() {
             let (mut id, mut walked) = (from, Vec::new());

@@ -70,13 +70,13 @@ pub struct Value {
     pub elements: Option<Box<Array>>,
     /// Whether the model says of what type and shape the value is.
     pub declared: bool,
-    /// What the model says of a value that is no tensor.
+    /// What the model says of a value that is not a tensor.
     pub other_type: Option<Box<OtherType>>,
     /// The node that computes the value; none for inputs, initializers and captured values.
     pub producer: Option<NodeId>,
 }
 
-/// A type that is no tensor: a sequence, a map. Nothing here looks into it.
+/// A type that is not a tensor: a sequence, a map. Nothing here looks into it.
 #[derive(Clone, Debug)]
 pub struct OtherType {
     /// What it is, in ONNX's word.
@@ -172,7 +172,7 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// Values that the graph is for.
     pub outputs: Vec<ValueId>,
-    /// Values that nobody reads and that stay all the same.
+    /// Values that nobody reads and that stay nevertheless.
     pub kept: Vec<ValueId>,
     /// In the body of a control-flow node: values of the graph around it.
     pub captures: Vec<Capture>,

@@ -40,7 +40,7 @@ impl Lower<'_> {
         Ok((self.reshape(blob, &form)?, *found.at(0)?))
     }
 
-    /// The blob in a form of at most three axes, what lies before and behind the axis at `place` merged.
+    /// The blob in a form of at most three axes, what lies before and after the axis at `place` merged.
     pub fn grouped(&mut self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
         let form = self.form(blob);
         let outer = Dim::product(form.iter().take(place))?;
@@ -171,7 +171,7 @@ impl Lower<'_> {
         Ok(blob)
     }
 
-    /// Blobs that differ in one axis alone, one behind the other along it.
+    /// Blobs that differ in one axis alone, one after the other along it.
     pub fn concat(&mut self, blobs: &[BlobId], place: usize) -> Result<BlobId> {
         if let [only] = blobs {
             return Ok(*only);
@@ -199,25 +199,25 @@ impl Lower<'_> {
         self.emit(layer, &[blob], &form)
     }
 
-    /// An axis with `before` and `behind` elements of `value` around it.
+    /// An axis with `before` and `after` elements of `value` around it.
     pub fn padded(
         &mut self,
         blob: BlobId,
         place: usize,
         before: i64,
-        behind: i64,
+        after: i64,
         value: f32,
     ) -> Result<BlobId> {
         let (blob, place) =
             if self.form(blob).len() > 3 { self.grouped(blob, place)? } else { (blob, place) };
         let form = self.form(blob);
-        let size = form.at(place)?.add(&Dim::Known(before + behind))?;
-        let (before, behind) = (i32::try_from(before)?, i32::try_from(behind)?);
+        let size = form.at(place)?.add(&Dim::Known(before + after))?;
+        let (before, after) = (i32::try_from(before)?, i32::try_from(after)?);
         let mut layer = Padding { value, ..Padding::default() };
         match form.len() - place {
-            1 => (layer.left, layer.right) = (before, behind),
-            2 => (layer.top, layer.bottom) = (before, behind),
-            _ => (layer.front, layer.behind) = (before, behind),
+            1 => (layer.left, layer.right) = (before, after),
+            2 => (layer.top, layer.bottom) = (before, after),
+            _ => (layer.front, layer.after) = (before, after),
         }
         self.emit(layer, &[blob], &self.resized(blob, place, size))
     }
@@ -442,9 +442,9 @@ fn segments(places: &[i64]) -> Vec<&[i64]> {
         if !near && len < WORTH_A_STRIDE {
             len = 1;
         }
-        let (part, behind) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+        let (part, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
         parts.push(part);
-        rest = behind;
+        rest = after;
     }
     parts
 }

@@ -73,7 +73,7 @@ impl Lower<'_> {
     }
 
     /// Input `index` in a form in which each of `axes` stands alone, and where these axes are in it. Axes that stay together are merged:
-    /// at most `axes.len()` of them stand alone, and what lies before, between and behind is one axis each.
+    /// at most `axes.len()` of them stand alone, and what lies before, between and after is one axis each.
     pub fn isolated(&mut self, index: usize, axes: &[usize]) -> Result<(BlobId, Vec<usize>)> {
         let shape = self.call.shape(index)?.to_vec();
         let first = self.blob(index)?;
@@ -209,7 +209,7 @@ fn merge_axes(shape: &[Dim], perm: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
     Ok((sizes, order))
 }
 
-/// Whether `axis` is the next one behind `last` that is not 1.
+/// Whether `axis` is the next one after `last` that is not 1.
 fn follows(shape: &[Dim], last: Option<usize>, axis: usize) -> bool {
     last.is_some_and(|last| {
         last < axis && shape.iter().take(axis).skip(last + 1).all(|between| between.is(1))

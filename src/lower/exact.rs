@@ -1,6 +1,6 @@
-//! Truth values and integers in single precision, made exact.
+//! Truth values and integers in float32, made exact.
 //!
-//! ncnn is built with `-ffast-math`: a vectorised division is off by a unit in the last place and gives NaN for a zero or infinite
+//! ncnn is built with `-ffast-math`: a vectorized division is off by a unit in the last place and gives NaN for a zero or infinite
 //! divisor, and NaN goes through comparisons and minima in either way. Addition, multiplication, minimum, maximum and Threshold are
 //! exact on infinities too.
 
@@ -14,7 +14,7 @@ use crate::tensor::DType;
 /// integers below 2^20 are further from it than this, and no division is off by as much.
 const NUDGE: f32 = 1.0 + 1.0 / 4_194_304.0;
 
-/// From here on all numbers of single precision are integers.
+/// From here on all numbers of float32 are integers.
 const INTEGERS: f32 = 16_777_216.0;
 
 /// Splitting with this leaves 12 of 24 digits: `x * s - (x * s - x)`.
@@ -97,7 +97,7 @@ impl Lower<'_> {
     }
 
     /// The result of integer arithmetic as a type of 8 or 16 bits holds it. Wider types are taken not to overflow: integers are exact
-    /// up to 2^24 in single precision.
+    /// up to 2^24 in float32.
     pub fn wrap(&mut self, x: BlobId, dtype: DType) -> Result<BlobId> {
         if !dtype.is_int() || dtype.bits() > 16 {
             return Ok(x);
@@ -112,7 +112,7 @@ impl Lower<'_> {
     }
 
     /// The quotient, rounded as it should be: the rounded one plus the quotient of what its product with `b` leaves of `a`. For that the
-    /// factors are split in halves whose products are exact (T. J. Dekker, Numerische Mathematik 18, 1971).
+    /// factors are split into two parts whose products are exact (T. J. Dekker, Numerische Mathematik 18, 1971).
     pub fn exact_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         let quotient = self.combine(binary_op::DIV, a, b)?;
         // Above this every quotient is an integer, and infinities have no halves.
@@ -163,7 +163,7 @@ impl Lower<'_> {
         Ok((ScalarOrBlob::Blob(upper), ScalarOrBlob::Blob(lower)))
     }
 
-    /// The quotient of integers in single precision, rounded up by less than any remainder: cut off, it is exact for dividends below 2^20.
+    /// The quotient of integers in float32, rounded up by less than any remainder: cut off, it is exact for dividends below 2^20.
     pub fn nudged_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         let quotient = self.combine(binary_op::DIV, a, b)?;
         self.binary_scalar(binary_op::MUL, quotient, NUDGE)

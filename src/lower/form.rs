@@ -85,7 +85,7 @@ pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec
 }
 
 /// A form of `shape` in which each of `axes` stands alone, and where they are: that of the interface where it has at most three axes
-/// and can be had, since other layers ask for it too; else what lies before, between and behind the axes is merged.
+/// and can be had, since other layers ask for it too; else what lies before, between and after the axes is merged.
 pub(crate) fn apart_form(
     shape: &[Dim],
     axes: &[usize],

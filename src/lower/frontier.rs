@@ -17,7 +17,7 @@ pub struct Cut {
 /// Most values that are proposed: with more, what is left over is no longer one thing that somebody would compute otherwise.
 const MAX_VALUES: usize = 16;
 
-/// Ways to leave out the `failed` nodes, the best first: what comes before them, and what comes behind them. Whether what is left
+/// Ways to leave out the `failed` nodes, the best first: what comes before them, and what comes after them. Whether what is left
 /// can be converted is for the caller to try. `is_made` tells whether a value is computed and can be an output.
 pub(crate) fn propose_cuts(
     graph: &Graph,
@@ -182,7 +182,7 @@ mod tests {
             (&["ok: x = a", "bad: a = b", "ok: b = y"], "y", &[" | a", "b | "]),
             // Graph outputs that need nothing of it come first; what follows from a node that failed is left out.
             (&["ok: x = a", "bad: a k = b", "ok: a = c", "bad: b c = y"], "y c", &[" | c a"]),
-            // A value that goes past the node is needed behind it.
+            // A value that goes past the node is needed after it.
             (&["ok: x = a", "bad: a = b", "ok: b a = y"], "y", &[" | a", "x b | "]),
             // Inside of a node that was replaced.
             (&["ok: x = a", "ok: z = b", "ok: a b = _", "bad: _ = y"], "y", &[" | a b"]),

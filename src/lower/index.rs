@@ -1,6 +1,6 @@
 //! Indices that are computed at run time: as 32-bit integers where they come straight from a graph input, and else as numbers.
 //!
-//! ncnn computes in single precision; only Embed reads integers. A graph input that an Embed reads is given as int32, and so that
+//! ncnn computes in float32; only Embed reads integers. A graph input that an Embed reads is given as int32, and so that
 //! users need to know one rule alone, all integer inputs of such a net are: what computes with them gets them through Dequantize.
 
 use std::collections::BTreeMap;
@@ -79,8 +79,8 @@ impl State {
             [c, d, h, w] => vec![c.clone(), d.mul(h)?, w.clone()],
             _ => shape.clone(),
         };
-        let behind = net.layers.iter().position(|layer| layer.tops.contains(&input)).map_or(0, |at| at + 1);
-        let mut made = self.net.layers.split_off(behind);
+        let after = net.layers.iter().position(|layer| layer.tops.contains(&input)).map_or(0, |at| at + 1);
+        let mut made = self.net.layers.split_off(after);
         let name = format!("{}_numbers", self.net.blob(input).name);
         let mut numbers = input;
         if planar != shape {
@@ -93,7 +93,7 @@ impl State {
             let layer = reshape_layer(&planar, &shape)?;
             numbers = *self.emit(&name, layer.into(), &[numbers], &[shape])?.at(0)?;
         }
-        for (layer, _) in made.iter_mut().zip(readers.into_iter().skip(behind)).filter(|(_, reads)| *reads) {
+        for (layer, _) in made.iter_mut().zip(readers.into_iter().skip(after)).filter(|(_, reads)| *reads) {
             for bottom in layer.bottoms.iter_mut().filter(|bottom| **bottom == input) {
                 *bottom = numbers;
             }
@@ -105,7 +105,7 @@ impl State {
         Ok(())
     }
 
-    /// A Reshape that hands on integers; others hand on singles.
+    /// A Reshape that hands on integers; others hand on float32 values.
     fn integer_reshape(&mut self, name: &str, from: BlobId, form: &[Dim]) -> Result<BlobId> {
         let layer = reshape_layer(&self.net.blob(from).shape, form)?;
         let top = *self.emit(name, layer.into(), &[from], &[form.to_vec()])?.at(0)?;
@@ -145,7 +145,7 @@ impl Lower<'_> {
     }
 
     /// A matrix with a row an index and a column a place of an axis of `size`: 1 where the place is that of the index, else 0. The
-    /// indices are whole numbers; what is no place of the axis has no 1.
+    /// indices are integers; what is no place of the axis has no 1.
     pub fn one_hot(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
         let count = Dim::product(&self.form(indices))?;
         let most =
@@ -160,7 +160,7 @@ impl Lower<'_> {
         self.equals_zero(distance)
     }
 
-    /// 1 where a whole number is 0, else 0.
+    /// 1 where an integer is 0, else 0.
     pub fn equals_zero(&mut self, distance: BlobId) -> Result<BlobId> {
         let distance = self.unary(unary_op::ABS, distance)?;
         let near = self.binary_scalar(binary_op::RSUB, distance, 1.0)?;
@@ -177,12 +177,10 @@ pub(crate) fn ramp(size: &Dim) -> Result<Tensor> {
     })
 }
 
-/// A size as single precision holds it.
+/// A size as float32 holds it.
 fn float(size: i64) -> Result<f32> {
     if size > 1 << 24 {
-        return Err(Error::unsupported(format!(
-            "the places of an axis of {size}: single precision ends at 2^24"
-        )));
+        return Err(Error::unsupported(format!("the places of an axis of {size}: float32 ends at 2^24")));
     }
     Ok(size.as_())
 }

@@ -182,7 +182,7 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     Ok(())
 }
 
-/// Refuses elements that are no numbers, or two.
+/// Refuses elements that are not numbers, or two.
 fn check_elements(dtype: DType) -> Result<()> {
     match dtype {
         DType::String | DType::C64 | DType::C128 => unsupported!("ncnn has no blobs of {dtype}"),
@@ -200,8 +200,10 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     };
     check_elements(dtype)?;
     if dtype == DType::F64 && !double_as_float {
-        return Err(Error::unsupported("ncnn computes in singles, and doubles may be out of their range")
-            .help("where the values fit, convert with --double-as-float"));
+        return Err(Error::unsupported(
+            "ncnn computes in float32, and float64 values may be out of its range",
+        )
+        .help("where the values fit, convert with --double-as-float"));
     }
     check_size(graph, id)?;
     let form = interface_form(shape)?;

@@ -11,7 +11,7 @@ use crate::ncnn::{BlobId, Element};
 use crate::tensor::{Dim, Operation, Sum, Tensor};
 
 impl Lower<'_> {
-    /// A blob of ones; sizes that are no numbers are those of axes of another blob.
+    /// A blob of ones; sizes that are not numbers are those of axes of another blob.
     pub fn ones(&mut self, form: &[Dim]) -> Result<BlobId> {
         let known: Option<Vec<usize>> =
             form.iter().map(|size| size.known().and_then(|n| usize::try_from(n).ok())).collect();
@@ -74,7 +74,7 @@ impl Lower<'_> {
         self.map(Clip { min: 1.0, max: 1.0 }, line)
     }
 
-    /// Ones along an axis of a size that no blob has: those of the parts of the sum that it is, one behind the other.
+    /// Ones along an axis of a size that no blob has: those of the parts of the sum that it is, one after the other.
     fn joined_ones(&mut self, size: &Dim) -> Result<BlobId> {
         let refuse = || {
             Error::unsupported(format!("{size} elements: no blob has an axis of this size"))

@@ -80,7 +80,7 @@ fn failed(error: std::io::Error) -> Error {
     Error::io("writing failed", error)
 }
 
-/// The name of a file as an identifier of C: what is no letter or digit becomes `_`, and a digit does not stand first.
+/// The name of a file as an identifier of C: what is not a letter or digit becomes `_`, and a digit does not stand first.
 fn identifier(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let word = word(&name);

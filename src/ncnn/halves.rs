@@ -1,4 +1,4 @@
-//! Weights in half precision, as ncnn's own tools write them: behind their tag, padded to four bytes (`ModelBin::load`).
+//! Weights in float16, as ncnn's own tools write them: after their tag, padded to four bytes (`ModelBin::load`).
 
 use std::io::Write;
 
@@ -20,7 +20,7 @@ const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
 /// Products of a sum that are few: those of a kernel of 3 by 3 over one channel.
 const FEW_PRODUCTS: usize = 9;
 
-/// What a weight loses as halves.
+/// What a weight loses as float16.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     /// The largest finite magnitude.
@@ -29,7 +29,7 @@ struct Loss {
     overflows: bool,
     /// Elements change.
     lossy: bool,
-    /// All elements are whole numbers.
+    /// All elements are integers.
     whole: bool,
 }
 
@@ -50,26 +50,26 @@ impl Loss {
         }
     }
 
-    /// Why the weight must stay in single precision, if it must.
+    /// Why the weight must stay in float32, if it must.
     fn reason(&self) -> Option<&'static str> {
         if self.overflows {
-            Some("half precision does not reach its largest elements")
+            Some("float16 does not reach its largest elements")
         } else if self.lossy && self.largest < SMALLEST_NORMAL {
-            Some("its elements are too small for half precision")
+            Some("its elements are too small for float16")
         } else if self.lossy && self.whole {
             // Places in a table: one beside the right one is as wrong as any other.
-            Some("half precision does not hold its whole numbers")
+            Some("float16 does not hold its integers")
         } else {
             None
         }
     }
 }
 
-/// Fewest elements of a constant blob that is written behind a tag, which takes as much room as two halves save.
+/// Fewest elements of a constant blob that is written after a tag, which takes as much room as two halves save.
 const FEWEST_TAGGED: usize = 16;
 
 impl Net {
-    /// Lets constant blobs have a tag, so that those which lose nothing are written as halves.
+    /// Lets constant blobs have a tag, so that those which lose nothing are written as float16.
     pub(crate) fn tag_constants(&mut self) {
         for layer in &mut self.layers {
             if let Layer::MemoryData(layer) = &mut layer.layer
@@ -81,18 +81,18 @@ impl Net {
     }
 }
 
-/// Whether a weight is written behind a tag that tells its type.
+/// Whether a weight is written after a tag that tells its type.
 pub(super) fn is_tagged(layer: &Layer, weight: &Weight<'_>) -> bool {
     weight.storage == Storage::Tagged || is_tagged_constant(layer)
 }
 
-/// Whether it is a constant blob behind a tag. It is written as halves where it loses nothing: other blobs may be compared with it, or
+/// Whether it is a constant blob after a tag. It is written as float16 where it loses nothing: other blobs may be compared with it, or
 /// little be left of a difference to it.
 pub(super) fn is_tagged_constant(layer: &Layer) -> bool {
     matches!(layer, Layer::MemoryData(layer) if layer.load_type == 0)
 }
 
-/// Whether a weight may be written as halves: what is multiplied with, where the runtime looks at a tag. Biases stay as they are, and
+/// Whether a weight may be written as float16: what is multiplied with, where the runtime looks at a tag. Biases stay as they are, and
 /// so do the small kernels of depth-wise convolutions: they are a few hundredths of the weights of a network, and most of its error, for
 /// sums of few products do not average it out.
 pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
@@ -112,12 +112,12 @@ pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
         && products.is_none_or(|products| products > FEW_PRODUCTS)
 }
 
-/// Writes tag and elements as halves, rounded to the nearest, to even between two. Where they do not fit, or change and `exact` is asked
+/// Writes tag and elements as float16, rounded to the nearest, to even between two. Where they do not fit, or change and `exact` is asked
 /// for, nothing is written, and the answer is why.
 pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<Option<&'static str>> {
     let failed = |error| Error::io("writing failed", error);
     let reason = |loss: Loss| {
-        // Halves that are read as singles and written as halves are what they were.
+        // Halves that are read as float32 and written as float16 are what they were.
         let changes = (exact && loss.lossy).then_some("its elements change");
         loss.reason().or(changes).filter(|_| tensor.dtype() != DType::F16)
     };
@@ -128,7 +128,7 @@ pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<
         out.write_all(padding(tensor)).map_err(failed)?;
         let reason = reason(loss);
         if reason.is_some() {
-            // The singles take more room: they leave nothing of what was written.
+            // The float32 values take more room: they leave nothing of what was written.
             out.go_back(start).map_err(failed)?;
         }
         return Ok(reason);
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::ncnn::layer::{ConvolutionDepthWise, Gemm, InnerProduct, LSTM, MemoryData};
 
-    /// The bytes of singles as halves, or why they stay: the same in a file and through a writer.
+    /// The bytes of float32 values as float16, or why they stay: the same in a file and through a writer.
     fn written(tensor: &Tensor) -> (Vec<u8>, Option<&'static str>) {
         let mut file = BufWriter::new(tempfile::tempfile().unwrap());
         file.write_all(b"head").unwrap();
@@ -219,7 +219,7 @@ mod tests {
         for (elements, words) in [
             (&[1.5, -65520.0][..], "largest"),
             (&[1e-6, -3e-8], "too small"),
-            (&[0.0, 1.0, 2049.0], "whole numbers"),
+            (&[0.0, 1.0, 2049.0], "integers"),
         ] {
             let (_, reason) = written(&singles(elements));
             assert!(reason.is_some_and(|reason| reason.contains(words)), "{elements:?}: {reason:?}");

@@ -58,7 +58,7 @@ pub type BlobIds = SmallVec<[BlobId; 4]>;
 pub enum Element {
     /// Singles: everything but token ids.
     F32,
-    /// 32-bit integers, which Embed reads, and Dequantize makes singles of.
+    /// 32-bit integers, which Embed reads, and Dequantize makes float32 values of.
     I32,
 }
 
@@ -109,7 +109,7 @@ pub struct Net {
     pub outputs: Vec<Output>,
     /// The oldest release of the runtime that must load the net, by its date.
     pub release: u32,
-    /// Whether weights that the runtime reads in either precision are written as halves.
+    /// Whether weights that the runtime reads in either precision are written as float16.
     pub half: bool,
 }
 

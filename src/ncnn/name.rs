@@ -176,7 +176,7 @@ impl Distinct {
 struct Names {
     /// By their hashes: of two names with one hash the second is taken too.
     taken: HashSet<u64>,
-    /// The next number to try behind a name.
+    /// The next number to try after a name.
     next: HashMap<String, usize>,
 }
 
@@ -185,7 +185,7 @@ impl Names {
         Names { taken: HashSet::with_capacity(count), next: HashMap::new() }
     }
 
-    /// Takes a name that nobody has: `wanted` if possible, `otherwise` if that is empty, with a number behind it where it is taken.
+    /// Takes a name that nobody has: `wanted` if possible, `otherwise` if that is empty, with a number after it where it is taken.
     /// Gives it where it is not `wanted`.
     fn claim(&mut self, wanted: &str, otherwise: &str) -> Option<String> {
         if !wanted.is_empty() && is_legal(wanted) && self.taken.insert(hash(wanted)) {

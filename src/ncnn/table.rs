@@ -60,7 +60,7 @@ pub(crate) struct Table {
     pub left_out: Vec<String>,
 }
 
-/// What stands behind the name of a layer in the row of its weights.
+/// What stands after the name of a layer in the row of its weights.
 const SUFFIX: &str = "_param_0";
 
 /// What makes a row one of weights, wherever it stands (`ncnn2int8.cpp`, `read_int8scale_table`).

@@ -25,7 +25,7 @@ pub(super) const ARRAY: i32 = -23300;
 /// Characters of a value that are scanned first, the quote included.
 const FIRST_SCAN: usize = 15;
 
-/// Characters of a text that are scanned behind the first ones.
+/// Characters of a text that are scanned after the first ones.
 const MAX_REST: usize = 240;
 
 /// Characters of the columns of types and names.
@@ -101,7 +101,7 @@ impl Net {
     }
 }
 
-/// Adds a word and the space behind it, in a column of [`COLUMN`] characters if it fits.
+/// Adds a word and the space after it, in a column of [`COLUMN`] characters if it fits.
 fn push_padded(text: &mut String, word: &str) {
     text.push_str(word);
     text.extend(iter::repeat_n(' ', COLUMN.saturating_sub(word.chars().count()) + 1));
@@ -163,7 +163,7 @@ pub(super) fn format_float(value: f32) -> String {
     text
 }
 
-/// Whether digits are clearly nearer to this float than to its neighbours: `vstr_to_float` computes in doubles with an error of a few
+/// Whether digits are clearly nearer to this float than to its neighbours: `vstr_to_float` computes in float64 with an error of a few
 /// units, and the shortest digits of a float may lie exactly half way.
 fn is_off_ties(digits: &str, value: f32) -> bool {
     let wide = f64::from(value);
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What `vstr_to_float` in `paramdict.cpp` reads: `u32` digits on both sides of the point, powers of ten in doubles.
+    /// What `vstr_to_float` in `paramdict.cpp` reads: `u32` digits on both sides of the point, powers of ten in float64.
     fn read_float(text: &str) -> f32 {
         let (sign, digits) = text.strip_prefix('-').map_or((1.0, text), |digits| (-1.0, digits));
         let (mantissa, exponent) = digits.split_once('e').unwrap();

@@ -9,7 +9,7 @@ use crate::common::output::{self, Out, PIECE, Staged, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{DType, Tensor};
 
-/// The tag of a weight of singles (`ModelBinFromDataReader::load`).
+/// The tag of a weight of float32 values (`ModelBinFromDataReader::load`).
 const TAG_F32: [u8; 4] = [0; 4];
 
 /// The tag of a weight of int8.
@@ -129,14 +129,13 @@ impl Net {
                 let (dtype, kept) =
                     self.write_weight(&layer.layer, &weight, bin).map_err(|error| error.at_part(place()))?;
                 stored.push(Stored::of(dtype, &weight, halves::is_tagged(&layer.layer, &weight))?);
-                warnings
-                    .extend(kept.map(|reason| format!("{} stays in single precision: {reason}", place())));
+                warnings.extend(kept.map(|reason| format!("{} stays in float32: {reason}", place())));
             }
         }
         Ok((stored, warnings))
     }
 
-    /// Writes a weight; the answer is the type of what is written, and why it is not in half precision where that is asked for and
+    /// Writes a weight; the answer is the type of what is written, and why it is not in float16 where that is asked for and
     /// possible.
     fn write_weight(
         &self,
@@ -167,7 +166,7 @@ impl Net {
 }
 
 impl Stored {
-    /// What a weight takes: a tag of four bytes where it has one, and what is not in singles fills up to four bytes.
+    /// What a weight takes: a tag of four bytes where it has one, and what is not in float32 fills up to four bytes.
     fn of(dtype: DType, weight: &Weight<'_>, tagged: bool) -> Result<Stored> {
         let elements = weight.tensor.len();
         let tag = if tagged { 4 } else { 0 };
@@ -193,7 +192,7 @@ mod tests {
     use crate::ncnn::layer::{InnerProduct, Softmax};
     use crate::tensor::DType;
 
-    /// `x`, an InnerProduct with weights in half precision, a Softmax.
+    /// `x`, an InnerProduct with weights in float16, a Softmax.
     fn small_net() -> Net {
         let mut net = Net::default();
         let x = net.push_input("x", &[2]);

@@ -59,7 +59,7 @@ impl Reader<'_> {
         Ok(Some(attribute))
     }
 
-    /// An attribute that is no graph: a default of a function is one too.
+    /// An attribute that is not a graph: a default of a function is one too.
     pub(super) fn read_default(&mut self, proto: &AttributeProto) -> Result<Attribute> {
         let kind = kind_of(proto)?;
         self.read_plain(proto, kind)

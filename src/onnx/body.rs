@@ -157,7 +157,7 @@ impl<'m> Reader<'m> {
         self.read_initializers(parts, &mut body, &mut scope)?;
         self.read_inputs(proto, &mut body, &mut scope)?;
         let mut hints = self.read_hints(proto);
-        // From the first node on that needs what stands behind it, or may: all names are defined before one of them is read.
+        // From the first node on that needs what stands after it, or may: all names are defined before one of them is read.
         let mut later = Vec::new();
         for (index, message) in parts.nodes.with_outputs().enumerate() {
             let (node, outputs) = message?;
@@ -254,8 +254,8 @@ impl<'m> Reader<'m> {
         hints
     }
 
-    /// Whether a node can be read before those behind it: it reads nothing of theirs, has no bodies that may, and calls no function,
-    /// whose values are numbered behind those of the graph.
+    /// Whether a node can be read before those after it: it reads nothing of theirs, has no bodies that may, and calls no function,
+    /// whose values are numbered after those of the graph.
     fn stands_alone(&self, node: &NodeProto, met: &Met) -> bool {
         node.input.iter().zip(met).all(|(name, value)| name.is_empty() || value.is_some())
             && !node.attribute.iter().any(has_bodies)

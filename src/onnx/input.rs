@@ -74,7 +74,7 @@ impl Input {
         if path.as_os_str() == "-" { Input::Stdin } else { Input::Path(path) }
     }
 
-    /// Opens the model. A file is mapped; what is no regular file (a pipe) is read to its end.
+    /// Opens the model. A file is mapped; what is not a regular file (a pipe) is read to its end.
     pub(super) fn open(&self, max_size: u64) -> Result<Arc<SourceBytes>> {
         let source = match self {
             Input::Stdin => spool_below(&mut io::stdin().lock(), Path::new("standard input"), max_size)?,

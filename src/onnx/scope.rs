@@ -101,7 +101,7 @@ impl<'m, 's> Scope<'m, 's> {
     /// What a name means that is defined here.
     pub fn own(&self, name: &str) -> Option<Slot> {
         let name = name.as_bytes();
-        // Models list what they have in the order of its use: it is what was defined last, or what stands behind what was found last.
+        // Models list what they have in the order of its use: it is what was defined last, or what stands after what was found last.
         let is_here = |number: usize| self.names.get(number) == Some(&name);
         let (newest, next) = (self.slots.len().wrapping_sub(1), self.found.get() + 1);
         if is_here(newest) {

@@ -170,7 +170,7 @@ fn pack_six(elements: &[i32]) -> Result<Vec<u8>> {
         for (i, element) in (0_u32..).zip(four) {
             match u32::try_from(*element) {
                 Ok(element) if element < 1 << 6 => stream |= element.wrapping_shl(6 * i),
-                _ => invalid!("{element} is no element of six bits"),
+                _ => invalid!("{element} is not an element of six bits"),
             }
         }
         bytes.extend(stream.to_le_bytes().iter().take((6 * four.len()).div_ceil(8)));

@@ -34,7 +34,7 @@ pub(super) struct Types {
 }
 
 impl Types {
-    /// The type of a value; what is no tensor is kept as it is.
+    /// The type of a value; what is not a tensor is kept as it is.
     pub fn read(&mut self, info: &ValueInfoProto) -> Result<Declared> {
         let tensor = match info.r#type.as_ref().and_then(|t: &TypeProto| t.value.as_ref()) {
             Some(type_proto::Value::TensorType(tensor)) => tensor,

@@ -102,7 +102,7 @@ impl<'a> Attributes<'a> {
         self.read(name, "INTS", |a| if let Attribute::Ints(i) = a { Some(i.clone()) } else { None })
     }
 
-    /// A list of singles.
+    /// A list of float32 values.
     pub fn floats(&self, name: &str) -> Result<Option<Vec<f32>>> {
         self.read(name, "FLOATS", |a| if let Attribute::Floats(f) = a { Some(f.clone()) } else { None })
     }

@@ -216,7 +216,7 @@ impl<'a> Call<'a> {
         self.int_list(index)
     }
 
-    /// The elements of input `index` as singles.
+    /// The elements of input `index` as float32.
     pub fn float_list(&self, index: usize) -> Result<Vec<f32>> {
         self.array(index)?.float_list().map_err(|e| e.at_part(self.label(index)))
     }

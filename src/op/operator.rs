@@ -53,7 +53,7 @@ pub(crate) struct Op {
     pub epsilon: Option<Epsilon>,
     /// The padding of a node that pads with a constant.
     pub padding: Option<Padding>,
-    /// Whether it rounds to quantised steps, which later roundings may amplify.
+    /// Whether it rounds to quantized steps, which later roundings may amplify.
     pub rounds: bool,
     /// Whether ncnn computes it to the last bit, if its inputs are right to the last bit.
     pub exact: bool,

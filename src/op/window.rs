@@ -5,7 +5,7 @@ use crate::graph::{Attribute, AttributeMap};
 use crate::tensor::Dim;
 
 /// The attributes of AveragePool that computes what QLinearAveragePool does: where padding counts, all places of a window count, those
-/// that rounding up adds behind the padding among them (`qlinear_pool.cc`). AveragePool leaves these out, unless they are padding.
+/// that rounding up adds after the padding among them (`qlinear_pool.cc`). AveragePool leaves these out, unless they are padding.
 pub(crate) fn whole_windows(
     mut attributes: AttributeMap,
     given: &[Dim],

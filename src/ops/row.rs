@@ -91,7 +91,7 @@ impl Row {
         self
     }
 
-    /// It rounds to quantised steps.
+    /// It rounds to quantized steps.
     pub const fn rounds(mut self) -> Row {
         self.op.rounds = true;
         self

@@ -35,7 +35,7 @@ pub(in crate::ops) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usi
     Ok(distinct)
 }
 
-/// Refuses a model in which input `index`, where it is given, is no list of so many elements, as far as that is known.
+/// Refuses a model in which input `index`, where it is given, is not a list of so many elements, as far as that is known.
 pub(in crate::ops) fn check_list(call: &Call, index: usize, count: usize) -> Result<()> {
     call.check_shape(index, &[Dim::try_from(count)?])
 }

@@ -387,7 +387,7 @@ fn check_axes(graph: &Graph, id: ValueId) -> Result<()> {
     let mut sizes = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
     match sizes.find(|size| *size > limits::EXPANDED_AXIS) {
         Some(size) => Err(Error::limit(format!(
-            "an axis of {size} places; {} are the most that single precision counts",
+            "an axis of {size} places; {} are the most that float32 counts",
             limits::EXPANDED_AXIS
         ))),
         None => Ok(()),

@@ -40,7 +40,7 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     Ok(deferred)
 }
 
-/// Outputs of a node that stays which are constants all the same: they are constants alone, and left out of the node. Where it has
+/// Outputs of a node that stays which are constants nevertheless: they are constants alone, and left out of the node. Where it has
 /// a place for each, a value that nobody reads takes it.
 fn leave_out_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
     let Some(node) = graph.node(id) else { return Ok(()) };

@@ -1,8 +1,8 @@
-//! Refuses networks that round to quantised steps again and again.
+//! Refuses networks that round to quantized steps again and again.
 //!
 //! A sum that two runtimes add up in different orders differs in its last bits; where it falls on the border between two steps, the
 //! results are a whole step apart. One rounding keeps that within a step. Where steps feed further steps the differences grow with
-//! the depth of the network, and float arithmetic no longer computes what the model computes. What is computed in whole numbers has
+//! the depth of the network, and float arithmetic no longer computes what the model computes. What is computed in integers has
 //! no such borders: the operators that say so (`QLinearConv` and the like) may follow one another.
 
 use crate::common::index::IndexSet;
@@ -28,10 +28,10 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
         if rounds && follows {
             errors.push(
                 Error::unsupported(
-                    "its input is rounded to quantised steps already, and differences of a step would grow",
+                    "its input is rounded to quantized steps already, and differences of a step would grow",
                 )
                 .help(
-                    "convert the model from before its quantisation, or this one with --int8 or --dequantize",
+                    "convert the model from before its quantization, or this one with --int8 or --dequantize",
                 )
                 .at_node(|| node.at()),
             );

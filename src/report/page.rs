@@ -49,11 +49,11 @@ fn title(report: &Report) -> String {
 fn fill(template: &str, parts: &[(&str, String)]) -> String {
     let mut page = String::new();
     let mut rest = template;
-    while let Some((before, behind)) = rest.split_once("{{") {
+    while let Some((before, after)) = rest.split_once("{{") {
         page.push_str(before);
-        let Some((name, behind)) = behind.split_once("}}") else { break };
+        let Some((name, after)) = after.split_once("}}") else { break };
         page.extend(parts.iter().filter(|(part, _)| *part == name).map(|(_, text)| text.as_str()));
-        rest = behind;
+        rest = after;
     }
     page.push_str(rest);
     page

@@ -189,7 +189,7 @@ impl Array {
         )
     }
 
-    /// As singles, whatever the type.
+    /// As float32 values, whatever the type.
     pub fn to_f32(&self) -> Result<ArrayD<f32>> {
         Ok(match &self.elements {
             Elements::F32(a) => a.clone(),
@@ -236,7 +236,7 @@ impl Array {
         Ok(self.integers()?.iter().copied().collect())
     }
 
-    /// All elements in row-major order, as singles.
+    /// All elements in row-major order, as float32.
     pub fn float_list(&self) -> Result<Vec<f32>> {
         Ok(self.to_f32()?.iter().copied().collect())
     }

@@ -1,7 +1,7 @@
 //! Axis sizes: numbers, or integer expressions over named symbols.
 //!
 //! An expression is kept as a polynomial in canonical form (sums of products of atoms), so that two spellings of one
-//! size compare equal. What is no polynomial (division, remainder, minimum, maximum) is an atom of its own.
+//! size compare equal. What is not a polynomial (division, remainder, minimum, maximum) is an atom of its own.
 
 mod bounds;
 mod parts;
@@ -69,7 +69,7 @@ impl Atom {
 }
 
 impl Expr {
-    /// The multiples of `n` in it, divided by `n`, and the rest: the terms that are no multiples, and the remainder of the constant.
+    /// The multiples of `n` in it, divided by `n`, and the rest: the terms that are not multiples, and the remainder of the constant.
     fn split_multiple(&self, n: i64) -> Result<(Dim, Dim)> {
         let (mut whole, mut rest) = (BTreeMap::new(), BTreeMap::new());
         for (product, coefficient) in &self.terms {

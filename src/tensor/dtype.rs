@@ -57,7 +57,7 @@ pub enum DType {
     Bool,
     /// Text.
     String,
-    /// Two singles.
+    /// Two float32 values.
     C64,
     /// Two doubles.
     C128,

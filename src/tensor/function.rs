@@ -7,7 +7,7 @@ use super::{Array, Elements};
 use crate::error::{Result, unsupported};
 
 impl Array {
-    /// A function of each element, computed in double precision and rounded once to the type; integers are cut off.
+    /// A function of each element, computed in float64 and rounded once to the type; integers are cut off.
     pub fn map(&self, function: impl Fn(f64) -> f64) -> Result<Array> {
         let elements = match self.elements() {
             Elements::F32(a) => Elements::F32(a.mapv(|x| function(f64::from(x)).as_())),
@@ -21,7 +21,7 @@ impl Array {
         Ok(Array::new(self.dtype(), elements))
     }
 
-    /// Whether each element has a property, as truth values.
+    /// Whether each element has a property, as booleans.
     pub fn test(&self, property: impl Fn(f64) -> bool) -> Result<Array> {
         let truth: ArrayD<bool> = self.to_f64()?.mapv(property);
         Ok(Array::bool(truth))
@@ -30,7 +30,7 @@ impl Array {
 
 /// The error function, by its series of positive terms (<https://dlmf.nist.gov/7.6.E2>).
 pub(crate) fn erf(x: f64) -> f64 {
-    // From here on 1 - erf(x) is below the precision of doubles.
+    // From here on 1 - erf(x) is below the precision of float64 values.
     if x.is_nan() || x.abs() > 6.0 {
         return x.signum();
     }

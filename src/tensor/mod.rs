@@ -170,7 +170,7 @@ impl Tensor {
         Tensor::from_raw(array.dtype(), array.shape().to_vec(), Bytes::from(array.to_bytes()?))
     }
 
-    /// A tensor of singles.
+    /// A tensor of float32 values.
     pub fn from_f32(shape: &[usize], elements: Vec<f32>) -> Result<Tensor> {
         Tensor::from_array(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, elements)?))
     }
@@ -180,7 +180,7 @@ impl Tensor {
         Tensor::of(element.dtype(), shape, Data::Filled(Box::new(element.reshape(&[])?))).check()
     }
 
-    /// A tensor of singles that are all this number.
+    /// A tensor of float32 values that are all this number.
     pub(crate) fn all(number: f32, shape: Vec<usize>) -> Result<Tensor> {
         Tensor::filled(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), number)), shape)
     }

@@ -253,7 +253,7 @@ impl SourceBytes {
     }
 }
 
-/// Reads what is no regular file, through a temporary file without a name.
+/// Reads what is not a regular file, through a temporary file without a name.
 #[cfg(any(unix, windows))]
 pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes>> {
     let mut file = tempfile::tempfile().map_err(|e| Error::io("no temporary file can be made", e))?;
@@ -261,7 +261,7 @@ pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes
     SourceBytes::of_file(SourceFile::new(file, path)?)
 }
 
-/// Reads what is no regular file, on a system without temporary files.
+/// Reads what is not a regular file, on a system without temporary files.
 #[cfg(not(any(unix, windows)))]
 pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes>> {
     let mut bytes = Vec::new();
@@ -337,7 +337,7 @@ mod truncation {
     pub fn end_clearly() {
         let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
         // SAFETY: the handler calls only what signals may interrupt.
-        // Without it the process ends all the same, less clearly.
+        // Without it the process ends nevertheless, less clearly.
         let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
     }
 }

@@ -1,4 +1,4 @@
-//! Elements on their way out: handed on as singles, some at a time, and written.
+//! Elements on their way out: handed on as float32, some at a time, and written.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 const SLICE_ELEMENTS: usize = 1 << 14;
 
 impl Tensor {
-    /// Writes the elements as little-endian singles; what needs no change is copied by the system.
+    /// Writes the elements as little-endian float32 values; what needs no change is copied by the system.
     pub(crate) fn write_f32(&self, out: &mut Out) -> Result<()> {
         if self.0.dtype == DType::F32 {
             return self.write_raw(out);
@@ -25,7 +25,7 @@ impl Tensor {
         })
     }
 
-    /// Hands on the elements as singles, in their order, some at a time.
+    /// Hands on the elements as float32, in their order, some at a time.
     pub fn for_each_f32(&self, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         match &self.0.data {
             Data::Owned(bytes) => self.convert_chunks(bytes, take),
@@ -103,7 +103,7 @@ impl Tensor {
     }
 }
 
-/// Hands on the elements of an array as singles.
+/// Hands on the elements of an array as float32.
 fn take_array(array: &Array, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
     let array = array.cast(DType::F32)?;
     let Elements::F32(elements) = array.elements() else { return take(&array.float_list()?) };

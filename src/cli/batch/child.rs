@@ -25,7 +25,7 @@ const MAX_SAID: u64 = 1 << 20;
 /// What is said of a conversion that went well, on standard output.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::cli) struct Answer {
-    /// The model and its external data; empty where a path is no text.
+    /// The model and its external data; empty where a path is not a text.
     pub sources: Vec<PathBuf>,
     pub layers: usize,
     /// Bytes of both files.

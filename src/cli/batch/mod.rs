@@ -105,7 +105,7 @@ pub(super) struct Batch {
 pub(super) enum Also {
     /// The simplified model, .ncnn.onnx
     Onnx,
-    /// The scales of a quantised model, .ncnn.table
+    /// The scales of a quantized model, .ncnn.table
     Table,
     /// The binary form of the .param file, .ncnn.param.bin
     ParamBin,

@@ -1,4 +1,4 @@
-//! What a result was made of. The record is written behind the result, and removed before the result is replaced: a run that is
+//! What a result was made of. The record is written after the result, and removed before the result is replaced: a run that is
 //! killed in between leaves no record, and the model is converted again.
 
 use std::fs::{self, File};
@@ -91,7 +91,7 @@ impl Record {
     ) -> io::Result<Option<Record>> {
         let mut contents = Vec::with_capacity(sources.len());
         for path in sources {
-            // What is no regular file, such as a pipe, is read once.
+            // What is not a regular file, such as a pipe, is read once.
             if !fs::metadata(path)?.is_file() {
                 return Ok(None);
             }

@@ -128,7 +128,7 @@ impl Found {
     fn add_pattern(&mut self, pattern: &Path, base: Option<&Path>) -> Result<()> {
         let text = pattern.to_str().unwrap_or_default();
         let refused = |what: String| Error::usage(what).in_file(pattern);
-        let paths = glob::glob(text).map_err(|e| refused(format!("this is no pattern: {e}")))?;
+        let paths = glob::glob(text).map_err(|e| refused(format!("this is not a pattern: {e}")))?;
         let fixed: PathBuf = pattern
             .components()
             .take_while(|part| !part.as_os_str().to_str().is_some_and(is_pattern))
@@ -199,9 +199,9 @@ fn read_list(from: impl Read, text: &mut String, path: &Path) -> Result<()> {
         failed("the list cannot be read", e, path)
             .help("a list is a text file with the path of a model a line")
     })?;
-    // A model with another ending than .onnx is no list.
+    // A model with another ending than .onnx is not a list.
     if text.contains('\0') {
-        let error = Error::usage("this is no list: it has bytes that no path has").in_file(path);
+        let error = Error::usage("this is not a list: it has bytes that no path has").in_file(path);
         return Err(error.help("a list is a text file with the path of a model a line"));
     }
     Ok(())
@@ -236,8 +236,8 @@ fn name_of(path: &Path, base: &Path) -> Result<String> {
     let words: Option<Vec<&str>> = below.iter().map(OsStr::to_str).collect();
     match words {
         Some(words) if words.first().is_some_and(|word| *word != STATE) => Ok(words.join("/")),
-        Some(_) => Err(Error::usage("this is no name of a model").in_file(path)),
-        None => Err(Error::usage("the name is no text").in_file(path)),
+        Some(_) => Err(Error::usage("this is not a name of a model").in_file(path)),
+        None => Err(Error::usage("the name is not a text").in_file(path)),
     }
 }
 

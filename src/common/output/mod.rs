@@ -26,7 +26,7 @@ pub(crate) const PIECE: usize = 1 << 16;
 pub(crate) struct Target {
     /// What the user named: for messages.
     named: PathBuf,
-    /// Where the file comes to lie: behind symbolic links.
+    /// Where the file comes to lie: after symbolic links.
     path: PathBuf,
     folder: PathBuf,
 }

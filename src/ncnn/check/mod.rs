@@ -83,7 +83,7 @@ impl Net {
             _ => !reads && !computes,
         };
         if !right {
-            invalid!("it takes 32-bit integers for singles, or singles for them");
+            invalid!("it takes 32-bit integers for float32, or float32 values for them");
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ fn check_param(id: i32, param: &Param) -> Result<()> {
     }
 }
 
-/// Whether singles can be made of a type.
+/// Whether float32 values can be made of a type.
 fn is_number(dtype: DType) -> bool {
     dtype.bits() > 0 && !matches!(dtype, DType::C64 | DType::C128 | DType::String)
 }

@@ -50,7 +50,7 @@ fn check_integers(weights: &[Weight<'_>]) -> Result<()> {
                 .iter()
                 .all(|scale| scale.is_normal() && *scale > 0.0)
         {
-            invalid!("{} has an element that is no scale", weight.name);
+            invalid!("{} has an element that is not a scale", weight.name);
         }
     }
     Ok(())

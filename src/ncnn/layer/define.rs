@@ -4,7 +4,7 @@
 ///
 /// - `params` are written where they differ from the value that the runtime takes.
 /// - `depends`: the value that the runtime takes is that of another param, which stands before; written where they differ.
-/// - `always` are always written; behind `=` is the initial value of the field.
+/// - `always` are always written; after `=` is the initial value of the field.
 /// - `derived` follow from the rest of the layer; in brackets is the runtime's default where that is not 0.
 /// - `weights` in the order of `load_model`.
 /// - `since` tells the first release that reads the layer, where that is not [`OLDEST`](super::OLDEST).

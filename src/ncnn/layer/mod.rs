@@ -128,7 +128,7 @@ pub type Weights<'a> = SmallVec<[Weight<'a>; 4]>;
 pub enum Storage {
     /// Behind a tag of four bytes that tells the type: `mb.load(n, 0)`.
     Tagged,
-    /// Plain singles: `mb.load(n, 1)`.
+    /// Plain float32 values: `mb.load(n, 1)`.
     Raw,
 }
 

@@ -13,7 +13,7 @@ layer! {
 }
 
 layer! {
-    /// Blobs behind each other along an axis.
+    /// Blobs one after the other along an axis.
     Concat(MANY, exactly(1)) {
         params {
             0 axis: i32 = 0,
@@ -46,7 +46,7 @@ layer! {
             3 outw: i32 = 0,
             4 outh: i32 = 0,
             5 outc: i32 = 0,
-            /// What is left out behind, where `outw` is -233.
+            /// What is left out after, where `outw` is -233.
             6 woffset2: i32 = 0,
             7 hoffset2: i32 = 0,
             8 coffset2: i32 = 0,
@@ -85,7 +85,7 @@ layer! {
 }
 
 layer! {
-    /// 32-bit integers as singles, times a scale.
+    /// 32-bit integers as float32, times a scale.
     Dequantize(exactly(1), exactly(1)) {
         params {}
         derived {
@@ -146,7 +146,7 @@ layer! {
             4 type_: i32 = 0,
             5 value: f32 = 0.0,
             7 front: i32 = 0,
-            8 behind: i32 = 0,
+            8 after: i32 = 0,
         }
         derived {
             6 per_channel_pad_data_size = |layer| weight_len(&layer.per_channel_pad_data),

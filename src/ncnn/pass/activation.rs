@@ -128,7 +128,7 @@ mod tests {
         net.layers.iter().map(|layer| text(&layer.layer)).collect()
     }
 
-    /// The layers of a convolution, these functions behind each other, and an absolute value.
+    /// The layers of a convolution, these functions one after the other, and an absolute value.
     fn fused(functions: Vec<Layer>) -> Vec<String> {
         let mut net = Net::default();
         let x = net.push_input("x", &[1, 2, 2]);

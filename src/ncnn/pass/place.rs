@@ -32,7 +32,7 @@ pub(super) fn convolutions_of_a_place(net: &mut Net, wiring: &Wiring) -> Result<
         let (bottoms, tops) = (smallvec![vector], smallvec![made]);
         let product = NetLayer { name, layer: layer.into(), bottoms, tops, provenance };
         edits.insert_before(index, product);
-        // Where this is behind another one, the Reshape that follows from it is found at its place.
+        // Where this is after another one, the Reshape that follows from it is found at its place.
         if let Some(old) = net.layers.get_mut(index) {
             (old.layer, old.bottoms) = (reshape, smallvec![made]);
         }

@@ -40,7 +40,7 @@ pub(super) fn keep_state_forms(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     Ok(edits.apply(net))
 }
 
-/// The states that the Concat at `index` puts together, and the view behind it with what that gives.
+/// The states that the Concat at `index` puts together, and the view after it with what that gives.
 fn states_of(net: &Net, wiring: &Wiring, index: usize) -> Option<(Vec<State>, usize, BlobId)> {
     let concat = net.layers.get(index)?;
     let (Layer::Concat(layer), [joined]) = (&concat.layer, concat.tops.as_slice()) else { return None };
@@ -81,7 +81,7 @@ mod tests {
     use crate::ncnn::layer::{Concat, GRU, Slice};
     use crate::ncnn::pass::wiring::apply;
 
-    /// Two layers, one behind the other, with states given and computed as `[2, 1, 4]`.
+    /// Two layers, one after the other, with states given and computed as `[2, 1, 4]`.
     fn stacked(direction: i32) -> Vec<&'static str> {
         let mut net = Net::default();
         let (mut x, given) = (net.push_input("x", &[3, 4]), net.push_input("h", &[2, 1, 4]));

@@ -98,7 +98,7 @@ pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
 /// Most axes of the blobs that functions are moved to: some overlook the fourth in old releases.
 const MAX_MOVED_AXES: usize = 3;
 
-/// Moves a Reshape behind the functions of each element that follow it, where another one comes behind them.
+/// Moves a Reshape after the functions of each element that follow it, where another one comes after them.
 pub(super) fn sink_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
@@ -196,7 +196,7 @@ mod tests {
         UnaryOp { op_type: 0 }.into()
     }
 
-    /// A net of an absolute value over `[2, 3, 1]` and these layers behind each other.
+    /// A net of an absolute value over `[2, 3, 1]` and these layers one after the other.
     fn chain(layers: &[(Layer, &[i64])]) -> Net {
         let mut net = Net::default();
         let mut blob = net.push_input("x", &[2, 3, 1]);

@@ -1,4 +1,4 @@
-//! Bytes that are no model, or no longer one.
+//! Bytes that are not model, or no longer one.
 
 use std::path::PathBuf;
 

@@ -90,7 +90,7 @@ fn data_in_a_wrong_field_are_refused() {
     assert_refused(TensorProto { int32_data: vec![1], ..one(DType::U32) }, "int32_data");
     assert_refused(TensorProto { int64_data: vec![1], ..one(DType::I32) }, "int64_data");
     assert_refused(TensorProto { int32_data: vec![1], ..raw("c", DType::U8, &[1], &[1]) }, "raw_data");
-    assert_refused(TensorProto { int32_data: vec![64], ..one(DType::F6E2M3) }, "64 is no element");
+    assert_refused(TensorProto { int32_data: vec![64], ..one(DType::F6E2M3) }, "64 is not an element");
     assert_refused(TensorProto { float_data: vec![1.0; 2], ..one(DType::F32) }, "8 bytes of data");
 }
 
@@ -182,7 +182,7 @@ fn a_graph_in_pieces_is_one() {
 
 #[test]
 fn damage_in_a_node_is_told_as_that_of_a_model() {
-    // A node whose first input is no text.
+    // A node whose first input is not a text.
     let mut damaged = model(graph(vec![node("Relu", &["x"], &["y"])])).encode_to_vec();
     let place = damaged.windows(3).position(|bytes| bytes == [0x0a, 1, b'x']).unwrap();
     damaged[place + 2] = 0xff;

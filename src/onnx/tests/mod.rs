@@ -48,7 +48,7 @@ fn named_dimension(name: &str) -> tensor_shape_proto::Dimension {
     tensor_shape_proto::Dimension { value, ..Default::default() }
 }
 
-/// A value of singles.
+/// A value of float32 values.
 fn info(name: &str, dim: Vec<tensor_shape_proto::Dimension>) -> ValueInfoProto {
     let shape = Some(TensorShapeProto { dim });
     let tensor = type_proto::Tensor { elem_type: Some(DType::F32.to_onnx()), shape };

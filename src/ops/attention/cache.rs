@@ -55,7 +55,7 @@ fn expand_tensor_scatter(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The update, and what is behind it in the cache.
+/// The update, and what is after it in the cache.
 fn front(x: &mut Expand, axis: usize, [length, writes]: [i64; 2]) -> Result<Operand> {
     let (past, update, axis) = (x.operand(0)?, x.operand(1)?, i64::try_from(axis)?);
     if writes == length {

@@ -82,7 +82,7 @@ fn infer_linear_attention(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, shape), Fact::new(state_dtype, state)])
 }
 
-/// The steps of input `index`, each in `shape` behind the batch.
+/// The steps of input `index`, each in `shape` after the batch.
 fn steps(x: &mut Expand, index: usize, count: i64, shape: &[i64]) -> Result<Vec<Operand>> {
     let operand = x.operand_as(index, DType::F32)?;
     let parts = if count == 1 {

@@ -95,7 +95,7 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
     let sizes = call.ints("inputdimensions")?.unwrap_or_default();
     let mut columns = Dim::Known(0);
     for index in 0..call.input_count() {
-        let [_, size] = call.shape(index)? else { unsupported!("an input that is no matrix") };
+        let [_, size] = call.shape(index)? else { unsupported!("an input that is not a matrix") };
         if sizes.get(index).is_some_and(|given| !size.is(*given)) {
             unsupported!("an input of {size} columns, of which another number is taken");
         }

@@ -1,6 +1,6 @@
 //! TfIdfVectorizer: how often each of a list of n-grams stands in a row of integers.
 //!
-//! Each place is compared with the elements of all n-grams; where the products of a place and those behind it are 1, there is one.
+//! Each place is compared with the elements of all n-grams; where the products of a place and those after it are 1, there is one.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TfIdfVectorizer.html>.
 
@@ -81,7 +81,7 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
             invalid!("n-grams from {start} to {end} of {} elements", pool.len())
         };
         if part.len() % length != 0 {
-            invalid!("{} elements are no n-grams of {length}", part.len());
+            invalid!("{} elements are not n-grams of {length}", part.len());
         }
         let count = part.len() / length;
         let Some(columns) = indexes.get(before..before + count) else {
@@ -127,7 +127,7 @@ fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
         unsupported!("no n-grams of the lengths that are counted");
     }
     if let Some(beyond) = pool.iter().find(|element| !EXACT.contains(element)) {
-        unsupported!("the integer {beyond}: single precision ends at 2^24");
+        unsupported!("the integer {beyond}: float32 ends at 2^24");
     }
     let columns = indexes.iter().max().copied().unwrap_or(0).saturating_add(1);
     if weights.as_ref().is_some_and(|weights| weights.len() != indexes.len()) {

@@ -39,7 +39,7 @@ const MEMBER: usize = 6;
 
 /// A number for each row: 1 where a comparison holds, else 0. The sum of those of a node is its condition.
 struct Column {
-    /// A place in [`COMPARISONS`]; behind the last one, whether the feature is missing.
+    /// A place in [`COMPARISONS`]; after the last one, whether the feature is missing.
     comparison: usize,
     feature: i64,
     number: f32,
@@ -103,13 +103,13 @@ fn read_nodes(attributes: &Attributes) -> Result<(Vec<Column>, Vec<Node>)> {
         let feature = *features.at(place)?;
         let start = columns.len();
         if mode == MEMBER {
-            unsupported!("members of a set: onnxruntime takes some fractions for whole numbers");
+            unsupported!("members of a set: onnxruntime takes some fractions for integers");
         }
         if mode > MEMBER {
             invalid!("the mode {mode} of node {place}");
         }
         columns.push(Column { comparison: mode, feature, number: *splits.at(place)? });
-        // What is missing is no number: of itself nothing but "not equal" holds for it.
+        // What is missing is not a number: of itself nothing but "not equal" holds for it.
         if missing.get(place).is_some_and(|tracks| *tracks != 0)
             || COMPARISONS.get(mode).is_some_and(|(_, reversed)| *reversed)
         {
@@ -153,7 +153,7 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
 
 fn infer_trees(call: &Call) -> Result<Vec<Fact>> {
     let trees = read_trees(call)?;
-    let [rows, features] = call.shape(0)? else { invalid!("features that are no matrix") };
+    let [rows, features] = call.shape(0)? else { invalid!("features that are not matrix") };
     let outside =
         |column: &&Column| !(0..features.known().unwrap_or(limits::EXPANDED_AXIS)).contains(&column.feature);
     if let Some(column) = trees.columns.iter().find(outside) {

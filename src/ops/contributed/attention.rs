@@ -130,8 +130,8 @@ fn keys_between(x: &mut Expand, index: usize, keys: &Dim) -> Result<Operand> {
     let before = x.op("Less", &[places, ends], &[])?;
     let Some(starts) = parts.get(1) else { return Ok(before) };
     let starts = x.op("Unsqueeze", &[*starts, axis], &[])?;
-    let behind = x.op("GreaterOrEqual", &[places, starts], &[])?;
-    x.op("And", &[before, behind], &[])
+    let after = x.op("GreaterOrEqual", &[places, starts], &[])?;
+    x.op("And", &[before, after], &[])
 }
 
 /// `[batch, length, heads * size]` as `[batch, heads, length, size]`.
@@ -186,12 +186,12 @@ fn causal_mask(x: &mut Expand, lengths: [&Dim; 2]) -> Result<Operand> {
     }
     // Less than what padding has: where all earlier keys are padding, later ones stay hidden.
     let hidden = f32::MIN;
-    let behind = columns.saturating_sub(rows);
+    let after = columns.saturating_sub(rows);
     let mask =
         ndarray::Array2::from_shape_fn(
             (rows, columns),
             |(row, column)| {
-                if column > row + behind { hidden } else { 0.0 }
+                if column > row + after { hidden } else { 0.0 }
             },
         );
     let dtype = x.dtype(0)?;

@@ -1,4 +1,4 @@
-//! FusedGemm: Gemm and the activation behind it.
+//! FusedGemm: Gemm and the activation after it.
 
 use crate::error::{Result, unsupported};
 use crate::graph::Attribute;

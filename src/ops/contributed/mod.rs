@@ -1,4 +1,4 @@
-//! Operators of the domain `com.microsoft`, which exporters and onnxruntime's optimiser write, in ONNX's own operators.
+//! Operators of the domain `com.microsoft`, which exporters and onnxruntime's optimizer write, in ONNX's own operators.
 //!
 //! Refused: outputs Mean and InvStdDev where they are used. <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>
 
@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("QuickGelu", &[1], infer_quick_gelu).domain(DOMAIN).expand(expand_quick_gelu).lowers_to("x * Sigmoid(alpha * x)"),
     Row::new("SkipLayerNormalization", &[1], infer_skip).domain(DOMAIN).expand(expand_skip).lowers_to("Add, LayerNormalization").limits("the outputs mean and inv_std_var"),
     Row::new("SkipSimplifiedLayerNormalization", &[1], infer_skip).domain(DOMAIN).expand(expand_skip_rms).lowers_to("Add, RMSNormalization").limits("the outputs mean and inv_std_var"),
-    // onnxruntime's optimiser writes this one without a domain.
+    // onnxruntime's optimizer writes this one without a domain.
     Row::new("SimplifiedLayerNormalization", &[1], infer_rms).expand(expand_rms).ignore(&["stash_type"]).lowers_to("RMSNormalization").limits("the output inv_std_var"),
     Row::new("EmbedLayerNormalization", &[1], infer_embed).domain(DOMAIN).expand(expand_embed).lowers_to("Gather, Add, LayerNormalization").limits("the output mask_index; positions of a length that is not fixed"),
     Row::new("FusedMatMul", &[1], infer_fused_matmul).domain(DOMAIN).expand(expand_fused_matmul).lowers_to("Transpose, MatMul, Mul"),
@@ -91,7 +91,7 @@ fn expand_quick_gelu(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The epsilon of a normalisation with its default in onnxruntime.
+/// The epsilon of a normalization with its default in onnxruntime.
 fn epsilon(call: &Call, default: f32) -> Result<(&'static str, Attribute)> {
     Ok(("epsilon", Attribute::Float(call.float_or("epsilon", default)?)))
 }
@@ -204,7 +204,7 @@ fn expand_embed(x: &mut Expand) -> Result<bool> {
 /// The order of axes in which FusedMatMul sees one of its operands.
 fn operand_perm(rank: usize, transposed: bool, transposed_batch: bool) -> Vec<usize> {
     let mut perm: Vec<usize> = (0..rank).collect();
-    // With transBatch the first axis goes behind the other batch axes: (b, s, m, k) is stored as (s, m, b, k).
+    // With transBatch the first axis goes after the other batch axes: (b, s, m, k) is stored as (s, m, b, k).
     if transposed_batch && rank > 2 {
         let first = perm.remove(0);
         perm.insert(rank - 2, first);

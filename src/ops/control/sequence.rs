@@ -130,7 +130,7 @@ fn inline_insert(x: &mut Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let count = elements.len();
     let place = if x.has_input(2) {
-        // The place behind the last element is one more.
+        // The place after the last element is one more.
         let given = x.required_constant(2)?.load_listed()?.scalar_i64()?;
         if i64::try_from(count)? == given { count } else { position(x, 2, count)? }
     } else {

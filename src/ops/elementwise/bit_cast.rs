@@ -42,7 +42,7 @@ fn expand_bit_cast(x: &mut Expand) -> Result<bool> {
         _ if from == to => operand,
         // Integers that wrap around keep their bits. Singles do not hold all numbers of more than 16 bits.
         (Some(_), Some(_)) if to != DType::Bool && to.bits() <= 16 => x.cast(operand, to)?,
-        _ => unsupported!("the bits of {from} as {to}; ncnn computes in singles"),
+        _ => unsupported!("the bits of {from} as {to}; ncnn computes in float32"),
     };
     x.output(0, result)?;
     Ok(true)

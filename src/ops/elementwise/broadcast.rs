@@ -32,7 +32,7 @@ fn read_alignment(attributes: &Attributes) -> Result<Alignment> {
 }
 
 impl Alignment {
-    /// Unit axes that the second input gets behind its own.
+    /// Unit axes that the second input gets after its own.
     fn trailing(&self, first: usize, second: usize) -> Result<usize> {
         let Some(axis) = self.axis else { return Ok(0) };
         let axis = resolve_axis(axis, first)?;
@@ -139,7 +139,7 @@ pub(in crate::ops) fn align_arrays<'a>(
 pub(in crate::ops) struct Kernel<F, I, D> {
     /// Floating point.
     pub float: fn(f64, f64) -> F,
-    /// Integers and truth values.
+    /// Integers and booleans.
     pub int: fn(i64, i64) -> Result<I>,
     /// Integers that are not all known.
     pub dim: fn(&Dim, &Dim) -> Result<D>,

@@ -174,7 +174,7 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// How many elements come before each: those that are larger, and equal ones that stand before it. `[lanes, n]`, whole numbers.
+/// How many elements come before each: those that are larger, and equal ones that stand before it. `[lanes, n]`, integers.
 fn ranks(expand: &mut Expand, own: Operand, rivals: Operand, n: i64, largest: bool) -> Result<Operand> {
     let before = expand.op(if largest { "Greater" } else { "Less" }, &[rivals, own], &[])?;
     let equal = expand.op("Equal", &[rivals, own], &[])?;

@@ -44,7 +44,7 @@ fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
     let shape = lower.shape(0)?.to_vec();
     let axis = read_axis(lower)?;
     let rank = shape.len();
-    let (first, behind) = if lower.since() < 13 {
+    let (first, after) = if lower.since() < 13 {
         let axis = if axis < 0 { resolve_axis(axis, rank)? } else { usize::try_from(axis)? };
         (axis.min(rank), rank)
     } else if rank == 0 {
@@ -53,7 +53,7 @@ fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
         let axis = resolve_axis(axis, rank)?;
         (axis, axis + 1)
     };
-    if behind == first + 1 {
+    if after == first + 1 {
         let held = lower.blob(0)?;
         let form = lower.form(held);
         if form.len() <= 3
@@ -64,8 +64,8 @@ fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
         }
     }
     let outer = Dim::product(shape.iter().take(first))?;
-    let size = Dim::product(shape.iter().take(behind).skip(first))?;
-    let inner = Dim::product(shape.iter().skip(behind))?;
+    let size = Dim::product(shape.iter().take(after).skip(first))?;
+    let inner = Dim::product(shape.iter().skip(after))?;
     let mut form = vec![size];
     if !inner.is(1) {
         form.push(inner);
@@ -127,8 +127,8 @@ fn lower_hardmax(lower: &mut Lower) -> Result<()> {
     let candidates = lower.binary(binary_op::MAX, beyond, places)?;
     let first = lower.reduce(reduction_op::MIN, candidates, &[axis])?;
     let distance = lower.binary(binary_op::SUB, candidates, first)?;
-    let behind = lower.emit(Threshold { threshold: 0.5 }, &[distance], &form)?;
-    let negated = lower.unary(unary_op::NEG, behind)?;
+    let after = lower.emit(Threshold { threshold: 0.5 }, &[distance], &form)?;
+    let negated = lower.unary(unary_op::NEG, after)?;
     let y = lower.binary_scalar(binary_op::ADD, negated, 1.0)?;
     lower.set(0, y)
 }

@@ -1,4 +1,4 @@
-//! Levels: quantised values less their zero point, which is what layers compute with. They are whole numbers in floats.
+//! Levels: quantized values less their zero point, which is what layers compute with. They are integers in floats.
 
 use num_traits::AsPrimitive;
 
@@ -14,7 +14,7 @@ use crate::tensor::{Array, DType};
 /// Most nodes between a value and the levels that it was made of: what expansion leaves are identities.
 const MAX_IDENTITIES: usize = 4;
 
-/// Most bits of quantised values, those of sums among them: levels are counted in 64.
+/// Most bits of quantized values, those of sums among them: levels are counted in 64.
 const MAX_BITS: usize = 32;
 
 /// The farthest zero point of such values.
@@ -28,7 +28,7 @@ pub(super) struct Levels {
     pub high: i64,
 }
 
-/// The type of quantised values, their zero point, and the bounds of the quantised values themselves.
+/// The type of quantized values, their zero point, and the bounds of the quantized values themselves.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub dtype: DType,
@@ -43,7 +43,7 @@ impl Target {
         let bounds =
             dtype.int_range().and_then(|(low, high)| Some((low.try_into().ok()?, high.try_into().ok()?)));
         let Some((low, high)) = bounds.filter(|_| dtype.bits() <= MAX_BITS) else {
-            return Err(Error::unsupported(format!("a quantised value of type {dtype}")));
+            return Err(Error::unsupported(format!("a quantized value of type {dtype}")));
         };
         Ok(Target { dtype, zero, low, high })
     }
@@ -53,7 +53,7 @@ impl Target {
         Target { zero, ..self }
     }
 
-    /// What output 0 is, with the zero point at input `zero`; none where that is no single constant. Nodes that passes make tell
+    /// What output 0 is, with the zero point at input `zero`; none where that is not a single constant. Nodes that passes make tell
     /// the bounds, where an activation has narrower ones than the type.
     pub fn of_output(x: &Expand, zero: usize) -> Result<Option<Target>> {
         let Some(zero) = constant_int(x, zero)? else { return Ok(None) };
@@ -96,7 +96,7 @@ pub(super) fn number(x: &mut Expand, value: f32) -> Result<Operand> {
     x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)))
 }
 
-/// A whole number of no axes, as a float.
+/// A integer of no axes, as a float.
 pub(super) fn whole(x: &mut Expand, value: i64) -> Result<Operand> {
     number(x, value.as_())
 }
@@ -147,7 +147,7 @@ fn known_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels
     Ok(None)
 }
 
-/// Rounds numbers of levels, halves to even, holds them within the bounds, and makes quantised values of them.
+/// Rounds numbers of levels, halves to even, holds them within the bounds, and makes quantized values of them.
 pub(super) fn finalize(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
     let levels = round(x, scaled, target)?;
     name_levels(x, levels, target)
@@ -184,7 +184,7 @@ pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, dtype)?])
 }
 
-/// The quantised values themselves.
+/// The quantized values themselves.
 pub(super) fn lower_levels(lower: &mut Lower) -> Result<()> {
     let zero = lower.int_or("zero", 0)?;
     if zero == 0 {

@@ -1,5 +1,5 @@
-//! onnxruntime's operators that multiply quantised values and give numbers: what its quantiser writes for attention and recurrent
-//! networks, and its optimiser for products of matrices.
+//! onnxruntime's operators that multiply quantized values and give numbers: what its quantizer writes for attention and recurrent
+//! networks, and its optimizer for products of matrices.
 
 use super::{MICROSOFT, cast};
 use crate::error::{At, Error, Result, invalid, unsupported};
@@ -123,12 +123,12 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     let ([batch, length, _], [_, projected]) = (call.shape(0)?, call.shape(1)?) else {
         return Err(Error::invalid("a sequence that has not three axes, or a weight that has not two"));
     };
-    // Queries, keys and values stand behind each other.
+    // Queries, keys and values stand one after the other.
     let hidden = projected.floor_div(&Dim::Known(3))?;
     Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden])])
 }
 
-/// What is quantised as numbers, then Attention: nothing is rounded on the way.
+/// What is quantized as numbers, then Attention: nothing is rounded on the way.
 fn expand_attention(x: &mut Expand) -> Result<bool> {
     let mut numbers = Vec::new();
     for (operand, scale, zero, axis) in [
@@ -161,5 +161,5 @@ fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_lstm(_: &mut Expand) -> Result<bool> {
     Err(Error::unsupported("its states are rounded to steps of their own range at each step of the sequence")
-        .help("convert the model from before its quantisation, or this one with --dequantize"))
+        .help("convert the model from before its quantization, or this one with --dequantize"))
 }

@@ -30,7 +30,7 @@ const QUANTIZE: Row = Row::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 2
     .exact()
     .ignore(&["precision"])
     .lowers_to("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
-    .limits("a rounding that follows another one, of what is not computed in whole numbers");
+    .limits("a rounding that follows another one, of what is not computed in integers");
 const DEQUANTIZE: Row = Row::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
     .expand(expand_dequantize)
     .exact()
@@ -55,7 +55,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .rounds()
         .exact()
         .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
-        .limits("a rounding that follows another one, of what is not computed in whole numbers"),
+        .limits("a rounding that follows another one, of what is not computed in integers"),
     Row::new("QLinearConv", &[10], infer_qlinear_conv)
         .expand(expand_qlinear_conv)
         .rounds()
@@ -121,7 +121,7 @@ fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
         None => DType::U8,
     };
     if dtype.bits() > if dtype.is_float() { 8 } else { 16 } {
-        invalid!("numbers quantised to {dtype}");
+        invalid!("numbers quantized to {dtype}");
     }
     Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
 }
@@ -186,10 +186,10 @@ fn parameter(x: &mut Expand, index: usize, granularity: &Granularity) -> Result<
     x.op("Slice", &[operand, start, end, axes], &[])
 }
 
-/// `operand`, of whole numbers plus a fraction, rounded, moved by the zero point and clipped to the type.
+/// `operand`, of integers plus a fraction, rounded, moved by the zero point and clipped to the type.
 fn round_to(x: &mut Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
     let Some((low, high)) = dtype.int_range() else {
-        unsupported!("a quantised value of type {dtype}");
+        unsupported!("a quantized value of type {dtype}");
     };
     let mut operand = x.op("Round", &[operand], &[])?;
     if let Some(zero) = zero {

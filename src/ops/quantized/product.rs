@@ -1,5 +1,5 @@
-//! Convolutions and linear maps of quantised values. Sums of products of bytes are whole numbers, and computed exactly: by ncnn's
-//! int8 layers, which make floats of them when they are summed up, or in floats, which hold whole numbers below 2^24.
+//! Convolutions and linear maps of quantized values. Sums of products of bytes are integers, and computed exactly: by ncnn's
+//! int8 layers, which make floats of them when they are summed up, or in floats, which hold integers below 2^24.
 //!
 //! ncnn's int8 layers take numbers from -127 to 127, ONNX's bytes have 256 values. Bytes that may have all of them are two numbers: one
 //! within these bounds, and one for the last value, which is 0 or 1. Both are multiplied, and the sums added.
@@ -174,7 +174,7 @@ fn moved_down(x: &mut Expand, operand: Operand, by: i64) -> Result<Operand> {
     x.op("Sub", &[operand, by], &[])
 }
 
-/// The sums of a convolution, whole numbers in floats.
+/// The sums of a convolution, integers in floats.
 pub(super) fn convolve(x: &mut Expand, places: Places) -> Result<Operand> {
     let attributes = crate::ops::spatial::conv::conv_attributes(x);
     if let Some(sums) = convolve_int8(x, places, &attributes)? {

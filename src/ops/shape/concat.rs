@@ -226,7 +226,7 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
     let sizes = split_sizes(lower, || split_input(lower, axis), shape.at(axis)?)?;
     let (blob, place) = lower.isolated(0, &[axis])?;
     let place = *place.at(0)?;
-    // Parts without elements are no blobs: nobody can read them, and Slice does not make them.
+    // Parts without elements are not blobs: nobody can read them, and Slice does not make them.
     let parts: Vec<(usize, Dim)> = sizes.into_iter().enumerate().filter(|(_, size)| !size.is(0)).collect();
     if let [(index, _)] = parts.as_slice() {
         return lower.set(*index, blob);

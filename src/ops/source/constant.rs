@@ -118,8 +118,9 @@ fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
 
 fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
     let dtype = match call.int("dtype")? {
-        Some(code) => DType::from_onnx(i32::try_from(code)?)
-            .ok_or_else(|| Error::invalid(format!("{code} is no element type")).at_part("attribute dtype"))?,
+        Some(code) => DType::from_onnx(i32::try_from(code)?).ok_or_else(|| {
+            Error::invalid(format!("{code} is not an element type")).at_part("attribute dtype")
+        })?,
         None => call.dtype(0)?,
     };
     let k = call.int_or("k", 0)?;

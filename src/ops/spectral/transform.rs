@@ -255,7 +255,7 @@ pub(in crate::ops) fn expand_dft(x: &mut Expand) -> Result<bool> {
     give(x, result)
 }
 
-/// Makes singles the output, in the type of the input.
+/// Makes float32 values the output, in the type of the input.
 fn give(x: &mut Expand, result: Operand) -> Result<bool> {
     let dtype = x.dtype(0)?;
     let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };

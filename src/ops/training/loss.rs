@@ -100,7 +100,7 @@ fn class_shape(rank: usize, classes: i64) -> Vec<i64> {
     shape
 }
 
-/// Where the label of a sample is the class. A label that is ignored is no class at all: the spec lets it be outside of them.
+/// Where the label of a sample is the class. A label that is ignored is not a class at all: the spec lets it be outside of them.
 fn one_hot(x: &mut Expand, loss: &Loss) -> Result<Operand> {
     let rank = x.shape(0)?.len();
     let Some(classes) = x.shape(0)?.at(1)?.known() else {

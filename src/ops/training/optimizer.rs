@@ -1,4 +1,4 @@
-//! One step of an optimiser: plain arithmetic.
+//! One step of an optimizer: plain arithmetic.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html>, `onnx_aionnxpreviewtraining_Momentum.html`.
 
@@ -80,7 +80,7 @@ fn read_momentum(call: &Call) -> Result<Momentum> {
     })
 }
 
-/// How many tensors are optimised: behind rate and count of steps each has `lists` inputs, list after list.
+/// How many tensors are optimized: after rate and count of steps each has `lists` inputs, list after list.
 fn tensor_count(call: &Call, lists: usize) -> Result<usize> {
     let given = call.input_count().saturating_sub(2);
     if given == 0 || !given.is_multiple_of(lists) {

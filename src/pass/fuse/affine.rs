@@ -1,4 +1,4 @@
-//! Scale and bias of a normalization that are written behind it, in the normalization.
+//! Scale and bias of a normalization that are written after it, in the normalization.
 
 use std::collections::BTreeSet;
 

@@ -47,7 +47,7 @@ enum Mask {
     Added(ValueId),
     /// This constant, which has infinities.
     Clamped(ValueId),
-    /// Nothing, or what hides a key, by truth values: those that are equal to the second part hide.
+    /// Nothing, or what hides a key, by booleans: those that are equal to the second part hide.
     Hidden(ValueId, bool),
 }
 
@@ -158,7 +158,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
     let result = node.outputs.first().copied().flatten()?;
     let mut inner = BTreeSet::new();
     let out = linear(look, result, &mut inner)?;
-    // A bias behind is part of the map: then the sum is the last node.
+    // A bias after is part of the map: then the sum is the last node.
     let sum = look.only_reader(result).filter(|reader| node.is("MatMul") && reader.is("Add"));
     if let Some(sum) = sum.and_then(|sum| sum.outputs.first().copied().flatten())
         && linear(look, sum, &mut BTreeSet::new()).is_some()
@@ -248,7 +248,7 @@ fn is_scores(look: &Look, value: ValueId) -> bool {
     node.is("MatMul") || scaling(look, node).is_some_and(|(value, _)| look.made_by(value, "MatMul").is_some())
 }
 
-/// The Softmax that gives a value, and whether what is not a number is made 0 behind it.
+/// The Softmax that gives a value, and whether what is not a number is made 0 after it.
 fn softmax_of<'a>(
     look: &Look<'a>,
     value: ValueId,
@@ -264,7 +264,7 @@ fn softmax_of<'a>(
     Some((look.made_by(softmax, "Softmax").filter(|_| is_guard)?, true))
 }
 
-/// The product of queries and keys behind a mask, and the mask.
+/// The product of queries and keys after a mask, and the mask.
 fn read_mask(look: &Look, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, Mask)> {
     if let Some(sum) = look.made_by(scores, "Add") {
         let (product, added) =

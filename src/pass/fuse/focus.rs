@@ -1,7 +1,7 @@
 //! SpaceToDepth, from a Concat of Slices that take every so many-th row and column.
 //!
 //! YOLOv5 and YOLOX begin with it, the columns of a block before its rows; where a Conv reads that, the order goes into its weight.
-//! Patch merging does it with the channels behind.
+//! Patch merging does it with the channels after.
 
 use std::collections::BTreeSet;
 

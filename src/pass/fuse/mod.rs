@@ -1,7 +1,7 @@
 //! Patterns of several operators, as exporters write them, to the one operator that they are: a file a pattern.
 //!
 //! A pattern is found from its last node. What it computes on the way must be read by the pattern alone: where something else reads
-//! it, it has to be computed all the same, and fusing saves nothing.
+//! it, it has to be computed nevertheless, and fusing saves nothing.
 
 mod affine;
 mod attention;
@@ -109,7 +109,7 @@ pub const FUSIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_norm_affine",
-        "scale and bias behind a normalization to its own",
+        "scale and bias after a normalization to its own",
         &["GroupNormalization", "InstanceNormalization", "LayerNormalization", "RMSNormalization"],
         affine::fuse_affine,
     ),

@@ -13,7 +13,7 @@ const MAX_FACTORS: usize = 8;
 /// The powers of a polynomial: up to the third.
 const POWERS: usize = 4;
 
-/// A product: a number, and values that are no numbers.
+/// A product: a number, and values that are not numbers.
 pub(super) struct Product {
     pub number: f64,
     pub values: Vec<ValueId>,

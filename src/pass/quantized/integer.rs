@@ -1,5 +1,5 @@
-//! Operators between DequantizeLinear and QuantizeLinear become operators on quantised values, as onnxruntime's optimiser makes them:
-//! what these compute is whole numbers times a ratio, and the same to the last bit wherever it is computed.
+//! Operators between DequantizeLinear and QuantizeLinear become operators on quantized values, as onnxruntime's optimizer makes them:
+//! what these compute is integers times a ratio, and the same to the last bit wherever it is computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ struct Quantised {
     zero_point: i64,
 }
 
-/// Makes operators on quantised values wherever it can.
+/// Makes operators on quantized values wherever it can.
 pub(super) fn to_integers(graph: &mut Graph) -> Result<()> {
     let readers = Readers::of(graph);
     let mut fused: BTreeMap<NodeId, Vec<Node>> = BTreeMap::new();
@@ -56,7 +56,7 @@ pub(super) fn to_integers(graph: &mut Graph) -> Result<()> {
     graph.rewrite_nodes(|_, id| Ok(fused.remove(&id)))
 }
 
-/// The step and zero point of a node that quantises or the other way round, one for all elements; `value` is the quantised side.
+/// The step and zero point of a node that quantizes or the other way round, one for all elements; `value` is the quantized side.
 fn read(graph: &mut Graph, node: &Node, value: ValueId) -> Result<Option<Quantised>> {
     let dtype = graph.value(value).dtype;
     let (Some(dtype @ (DType::I8 | DType::U8)), Some(scale)) = (dtype, input(node, 1)) else {
@@ -76,7 +76,7 @@ fn read(graph: &mut Graph, node: &Node, value: ValueId) -> Result<Option<Quantis
     Ok(Some(Quantised { value, dtype, scale, step, zero, zero_point }))
 }
 
-/// A constant of whole numbers.
+/// A constant of integers.
 fn whole(graph: &mut Graph, shape: &[usize], elements: &[i64], dtype: DType) -> Result<ValueId> {
     let array = Array::i64(ndarray::ArrayD::from_shape_vec(shape, elements.to_vec())?).cast(dtype)?;
     graph.add_constant("", Tensor::from_array(&array)?)
@@ -92,7 +92,7 @@ fn dequantised(graph: &mut Graph, value: Option<ValueId>) -> Result<Option<Quant
     read(graph, &node, quantised)
 }
 
-/// The bounds that an activation between an operator and QuantizeLinear holds the quantised values within.
+/// The bounds that an activation between an operator and QuantizeLinear holds the quantized values within.
 struct Bounds {
     low: i64,
     high: i64,
@@ -200,7 +200,7 @@ impl Quantised {
     }
 }
 
-/// An operator, and the QuantizeLinear behind it.
+/// An operator, and the QuantizeLinear after it.
 struct Site<'a> {
     node: &'a Node,
     quantize: &'a Node,
@@ -335,7 +335,7 @@ impl Kind {
     }
 }
 
-/// A constant in quantised values.
+/// A constant in quantized values.
 struct Weight {
     value: ValueId,
     scale: ValueId,
@@ -403,7 +403,7 @@ fn whole_bias(
     whole(graph, &[outputs], &steps, DType::I32).map(|bias| Some(Some(bias)))
 }
 
-/// A product whose result stays a number: the sums of whole numbers, times the step of each output.
+/// A product whose result stays a number: the sums of integers, times the step of each output.
 fn sums(graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
     let Some(kind) = Kind::of(graph, node) else { return Ok(None) };
     let Some(x) = dequantised(graph, input(node, 0))? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Networks whose values are rounded to quantised steps on the way: QuantizeLinear, and DequantizeLinear behind it.
+//! Networks whose values are rounded to quantized steps on the way: QuantizeLinear, and DequantizeLinear after it.
 //!
 //! Float arithmetic does not compute what they compute (see `pass::rounding`): either the steps are left out, or it is computed with
 //! the integers that they are meant for.
@@ -17,26 +17,26 @@ use crate::ncnn::Scales;
 use crate::op::{CONTRIB_DOMAIN, OWN_DOMAIN};
 use crate::tensor::{Array, DType, Tensor};
 
-/// What becomes of a network that is quantised throughout.
+/// What becomes of a network that is quantized throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Quantization {
-    /// It is refused, where it is not operators on quantised values: no float arithmetic gives the same.
+    /// It is refused, where it is not operators on quantized values: no float arithmetic gives the same.
     #[default]
     Exact,
-    /// Steps are left out, and the bounds of the quantised types stay.
+    /// Steps are left out, and the bounds of the quantized types stay.
     Float,
-    /// Operators between steps are computed in whole numbers, convolutions and linear maps by ncnn's int8 layers.
+    /// Operators between steps are computed in integers, convolutions and linear maps by ncnn's int8 layers.
     Int8,
 }
 
 /// The versions of Clip from which bounds are inputs.
 const CLIP: i64 = 11;
 
-/// The versions of QuantizeLinear and DequantizeLinear from which quantised values may have 16 or 4 bits.
+/// The versions of QuantizeLinear and DequantizeLinear from which quantized values may have 16 or 4 bits.
 const NARROW_AND_WIDE: i64 = 21;
 
-/// Operators that move elements or choose among them: what they do to numbers they do to quantised values.
+/// Operators that move elements or choose among them: what they do to numbers they do to quantized values.
 const MOVING: &[&str] = &[
     "DepthToSpace",
     "Expand",
@@ -116,7 +116,7 @@ pub(crate) fn requantize(
             let found = find_steps(graph);
             *scales = table::scales_of(graph, &found)?;
             let steps = to_float(graph, &found)?;
-            Some(format!("{steps} values are not rounded to quantised steps: the net computes in float"))
+            Some(format!("{steps} values are not rounded to quantized steps: the net computes in float"))
         }
         Quantization::Int8 => {
             name_operators(graph)?;
@@ -144,7 +144,7 @@ fn name_operators(graph: &mut Graph) -> Result<()> {
     })
 }
 
-/// Leaves out the steps: what is beyond the bounds of the quantised type is still held there, which is how quantised networks write
+/// Leaves out the steps: what is beyond the bounds of the quantized type is still held there, which is how quantized networks write
 /// their activations. The answer is how many there were.
 fn to_float(graph: &mut Graph, found: &BTreeMap<ValueId, Steps>) -> Result<usize> {
     graph.rewrite_nodes(|graph, id| {

@@ -1,4 +1,4 @@
-//! The scales that `ncnn2int8` makes int8 layers by, of the steps of a quantised network.
+//! The scales that `ncnn2int8` makes int8 layers by, of the steps of a quantized network.
 
 use std::collections::BTreeMap;
 

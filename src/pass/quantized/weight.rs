@@ -1,4 +1,4 @@
-//! Constants in quantised values: weights and biases.
+//! Constants in quantized values: weights and biases.
 
 use num_traits::AsPrimitive;
 
@@ -43,7 +43,7 @@ pub(super) fn is_about_zero(graph: &Graph, dequantize: &Node) -> Result<bool> {
     Ok(zero.load_listed()?.to_i64()?.iter().all(|zero| *zero == 0))
 }
 
-/// The bias of a product, which may be quantised too; zeros where there is none.
+/// The bias of a product, which may be quantized too; zeros where there is none.
 pub(super) fn bias(graph: &Graph, node: &Node, outputs: usize) -> Result<Option<Vec<f32>>> {
     let Some(value) = input(node, 2) else { return Ok(Some(vec![0.0; outputs])) };
     let list = match (&graph.value(value).constant, producer(graph, value, "DequantizeLinear")) {

@@ -1,6 +1,6 @@
 //! Constants that follow each other in products, or in sums, become one.
 //!
-//! Products and sums of singles are rounded in another order; constants whose product is out of the range of their type are left alone.
+//! Products and sums of float32 values are rounded in another order; constants whose product is out of the range of their type are left alone.
 
 use smallvec::smallvec;
 
@@ -11,10 +11,10 @@ use crate::tensor::{DType, Tensor, broadcast_lens};
 
 use super::{Edits, InsertionPoint, input, only_output};
 
-/// Far from where singles overflow or lose digits.
+/// Far from where float32 values overflow or lose digits.
 const MAX_FACTOR: f64 = 1e12;
 
-/// A sum with a large number, and a difference from it, rounds to whole numbers: such are no sums that can be joined.
+/// A sum with a large number, and a difference from it, rounds to integers: such are not sums that can be joined.
 const MAX_TERM: f64 = 1024.0;
 
 /// Products and quotients.
@@ -145,7 +145,7 @@ impl<'g> Joined<'g> {
         elements.iter().all(|x| x.is_finite()).then_some(Joined { shape: tensor.shape(), least, most })
     }
 
-    /// With another one, which has the same operator where it is `alike`: where that makes one that is no larger than they are, and
+    /// With another one, which has the same operator where it is `alike`: where that makes one that is not a larger than they are, and
     /// both are far from the ends of their type.
     fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
         let other = other?;

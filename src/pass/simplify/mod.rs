@@ -182,7 +182,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_bn_into_conv",
-        "batch normalisations become part of the Conv, ConvTranspose or Gemm before them",
+        "batch normalizations become part of the Conv, ConvTranspose or Gemm before them",
         &["BatchNormalization"],
         affine::fuse_batch_norms,
     ),

@@ -26,7 +26,7 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     let mut edits = Edits::default();
     for (_, pad) in graph.nodes().filter(|(_, node)| node.is("Pad")) {
         let Some(padded) = only_output(pad).filter(|padded| !readers.is_output(*padded)) else { continue };
-        // Where something else reads what is padded, it is padded all the same.
+        // Where something else reads what is padded, it is padded nevertheless.
         let fused =
             readers.all(padded).iter().map(|id| Some((*id, fused(graph, pad, padded, graph.node(*id)?)?)));
         let Some(fused) = fused.collect::<Option<Vec<_>>>() else { continue };
@@ -63,8 +63,8 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
         "MaxPool" if is_plain_window(node, spatial, &own) && is_no_maximum(graph, data, value) => {}
         _ => return None,
     }
-    let (before, behind): (Vec<i64>, Vec<i64>) = spatial.iter().copied().unzip();
-    let pads: Option<Vec<i64>> = [before, behind]
+    let (before, after): (Vec<i64>, Vec<i64>) = spatial.iter().copied().unzip();
+    let pads: Option<Vec<i64>> = [before, after]
         .concat()
         .into_iter()
         .zip(own)
@@ -78,7 +78,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
     Some(fused)
 }
 
-/// The padding of the node itself, before and behind each axis; that of SAME depends on sizes.
+/// The padding of the node itself, before and after each axis; that of SAME depends on sizes.
 fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     let valid = match node.attributes.get("auto_pad") {
         None => false,
@@ -100,8 +100,8 @@ fn is_plain_window(node: &Node, added: &[(i64, i64)], own: &[i64]) -> bool {
         Some(Attribute::Ints(dilations)) => dilations.iter().all(|n| *n == 1),
         Some(_) => false,
     };
-    let (before, behind) = own.split_at_checked(added.len()).unwrap_or_default();
-    let pads = added.iter().zip(before.iter().zip(behind));
+    let (before, after) = own.split_at_checked(added.len()).unwrap_or_default();
+    let pads = added.iter().zip(before.iter().zip(after));
     let mut totals = pads.map(|((a, b), (c, d))| a.saturating_add(*c).max(b.saturating_add(*d)));
     undilated
         && int(node, "ceil_mode").unwrap_or(0) == 0

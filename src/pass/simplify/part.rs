@@ -178,13 +178,13 @@ fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Bounds)> {
     }
     let mut before = 0;
     for part in concat.inputs.iter().copied().flatten() {
-        let behind = before + size(part)?;
-        if (before..behind).contains(&start) && end <= behind {
+        let after = before + size(part)?;
+        if (before..after).contains(&start) && end <= after {
             *bounds.starts.get_mut(at)? = start - before;
             *bounds.ends.get_mut(at)? = end - before;
             return Some((part, bounds));
         }
-        before = behind;
+        before = after;
     }
     None
 }

@@ -11,7 +11,7 @@ pub(crate) struct Sum {
     pub constant: i64,
 }
 
-/// What is no sum of products.
+/// What is not a sum of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     FloorDiv,

@@ -1,4 +1,4 @@
-//! Sizes as ncnn's expressions write them: functions before their arguments, over whole numbers.
+//! Sizes as ncnn's expressions write them: functions before their arguments, over integers.
 
 use super::{Atom, Dim};
 

@@ -105,7 +105,7 @@ fn slice(layer: &Slice, bottom: &[i64], tops: usize) -> Result<Vec<Sizes>> {
             (if index < 0 { size + index } else { index }) - done
         };
         if part < 1 || done + part > size {
-            unsupported!("a part of {part} behind {done} of {size}");
+            unsupported!("a part of {part} after {done} of {size}");
         }
         done += part;
         parts.push(scaled(bottom, axis, |_| part));
@@ -159,11 +159,11 @@ fn crop_by_offsets(layer: &Crop, bottom: &[i64]) -> Result<Sizes> {
         _ => vec![c, d, h, w],
     };
     let mut sizes = Vec::with_capacity(bottom.len());
-    for (size, (before, behind, out)) in bottom.iter().zip(crops) {
-        let rest = size - i64::from(before) - i64::from(behind);
+    for (size, (before, after, out)) in bottom.iter().zip(crops) {
+        let rest = size - i64::from(before) - i64::from(after);
         let size = if out == REST { rest } else { rest.min(i64::from(out)) };
-        if before < 0 || behind < 0 || size < 1 {
-            unsupported!("{bottom:?} without {before} elements before and {behind} behind, {out} at most");
+        if before < 0 || after < 0 || size < 1 {
+            unsupported!("{bottom:?} without {before} elements before and {after} after, {out} at most");
         }
         sizes.push(size);
     }
@@ -172,12 +172,12 @@ fn crop_by_offsets(layer: &Crop, bottom: &[i64]) -> Result<Sizes> {
 
 fn pad(layer: &Padding, bottom: &[i64]) -> Result<Sizes> {
     let (w, h) = ((layer.left, layer.right), (layer.top, layer.bottom));
-    let outer = (layer.front, layer.behind);
+    let outer = (layer.front, layer.after);
     let pads = match bottom.len() {
         1 => vec![w],
         2 => vec![h, w],
         3 => vec![outer, h, w],
-        // `front` and `behind` are along d where there are four axes.
+        // `front` and `after` are along d where there are four axes.
         _ => vec![(0, 0), outer, h, w],
     };
     let unused = match bottom.len() {
@@ -185,11 +185,11 @@ fn pad(layer: &Padding, bottom: &[i64]) -> Result<Sizes> {
         2 => outer != (0, 0),
         _ => false,
     };
-    if unused || pads.iter().any(|(before, behind)| *before < 0 || *behind < 0) {
+    if unused || pads.iter().any(|(before, after)| *before < 0 || *after < 0) {
         unsupported!("a bottom of {bottom:?} with these paddings");
     }
     let sizes =
-        bottom.iter().zip(pads).map(|(size, (before, behind))| size + i64::from(before) + i64::from(behind));
+        bottom.iter().zip(pads).map(|(size, (before, after))| size + i64::from(before) + i64::from(after));
     Ok(sizes.collect())
 }
 

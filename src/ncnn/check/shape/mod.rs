@@ -118,7 +118,7 @@ fn top_sizes(layer: &Layer, bottoms: &[Sizes], tops: usize) -> Result<Option<Vec
     Ok(Some(vec![one]))
 }
 
-/// The axis that a number means, which may count from behind.
+/// The axis that a number means, which may count from after.
 fn axis_of(axis: i32, sizes: &[i64]) -> Result<usize> {
     let index = if axis < 0 { i64::from(axis) + i64::try_from(sizes.len())? } else { i64::from(axis) };
     match usize::try_from(index) {

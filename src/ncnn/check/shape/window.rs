@@ -38,20 +38,20 @@ macro_rules! windows {
 }
 
 macro_rules! window {
-    ($l:ident $kernel:ident $dilation:ident $stride:ident $before:ident $behind:ident) => {
+    ($l:ident $kernel:ident $dilation:ident $stride:ident $before:ident $after:ident) => {
         Window {
             kernel: $l.$kernel,
             dilation: $l.$dilation,
             stride: $l.$stride,
-            pads: ($l.$before, $l.$behind),
+            pads: ($l.$before, $l.$after),
         }
     };
 }
 
 macro_rules! pool {
-    ($l:ident $kernel:ident $stride:ident $before:ident $behind:ident $out:ident) => {
+    ($l:ident $kernel:ident $stride:ident $before:ident $after:ident $out:ident) => {
         (
-            Window { kernel: $l.$kernel, dilation: 1, stride: $l.$stride, pads: ($l.$before, $l.$behind) },
+            Window { kernel: $l.$kernel, dilation: 1, stride: $l.$stride, pads: ($l.$before, $l.$after) },
             i64::from($l.$out),
         )
     };

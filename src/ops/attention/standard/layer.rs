@@ -7,7 +7,7 @@ use crate::ncnn::layer::SDPA;
 use crate::op::Call;
 use crate::tensor::{DType, Dim};
 
-/// Whether SDPA computes the same: no states and no mask, scores neither bounded nor given out, and one batch, in singles.
+/// Whether SDPA computes the same: no states and no mask, scores neither bounded nor given out, and one batch, in float32.
 pub(super) fn is_plain(call: &Call, attention: &AttentionAttributes, sizes: &Sizes) -> Result<bool> {
     let node = call.node();
     let more =

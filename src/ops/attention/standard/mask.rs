@@ -26,7 +26,7 @@ pub(super) struct Bias {
     pub added: Vec<Operand>,
     /// 1 for each query that sees a key, a column; none where all do.
     pub rows: Option<Operand>,
-    /// Added to scores that are an output: with infinities. None for truth values that are computed at run time.
+    /// Added to scores that are an output: with infinities. None for booleans that are computed at run time.
     pub infinite: Option<Vec<Operand>>,
 }
 
@@ -93,7 +93,7 @@ fn infinite(expand: &mut Expand, visible: Option<&Visible>) -> Result<Option<Vec
     }
 }
 
-/// A constant of singles, in which the node is computed whatever its type is.
+/// A constant of float32 values, in which the node is computed whatever its type is.
 pub(super) fn literal(expand: &mut Expand, elements: ArrayD<f32>) -> Result<Operand> {
     expand.literal(&Array::f32(elements))
 }
@@ -114,7 +114,7 @@ pub(super) fn both(expand: &mut Expand, a: Visible, b: Visible) -> Result<Visibl
     Ok(Visible::Computed(expand.op("Mul", &[a, b], &[])?))
 }
 
-/// The mask that is given: truth values say what is seen; numbers are added, and those of minus infinity hide.
+/// The mask that is given: booleans say what is seen; numbers are added, and those of minus infinity hide.
 fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     let shape = expand.shape(input::ATTN_MASK)?.to_vec();
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;
@@ -160,7 +160,7 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     Ok(Mask { visible: Visible::Computed(visible), numbers: Some((finite, mask)) })
 }
 
-/// What a mask that ends too early has behind its last key.
+/// What a mask that ends too early has after its last key.
 fn padding_of(shape: &[usize], padding: usize, hidden: f32) -> ArrayD<f32> {
     let mut shape = shape.to_vec();
     if let Some(last) = shape.last_mut() {

@@ -1,6 +1,6 @@
 //! Attention and rotary positions of ONNX's own domain, in simpler operators.
 //!
-//! Refused: scores with their mask as an output where truth values of the mask are computed at run time.
+//! Refused: scores with their mask as an output where booleans of the mask are computed at run time.
 //! Specification: <https://onnx.ai/onnx/operators/onnx__Attention.html>, <https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html>.
 
 mod layer;
@@ -19,7 +19,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Attention", &[23, 24, 25], infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
-        .ignore(&["softmax_precision"]).lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of truth values computed at run time as an output; heads of a size that is not fixed"),
+        .ignore(&["softmax_precision"]).lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of booleans computed at run time as an output; heads of a size that is not fixed"),
     Row::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];
 
@@ -49,7 +49,7 @@ struct AttentionAttributes {
     qk_matmul_output_mode: i64,
     scale: Option<f32>,
     softcap: f32,
-    /// How many keys before and behind its own place a query sees, where that is bounded.
+    /// How many keys before and after its own place a query sees, where that is bounded.
     left_window: Option<i64>,
     right_window: Option<i64>,
 }

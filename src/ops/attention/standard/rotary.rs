@@ -38,7 +38,7 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
     let rotary = read_rotary(expand)?;
     let shape = expand.shape(input::X)?.to_vec();
     let mut x = expand.operand(input::X)?;
-    // The angles get an axis for the heads: behind that of the positions where the heads are merged, else before it.
+    // The angles get an axis for the heads: after that of the positions where the heads are merged, else before it.
     let (heads_axis, head) = match shape.as_slice() {
         [_, _, hidden] => {
             let heads = rotary.num_heads;

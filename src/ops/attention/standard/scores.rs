@@ -77,7 +77,7 @@ fn merge_heads(expand: &mut Expand, y: Operand) -> Result<Operand> {
     expand.op("Reshape", &[y, shape], &[])
 }
 
-/// `x` in singles: bounds of the masks do not fit into halves.
+/// `x` in float32: bounds of the masks do not fit into float16.
 pub(super) fn to_single(expand: &mut Expand, x: Operand) -> Result<Operand> {
     expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(DType::F32.to_onnx())))])
 }
@@ -148,7 +148,7 @@ fn by_heads(expand: &mut Expand, index: usize, merged: bool, heads: i64) -> Resu
     transpose(expand, x, &[0, 2, 1, 3])
 }
 
-/// `x` behind the state at input `index`.
+/// `x` after the state at input `index`.
 fn with_past(expand: &mut Expand, index: usize, x: Operand) -> Result<Operand> {
     if !expand.has_input(index) || expand.shape(index)?.iter().any(|size| size.is(0)) {
         return Ok(x);

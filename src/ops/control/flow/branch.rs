@@ -46,7 +46,7 @@ fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
     body.budget = call.graph().budget.clone();
     body.budget.sizes_alone = true;
     call.graph().describe_captures(&mut body)?;
-    // A branch that is not taken may be one that cannot be computed: that is no error of the model.
+    // A branch that is not taken may be one that cannot be computed: that is not an error of the model.
     let deferred = infer::infer_and_fold(&mut body).map_err(failed)?;
     Ok((body, deferred))
 }

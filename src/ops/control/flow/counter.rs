@@ -110,7 +110,7 @@ impl<'a> Counter<'a> {
         Ok(round)
     }
 
-    /// Whether the loop goes on behind `round`.
+    /// Whether the loop goes on after `round`.
     fn goes_on(&mut self, round: i64) -> Result<bool> {
         let mut values = self.constants.clone();
         let scalar = |value| Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value));

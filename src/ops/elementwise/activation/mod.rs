@@ -111,7 +111,7 @@ fn read_activation(attributes: &Attributes) -> Result<Activation> {
         "Swish" => Activation::Swish { alpha: float("alpha", 1.0)? },
         "Tanh" => Activation::Tanh,
         "ThresholdedRelu" => Activation::ThresholdedRelu { alpha: float("alpha", 1.0)? },
-        other => invalid!("{other} is no activation"),
+        other => invalid!("{other} is not an activation"),
     })
 }
 

@@ -10,7 +10,7 @@ use crate::tensor::{DType, Dim, Tensor};
 pub(super) fn lower_bitwise(lower: &mut Lower) -> Result<()> {
     let dtype = lower.dtype(0)?;
     if dtype.bits() > 16 {
-        unsupported!("the bits of {dtype} at run time: single precision holds 24 of them");
+        unsupported!("the bits of {dtype} at run time: float32 holds 24 of them");
     }
     let weights = bit_weights(dtype)?;
     let count = Dim::try_from(weights.len())?;

@@ -74,7 +74,7 @@ pub(super) fn multiply(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, dtyp
         let product = lower.combine(binary_op::MUL, a, b)?;
         return lower.wrap(product, dtype);
     }
-    // A product of 32 bits is not exact in single precision; one of 16 by 8 bits is. Of the upper half's product only 8 bits count.
+    // A product of 32 bits is not exact in float32; one of 16 by 8 bits is. Of the upper half's product only 8 bits count.
     let a = lower.side_blob(a)?;
     let upper = lower.binary_scalar(binary_op::MUL, a, 1.0 / 256.0)?;
     let upper = lower.unary(unary_op::FLOOR, upper)?;
@@ -104,7 +104,7 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
 
 fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
     match b {
-        // Exact, where a vectorised division is off by a unit in the last place.
+        // Exact, where a vectorized division is off by a unit in the last place.
         ScalarOrBlob::Number(b) if is_power_of_two(b) => {
             lower.combine(binary_op::MUL, a, ScalarOrBlob::Number(1.0 / b))
         }
@@ -130,7 +130,7 @@ pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
     let dtype = lower.dtype(0)?;
     let last = if dtype.is_unsigned() && dtype.bits() <= 16 { 2_f32.powi(bits(dtype)?) - 1.0 } else { -1.0 };
     if dtype.is_unsigned() && dtype.bits() > 16 {
-        unsupported!("the bits of {dtype} turned round are no integers of single precision");
+        unsupported!("the bits of {dtype} turned round are not integers of float32");
     }
     let inverted = lower.binary_scalar(binary_op::RSUB, x, last)?;
     lower.set(0, inverted)
@@ -162,7 +162,7 @@ pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
     lower.set(0, shifted)
 }
 
-/// What an integer type keeps of a number shifted to the left, which is exact in single precision however large it is.
+/// What an integer type keeps of a number shifted to the left, which is exact in float32 however large it is.
 fn keep_bits(lower: &mut Lower, x: BlobId, dtype: DType) -> Result<BlobId> {
     let range = 2_f32.powi(bits(dtype)?);
     let turns = lower.binary_scalar(binary_op::MUL, x, 1.0 / range)?;

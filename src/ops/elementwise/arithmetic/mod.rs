@@ -1,8 +1,8 @@
 //! Arithmetic of two or more values, element by element, with broadcasting.
 //!
 //! Integers of 8 and 16 bits wrap around by FLOOR.
-//! ncnn computes in single precision. Integers of 32 and 64 bits are taken to stay below 2^24, dividends below 2^20; then results
-//! are exact. Divisors are taken not to be zero: ncnn's vectorised division gives NaN there. The smaller one of NaN and a number is
+//! ncnn computes in float32. Integers of 32 and 64 bits are taken to stay below 2^24, dividends below 2^20; then results
+//! are exact. Divisors are taken not to be zero: ncnn's vectorized division gives NaN there. The smaller one of NaN and a number is
 //! either of them.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Add.html>, `onnx__Mod.html`, `onnx__Pow.html`, `onnx__BitShift.html`.
 

@@ -1,4 +1,4 @@
-//! Powers in ncnn. BinaryOp POW is `exp(y * log(x))`, which is NaN for every negative and zero base in its vectorised part
+//! Powers in ncnn. BinaryOp POW is `exp(y * log(x))`, which is NaN for every negative and zero base in its vectorized part
 //! (`binaryop_functor.h`), so it is never used.
 
 use super::super::broadcast::lower_pair;

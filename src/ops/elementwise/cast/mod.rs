@@ -2,12 +2,12 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | Cast, CastLike to a float | nothing: ncnn computes in single precision; bfloat16, and floats of 8, 6 and 4 bits, are rounded to by BinaryOp |
+//! | Cast, CastLike to a float | nothing: ncnn computes in float32; bfloat16, and floats of 8, 6 and 4 bits, are rounded to by BinaryOp |
 //! | to an integer | UnaryOp TRUNC from a float; from wider integers 16 bits and fewer wrap around |
 //! | to bool | Threshold on the magnitude |
 //!
-//! Half precision is taken to be what single precision is: they differ by less than 2^-11. Signed numbers are cast to unsigned ones of
-//! 32 and 64 bits as constants only: single precision cannot wrap around.
+//! Half precision is taken to be what float32 is: they differ by less than 2^-11. Signed numbers are cast to unsigned ones of
+//! 32 and 64 bits as constants only: float32 cannot wrap around.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
 
 mod narrow;
@@ -166,7 +166,7 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
     lower.set(0, changed)
 }
 
-/// What a cast does to numbers in single precision.
+/// What a cast does to numbers in float32.
 #[derive(Debug, PartialEq)]
 enum Change {
     None,
@@ -216,11 +216,11 @@ fn change(from: DType, to: DType) -> Result<Change> {
     if to.is_unsigned() && !from.is_unsigned() {
         unsupported!("negative numbers of {from} as {to} at run time");
     }
-    // Wider types are taken to hold what single precision holds exactly.
+    // Wider types are taken to hold what float32 holds exactly.
     Ok(Change::None)
 }
 
-/// Rounds to the nearest of 8 digits. What is too large for it, infinities among it, is added again behind it.
+/// Rounds to the nearest of 8 digits. What is too large for it, infinities among it, is added again after it.
 fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
     let x = lower.blob(0)?;
     let below = lower.binary_scalar(binary_op::MIN, x, BFLOAT16_LARGE)?;

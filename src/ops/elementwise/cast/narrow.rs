@@ -1,4 +1,4 @@
-//! Rounding to few binary digits in arithmetic of single precision.
+//! Rounding to few binary digits in arithmetic of float32.
 
 use crate::error::Result;
 use crate::lower::Lower;

@@ -25,7 +25,7 @@ const XOR: Comparison =
     Kernel { float: |_, _| false, int: |x, y| Ok((x != 0) != (y != 0)), dim: |_, _| Err(no_truth()) };
 
 fn no_truth() -> Error {
-    Error::invalid("a size where a truth value is needed")
+    Error::invalid("a size where a boolean is needed")
 }
 
 /// Whether a size is above 0 whatever the symbols are, or never.
@@ -64,7 +64,7 @@ pub(super) fn fold_comparison_of(attributes: &Attributes, inputs: &[Option<Array
         "LessOrEqual" => LESS_OR_EQUAL,
         "Or" => OR,
         "Xor" => XOR,
-        other => invalid!("{other} is no comparison"),
+        other => invalid!("{other} is not a comparison"),
     };
     let arrays = align_arrays(attributes, inputs)?;
     Ok(vec![fold_comparison(arrays.at(0)?, arrays.at(1)?, &kernel)?])

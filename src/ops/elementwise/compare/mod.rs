@@ -1,8 +1,8 @@
-//! Comparisons, truth values, and the choice between two values.
+//! Comparisons, booleans, and the choice between two values.
 //!
 //! Where is `max(min(x, u), min(y, -u))` with an infinity of either sign in `u`: that chooses without computing.
 //! Infinities compare and are chosen as ONNX says. NaN is kept from occurring where it would not be chosen; elsewhere it is taken not to
-//! occur: it would be equal to everything, and may be chosen where it should not. Integers are compared in single precision, so up to 2^24 exactly.
+//! occur: it would be equal to everything, and may be chosen where it should not. Integers are compared in float32, so up to 2^24 exactly.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Equal.html>, `onnx__Where.html` and so on.
 
 mod fold;
@@ -79,7 +79,7 @@ fn beside_false(graph: &Graph, node: &Node) -> Option<ValueId> {
     beside(graph, node, 0.0)
 }
 
-/// The input whose other is this truth value everywhere.
+/// The input whose other is this boolean everywhere.
 fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
     [(0, 1), (1, 0)].into_iter().find_map(|(index, other)| {
         let hands_on = is_filled_with(graph, operand(node, other)?, truth);

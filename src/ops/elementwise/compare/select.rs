@@ -46,7 +46,7 @@ fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob
 }
 
 /// A side as far as a limit lets it through. Whoever chooses by IsNaN means NaN not to come through: one order of a minimum drops it in
-/// vectorised code, the other one at the places that are left over (`binaryop.cpp`).
+/// vectorized code, the other one at the places that are left over (`binaryop.cpp`).
 fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: ScalarOrBlob) -> Result<BlobId> {
     let held = lower.combine(op_type, side, limit)?;
     let condition = lower.node().inputs.first().copied().flatten();

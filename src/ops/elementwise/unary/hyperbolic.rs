@@ -5,7 +5,7 @@ use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Log, binary_op, unary_op};
 
-/// Below its limit an odd function is the sum of `coefficients[n] * x^(2n + 1)` to single precision.
+/// Below its limit an odd function is the sum of `coefficients[n] * x^(2n + 1)` to float32.
 struct Series {
     limit: f32,
     coefficients: [f32; 5],
@@ -17,7 +17,7 @@ const ASINH: Series =
     Series { limit: 0.25, coefficients: [1.0, -1.0 / 6.0, 3.0 / 40.0, -5.0 / 112.0, 35.0 / 1152.0] };
 const ATANH: Series = Series { limit: 0.25, coefficients: [1.0, 1.0 / 3.0, 1.0 / 5.0, 1.0 / 7.0, 1.0 / 9.0] };
 
-/// The square of larger numbers comes near to what single precision holds.
+/// The square of larger numbers comes near to what float32 holds.
 const SQUARE_LIMIT: f32 = 1e18;
 
 /// The series where the magnitude is below the limit, `beyond` elsewhere. All are of magnitudes; the sign is put on in the end.

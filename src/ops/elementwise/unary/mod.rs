@@ -1,7 +1,7 @@
 //! Functions of each element that mathematics has names for.
 //!
 //! UnaryOp has the hyperbolic functions since 2026-05 only: they are made of exponentials, and of a series near 0.
-//! UnaryOp is taken to be given numbers that it is right for: ncnn's vectorised exponential stops at 2.4e38 where ONNX's overflows,
+//! UnaryOp is taken to be given numbers that it is right for: ncnn's vectorized exponential stops at 2.4e38 where ONNX's overflows,
 //! its reciprocal of 0 and its arctangent of infinity are NaN, and its sine and cosine lose digits with arguments above 1e4.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Abs.html> and so on.
 
@@ -86,7 +86,7 @@ fn fold_unary(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
         "Sinh" => f64::sinh,
         "Sqrt" => f64::sqrt,
         "Tan" => f64::tan,
-        other => invalid!("{other} is no function"),
+        other => invalid!("{other} is not a function"),
     };
     Ok(vec![x.map(function)?])
 }
@@ -136,7 +136,7 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
                     let x = lower.as_3d(x)?;
                     lower.map(Erf::default(), x)?
                 }
-                // UnaryOp LOG gives NaN at 0 where it is vectorised (sse_mathfun.h, log_ps).
+                // UnaryOp LOG gives NaN at 0 where it is vectorized (sse_mathfun.h, log_ps).
                 "Log" => {
                     let x = lower.as_3d(x)?;
                     lower.map(Log::default(), x)?
@@ -147,7 +147,7 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
                     lower.binary(binary_op::SUB, above, below)?
                 }
                 "Sinh" => hyperbolic::sinh(lower, x)?,
-                _ => invalid!("{other} is no function"),
+                _ => invalid!("{other} is not a function"),
             };
             return lower.set(0, y);
         }

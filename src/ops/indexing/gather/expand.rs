@@ -58,7 +58,7 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
             (expand.ints(&vec![0; shorter.len()])?, expand.ints(&ends?)?, expand.ints(&axes?)?);
         data = expand.op("Slice", &[data, starts, ends, axes], &[])?;
     }
-    // Products are of numbers: truth values become such.
+    // Products are of numbers: booleans become such.
     let work = if dtype == DType::Bool { DType::F32 } else { dtype };
     if work != dtype {
         data = cast(expand, data, work)?;

@@ -45,7 +45,7 @@ struct Meeting {
     axis: i64,
 }
 
-/// The data where no update meets it, and what the reduction makes of them where one does. Computed in single precision.
+/// The data where no update meets it, and what the reduction makes of them where one does. Computed in float32.
 fn meet(expand: &mut Expand, data: Operand, meeting: &Meeting, reduction: Reduction) -> Result<Operand> {
     let (neutral, reduce, combine) = match reduction {
         Reduction::Replace | Reduction::Add => (0.0, "ReduceSum", "Add"),
@@ -73,7 +73,7 @@ fn one_hot(expand: &mut Expand, indices: Operand, depth: i64, axis: i64) -> Resu
     expand.op("OneHot", &[indices, depth, values], &[("axis", Attribute::Int(axis))])
 }
 
-/// Inputs 0 and 2 as singles, in these forms.
+/// Inputs 0 and 2 as float32, in these forms.
 fn operands(expand: &mut Expand, data: &[i64], updates: &[i64]) -> Result<(Operand, Operand)> {
     let dtype = expand.dtype(0)?;
     let mut both = [expand.operand(0)?, expand.operand(2)?];

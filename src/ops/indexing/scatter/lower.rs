@@ -1,4 +1,4 @@
-//! Scatter with constant indices: the result is taken from the data and the updates, one behind the other.
+//! Scatter with constant indices: the result is taken from the data and the updates, one after the other.
 
 use super::{Reduction, read_reduction, rounds};
 use crate::common::limits;

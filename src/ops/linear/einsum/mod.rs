@@ -58,7 +58,7 @@ impl Term {
         self.before.iter().chain(&self.after).copied()
     }
 
-    /// The labels of the axes, with `rank` axes behind the ellipsis.
+    /// The labels of the axes, with `rank` axes after the ellipsis.
     fn labels(&self, rank: usize) -> Vec<Label> {
         let ellipsis = (0..if self.ellipsis { rank } else { 0 }).rev().map(Label::Ellipsis);
         let letter = |c: &char| Label::Letter(*c);
@@ -102,7 +102,7 @@ fn parse(text: &str, ranks: &[usize]) -> Result<Equation> {
     let output = match right {
         Some(right) => read_term(right)?.labels(ellipsis),
         None => {
-            // Letters that stand once, in the order of their codes, behind the ellipsis.
+            // Letters that stand once, in the order of their codes, after the ellipsis.
             let mut count: BTreeMap<char, usize> = BTreeMap::new();
             for letter in terms.iter().flat_map(Term::letters) {
                 *count.entry(letter).or_default() += 1;

@@ -1,4 +1,4 @@
-//! MatMulInteger as a product in floating point: exact as long as sums stay below 2^24, and rounded to singles above.
+//! MatMulInteger as a product in floating point: exact as long as sums stay below 2^24, and rounded to float32 above.
 
 use crate::error::{Result, invalid};
 use crate::graph::Attribute;

@@ -42,7 +42,7 @@ struct GroupNormAttributes {
 }
 
 fn read_group_norm(call: &Call) -> Result<GroupNormAttributes> {
-    // The type in which mean and variance are computed: single precision is what ncnn has.
+    // The type in which mean and variance are computed: float32 is what ncnn has.
     call.int("stash_type")?;
     let num_groups = required(call.int("num_groups")?, "num_groups")?;
     if num_groups < 1 {
@@ -111,7 +111,7 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
 }
 
 /// A normalization of single elements: nothing is left of them but the bias, which the layer's rounding of mean and factor would
-/// outweigh. What is no number stays none.
+/// outweigh. What is not a number stays none.
 fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
     let zero = lower.binary(binary_op::SUB, x, x)?;
     let y = scale_channels(lower, zero, batch, channels, 1)?;

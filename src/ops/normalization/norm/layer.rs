@@ -15,7 +15,7 @@ struct LayerNormAttributes {
 }
 
 fn read_layer_norm(call: &Call) -> Result<LayerNormAttributes> {
-    // The type in which mean and variance are computed: single precision is what ncnn has.
+    // The type in which mean and variance are computed: float32 is what ncnn has.
     call.int("stash_type")?;
     let axis = call.int_or("axis", -1)?;
     let epsilon = call.float_or("epsilon", 1e-5)?;

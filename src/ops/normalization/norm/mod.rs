@@ -34,7 +34,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("LRN", &[1, 13], local::infer_lrn)
         .lower(local::lower_lrn)
         .lowers_to("LRN; Pooling along the channels where there is a batch or the size is even"),
-    // Before ONNX had this one, onnxruntime's optimiser wrote it in the same words.
+    // Before ONNX had this one, onnxruntime's optimizer wrote it in the same words.
     Row::new("LayerNormalization", &[1, 17], layer::infer_layer_norm)
         .lower(layer::lower_layer_norm)
         .lowers_to("LayerNorm; Reduction where Mean or InvStdDev is read"),

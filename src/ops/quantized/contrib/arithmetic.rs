@@ -32,7 +32,7 @@ fn read_pair(x: &mut Expand) -> Result<Option<Pair>> {
     else {
         return Ok(None);
     };
-    // Products of longer ones are not exact in singles, and their pairs are too many to try.
+    // Products of longer ones are not exact in float32, and their pairs are too many to try.
     if x.dtype(0)?.bits().max(x.dtype(3)?.bits()) > 8 {
         return Ok(None);
     }
@@ -40,7 +40,7 @@ fn read_pair(x: &mut Expand) -> Result<Option<Pair>> {
     Ok(Some(Pair { a, b, zeros: [a_zero, b_zero], scales: [a_scale, b_scale, scale], target }))
 }
 
-/// Sums of whole numbers times two ratios, and the zero point (`qladd_avx2.cpp`): fused products in singles.
+/// Sums of integers times two ratios, and the zero point (`qladd_avx2.cpp`): fused products in float32.
 pub(super) fn expand_add(x: &mut Expand) -> Result<bool> {
     let Some(pair) = read_pair(x)? else {
         let (a, b) = (dequantised(x, 0)?, dequantised(x, 3)?);

@@ -1,4 +1,4 @@
-//! onnxruntime's operators on quantised values, of the domain `com.microsoft`, computed as its kernels do: the last bit decides where a
+//! onnxruntime's operators on quantized values, of the domain `com.microsoft`, computed as its kernels do: the last bit decides where a
 //! value in the middle between two steps goes.
 
 mod arithmetic;
@@ -80,13 +80,13 @@ fn constant_scale(x: &Call, index: usize) -> Result<Option<f32>> {
     })
 }
 
-/// Input `index` as a number again, with its step and zero point behind it.
+/// Input `index` as a number again, with its step and zero point after it.
 fn dequantised(x: &mut Expand, index: usize) -> Result<Operand> {
     let inputs = [x.operand(index)?, x.operand(index + 1)?, x.operand(index + 2)?];
     x.op("DequantizeLinear", &inputs, &[])
 }
 
-/// Output 0 as quantised values of `operand`, with step and zero point at these inputs.
+/// Output 0 as quantized values of `operand`, with step and zero point at these inputs.
 fn quantised(x: &mut Expand, operand: Operand, scale: usize) -> Result<bool> {
     let inputs = [operand, x.operand(scale)?, x.operand(scale + 1)?];
     let result = x.op("QuantizeLinear", &inputs, &[])?;
@@ -94,7 +94,7 @@ fn quantised(x: &mut Expand, operand: Operand, scale: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// What signed values are moved by before they are computed with: onnxruntime makes the quantised values of a network with
+/// What signed values are moved by before they are computed with: onnxruntime makes the quantized values of a network with
 /// DequantizeLinear and QuantizeLinear unsigned (`qdq_s8_to_u8.cc`), but for processors of ARM.
 fn base(x: &Call, target: Target) -> i64 {
     if x.node().domain == OWN_DOMAIN && target.dtype == DType::I8 { 128 } else { 0 }

@@ -10,7 +10,7 @@ use crate::op::{Call, Fact, required};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Dim, broadcast_shapes};
 
-/// Where the parts of QLinearConcat begin: each has a step and a zero point behind it.
+/// Where the parts of QLinearConcat begin: each has a step and a zero point after it.
 const FIRST_PART: usize = 2;
 
 pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {

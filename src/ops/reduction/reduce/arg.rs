@@ -84,7 +84,7 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let axis = resolve_axis(arg.axis, lower.shape(0)?.len())?;
     let size = lower.shape(0)?.at(axis)?.clone();
     if let Some(count) = size.known().filter(|count| *count > MAX_EXACT / 2) {
-        unsupported!("an index up to {count}: singles are exact up to {MAX_EXACT}");
+        unsupported!("an index up to {count}: float32 values are exact up to {MAX_EXACT}");
     }
     let (mut x, found) = lower.isolated(0, &[axis])?;
     let place = *found.at(0)?;
@@ -96,14 +96,14 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let extreme = if arg.max { reduction_op::MAX } else { reduction_op::MIN };
     let extreme = emit_reduction(lower, x, &flags, extreme, true)?;
     let (larger, smaller) = if arg.max { (extreme, x) } else { (x, extreme) };
-    let behind = lower.binary(binary_op::SUB, larger, smaller)?;
-    let form = lower.form(behind);
-    let behind = lower.emit(Threshold::default(), &[behind], &form)?;
-    let behind = match size.known() {
-        Some(count) => lower.binary_scalar(binary_op::MUL, behind, count.as_())?,
+    let after = lower.binary(binary_op::SUB, larger, smaller)?;
+    let form = lower.form(after);
+    let after = lower.emit(Threshold::default(), &[after], &form)?;
+    let after = match size.known() {
+        Some(count) => lower.binary_scalar(binary_op::MUL, after, count.as_())?,
         None => {
             let count = lower.materialize(std::slice::from_ref(&size))?;
-            lower.binary(binary_op::MUL, behind, count)?
+            lower.binary(binary_op::MUL, after, count)?
         }
     };
     let mut ramp_form = vec![Dim::Known(1); form.len()];
@@ -115,7 +115,7 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
         false => (binary_op::ADD, reduction_op::MIN),
         true => (binary_op::SUB, reduction_op::MAX),
     };
-    let index = lower.binary(move_out, ramp, behind)?;
+    let index = lower.binary(move_out, ramp, after)?;
     let index = emit_reduction(lower, index, &flags, pick, arg.keepdims)?;
     lower.set(0, index)
 }

@@ -50,7 +50,7 @@ fn count(a: &[usize], reduced: &[bool]) -> usize {
 
 fn reduce_floats(a: &ArrayD<f64>, kind: Kind, reduced: &[bool]) -> ArrayD<f64> {
     let sum = |a: &ArrayD<f64>| fold_axes(a, reduced, 0.0, |x, y| x + y);
-    // What is no number stays no number, as in onnxruntime.
+    // What is not a number stays no number, as in onnxruntime.
     let larger = |x: &f64, y: &f64| if x.is_nan() || x > y { *x } else { *y };
     let smaller = |x: &f64, y: &f64| if x.is_nan() || x < y { *x } else { *y };
     match kind {
@@ -117,7 +117,7 @@ fn reduce_sizes(a: &ArrayD<Dim>, kind: Kind, reduced: &[bool]) -> Result<ArrayD<
         _ => unsupported!("this reduction of sizes that are not known"),
     };
     let extreme = matches!(kind, Kind::Max | Kind::Min);
-    // The start of an extreme is no size to compute with: the difference to it would overflow.
+    // The start of an extreme is not a size to compute with: the difference to it would overflow.
     let step = |x: &Option<Dim>, y: &Option<Dim>| match (x, y) {
         (Some(x), Some(y)) if extreme && x.is(start) => Some(y.clone()),
         (Some(x), Some(y)) => f(x, y).ok(),

@@ -81,7 +81,7 @@ pub(super) fn lower_reduce(lower: &mut Lower) -> Result<()> {
     let mut step = first;
     let mut blob = held;
     while groups.len() > MAX_AXES {
-        // The last reduced group alone, with what lies before and behind it.
+        // The last reduced group alone, with what lies before and after it.
         let Some(place) = groups.iter().rposition(|group| group.reduced) else { break };
         let tail = groups.split_off(place + 1);
         let Some(middle) = groups.pop() else { break };

@@ -100,7 +100,7 @@ fn read_reduce(attributes: &Attributes) -> Result<ReduceAttributes> {
         "ReduceProd" => Kind::Prod,
         "ReduceSum" => Kind::Sum,
         "ReduceSumSquare" => Kind::SumSquare,
-        other => invalid!("{other} is no reduction"),
+        other => invalid!("{other} is not a reduction"),
     };
     let axes_are_an_input = attributes.since() >= if kind == Kind::Sum { 13 } else { 18 };
     Ok(ReduceAttributes {

@@ -28,12 +28,12 @@ pub(super) fn lower_center(lower: &mut Lower) -> Result<()> {
     pad(lower, shape, &amounts, Mode::Constant, 0.0)
 }
 
-/// An axis and the elements added before and behind it.
+/// An axis and the elements added before and after it.
 #[derive(Clone, Copy)]
 struct Added {
     axis: usize,
     before: i64,
-    behind: i64,
+    after: i64,
 }
 
 fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, value: f32) -> Result<()> {
@@ -41,28 +41,28 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
     let mut added = Vec::new();
     let mut surplus = Vec::new();
     let mut mirrored = Vec::new();
-    for (axis, (before, behind)) in amounts.iter().enumerate() {
+    for (axis, (before, after)) in amounts.iter().enumerate() {
         let counted = |amount: &Dim| amount.lower_bound().is_some_and(|least| least >= 0);
-        let free = before.known().is_none() || behind.known().is_none();
-        if mode == Mode::Reflect && free && counted(before) && counted(behind) {
-            mirrored.push((axis, before, behind));
+        let free = before.known().is_none() || after.known().is_none();
+        if mode == Mode::Reflect && free && counted(before) && counted(after) {
+            mirrored.push((axis, before, after));
             continue;
         }
         let most = |amount: &Dim| match amount.bounds() {
             (Some(0..), most) if mode == Mode::Constant => most,
             _ => amount.known(),
         };
-        let (Some(largest_before), Some(largest_behind)) = (most(before), most(behind)) else {
-            return Err(Error::unsupported(format!("{before} and {behind} elements around axis {axis}"))
+        let (Some(largest_before), Some(largest_behind)) = (most(before), most(after)) else {
+            return Err(Error::unsupported(format!("{before} and {after} elements around axis {axis}"))
                 .help("fix the sizes with --input-shape"));
         };
-        if before.known().is_none() || behind.known().is_none() {
+        if before.known().is_none() || after.known().is_none() {
             let start = Dim::Known(largest_before).sub(before)?;
-            surplus.push((axis, start, shape.at(axis)?.add(before)?.add(behind)?));
+            surplus.push((axis, start, shape.at(axis)?.add(before)?.add(after)?));
         }
-        let (before, behind) = (largest_before, largest_behind);
-        if before < 0 || behind < 0 {
-            let (front, back) = (before.min(0), behind.min(0));
+        let (before, after) = (largest_before, largest_behind);
+        if before < 0 || after < 0 {
+            let (front, back) = (before.min(0), after.min(0));
             let size = shape.at(axis)?.add(&Dim::Known(front + back))?;
             let (alone, place) = lower.alone(blob, &shape, axis)?;
             let end = if back == 0 { OPEN_END } else { i32::try_from(back)? };
@@ -74,8 +74,8 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
                 *slot = size;
             }
         }
-        if before > 0 || behind > 0 {
-            added.push(Added { axis, before: before.max(0), behind: behind.max(0) });
+        if before > 0 || after > 0 {
+            added.push(Added { axis, before: before.max(0), after: after.max(0) });
         }
     }
     let mut top = match mode {
@@ -104,8 +104,8 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             *slot = size;
         }
     }
-    for (axis, before, behind) in mirrored {
-        top = mirror(lower, top, &mut shape, axis, (before, behind))?;
+    for (axis, before, after) in mirrored {
+        top = mirror(lower, top, &mut shape, axis, (before, after))?;
     }
     lower.set(0, top)
 }
@@ -116,17 +116,17 @@ fn mirror(
     blob: BlobId,
     shape: &mut [Dim],
     axis: usize,
-    (before, behind): (&Dim, &Dim),
+    (before, after): (&Dim, &Dim),
 ) -> Result<BlobId> {
     let one = Dim::Known(1);
     let (mut blob, place) = lower.alone(blob, shape, axis)?;
     let mut size = shape.at(axis)?.clone();
-    if !behind.is(0) {
+    if !after.is(0) {
         let rest = lower.crop(blob, place, 0, -1, &size.sub(&one)?)?;
         let reversed = lower.reverse(blob, place)?;
-        let image = lower.crop_by_expression(reversed, place, &Dim::Known(0), &behind.add(&one)?)?;
+        let image = lower.crop_by_expression(reversed, place, &Dim::Known(0), &after.add(&one)?)?;
         blob = lower.concat(&[rest, image], place)?;
-        size = size.add(behind)?;
+        size = size.add(after)?;
     }
     if !before.is(0) {
         let rest = lower.crop(blob, place, 1, OPEN_END, &size.sub(&one)?)?;
@@ -143,7 +143,7 @@ fn mirror(
 
 fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {
     if let Some(size) = shape.get_mut(added.axis) {
-        *size = size.add(&Dim::Known(added.before + added.behind))?;
+        *size = size.add(&Dim::Known(added.before + added.after))?;
     }
     Ok(())
 }
@@ -153,7 +153,7 @@ fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {
 fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Added>) {
     added.iter().copied().partition(|one| {
         let known = shape.get(one.axis).and_then(Dim::known);
-        mode == Mode::Reflect && known.is_none_or(|size| one.before.max(one.behind) < size)
+        mode == Mode::Reflect && known.is_none_or(|size| one.before.max(one.after) < size)
     })
 }
 
@@ -171,7 +171,7 @@ fn take_places(
             return Err(Error::unsupported(format!("{mode:?} around an axis of {}", shape.at(one.axis)?))
                 .help("fix it with --input-shape"));
         };
-        let places = (-one.before..size + one.behind).filter_map(|place| source(place, size, mode));
+        let places = (-one.before..size + one.after).filter_map(|place| source(place, size, mode));
         let (alone, place) = lower.alone(blob, &shape, one.axis)?;
         blob = lower.gather(alone, place, &places.collect::<Vec<_>>())?;
         grow(&mut shape, one)?;
@@ -239,15 +239,15 @@ fn pad_layer(
         ..Padding::default()
     };
     for (place, one) in places.iter().zip(added) {
-        let (before, behind) = (i32::try_from(one.before)?, i32::try_from(one.behind)?);
+        let (before, after) = (i32::try_from(one.before)?, i32::try_from(one.after)?);
         match rank - place {
-            1 => (layer.left, layer.right) = (before, behind),
-            2 => (layer.top, layer.bottom) = (before, behind),
-            3 => (layer.front, layer.behind) = (before, behind),
+            1 => (layer.left, layer.right) = (before, after),
+            2 => (layer.top, layer.bottom) = (before, after),
+            3 => (layer.front, layer.after) = (before, after),
             axis => invalid!("padding of axis {axis} from the end"),
         }
         if let Some(size) = form.get_mut(*place) {
-            *size = size.add(&Dim::Known(one.before + one.behind))?;
+            *size = size.add(&Dim::Known(one.before + one.after))?;
         }
     }
     if mode == Mode::Constant && value.is_finite() {

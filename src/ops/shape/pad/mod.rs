@@ -56,7 +56,7 @@ enum Mode {
     Wrap,
 }
 
-/// Elements added before and behind an axis; negative ones are taken away.
+/// Elements added before and after an axis; negative ones are taken away.
 type Amounts = Vec<(Dim, Dim)>;
 
 fn read_mode(attributes: &Attributes) -> Result<Mode> {
@@ -90,15 +90,15 @@ fn pad_amounts(
     }
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); rank];
     let mut padded = Vec::new();
-    let (before, behind) = pads.split_at_checked(axes.len()).unwrap_or((&pads, &[]));
-    for ((axis, before), behind) in axes.iter().zip(before).zip(behind) {
+    let (before, after) = pads.split_at_checked(axes.len()).unwrap_or((&pads, &[]));
+    for ((axis, before), after) in axes.iter().zip(before).zip(after) {
         let Some(axis) = axis.known() else { unsupported!("the axis {axis}") };
         let axis = resolve_axis(axis, rank)?;
         if padded.contains(&axis) {
             invalid!("axis {axis} is padded twice");
         }
         padded.push(axis);
-        for amount in [before, behind].into_iter().filter_map(Dim::known) {
+        for amount in [before, after].into_iter().filter_map(Dim::known) {
             if amount.unsigned_abs() > limits::BLOB_ELEMENTS.unsigned_abs() {
                 let most = limits::BLOB_ELEMENTS;
                 let message =
@@ -107,7 +107,7 @@ fn pad_amounts(
             }
         }
         if let Some(slot) = amounts.get_mut(axis) {
-            *slot = (before.clone(), behind.clone());
+            *slot = (before.clone(), after.clone());
         }
     }
     Ok(amounts)
@@ -131,7 +131,7 @@ fn center_target(call: &Call) -> Result<Vec<Dim>> {
     })
 }
 
-/// The amounts that bring each of `axes` to its size in `target`; of an odd number the larger half goes behind.
+/// The amounts that bring each of `axes` to its size in `target`; of an odd number the larger half goes after.
 fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
     let axes = center_axes(attributes, shape.len())?;
     if axes.len() != target.len() {
@@ -159,7 +159,7 @@ fn array_dims(inputs: &[Option<Array>], index: usize) -> Result<Option<Vec<Dim>>
 }
 
 fn padded_shape(shape: &[Dim], amounts: &Amounts) -> Result<Vec<Dim>> {
-    let padded = |(size, (before, behind)): (&Dim, &(Dim, Dim))| size.add(before)?.add(behind);
+    let padded = |(size, (before, after)): (&Dim, &(Dim, Dim))| size.add(before)?.add(after);
     let padded: Vec<Dim> = shape.iter().zip(amounts).map(padded).collect::<Result<_>>()?;
     if let Some(negative) = padded.iter().find(|size| size.known().is_some_and(|n| n < 0)) {
         invalid!("an axis is left with {negative} elements");
@@ -176,10 +176,10 @@ fn call_amounts(call: &Call) -> Result<Amounts> {
 fn adds_nothing(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
     let amounts = call_amounts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
-    Some(data).filter(|_| amounts.iter().all(|(before, behind)| before.is(0) && behind.is(0)))
+    Some(data).filter(|_| amounts.iter().all(|(before, after)| before.is(0) && after.is(0)))
 }
 
-/// What a Pad adds before and behind each axis, all numbers, and its value, where that is one constant for all.
+/// What a Pad adds before and after each axis, all numbers, and its value, where that is one constant for all.
 fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
     if read_mode(call).ok()? != Mode::Constant {
         return None;
@@ -189,7 +189,7 @@ fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
         (_, None) => 0.0,
         (_, Some(_)) => call.constant(2)?.load_listed().ok()?.to_f64().ok()?.first().copied()?,
     };
-    let known = |(before, behind): &(Dim, Dim)| Some((before.known()?, behind.known()?));
+    let known = |(before, after): &(Dim, Dim)| Some((before.known()?, after.known()?));
     let amounts: Option<Vec<(i64, i64)>> = call_amounts(call).ok()?.iter().map(known).collect();
     Some((value, amounts?))
 }
@@ -254,19 +254,19 @@ fn fill(value: f32, like: &Array) -> Result<Array> {
 
 fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Array> {
     let mut data = data.clone();
-    for (axis, (before, behind)) in amounts.iter().enumerate() {
-        let (Some(before), Some(behind)) = (before.known(), behind.known()) else {
-            unsupported!("{before} and {behind} elements around an axis");
+    for (axis, (before, after)) in amounts.iter().enumerate() {
+        let (Some(before), Some(after)) = (before.known(), after.known()) else {
+            unsupported!("{before} and {after} elements around an axis");
         };
         // What is taken away is not seen by what is added.
         let size = i64::try_from(*data.shape().at(axis)?)?;
-        let padded = size.saturating_add(before).saturating_add(behind);
-        let kept: Vec<usize> = (0.max(before.saturating_neg())..size.min(size.saturating_add(behind)))
+        let padded = size.saturating_add(before).saturating_add(after);
+        let kept: Vec<usize> = (0.max(before.saturating_neg())..size.min(size.saturating_add(after)))
             .map(usize::try_from)
             .collect::<std::result::Result<_, _>>()?;
         let size = i64::try_from(kept.len())?;
         data = data.take(axis, &kept)?;
-        if size == 0 && mode != Mode::Constant && (before > 0 || behind > 0) {
+        if size == 0 && mode != Mode::Constant && (before > 0 || after > 0) {
             invalid!("an axis without elements is padded with its own");
         }
         let block = |count: i64| {
@@ -281,10 +281,10 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
             data.take(axis, &places.collect::<std::result::Result<Vec<_>, _>>()?)
         };
         // Where nothing is left of the axis, what is still to be taken away is taken from what is added.
-        let (before, behind) = if size == 0 { (0, padded) } else { (before.max(0), behind.max(0)) };
+        let (before, after) = if size == 0 { (0, padded) } else { (before.max(0), after.max(0)) };
         let parts = match mode {
-            Mode::Constant => [block(before)?, data.clone(), block(behind)?],
-            _ => [taken(-before..0)?, data.clone(), taken(size..size + behind)?],
+            Mode::Constant => [block(before)?, data.clone(), block(after)?],
+            _ => [taken(-before..0)?, data.clone(), taken(size..size + after)?],
         };
         data = Array::concat(&parts, axis)?;
     }
@@ -300,8 +300,8 @@ mod tests {
     fn more_may_be_taken_away_than_there_is() {
         let data = Array::f32(ndarray::ArrayD::from_elem(vec![6], 1.0));
         let value = fill(9.0, &data).unwrap();
-        let padded = |before, behind| {
-            let amounts = [(Dim::Known(before), Dim::Known(behind))];
+        let padded = |before, after| {
+            let amounts = [(Dim::Known(before), Dim::Known(after))];
             pad(&data, &amounts.to_vec(), Mode::Constant, &value).unwrap().float_list().unwrap()
         };
         assert_eq!(padded(-8, 5), [9.0; 3]);
@@ -326,10 +326,10 @@ mod tests {
     #[test]
     fn constants_are_padded_and_cropped() {
         let ints = |list: &[i64]| Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn());
-        let amounts = |before, behind| vec![(Dim::Known(before), Dim::Known(behind))];
+        let amounts = |before, after| vec![(Dim::Known(before), Dim::Known(after))];
         let value = Array::i64(ndarray::ArrayD::from_elem(Vec::new(), 7));
         let padded =
-            |before, behind, mode| pad(&ints(&[1, 2, 3]), &amounts(before, behind), mode, &value).unwrap();
+            |before, after, mode| pad(&ints(&[1, 2, 3]), &amounts(before, after), mode, &value).unwrap();
         assert_eq!(padded(1, 2, Mode::Constant), ints(&[7, 1, 2, 3, 7, 7]));
         assert_eq!(padded(-1, 1, Mode::Constant), ints(&[2, 3, 7]));
         assert_eq!(padded(-1, 1, Mode::Reflect), ints(&[2, 3, 2]));

@@ -102,7 +102,7 @@ pub(super) fn expand_pad(x: &mut Expand) -> Result<bool> {
     for (axis, before) in amounts_before(x, sizes.len())? {
         let padded = Axis { axis, size: *sizes.at(axis)?, count: *counts.at(axis)?, before };
         let unchanged = known.as_ref().and_then(|amounts| amounts.get(axis));
-        if unchanged.is_some_and(|(before, behind)| before.is(0) && behind.is(0)) {
+        if unchanged.is_some_and(|(before, after)| before.is(0) && after.is(0)) {
             continue;
         }
         if mode == Mode::Constant {
@@ -157,9 +157,9 @@ fn surrounded(x: &mut Expand, data: Operand, axis: &Axis, rank: usize) -> Result
 /// An axis with its own elements around it: those that are left, where some are taken away on the other side.
 fn continued(x: &mut Expand, data: Operand, axis: &Axis, mode: Mode) -> Result<Operand> {
     let (zero, added) = (x.ints(&[0])?, x.ints(&[axis.count - axis.size])?);
-    let behind = x.op("Sub", &[added, axis.before], &[])?;
+    let after = x.op("Sub", &[added, axis.before], &[])?;
     let front = x.op("Min", &[axis.before, zero], &[])?;
-    let back = x.op("Min", &[behind, zero], &[])?;
+    let back = x.op("Min", &[after, zero], &[])?;
     let last = x.ints(&[axis.size - 1])?;
     let last = x.op("Add", &[last, front], &[])?;
     let last = x.op("Add", &[last, back], &[])?;

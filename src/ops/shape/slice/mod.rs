@@ -85,7 +85,7 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
         0 => invalid!("a step of 0"),
         1.. => {
             start = start.larger(&zero)?.smaller(size)?;
-            // A negative end leaves nothing, and nothing is no blob: an end that may be negative is taken as it is.
+            // A negative end leaves nothing, and nothing is not a blob: an end that may be negative is taken as it is.
             end = if end.known().is_some() { end.larger(&zero)? } else { end }.smaller(size)?;
             end.sub(&start)?
         }
@@ -178,11 +178,11 @@ impl AxisSlice {
             return Ok(None);
         }
         let end = self.start.add(&self.count)?;
-        let behind = |bound: &Dim| {
+        let after = |bound: &Dim| {
             Ok::<_, Error>(bound.sub(size)?.known().filter(|n| *n < 0 && *n != i64::from(OPEN_END)))
         };
-        let Some(start) = self.start.known().or(behind(&self.start)?) else { return Ok(None) };
-        let end = match end.known().or(behind(&end)?) {
+        let Some(start) = self.start.known().or(after(&self.start)?) else { return Ok(None) };
+        let end = match end.known().or(after(&end)?) {
             _ if end == *size => OPEN_END.into(),
             Some(end) => end,
             None => return Ok(None),

@@ -1,4 +1,4 @@
-//! Operators on quantised values become those on numbers, between DequantizeLinear and QuantizeLinear, and values that are quantised
+//! Operators on quantized values become those on numbers, between DequantizeLinear and QuantizeLinear, and values that are quantized
 //! by their own range stay as they are.
 
 mod range;
@@ -14,7 +14,7 @@ use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis};
 use crate::pass::pattern::scalar;
 use crate::tensor::DType;
 
-/// An operator on quantised values and the one that it is on numbers.
+/// An operator on quantized values and the one that it is on numbers.
 struct Form {
     domain: &'static str,
     quantised: &'static str,
@@ -26,13 +26,13 @@ struct Form {
     operands: &'static [[usize; 3]],
     /// The axes along which the operands have steps.
     axes: &'static [i64],
-    /// Where whole numbers stand that are added to the sums.
+    /// Where integers stand that are added to the sums.
     bias: Option<usize>,
-    /// Inputs that are numbers already, behind the operands.
-    behind: &'static [usize],
+    /// Inputs that are numbers already, after the operands.
+    after: &'static [usize],
     /// A number that is added to the result.
     added: Option<usize>,
-    /// Where the step of the result stands, with its zero point behind it.
+    /// Where the step of the result stands, with its zero point after it.
     result: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ const fn binary(domain: &'static str, quantised: &'static str, plain: &'static s
         operands: &[[0, 1, 2], [3, 4, 5]],
         axes: &[-2, -1],
         bias: None,
-        behind: &[],
+        after: &[],
         added: None,
         result: Some(6),
     }
@@ -92,13 +92,13 @@ const FORMS: &[Form] = &[
     Form {
         plain_domain: MICROSOFT,
         operands: &[[0, 3, 6], [1, 4, 7]],
-        behind: &[2, 5, 8],
+        after: &[2, 5, 8],
         result: None,
         ..binary(MICROSOFT, "QAttention", "Attention")
     },
 ];
 
-/// Most operators in a row that numbers are moved by in place of quantised values.
+/// Most operators in a row that numbers are moved by in place of quantized values.
 const MAX_MOVES: usize = 16;
 
 /// The operator set from which DequantizeLinear takes steps along an axis, and Softmax is along one axis.
@@ -107,7 +107,7 @@ const AXES: i64 = 13;
 /// Attributes that the plain operators do not have: the order of axes, where it is not as usual, is refused by the row.
 const OF_QUANTISED: [&str; 2] = ["channels_last", "opset"];
 
-/// Rewrites all operators on quantised values that have a plain form.
+/// Rewrites all operators on quantized values that have a plain form.
 pub(super) fn to_plain(graph: &mut Graph) -> Result<()> {
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
@@ -125,7 +125,7 @@ pub(super) fn to_plain(graph: &mut Graph) -> Result<()> {
     range::keep_ranges(graph)
 }
 
-/// Puts DequantizeLinear before operators that only move elements: numbers are moved in place of quantised values.
+/// Puts DequantizeLinear before operators that only move elements: numbers are moved in place of quantized values.
 fn move_numbers(graph: &mut Graph) -> Result<()> {
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).filter(|node| node.is("DequantizeLinear")).cloned() else {
@@ -266,7 +266,7 @@ impl Plain<'_> {
             );
             numbers.push(Some(number));
         }
-        numbers.extend(form.behind.iter().map(|index| self.input(*index)));
+        numbers.extend(form.after.iter().map(|index| self.input(*index)));
         while numbers.last().is_some_and(Option::is_none) {
             numbers.pop();
         }

@@ -1,4 +1,4 @@
-//! Values that are quantised by their own range stay as they are.
+//! Values that are quantized by their own range stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! DynamicQuantizeLSTM, whose weights are quantised, and everything else at each step by its own range.
+//! DynamicQuantizeLSTM, whose weights are quantized, and everything else at each step by its own range.
 
 use smallvec::smallvec;
 
@@ -50,7 +50,7 @@ impl Plain<'_> {
         Ok(self.nodes)
     }
 
-    /// Input `index` in single precision.
+    /// Input `index` in float32.
     fn single(&mut self, index: usize) -> Option<ValueId> {
         let value = self.input(index)?;
         let number = self.number();

@@ -25,7 +25,7 @@ struct Found {
     grouped: Vec<i64>,
 }
 
-/// Batch normalisations, products, quotients, sums and differences with constants become part of the Conv after them.
+/// Batch normalizations, products, quotients, sums and differences with constants become part of the Conv after them.
 pub(crate) fn fuse_before(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();

@@ -14,7 +14,7 @@ use super::{Edits, InsertionPoint, input, int, only_output};
 pub(crate) use before::fuse_before;
 use step::{Channels, Step, read_step};
 
-/// Batch normalisations become part of the node before them.
+/// Batch normalizations become part of the node before them.
 pub(crate) fn fuse_batch_norms(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["BatchNormalization"])
 }

@@ -74,9 +74,9 @@ impl Way {
             let perm = perm_of(graph, mover)?;
             return Some(Way::Turn(if enters { perm } else { inverse(&perm)? }));
         }
-        let (before, behind) = (input(mover, 0)?, only_output(mover)?);
-        let (before, behind) = (graph.value(before).shape.clone()?, graph.value(behind).shape.clone()?);
-        let (inside, outside) = if enters { (before, behind) } else { (behind, before) };
+        let (before, after) = (input(mover, 0)?, only_output(mover)?);
+        let (before, after) = (graph.value(before).shape.clone()?, graph.value(after).shape.clone()?);
+        let (inside, outside) = if enters { (before, after) } else { (after, before) };
         // Neither shape may depend on more than one size that the other one does not show.
         let both = target_of(&inside, &outside).and(target_of(&outside, &inside));
         (inside != outside && !inside.is_empty())
