@@ -231,7 +231,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_done() {
     for (line, said) in [
         ("batch models/a.onnx models/b/a.onnx -o out", "would have one result, \"a\""),
         ("batch none -o out", "cannot be found"),
-        ("batch none/*.onnx -o out", "no file is called so"),
+        ("batch none/*.onnx -o out", "no matching file"),
         ("batch elsewhere -o out", "there are no models"),
         ("batch models -o out --shard 3/3", "I from 0 to N-1"),
         ("batch models -o out --also table", "--dequantize"),

@@ -93,6 +93,14 @@ fn the_oldest_runtime_is_told_and_asked_for() {
 }
 
 #[test]
+fn a_contradiction_after_input_shape_names_the_option() {
+    let room = Room::new();
+    room.put("m.onnx", &fs::read("fixtures/network/convolutional/model.onnx").unwrap());
+    let text = room.expect("m.onnx --input-shape x:1,4,16,16", 1, "4 channels do not fit");
+    assert!(text.contains("help: the sizes of --input-shape may contradict the model"), "{text}");
+}
+
+#[test]
 fn sizes_that_stay_free_may_take_a_newer_runtime_where_none_is_asked_for() {
     let room = Room::new();
     room.put("free.onnx", &fs::read("fixtures/free/plane_of_rows/model.onnx").unwrap());

@@ -16,17 +16,15 @@ use onnx2ncnn::{Converter, Input, Supported, supported};
 const LEGEND: &str = "\
 # Operators
 
-Written from the rows in `src/ops`; `BLESS=1 cargo test --test supported` writes it anew.
+Generated from the rows in `src/ops` by `BLESS=1 cargo test --test supported`.
 
-- **Versions** are the versions of the operator set that changed the operator and that are handled. A model of any version between
-  follows the one before it.
-- **Becomes** names layers of ncnn, or other operators of ONNX, which become what stands in their own rows. Where it says \"nothing\",
-  readers take the blob as it is; \"a constant\" is evaluated when the model is converted. Whatever reads constants alone is a
-  constant too, for most operators.
-- **Refused** is what ncnn cannot express, or not exactly; the rest of the operator is converted. An operator without an entry
-  under *becomes* is always refused, for the reason that is given.
+- **Versions** are the since-versions of the operator that are handled. A model of any version in between follows the one before it.
+- **Becomes** names layers of ncnn, or other ONNX operators, which have rows of their own. \"Nothing\" means that readers take the input
+  blob; \"a constant\" is evaluated when the model is converted. Most operators that read only constants are constants too.
+- **Refused** lists the cases that ncnn cannot express, or not exactly; the rest of the operator is converted. An operator without an
+  entry under *becomes* is always refused, for the reason that is given.
 
-ncnn computes in single precision: integers are exact up to 2^24. Sizes may stay free where a reader of the size can follow them.
+ncnn computes in float32: integers are exact up to 2^24. Sizes may stay free if a layer that reads them can follow them.
 ";
 
 /// Versions that no row handles.

@@ -54,7 +54,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, R
     };
     match errors.inspection() {
         Some(inspection) => {
-            let refusal = refusal::describe(errors.iter(), errors.cut(), verbose);
+            let refusal = refusal::describe(errors.iter(), errors.cut(), verbose, false);
             Ok(describe(inspection, verbose) + &refusal)
         }
         None => Err(errors),

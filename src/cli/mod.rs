@@ -45,7 +45,7 @@ pub fn run() -> ExitCode {
         }
         Ok(Request::Other(Command::Batch(arguments))) => batch::convert_all(&arguments),
         Ok(Request::Other(Command::Inspect(arguments))) => {
-            finish(inspect::inspect_file(&arguments), arguments.report)
+            finish_command(inspect::inspect_file(&arguments), arguments.report, false)
         }
         Ok(Request::Other(Command::Completions(arguments))) => generate::completions(&arguments),
         Ok(Request::Other(Command::Man)) => generate::man(),
@@ -54,8 +54,13 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Tells what was done, or why it was not.
+/// Prints the summary or the errors of a command that writes files.
 fn finish(done: Result<String, Refusal>, report: Report) -> ExitCode {
+    finish_command(done, report, true)
+}
+
+/// As [`finish`]; `writes`: whether the command writes files on success.
+fn finish_command(done: Result<String, Refusal>, report: Report, writes: bool) -> ExitCode {
     match done {
         Ok(summary) => {
             if !report.quiet {
@@ -64,7 +69,10 @@ fn finish(done: Result<String, Refusal>, report: Report) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(errors) => {
-            terminal::tell(&refusal::describe(errors.iter(), errors.cut(), report.verbose), report.color);
+            terminal::tell(
+                &refusal::describe(errors.iter(), errors.cut(), report.verbose, writes),
+                report.color,
+            );
             ExitCode::from(exit_code(&errors))
         }
     }

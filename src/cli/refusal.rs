@@ -23,11 +23,12 @@ struct Reason<'a> {
 }
 
 /// The whole text: a paragraph a reason, in the order of the first node of each, a part that can be converted, and a last line that
-/// sums up.
+/// sums up. `writes`: whether the command writes files on success.
 pub(super) fn describe<'a>(
     errors: impl IntoIterator<Item = &'a Error>,
     cut: Option<&Cut>,
     verbose: bool,
+    writes: bool,
 ) -> String {
     let mut reasons: Vec<Reason> = Vec::new();
     let mut known: BTreeMap<(ErrorKind, String, Option<&str>), usize> = BTreeMap::new();
@@ -52,11 +53,12 @@ pub(super) fn describe<'a>(
     if let Some(options) = cut.and_then(cut_options) {
         labelled(&mut text, HELP, "help", &format!("what can be converted: {options}"));
     }
-    let summary = match nodes.len() {
-        0 => "nothing was written".to_owned(),
-        n => format!("{} cannot be converted; nothing was written", count(n, "node")),
-    };
-    labelled(&mut text, BAD, "error", &summary);
+    let refused = (!nodes.is_empty()).then(|| format!("{} cannot be converted", count(nodes.len(), "node")));
+    let unwritten = writes.then(|| "nothing was written".to_owned());
+    let summary: Vec<String> = refused.into_iter().chain(unwritten).collect();
+    if !summary.is_empty() {
+        labelled(&mut text, BAD, "error", &summary.join("; "));
+    }
     text
 }
 
@@ -130,7 +132,7 @@ mod tests {
     }
 
     fn plain(errors: &[Error], verbose: bool) -> String {
-        anstream::adapter::strip_str(&describe(errors, None, verbose)).to_string()
+        anstream::adapter::strip_str(&describe(errors, None, verbose, true)).to_string()
     }
 
     #[test]
@@ -166,6 +168,16 @@ mod tests {
         let text = plain(&errors, false);
         assert!(text.contains("2 nodes: a\n  node 3 Gelu-13\n  node 4 Gelu-13\n"), "{text}");
         assert!(text.ends_with("error: 2 nodes cannot be converted; nothing was written\n"), "{text}");
+    }
+
+    #[test]
+    fn a_command_that_writes_no_files_does_not_mention_them() {
+        let error = |index| at(Error::unsupported("a"), index, "", "Gelu");
+        let text = |errors: &[Error]| {
+            anstream::adapter::strip_str(&describe(errors, None, false, false)).to_string()
+        };
+        assert!(text(&[error(1), error(2)]).ends_with("error: 2 nodes cannot be converted\n"));
+        assert_eq!(text(&[Error::unsupported("a")]), "unsupported: a\n");
     }
 
     #[test]
@@ -211,7 +223,7 @@ mod tests {
             assert_eq!(cut_options(&cut).as_deref(), shown, "{cut:?}");
         }
         let cut = Cut { inputs: vec!["a".to_owned()], outputs: Vec::new() };
-        let text = describe(&[Error::unsupported("no")], Some(&cut), false);
+        let text = describe(&[Error::unsupported("no")], Some(&cut), false, true);
         let text = anstream::adapter::strip_str(&text).to_string();
         assert!(text.contains("\nhelp: what can be converted: --inputs \"a\"\nerror: "), "{text}");
     }

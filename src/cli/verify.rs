@@ -14,7 +14,7 @@ use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
 use super::arguments::{Report, Source, input, parse_rename};
 use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, Size};
 use super::terminal::{BAD, STRONG, count, labelled, list, printable, tell};
-use super::{DIFFERENT, finish};
+use super::{DIFFERENT, finish_command};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,7 +102,7 @@ pub(super) fn verify_files(arguments: &Verify) -> ExitCode {
             }
             if comparison.is_same() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) }
         }
-        Err(errors) => finish(Err(errors), arguments.report),
+        Err(errors) => finish_command(Err(errors), arguments.report, false),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::progress::Progress;
 use super::{Options, Pass};
-use crate::error::{Error, Errors, Result};
+use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::graph::{DeferredErrors, Graph, ValueId};
 use crate::onnx::{self, Model, Sources};
 use crate::pass::declared::DeclaredShapes;
@@ -30,6 +30,14 @@ pub(super) fn prepare(graph: &mut Graph, progress: &mut Progress) -> Result<()> 
     pass::input_shape::set_input_shapes(graph, &options.input_shapes)
 }
 
+/// Names `--input-shape` as the possible cause of an inference that fails.
+fn suspect_input_shape(error: Error, options: &Options) -> Error {
+    if options.input_shapes.is_empty() || error.kind() != ErrorKind::Invalid || error.help_text().is_some() {
+        return error;
+    }
+    error.help("the sizes of --input-shape may contradict the model: change them, or omit the option")
+}
+
 /// Infers, folds and removes what nobody reads. The graph keeps its meaning.
 pub(super) fn reduce(
     graph: &mut Graph,
@@ -40,7 +48,8 @@ pub(super) fn reduce(
     pass::dead::remove_dead_nodes(graph);
     let declared = DeclaredShapes::of(graph);
     pass::declared::propagate_back(graph)?;
-    let mut deferred = pass::infer::infer_and_fold(graph)?;
+    let mut deferred =
+        pass::infer::infer_and_fold(graph).map_err(|error| suspect_input_shape(error, progress.options))?;
     progress.warnings.extend(declared.contradictions(graph));
     progress.after("infer and fold", graph)?;
     if let Some(stage) = inlined {

@@ -166,9 +166,13 @@ impl Progress {
                 let how = format!("the conversion ended with {how}");
                 self.wrong(name, "broken off", BROKEN, how, lines.join("\n"))
             }
-            Outcome::Failed(error) => {
-                self.wrong(name, "failed", NOT_DONE, String::new(), refusal::describe([&error], None, true))
-            }
+            Outcome::Failed(error) => self.wrong(
+                name,
+                "failed",
+                NOT_DONE,
+                String::new(),
+                refusal::describe([&error], None, true, true),
+            ),
             // A model that was put off is told of when it is done.
             Outcome::Busy => return String::new(),
         };

@@ -141,7 +141,7 @@ impl Found {
             }
         }
         if self.models.len() == before {
-            return Err(refused("no file is called so".to_owned()));
+            return Err(refused("no matching file".to_owned()));
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ fn name_of(path: &Path, base: &Path) -> Result<String> {
     match words {
         Some(words) if words.first().is_some_and(|word| *word != STATE) => Ok(words.join("/")),
         Some(_) => Err(Error::usage("this is not a name of a model").in_file(path)),
-        None => Err(Error::usage("the name is not a text").in_file(path)),
+        None => Err(Error::usage("the name is not valid UTF-8").in_file(path)),
     }
 }
 

@@ -20,6 +20,10 @@ class Failure(Exception):
     """The comparison cannot be made."""
 
 
+class NetFailure(Failure):
+    """The net does not load, or lacks an input."""
+
+
 def load(*names):
     missing = []
     for name in names:
@@ -176,9 +180,9 @@ def open_net():
         setattr(net.opt, f"use_{option}", False)
     # The layers say what is wrong on standard error.
     if net.load_param(request["param"]) != 0:
-        raise Failure(f"ncnn does not load {request['param']}")
+        raise NetFailure(f"ncnn does not load {request['param']}")
     if net.load_model(request["bin"]) != 0:
-        raise Failure(f"ncnn does not load {request['bin']}")
+        raise NetFailure(f"ncnn does not load {request['bin']}")
     return net
 
 
@@ -191,7 +195,7 @@ def feed(net, inputs):
         array = inputs[pair["name"]].astype(np.int32 if pair["int32"] else np.float32)
         mat = ncnn.Mat(np.ascontiguousarray(array.reshape(mat_shape(array.shape))))
         if extractor.input(pair["blob"], mat.clone()) != 0:
-            raise Failure(f"the net has no input \"{pair['blob']}\"")
+            raise NetFailure(f"the net has no input \"{pair['blob']}\"")
     return extractor
 
 
@@ -257,7 +261,7 @@ def main():
             load("numpy", "onnxruntime", "ncnn")
             answer = compare_net()
     except Failure as failure:
-        answer = {"failure": str(failure)}
+        answer = {"failure": str(failure), "net": isinstance(failure, NetFailure)}
     # What libraries write goes before the answer, which is the last line.
     print()
     print(json.dumps(answer))

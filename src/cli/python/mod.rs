@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 /// The program that compares. It is part of this one, so that both speak of the same things.
@@ -68,6 +68,9 @@ pub(in crate::cli) enum Size {
 struct Answer {
     /// Why nothing could be compared.
     failure: Option<String>,
+    /// Whether the net is at fault: it does not load, or lacks an input.
+    #[serde(default)]
+    net: bool,
     #[serde(default)]
     outputs: Vec<Distance>,
     #[serde(default)]
@@ -119,7 +122,10 @@ impl Request {
         let output = String::from_utf8_lossy(&run.stdout);
         let answer = output.lines().last().and_then(|line| serde_json::from_str::<Answer>(line).ok());
         match answer {
-            Some(Answer { failure: None, outputs, layers }) => Ok(Comparison { outputs, layers }),
+            Some(Answer { failure: None, outputs, layers, .. }) => Ok(Comparison { outputs, layers }),
+            Some(Answer { failure: Some(failure), net: true, .. }) => {
+                Err(Error::new(ErrorKind::Mismatch, failure))
+            }
             Some(Answer { failure: Some(failure), .. }) => {
                 Err(self.advise(Error::usage(format!("nothing could be compared: {failure}"))))
             }
