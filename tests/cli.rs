@@ -181,7 +181,7 @@ fn wrong_command_lines_are_2() {
         ("", "MODEL"),
         ("m.onnx a b c", "unexpected"),
         ("m.onnx --input_shape 1,3", "--input-shape"),
-        ("m.onnx --input-shape 1,0", "is no size"),
+        ("m.onnx --input-shape 1,0", "is not a size"),
         ("m.onnx --max-size lots", "unit"),
         ("m.onnx -q -v", "cannot be used with"),
         ("-", "no name"),
@@ -425,7 +425,7 @@ mod unix {
     #[test]
     fn devices_are_not_replaced() {
         let room = room_with_model();
-        room.expect("m.onnx /dev/null b", 2, "no regular file");
+        room.expect("m.onnx /dev/null b", 2, "not a regular file");
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
     }
 

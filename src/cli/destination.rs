@@ -203,7 +203,7 @@ mod tests {
             (&["m.onnx", "m.onnx", "x"], "would overwrite the model itself"),
             (&["m.onnx", "x", "folder/../m.onnx"], "would overwrite the model itself"),
             (&["m.onnx", "folder", "x"], "this is a folder"),
-            (&["m.onnx", "x", "folder/.."], "no name of a file"),
+            (&["m.onnx", "x", "folder/.."], "not a name of a file"),
             (&["m.onnx", "none/x", "y"], "the folder cannot be opened"),
             (&["m.onnx", "file/x", "y"], "this is not a folder"),
         ] {
@@ -230,6 +230,6 @@ mod tests {
             assert!(destination(&real, &given).is_err(), "{given:?}");
         }
         let error = Destination::of(&parse(["onnx2ncnn", "m", "/dev/null", "/tmp/x"].map(PathBuf::from)));
-        assert!(error.unwrap_err().to_string().contains("no regular file"));
+        assert!(error.unwrap_err().to_string().contains("not a regular file"));
     }
 }

@@ -217,7 +217,7 @@ impl Lower<'_> {
         match form.len() - place {
             1 => (layer.left, layer.right) = (before, after),
             2 => (layer.top, layer.bottom) = (before, after),
-            _ => (layer.front, layer.after) = (before, after),
+            _ => (layer.front, layer.behind) = (before, after),
         }
         self.emit(layer, &[blob], &self.resized(blob, place, size))
     }

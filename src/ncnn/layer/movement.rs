@@ -146,7 +146,7 @@ layer! {
             4 type_: i32 = 0,
             5 value: f32 = 0.0,
             7 front: i32 = 0,
-            8 after: i32 = 0,
+            8 behind: i32 = 0,
         }
         derived {
             6 per_channel_pad_data_size = |layer| weight_len(&layer.per_channel_pad_data),

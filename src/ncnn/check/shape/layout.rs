@@ -172,7 +172,7 @@ fn crop_by_offsets(layer: &Crop, bottom: &[i64]) -> Result<Sizes> {
 
 fn pad(layer: &Padding, bottom: &[i64]) -> Result<Sizes> {
     let (w, h) = ((layer.left, layer.right), (layer.top, layer.bottom));
-    let outer = (layer.front, layer.after);
+    let outer = (layer.front, layer.behind);
     let pads = match bottom.len() {
         1 => vec![w],
         2 => vec![h, w],

@@ -243,7 +243,7 @@ fn pad_layer(
         match rank - place {
             1 => (layer.left, layer.right) = (before, after),
             2 => (layer.top, layer.bottom) = (before, after),
-            3 => (layer.front, layer.after) = (before, after),
+            3 => (layer.front, layer.behind) = (before, after),
             axis => invalid!("padding of axis {axis} from the end"),
         }
         if let Some(size) = form.get_mut(*place) {
