@@ -145,7 +145,7 @@ impl<'g> Joined<'g> {
         elements.iter().all(|x| x.is_finite()).then_some(Joined { shape: tensor.shape(), least, most })
     }
 
-    /// With another one, which has the same operator where it is `alike`: where that makes one that is not a larger than they are, and
+    /// With another one, which has the same operator where it is `alike`: where that makes one that is no larger than they are, and
     /// both are far from the ends of their type.
     fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
         let other = other?;
