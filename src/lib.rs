@@ -9,13 +9,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The way of the data: the file is mapped and read as a graph in ONNX's words, shapes are inferred and constants folded, what is
-//! left is lowered to a net in ncnn's words, and the net is written. Either the net computes what the model computes, or there
-//! are errors that name each node in the way.
+//! The file is mapped and read as an ONNX graph, shapes are inferred and constants folded, the remaining nodes are lowered to the layers
+//! of an ncnn net, and the net is written. Either the net computes the same as the model, or the errors name each node that cannot be
+//! converted.
 //!
-//! A [`Converter`] is told what is wanted and may convert many models. A [`Conversion`] tells what users of the net give and get and
-//! what they should know, lets its [`Net`](ncnn::Net) be read layer by layer, and writes the files. [`error`] has the reasons why
-//! a model is refused.
+//! A [`Converter`] holds the options, and converts any number of models. A [`Conversion`] lists the inputs, outputs and warnings, gives
+//! access to its [`Net`](ncnn::Net) layer by layer, and writes the files. A [`Refusal`] has an [`Error`](error::Error) for each node
+//! that cannot be converted.
+//!
+//! [`Input::Memory`] is a model in memory, and [`Conversion::write_to`] writes to any [`Write`](std::io::Write), also on systems without
+//! files.
 //!
 //! Versions follow [semantic versioning](https://semver.org): what is public here stays until the next version that says so, which
 //! before 1.0 is one with a new second number. Which models are converted, and to which layers, is no part of this: both may

@@ -41,7 +41,7 @@ impl Net {
     pub(super) fn binary_param(&self) -> Result<Vec<u8>> {
         let numbers: BTreeMap<BlobId, i32> = self.tops().zip(0..).collect();
         let (layers, blobs) = self.counts();
-        let mut words = Symbols::default();
+        let mut words = Words::default();
         words.int(i32::try_from(MAGIC)?);
         words.int(i32::try_from(layers)?);
         words.int(i32::try_from(blobs)?);
@@ -51,12 +51,7 @@ impl Net {
         Ok(words.0)
     }
 
-    fn add_layer(
-        &self,
-        words: &mut Symbols,
-        layer: &NetLayer,
-        numbers: &BTreeMap<BlobId, i32>,
-    ) -> Result<()> {
+    fn add_layer(&self, words: &mut Words, layer: &NetLayer, numbers: &BTreeMap<BlobId, i32>) -> Result<()> {
         let type_name = layer.layer.type_name();
         let number = LAYER_TYPES.iter().position(|name| *name == type_name);
         let number = number.ok_or_else(|| Error::internal(format!("{type_name} has no number")))?;
@@ -77,9 +72,9 @@ impl Net {
 
 /// Little-endian words of four bytes.
 #[derive(Default)]
-struct Symbols(Vec<u8>);
+struct Words(Vec<u8>);
 
-impl Symbols {
+impl Words {
     fn int(&mut self, value: i32) {
         self.0.extend(value.to_le_bytes());
     }
@@ -148,7 +143,7 @@ mod tests {
             (6, Param::Text("0w,1h".into()), vec![-23406, 5, 0x312c_7730, 0x68]),
             (0, Param::Ints(Vec::new()), vec![-23300, 0]),
         ] {
-            let mut words = Symbols::default();
+            let mut words = Words::default();
             words.param(id, &param).unwrap();
             let expected: Vec<u8> = expected.iter().flat_map(|word: &i32| word.to_le_bytes()).collect();
             assert_eq!(words.0, expected, "{param:?}");

@@ -174,7 +174,7 @@ layer! {
     /// `exp(x)` over the sum of it along an axis.
     Softmax(exactly(1), exactly(1)) {
         params {
-            /// From the outermost; a negative one counts from after.
+            /// From the outermost; a negative one counts from the end.
             0 axis: i32 = 0,
             /// Must be 1 where `axis` is not 0.
             1 fixbug0: i32 = 0,

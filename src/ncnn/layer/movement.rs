@@ -46,7 +46,7 @@ layer! {
             3 outw: i32 = 0,
             4 outh: i32 = 0,
             5 outc: i32 = 0,
-            /// What is left out after, where `outw` is -233.
+            /// The elements cropped at the end, if `outw` is -233.
             6 woffset2: i32 = 0,
             7 hoffset2: i32 = 0,
             8 coffset2: i32 = 0,
