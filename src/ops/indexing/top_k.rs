@@ -81,6 +81,7 @@ fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
         Elements::Dim(_) => unsupported!("the order of sizes that are not known"),
         _ => {
             let list: Vec<f64> = data.to_f64()?.iter().copied().collect();
+            check_order(list.iter())?;
             Box::new(move |x, y| list.get(x).partial_cmp(&list.get(y)).unwrap_or(Ordering::Equal))
         }
     };
@@ -117,7 +118,18 @@ fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     Ok(vec![data.pick(&picked, &shape)?, numbers])
 }
 
+/// Refuses NaN, whose position the specification leaves open. A sort without an order of all elements panics.
+fn check_order<'a>(mut elements: impl Iterator<Item = &'a f64>) -> Result<()> {
+    if elements.any(|element| element.is_nan()) {
+        unsupported!("the order of constants with NaN");
+    }
+    Ok(())
+}
+
 fn expand_top_k(expand: &mut Expand) -> Result<bool> {
+    if let Some(data) = expand.constant(0).filter(|data| data.dtype().is_float()) {
+        check_order(data.load_listed()?.to_f64()?.iter())?;
+    }
     let sizes = expand.sizes(0)?;
     let order = read_order(expand, sizes.len())?;
     let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("how many is not known") };
@@ -187,4 +199,24 @@ fn ranks(expand: &mut Expand, own: Operand, rivals: Operand, n: i64, largest: bo
     let axes = expand.ints(&[2])?;
     let count = expand.op("ReduceSum", &[ahead, axes], &[("keepdims", Attribute::Int(0))])?;
     expand.op("Cast", &[count], &[("to", Attribute::Int(DType::I64.to_onnx().into()))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Node;
+
+    #[test]
+    fn constants_with_nan_have_no_order() {
+        let elements =
+            |nan| (0_u16..64).map(|i| if i % 3 == 0 { nan } else { f32::from(i * 37 % 64) }).collect();
+        let fold = |nan| {
+            let data = Array::f32(ndarray::ArrayD::from_shape_vec(vec![64], elements(nan)).unwrap());
+            let k = Array::i64(ndarray::ArrayD::from_shape_vec(vec![1], vec![2]).unwrap());
+            let node = Node { op_type: "TopK".into(), version: 11, ..Node::default() };
+            fold_top_k(&Attributes::new(&node, &OPS[0].op), &[Some(data), Some(k)])
+        };
+        assert!(fold(f32::NAN).is_err());
+        assert_eq!(fold(100.0).unwrap()[1].int_list().unwrap(), [0, 3]);
+    }
 }
