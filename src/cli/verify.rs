@@ -29,7 +29,7 @@ Exit codes:
   0  all outputs are the same
   1  the model is refused
   2  nothing could be compared
-  4  an output differs";
+  4  an output differs, or the net does not load";
 
 /// Run the model in onnxruntime and the net in ncnn, and compare
 #[derive(Debug, Args)]
