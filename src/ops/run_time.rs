@@ -2,25 +2,12 @@
 //! the choice between the few ways that give that shape.
 
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Call, resolve_axis};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim, display_shape};
 
 /// Most choices that are all computed.
 pub(in crate::ops) const MAX_CHOICES: usize = 8;
-
-/// The shape that the model states of the output, as many axes as the data have, where one of these inputs is computed at run time.
-pub(in crate::ops) fn stated_shape<'a>(
-    call: &Call<'a>,
-    mut inputs: impl Iterator<Item = usize>,
-) -> Option<&'a [Dim]> {
-    let computed = inputs.any(|index| call.has_input(index) && call.dims(index).is_err());
-    let (stated, given) = (call.declared_shape(0)?, call.shape(0).ok()?);
-    let fits =
-        stated.len() == given.len() && stated.iter().all(|size| size.known().is_some_and(|size| size > 0));
-    Some(stated).filter(|_| computed && fits)
-}
 
 /// Axes counted from the front, where each stands in the list once.
 pub(in crate::ops) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
@@ -54,31 +41,6 @@ pub(in crate::ops) fn check_integer(call: &Call, index: usize) -> Result<()> {
         return Err(Error::invalid(message).at_part(format!("input {index}")));
     }
     Ok(())
-}
-
-pub(in crate::ops) fn axis_attribute(axis: usize) -> Result<[(&'static str, Attribute); 1]> {
-    Ok([("axis", Attribute::Int(i64::try_from(axis)?))])
-}
-
-/// One element of a list.
-pub(in crate::ops) fn element(x: &mut Expand, list: Operand, index: usize) -> Result<Operand> {
-    let index = x.ints(&[i64::try_from(index)?])?;
-    x.op("Gather", &[list, index], &axis_attribute(0)?)
-}
-
-/// The sum of the elements of a list for this axis of `rank`, where the axes are computed too.
-pub(in crate::ops) fn element_of_axis(
-    x: &mut Expand,
-    axes: Operand,
-    list: Operand,
-    axis: usize,
-    rank: usize,
-) -> Result<Operand> {
-    let is_here = is_axis(x, axes, axis, rank)?;
-    let none = x.ints(&[0])?;
-    let here = x.op("Where", &[is_here, list, none], &[])?;
-    let all = x.ints(&[0])?;
-    x.op("ReduceSum", &[here, all], &[])
 }
 
 /// An integer input of one element as a list of one.

@@ -16,7 +16,7 @@ use crate::ncnn::layer::CumulativeSum;
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::elementwise::broadcast::Kernel;
-use crate::ops::run_time::{Choice, check_count, check_integer, choose, is_axis, scalar};
+use crate::ops::run_time::check_integer;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim, Elements, round_float};
 
@@ -28,9 +28,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("an axis whose size is not fixed"),
     Row::new("CumSum", &[11, 14], infer_cumulate)
         .fold(fold_cumulate)
-        .expand(expand_cum_sum)
         .lower(lower_cum_sum)
-        .lowers_to("CumulativeSum; one for each axis where it is computed at run time"),
+        .lowers_to("CumulativeSum"),
 ];
 
 /// Most elements along the axis of CumProd: each is a layer.
@@ -155,38 +154,8 @@ fn moved(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     lower.crop(padded, place, 0, -1, &size)
 }
 
-/// Along each axis, where it is known at run time alone which one is meant.
-fn expand_axes(x: &mut Expand, op_type: &'static str) -> Result<bool> {
-    let rank = x.shape(0)?.len();
-    check_count("an axis", rank)?;
-    let how = read_cumulation(x)?;
-    let attributes = [
-        ("exclusive", Attribute::Int(how.exclusive.into())),
-        ("reverse", Attribute::Int(how.reverse.into())),
-    ];
-    let (data, meant) = (x.operand(0)?, scalar(x, 1)?);
-    let mut choices = Vec::with_capacity(rank);
-    for axis in 0..rank {
-        let number = Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), i64::try_from(axis)?));
-        let number = x.literal(&number)?;
-        let result = x.op(op_type, &[data, number], &attributes)?;
-        let meant = if axis == 0 { Vec::new() } else { vec![is_axis(x, meant, axis, rank)?] };
-        choices.push(Choice { result, meant });
-    }
-    let result = choose(x, &choices)?;
-    x.output(0, result)?;
-    Ok(true)
-}
-
-fn expand_cum_sum(x: &mut Expand) -> Result<bool> {
-    if axis_of(x).is_ok() || x.constant(1).is_some() { Ok(false) } else { expand_axes(x, "CumSum") }
-}
-
 fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
     let how = read_cumulation(x)?;
-    if axis_of(x).is_err() && x.constant(1).is_none() {
-        return expand_axes(x, "CumProd");
-    }
     let axis = axis_of(x)?;
     let shape = x.shape(0)?.to_vec();
     let Some(count) = shape.at(axis)?.known() else { unsupported!("an axis whose size is not fixed") };

@@ -8,24 +8,14 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Attributes, Call, Fact};
 use crate::ops::Row;
-use crate::ops::run_time::{Choice, check_count, check_list, choose, element, is_number};
+use crate::ops::run_time::check_list;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{DType, Dim, display_shape};
+use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], infer_col2im)
     .expand(expand_col2im)
     .lowers_to("depthwise Deconvolution with one-hot kernels")
-    .limits(
-        "image sizes known only at run time; dilations over other than two axes; block sizes computed \
-        at run time if the model does not state the shape of the output",
-    )];
-
-/// The maximum number of candidate block shapes.
-const MAX_BLOCKS: usize = 1 << 12;
-/// The maximum number of axes of blocks with inferred shapes: ncnn's Deconvolution has no more.
-const MAX_AXES: usize = 3;
-/// The maximum number of candidate sizes along one axis.
-const MAX_TRIED: i64 = 1 << 12;
+    .limits("image or block sizes known only at run time; dilations over other than two axes")];
 
 /// The positions of the blocks in the image.
 struct Layout {
@@ -67,72 +57,18 @@ fn image_sizes(call: &Call) -> Result<Vec<Dim>> {
     })
 }
 
-/// Returns the possible block shapes: the given one, or, if it is computed at run time, those that give the
-/// declared number of channels.
-fn candidate_blocks(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<Vec<i64>>> {
-    let axes = image.len();
-    let image: Option<Vec<i64>> = image.iter().map(Dim::known).collect();
-    check_sizes(image.as_deref().unwrap_or_default())?;
+/// Returns the shape of a block.
+fn read_block(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<i64>> {
+    check_sizes(&image.iter().filter_map(Dim::known).collect::<Vec<_>>())?;
     for list in 1..3 {
-        check_list(call, list, axes)?;
+        check_list(call, list, image.len())?;
     }
-    let error = match call.int_list(2) {
-        Ok(block) => {
-            check_sizes(&block)?;
-            if block.iter().chain(&layout.dilations).any(|size| *size < 1) {
-                invalid!("block_shape {block:?} or dilations {:?} are not positive", layout.dilations);
-            }
-            return Ok(vec![block]);
-        }
-        Err(error) => error,
-    };
-    if axes > MAX_AXES {
-        unsupported!("block_shape of {axes} axes computed at run time (at most {MAX_AXES})");
+    let block = call.int_list(2)?;
+    check_sizes(&block)?;
+    if block.iter().chain(&layout.dilations).any(|size| *size < 1) {
+        invalid!("block_shape {block:?} or dilations {:?} are not positive", layout.dilations);
     }
-    let [_, depth, blocks] = call.shape(0)? else { return Err(error) };
-    let channels = call.declared_shape(0).and_then(|shape| shape.get(1)?.known());
-    let (Some(image), Some(depth), Some(blocks), Some(channels)) =
-        (image, depth.known(), blocks.known(), channels)
-    else {
-        return Err(error);
-    };
-    let Some(elements) = depth.checked_div(channels).filter(|n| *n > 0 && n * channels == depth) else {
-        invalid!("{depth} block elements are not a multiple of {channels} channels");
-    };
-    let mut found: Vec<Vec<i64>> = vec![Vec::new()];
-    for axis in 0..image.len() {
-        let reach = *image.at(axis)? + layout.pads.at(axis)? + layout.pads.at(axis + image.len())?;
-        if elements.min(reach) > MAX_TRIED {
-            unsupported!(
-                "block_shape computed at run time over an axis of size {reach} (at most {MAX_TRIED})"
-            );
-        }
-        let grown = found.iter().flat_map(|block| {
-            // The product of the sizes so far divides `elements`.
-            let rest = elements / block.iter().product::<i64>();
-            (1..=rest.min(reach)).filter(move |n| rest % n == 0).map(move |n| {
-                let mut block = block.clone();
-                block.push(n);
-                block
-            })
-        });
-        found = grown.take(MAX_BLOCKS + 1).collect();
-        if found.len() > MAX_BLOCKS {
-            unsupported!(
-                "block_shape computed at run time: more than {MAX_BLOCKS} shapes have {elements} elements"
-            );
-        }
-    }
-    found.retain(|block| {
-        let fits =
-            counts(&image, block, layout).is_ok_and(|(counts, _)| area(&counts).is_ok_and(|n| n == blocks));
-        fits && block.iter().product::<i64>() == elements
-    });
-    if found.is_empty() {
-        invalid!("no block of {elements} elements fits {blocks} times into an image of shape {image:?}");
-    }
-    check_count("blocks", found.len())?;
-    Ok(found)
+    Ok(block)
 }
 
 /// Returns the number of blocks along each axis of the image, and of the elements after the last block.
@@ -160,8 +96,8 @@ fn infer_col2im(call: &Call) -> Result<Vec<Fact>> {
     };
     let image = image_sizes(call)?;
     let layout = read_layout(call, image.len())?;
-    let blocks = candidate_blocks(call, &image, &layout)?;
-    let block = Dim::product(&blocks.at(0)?.iter().copied().map(Dim::Known).collect::<Vec<_>>())?;
+    let block = read_block(call, &image, &layout)?;
+    let block = Dim::product(&block.into_iter().map(Dim::Known).collect::<Vec<_>>())?;
     let channels = depth.exact_div(&block).ok_or_else(|| {
         Error::invalid(format!("{depth} is not a multiple of {block}, the elements of a block"))
     })?;
@@ -174,22 +110,8 @@ fn expand_col2im(expand: &mut Expand) -> Result<bool> {
     let image: Option<Vec<i64>> = image_sizes(expand)?.iter().map(Dim::known).collect();
     let Some(image) = image else { unsupported!("the image sizes are known only at run time") };
     let layout = read_layout(expand, image.len())?;
-    let known = image.iter().copied().map(Dim::Known).collect::<Vec<_>>();
-    let blocks = candidate_blocks(expand, &known, &layout)?;
-    let mut choices: Vec<Choice> = Vec::with_capacity(blocks.len());
-    for block in blocks {
-        let result = fold_blocks(expand, &image, &block, &layout)?;
-        let mut meant = Vec::new();
-        if !choices.is_empty() {
-            let sizes = expand.operand_as(2, DType::I64)?;
-            for (axis, size) in block.iter().enumerate() {
-                let own = element(expand, sizes, axis)?;
-                meant.push(is_number(expand, own, *size)?);
-            }
-        }
-        choices.push(Choice { result, meant });
-    }
-    let result = choose(expand, &choices)?;
+    let block = read_block(expand, &image_sizes(expand)?, &layout)?;
+    let result = fold_blocks(expand, &image, &block, &layout)?;
     expand.output(0, result)?;
     Ok(true)
 }

@@ -5,16 +5,14 @@
 //! | amounts below 0 | Crop |
 //! | constant, edge, reflect | Padding over up to three axes at once |
 //! | reflect by more than an axis holds, wrap | the places are taken by Crop and Concat; the sizes must be fixed |
-//! | amounts or a constant computed at run time | Gather by places, and Where for what is no place |
 //! | a constant that is infinite | Padding with a value a channel: a param holds no infinity |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Pad.html>, `onnx__CenterCropPad.html`.
 
 mod lower;
-mod run_time;
 
 use crate::common::limits;
-use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
 use crate::op::{self, Attributes, Call, Fact, required, required_input, resolve_axis};
@@ -34,14 +32,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
         .padding(constant_padding)
         .fold(fold_pad)
-        .expand(run_time::expand_pad)
         .lower(lower::lower_pad)
         .identity(adds_nothing)
         .transparent(|_, _| true)
         .lowers_to(
-            "Padding; Crop below 0; Crop and Concat for wrap, and for reflections by more than an axis holds; Gather for amounts computed at run time",
+            "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by more than \
+            an axis holds",
         )
-        .limits("amounts computed at run time where the shape of the output is not stated"),
+        .limits("amounts or a constant computed at run time"),
 ];
 
 /// Where the elements that are added come from.
@@ -197,15 +195,7 @@ fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
 fn infer_pad(call: &Call) -> Result<Vec<Fact>> {
     read_mode(call)?;
     call.float("value")?;
-    let amounts = match call_amounts(call) {
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            let stated = run_time::stated_shape(call).ok_or(error)?;
-            run_time::check_amounts(call, stated)?;
-            return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
-        }
-        amounts => amounts?,
-    };
-    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(call.shape(0)?, &amounts)?)])
+    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(call.shape(0)?, &call_amounts(call)?)?)])
 }
 
 fn infer_center(call: &Call) -> Result<Vec<Fact>> {

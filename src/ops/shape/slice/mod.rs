@@ -2,7 +2,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Slice.html>.
 
-mod run_time;
+mod computed;
 
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
@@ -15,7 +15,7 @@ use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], infer_slice)
     .fold(fold_slice)
-    .expand(run_time::expand_slice)
+    .expand(computed::expand_slice)
     .lower(lower_slice)
     .identity(keeps_all)
     .transparent(|_, _| true)
@@ -121,9 +121,9 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let cuts = match call_cuts(call) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            let stated = run_time::stated_shape(call).ok_or(error)?;
-            run_time::check_cuts(call, stated)?;
-            return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
+            let declared = computed::declared_shape(call).ok_or(error)?;
+            computed::check_declared(call, declared)?;
+            return Ok(vec![Fact::new(call.dtype(0)?, declared.to_vec())]);
         }
         cuts => cuts?,
     };

@@ -7,7 +7,6 @@
 mod axis;
 mod free;
 mod lower;
-mod run_time;
 mod shrink;
 
 use num_traits::AsPrimitive;
@@ -20,19 +19,17 @@ use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Resize", &[10, 11, 13, 18, 19], infer_resize)
-        .expand(run_time::expand_resize)
         .lower(lower::lower_resize)
         .lowers_to(
             "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
             for each axis",
         )
         .limits(
-            "modes on which onnxruntime and the specification differ; at run time: regions, sizes with \
-            an aspect ratio policy if several scales give the stated shape, and scales if the shape of the \
-            output is not stated or a neighbour depends on the rounding of coordinates",
+            "modes on which onnxruntime and the specification differ; scales and regions computed at run \
+            time; sizes computed at run time with an aspect ratio policy if several scales give the \
+            declared shape",
         ),
     Row::new("Upsample", &[7, 9], infer_resize)
-        .expand(run_time::expand_resize)
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")
         .limits("as for Resize"),
@@ -205,7 +202,7 @@ fn read_resize(call: &Call) -> Result<Resize> {
         _ => None,
     };
     let scales = match present(call, scales) {
-        Some(index) => Some(known_floats(call, index, run_time::why_not(&filter))?),
+        Some(index) => Some(known_floats(call, index, "the scales are computed at run time")?),
         None if call.since() == 7 => Some(required(call.floats("scales")?, "scales")?),
         None => None,
     };
@@ -237,7 +234,7 @@ fn read_resize(call: &Call) -> Result<Resize> {
     if sizes.is_some() && policy != Policy::Stretch {
         let computed =
             present(call, input_indices(call.since()).2).is_some_and(|index| call.dims(index).is_err());
-        let scale = if computed { stated_scale(shape, &axes)? } else { common_scale(policy, &axes)? };
+        let scale = if computed { declared_scale(shape, &axes)? } else { common_scale(policy, &axes)? };
         keep_aspect_ratio(shape, scale, &mut axes)?;
     }
     Ok(Resize { filter, extrapolation_value, axes })
@@ -313,9 +310,9 @@ fn common_scale(policy: Policy, axes: &[AxisResize]) -> Result<f32> {
 }
 
 /// Returns the common scale of all axes if the given sizes are computed at run time. The scale gives one axis
-/// exactly its given size, so it is among the quotients of the stated sizes; often only one of them gives the
-/// whole stated shape.
-fn stated_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
+/// exactly its given size, so it is among the quotients of the declared sizes; often only one of them gives the
+/// whole declared shape.
+fn declared_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
     let mut found: Vec<f32> = Vec::new();
     for scale in scales_of(axes)? {
         let gives = |axis: &AxisResize| Ok(rounded(shape.at(axis.axis)?, scale)? == axis.output);
@@ -327,7 +324,7 @@ fn stated_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
     match found.as_slice() {
         [scale] => Ok(*scale),
         _ => Err(Error::unsupported(format!(
-            "sizes computed at run time: {} scales give the stated shape of the output",
+            "sizes computed at run time: {} scales give the declared shape of the output",
             found.len()
         ))),
     }
@@ -351,12 +348,6 @@ fn keep_aspect_ratio(shape: &[Dim], scale: f32, axes: &mut [AxisResize]) -> Resu
 }
 
 fn infer_resize(call: &Call) -> Result<Vec<Fact>> {
-    if let Some(stated) = run_time::stated_shape(call)? {
-        run_time::check_scales(call, stated)?;
-        call.float("extrapolation_value")?;
-        call.string("keep_aspect_ratio_policy")?;
-        return Ok(vec![Fact::new(call.dtype(0)?, stated.to_vec())]);
-    }
     let resize = read_resize(call)?;
     let mut shape = call.shape(0)?.to_vec();
     for axis in &resize.axes {
