@@ -64,6 +64,11 @@ impl<'a> Deref for Call<'a> {
     }
 }
 
+/// The number of elements of a shape, at most `u64::MAX`, if all sizes are known.
+pub(crate) fn element_count(shape: &[Dim]) -> Option<u64> {
+    shape.iter().try_fold(1_u64, |count, size| Some(count.saturating_mul(u64::try_from(size.known()?).ok()?)))
+}
+
 impl<'a> Call<'a> {
     /// The call that `node` is, with its operator, in a version that is handled.
     pub fn of(graph: &'a Graph, node: &'a Node) -> Option<(&'static Op, Call<'a>)> {

@@ -9,10 +9,12 @@ mod registry;
 mod window;
 
 pub(crate) use attributes::{Attributes, required};
-pub(crate) use call::{Call, Fact, required_input, resolve_axis};
-pub(crate) use operator::{Epsilon, Fold, Holds, IdentityRule, Infer, Op, Padding, Work};
+pub(crate) use call::{Call, Fact, element_count, required_input, resolve_axis};
+pub(crate) use operator::{
+    Access, Epsilon, Fold, Holds, IdentityRule, Infer, MultiplyAdds, NanRule, Op, Padding, Work,
+};
 pub(crate) use registry::{
-    CONTRIB_DOMAIN, CUT, NEWEST_OPSET, OWN_DOMAIN, find, find_handled, index, infer_shape, register,
+    CONTRIB_DOMAIN, CUT, NEWEST_OPSET, OWN_DOMAIN, access, find, find_handled, index, infer_shape, register,
     since_version,
 };
 pub(crate) use window::whole_windows;

@@ -1,29 +1,59 @@
-//! An operator: its versions, its shape rule, its evaluation on constants, and the traits that passes ask for.
+//! An operator: its versions, its shape rule, its evaluation on constants, and the traits on which passes depend.
 
 use super::{Attributes, Call, Fact};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::Array;
 
-/// Infers type and shape of each output. `Unsupported` means that they cannot be known, and is reported only if the node is
+/// Infers type and shape of each output. An `Unsupported` error means that they cannot be known; it is reported only if the node is
 /// still needed when the graph is lowered.
 pub(crate) type Infer = fn(&Call) -> Result<Vec<Fact>>;
-/// Evaluates the node on constants: an array an output.
+/// Evaluates the node on constants and returns an array for each output.
 pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
-/// About how many elements of a sum could be computed in the time that evaluating the node takes, by the shapes of its inputs.
+/// Returns the cost of the evaluation, in additions to a sum, from the shapes of the inputs.
 pub(crate) type Work = fn(&[&[usize]]) -> u64;
 
-/// The input that a node hands on as it is, where it does.
+/// Returns the input that a node forwards unchanged, if any.
 pub(crate) type IdentityRule = fn(&Graph, &Node) -> Option<ValueId>;
 
-/// The constant that a node of inference adds to the variances of its channels.
+/// Returns the constant that a normalization with constant statistics adds to the variances.
 pub(crate) type Epsilon = fn(&Call) -> Option<f32>;
 
-/// The constant that a node adds around its first input, and how much of it before and after each axis.
+/// Returns the constant that a node adds around its first input, and the number of elements before and after each axis.
 pub(crate) type Padding = fn(&Call) -> Option<(f64, Vec<(i64, i64)>)>;
 
-/// Whether something is so for a node.
+/// Returns the index of an input of which some values give NaN, and a value that does not.
+pub(crate) type NanRule = fn(&Graph, &Node) -> Option<(usize, f32)>;
+
+/// Returns the number of multiply-adds, if the sizes are known.
+pub(crate) type MultiplyAdds = fn(&Call) -> Option<u64>;
+
+/// A property that depends on the node.
 pub(crate) type Holds = fn(&Graph, &Node) -> bool;
+
+/// The elements of the inputs on which an element of the first output depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Any elements: no pass may assume more.
+    Any,
+    /// The element at its index in the first input; further inputs are parameters. The shape is that of the first input.
+    Elementwise,
+    /// The elements at its index in all inputs, broadcast as in numpy.
+    Broadcast,
+    /// The elements along the axes of the attribute or input `axes`.
+    Reduction,
+    /// The elements at its index but for the axis of the attribute `axis`.
+    Lanes {
+        /// The version from which that is so.
+        since: i64,
+        /// The axis of a node without the attribute.
+        default: Option<i64>,
+    },
+    /// The element at its place in row-major order: the first input in another shape.
+    View,
+    /// It is an element of the first input, or the largest of several.
+    Selection,
+}
 
 /// An operator.
 pub(crate) struct Op {
@@ -33,59 +63,65 @@ pub(crate) struct Op {
     pub name: &'static str,
     /// The since-versions that are handled.
     pub since: &'static [i64],
+    /// The elements on which an element of the result depends.
+    pub access: Access,
     /// The shape rule.
     pub infer: Infer,
-    /// The evaluation of constants.
+    /// The evaluation on constants.
     pub fold: Option<Fold>,
-    /// What the evaluation takes, where that is more than a step for each element.
+    /// The cost of the evaluation, if it is more than a step for each element.
     pub work: Option<Work>,
-    /// The input that a node hands on as it is.
+    /// The input that a node forwards unchanged.
     pub identity: Option<IdentityRule>,
-    /// Whether the result jumps where an input moves by a rounding error: a quotient that it reads must be exact.
+    /// Whether a rounding error of an input can change the result by a whole step: a quotient that it reads must be exact.
     pub jumps: Option<Holds>,
-    /// Whether it may leave out elements of an input: those may be undefined, and must not spoil the others.
+    /// Whether it may drop elements of an input: a NaN among those must not change the others.
     pub chooses: bool,
-    /// Whether its result always has the shape of its first input: what a model states of the one holds for the other.
-    pub keeps_shape: bool,
-    /// Whether its result is its first input as far as ncnn computes: what its readers need of the result, they need of the input.
+    /// The input values for which the result is NaN.
+    pub nan: Option<NanRule>,
+    /// Whether ncnn computes the result as its first input: requirements on the result hold for the input.
     pub transparent: Option<Holds>,
     /// The epsilon of a normalization with constant statistics.
     pub epsilon: Option<Epsilon>,
     /// The padding of a node that pads with a constant.
     pub padding: Option<Padding>,
+    /// The number of multiply-adds of convolutions and products.
+    pub multiply_adds: Option<MultiplyAdds>,
     /// Whether it rounds to quantized steps, which later roundings may amplify.
     pub rounds: bool,
-    /// Whether ncnn computes it to the last bit, if its inputs are right to the last bit.
+    /// Whether ncnn's result is exact if its inputs are.
     pub exact: bool,
-    /// Whether it has all the outputs that the node names: none can be left out.
+    /// Whether the number of outputs is that of the node: none can be left out.
     pub variadic: bool,
-    /// Whether two nodes that are alike may compute different things.
+    /// Whether two equal nodes may have different results.
     pub random: bool,
-    /// Attributes that change nothing here, each with a reason beside the row.
+    /// Attributes without effect, each with a reason beside the row.
     pub ignored: &'static [&'static str],
-    /// For readers: the layers of ncnn, or the operators, that it becomes. Empty where it is always refused.
+    /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is always refused.
     pub lowers_to: &'static str,
-    /// For readers: what is refused.
+    /// The nodes that are refused, for readers.
     pub limits: &'static str,
 }
 
 impl Op {
-    /// A row of ONNX's own domain.
-    pub const fn new(name: &'static str, since: &'static [i64], infer: Infer) -> Op {
+    /// An operator of ONNX's own domain without further traits.
+    pub const fn new(name: &'static str, since: &'static [i64], access: Access, infer: Infer) -> Op {
         Op {
             domain: "",
             name,
             since,
+            access,
             infer,
             fold: None,
             work: None,
             identity: None,
             jumps: None,
             chooses: false,
-            keeps_shape: false,
+            nan: None,
             transparent: None,
             epsilon: None,
             padding: None,
+            multiply_adds: None,
             rounds: false,
             exact: false,
             variadic: false,
@@ -96,7 +132,7 @@ impl Op {
         }
     }
 
-    /// The since-version that a node of this operator-set version follows.
+    /// The since-version that a node of version `opset` of the operator set follows.
     pub fn since_version(&self, opset: i64) -> Option<i64> {
         self.since.iter().copied().filter(|since| *since <= opset).max()
     }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use hashbrown::HashMap;
 
-use super::{Call, Op};
+use super::{Access, Call, Op};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};
 use crate::tensor::Shape;
@@ -70,6 +70,11 @@ pub(crate) fn index(node: &Node) -> Option<usize> {
 pub(crate) fn find(node: &Node) -> Option<&'static Op> {
     let registry = REGISTRY.get()?;
     registry.ops.get(registry.index(node)?).copied()
+}
+
+/// The elements on which an element of a node's first output depends.
+pub(crate) fn access(node: &Node) -> Access {
+    find(node).map_or(Access::Any, |op| op.access)
 }
 
 /// The operator that a node calls, in a version that is handled.

@@ -3,7 +3,7 @@
 use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
-use crate::op;
+use crate::op::{self, Access};
 use crate::tensor::{Dim, Shape, display_shape};
 
 /// The shapes that a model states of values that are computed.
@@ -45,7 +45,7 @@ impl DeclaredShapes {
 /// of functions name values that no model speaks of.
 pub fn propagate_back(graph: &mut Graph) -> Result<()> {
     for id in graph.node_ids().into_iter().rev() {
-        let Some(node) = graph.node(id).filter(|node| op::find(node).is_some_and(|op| op.keeps_shape)) else {
+        let Some(node) = graph.node(id).filter(|node| op::access(node) == Access::Elementwise) else {
             continue;
         };
         let (Some(Some(input)), Some(Some(output))) =

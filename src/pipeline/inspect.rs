@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use super::Options;
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, ValueId};
 use crate::onnx::{Model, Sources};
+use crate::op::Call;
 use crate::ops;
 use crate::pass;
 use crate::tensor::Shape;
@@ -69,8 +70,8 @@ pub(crate) fn infer_model(sources: &Sources, options: &Options) -> Result<(Inspe
     pass::infer::infer_and_fold(&mut graph)?;
     let counts: Vec<Option<u64>> = graph
         .nodes()
-        .filter(|(_, node)| multiplies(node))
-        .map(|(_, node)| multiply_adds(&graph, node))
+        .filter_map(|(_, node)| Call::of(&graph, node))
+        .filter_map(|(op, call)| Some(op.multiply_adds?(&call)))
         .collect();
     let describe = |ids: &[ValueId]| ids.iter().map(|id| describe(&graph, *id)).collect();
     let inspection = Inspection {
@@ -113,32 +114,4 @@ fn count_parameters(graph: &Graph) -> Result<(u64, u64)> {
         bytes = bytes.saturating_add(tensor.byte_len()?);
     }
     Ok((elements, bytes))
-}
-
-/// Whether nearly all the work of a node are products that are summed up.
-fn multiplies(node: &Node) -> bool {
-    ["Conv", "ConvTranspose", "Gemm", "MatMul"].iter().any(|op_type| node.is(op_type))
-}
-
-/// One for each product that is added to a sum; none where a size is not known.
-fn multiply_adds(graph: &Graph, node: &Node) -> Option<u64> {
-    let sizes = |id: &Option<ValueId>| -> Option<Vec<u64>> {
-        let shape = graph.value((*id)?).shape.as_ref()?;
-        shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
-    };
-    let product = |sizes: &[u64]| sizes.iter().fold(1_u64, |n, d| n.saturating_mul(*d));
-    let (left, right) = (sizes(node.inputs.first()?)?, sizes(node.inputs.get(1)?)?);
-    let out = product(&sizes(node.outputs.first()?)?);
-    let each = match node.op_type.as_str() {
-        // Each output of a convolution, and each input of a transposed one, meets all taps of its group.
-        "Conv" => product(right.get(1..)?),
-        "ConvTranspose" => return Some(product(&left).saturating_mul(product(right.get(1..)?))),
-        "Gemm" => {
-            let transposed =
-                matches!(node.attributes.get("transA"), Some(crate::graph::Attribute::Int(n)) if *n != 0);
-            *left.get(usize::from(!transposed))?
-        }
-        _ => *left.last()?,
-    };
-    Some(out.saturating_mul(each))
 }

@@ -6,12 +6,12 @@ use ndarray::{ArrayD, IxDyn};
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact, resolve_axis};
+use crate::op::{Access, Call, Fact, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", &[24], infer_tensor_scatter)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", &[24], Access::Any, infer_tensor_scatter)
     .expand(expand_tensor_scatter)
     .lowers_to("Where for each element that is written; Concat where it is written at the front")
     .limits("many elements at places computed at run time")];

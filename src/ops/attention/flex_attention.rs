@@ -6,12 +6,12 @@ use num_traits::AsPrimitive;
 
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("FlexAttention", &[1], infer_flex_attention)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("FlexAttention", &[1], Access::Any, infer_flex_attention)
     .domain("ai.onnx.preview")
     .expand(expand_flex_attention)
     .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")

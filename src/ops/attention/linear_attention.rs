@@ -6,14 +6,14 @@ use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact, required};
+use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `chunk_size` is about speed.
-    Row::new("LinearAttention", &[27], infer_linear_attention)
+    Row::new("LinearAttention", &[27], Access::Any, infer_linear_attention)
         .variadic()
         .expand(expand_linear_attention)
         .ignore(&["chunk_size"])

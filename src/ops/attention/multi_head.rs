@@ -8,11 +8,11 @@ use crate::error::{At, Error, Result, invalid};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::MultiHeadAttention;
-use crate::op::{Call, Fact, OWN_DOMAIN, required};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, required};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("MultiHeadAttention", &[1], infer_multi_head)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("MultiHeadAttention", &[1], Access::Any, infer_multi_head)
     .domain(OWN_DOMAIN)
     .lower(lower_multi_head)
     .lowers_to("MultiHeadAttention")];

@@ -11,12 +11,12 @@ use num_traits::AsPrimitive;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Attributes, Call, Fact, required};
+use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], infer_vectorizer)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], Access::Any, infer_vectorizer)
     .expand(expand_vectorizer)
     .lowers_to("Equal with the elements of the n-grams, products of neighbours, and their sums")
     .limits("n-grams of text; rows that are not fixed; weights of n-grams that share a column")];

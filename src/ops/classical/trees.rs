@@ -11,12 +11,12 @@ use num_traits::AsPrimitive;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Attributes, Call, Fact, required};
+use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], infer_trees)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], Access::Any, infer_trees)
     .domain("ai.onnx.ml")
     .expand(expand_trees)
     // How often nodes were visited in training; members of sets, which are refused.

@@ -3,7 +3,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/>.
 
 use crate::error::{Error, Result};
-use crate::op::{CUT, Call, Fact, find};
+use crate::op::{Access, CUT, Call, Fact, find};
 use crate::ops::Row;
 
 /// The domain of classical machine learning.
@@ -41,7 +41,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const fn refused(name: &'static str, since: &'static [i64], reason: &'static str) -> Row {
-    Row::new(name, since, refuse).limits(reason)
+    Row::new(name, since, Access::Any, refuse).limits(reason)
 }
 
 fn refuse(call: &Call) -> Result<Vec<Fact>> {

@@ -3,12 +3,12 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__BitCast.html>.
 
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Attributes, Call, Fact, required, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", &[26], infer_bit_cast)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", &[26], Access::Any, infer_bit_cast)
     .fold(fold_bit_cast)
     .expand(expand_bit_cast)
     .lowers_to("Cast between integers of 8 or 16 bits")

@@ -5,14 +5,16 @@
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::layer::GLU;
-use crate::op::{Call, Fact, OWN_DOMAIN, required, resolve_axis};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, required, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("GLU", &[1], infer_glu).domain(OWN_DOMAIN).lower(lower_glu).lowers_to("GLU"),
-    Row::new("SwiGLU", &[28], infer_swiglu).expand(expand_swiglu).lowers_to("a * Sigmoid(alpha * a) * b"),
+    Row::new("GLU", &[1], Access::Any, infer_glu).domain(OWN_DOMAIN).lower(lower_glu).lowers_to("GLU"),
+    Row::new("SwiGLU", &[28], Access::Any, infer_swiglu)
+        .expand(expand_swiglu)
+        .lowers_to("a * Sigmoid(alpha * a) * b"),
 ];
 
 /// The axis of which a half is left, and the size that it has then.

@@ -9,11 +9,11 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::{Lower, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
-use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], infer_one_hot)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], Access::Any, infer_one_hot)
     .fold(fold_one_hot)
     .lower(lower_one_hot)
     .lowers_to("BinaryOp, Threshold: the distance to each place")

@@ -8,13 +8,13 @@ use std::cmp::Ordering;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::run_time::check_integer;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], infer_top_k)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
     .variadic()
     .fold(fold_top_k)
     .expand(expand_top_k)

@@ -8,12 +8,12 @@ use ndarray::{Array2, ArrayD, IxDyn};
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim, Elements, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", &[11, 22], infer_det)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", &[11, 22], Access::Any, infer_det)
     .fold(fold_det)
     .work(work_of)
     .expand(expand_det)

@@ -4,31 +4,31 @@
 use super::{MICROSOFT, cast};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact, required};
+use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::ops::linear::matmul::matmul_shape;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("MatMulIntegerToFloat", &[1], infer_to_float)
+    Row::new("MatMulIntegerToFloat", &[1], Access::Any, infer_to_float)
         .domain(MICROSOFT)
         .expand(expand_to_float)
         .lowers_to("MatMulInteger, Mul, Add"),
-    Row::new("DynamicQuantizeMatMul", &[1], infer_dynamic_matmul)
+    Row::new("DynamicQuantizeMatMul", &[1], Access::Any, infer_dynamic_matmul)
         .domain(MICROSOFT)
         .expand(expand_dynamic_matmul)
         .rounds()
         .lowers_to("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
         .limits("a rounding that follows another one"),
     // `past_present_share_buffer` is about memory.
-    Row::new("QAttention", &[1], infer_attention)
+    Row::new("QAttention", &[1], Access::Any, infer_attention)
         .domain(MICROSOFT)
         .expand(expand_attention)
         .ignore(&["past_present_share_buffer"])
         .lowers_to("DequantizeLinear, Attention")
         .limits("past and present states; rotary positions inside; masks that give lengths"),
-    Row::new("DynamicQuantizeLSTM", &[1], infer_lstm)
+    Row::new("DynamicQuantizeLSTM", &[1], Access::Any, infer_lstm)
         .domain(MICROSOFT)
         .expand(expand_lstm)
         .ignore(&["activation_alpha", "activation_beta", "activations", "clip", "input_forget"])

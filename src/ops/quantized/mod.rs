@@ -11,7 +11,7 @@ mod product;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{CONTRIB_DOMAIN as MICROSOFT, Call, Fact, OWN_DOMAIN, resolve_axis};
+use crate::op::{Access, CONTRIB_DOMAIN as MICROSOFT, Call, Fact, OWN_DOMAIN, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
@@ -24,18 +24,20 @@ pub(in crate::ops) use mixed::OPS as MIXED;
 pub(in crate::ops) use packed::OPS as PACKED;
 
 // `precision` is about the rounding of a division that is done in float32 here.
-const QUANTIZE: Row = Row::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_quantize)
-    .expand(expand_quantize)
-    .rounds()
-    .exact()
-    .ignore(&["precision"])
-    .lowers_to("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
-    .limits("a rounding that follows another one, of what is not computed in integers");
-const DEQUANTIZE: Row = Row::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], infer_dequantize)
-    .expand(expand_dequantize)
-    .exact()
-    .lowers_to("(x - zero point) * scale")
-    .limits("blocks of a size that is not fixed");
+const QUANTIZE: Row =
+    Row::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], Access::Any, infer_quantize)
+        .expand(expand_quantize)
+        .rounds()
+        .exact()
+        .ignore(&["precision"])
+        .lowers_to("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
+        .limits("a rounding that follows another one, of what is not computed in integers");
+const DEQUANTIZE: Row =
+    Row::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], Access::Any, infer_dequantize)
+        .expand(expand_dequantize)
+        .exact()
+        .lowers_to("(x - zero point) * scale")
+        .limits("blocks of a size that is not fixed");
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `precision` is about the rounding of a division that is done in float32 here.
@@ -43,42 +45,42 @@ pub(in crate::ops) const OPS: &[Row] = &[
     DEQUANTIZE,
     QUANTIZE.domain(MICROSOFT).since(&[1]),
     DEQUANTIZE.domain(MICROSOFT).since(&[1]),
-    Row::new("DynamicQuantizeLinear", &[11], infer_dynamic)
+    Row::new("DynamicQuantizeLinear", &[11], Access::Any, infer_dynamic)
         .variadic()
         .expand(expand_dynamic)
         .rounds()
         .exact()
         .lowers_to("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a rounding that follows another one"),
-    Row::new("QLinearMatMul", &[10, 21], infer_qlinear_matmul)
+    Row::new("QLinearMatMul", &[10, 21], Access::Any, infer_qlinear_matmul)
         .expand(expand_qlinear_matmul)
         .rounds()
         .exact()
         .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
         .limits("a rounding that follows another one, of what is not computed in integers"),
-    Row::new("QLinearConv", &[10], infer_qlinear_conv)
+    Row::new("QLinearConv", &[10], Access::Any, infer_qlinear_conv)
         .expand(expand_qlinear_conv)
         .rounds()
         .exact()
         .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
         .limits("a rounding that follows another one"),
-    Row::new("QLinearMatMul", &[1], infer_qlinear_matmul)
+    Row::new("QLinearMatMul", &[1], Access::Any, infer_qlinear_matmul)
         .domain(OWN_DOMAIN)
         .expand(expand_qlinear_matmul)
         .rounds()
         .exact()
         .lowers_to("as that of ONNX, with the bounds of an activation"),
-    Row::new("QLinearConv", &[1], infer_qlinear_conv)
+    Row::new("QLinearConv", &[1], Access::Any, infer_qlinear_conv)
         .domain(OWN_DOMAIN)
         .expand(expand_qlinear_conv)
         .rounds()
         .exact()
         .lowers_to("as that of ONNX, with the bounds of an activation"),
-    Row::new("ConvInteger", &[10], infer_conv_integer)
+    Row::new("ConvInteger", &[10], Access::Any, infer_conv_integer)
         .expand(expand_conv_integer)
         .exact()
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
-    Row::new("Levels", &[1], level::infer_levels)
+    Row::new("Levels", &[1], Access::Any, level::infer_levels)
         .domain(OWN_DOMAIN)
         .lower(level::lower_levels)
         .lowers_to("BinaryOp that adds the zero point"),

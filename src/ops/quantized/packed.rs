@@ -3,14 +3,14 @@
 use super::{MICROSOFT, cast};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact, required};
+use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `accuracy_level` allows for rounding, and never asks for it.
-    Row::new("MatMulNBits", &[1], infer)
+    Row::new("MatMulNBits", &[1], Access::Any, infer)
         .domain(MICROSOFT)
         .expand(expand)
         .ignore(&["accuracy_level", "weight_prepacked"])

@@ -13,7 +13,7 @@ use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::CumulativeSum;
-use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::elementwise::broadcast::Kernel;
 use crate::ops::run_time::check_integer;
@@ -21,12 +21,12 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim, Elements, round_float};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CumProd", &[26], infer_cumulate)
+    Row::new("CumProd", &[26], Access::Any, infer_cumulate)
         .fold(fold_cumulate)
         .expand(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat: one element after the other")
         .limits("an axis whose size is not fixed"),
-    Row::new("CumSum", &[11, 14], infer_cumulate)
+    Row::new("CumSum", &[11, 14], Access::Any, infer_cumulate)
         .fold(fold_cumulate)
         .lower(lower_cum_sum)
         .lowers_to("CumulativeSum"),

@@ -9,17 +9,17 @@ use crate::lower::{Lower, groups};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Concat, Slice};
 use crate::op::identity::{is_as_output, same_shape};
-use crate::op::{Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Concat", &[1, 4, 11, 13], infer_concat)
+    Row::new("Concat", &[1, 4, 11, 13], Access::Lanes { since: 4, default: None }, infer_concat)
         .fold(fold_concat)
         .lower(lower_concat)
         .identity(only_part)
         .lowers_to("Concat"),
-    Row::new("Split", &[1, 2, 11, 13, 18], infer_split)
+    Row::new("Split", &[1, 2, 11, 13, 18], Access::Any, infer_split)
         .fold(fold_split)
         .identity(same_shape)
         .lower(lower_split)

@@ -9,34 +9,33 @@ use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::{Lower, same_elements};
 use crate::op::identity::{first, same_shape};
-use crate::op::{Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], infer_dropout)
+    Row::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], Access::Elementwise, infer_dropout)
         .fold(fold_dropout)
         .lower(lower_alias)
-        .keeps_shape()
         .identity(first)
         .ignore(DROPOUT_WAIVED)
         .transparent(|_, _| true)
         .lowers_to("nothing")
         .limits("training: what is dropped is random"),
-    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten)
+    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], Access::View, infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("nothing: a blob holds its elements in whatever shape its reader needs"),
-    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)
+    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], Access::Elementwise, infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
         .identity(first)
         .transparent(|_, _| true)
         .lowers_to("nothing"),
-    Row::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], infer_reshape)
+    Row::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], Access::View, infer_reshape)
         .fold(fold_reshape)
         .lower(lower_alias)
         .identity(same_shape)
@@ -44,14 +43,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to("nothing: a blob holds its elements in whatever shape its reader needs")
         .limits("a shape computed at run time"),
-    Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], infer_squeeze)
+    Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_squeeze)
         .fold(fold_squeeze)
         .expand(expand_squeeze)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("nothing"),
-    Row::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], infer_unsqueeze)
+    Row::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_unsqueeze)
         .fold(fold_unsqueeze)
         .lower(lower_alias)
         .identity(same_shape)

@@ -7,12 +7,12 @@ use ndarray::{ArrayD, Axis, Slice};
 use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
 use crate::lower::Lower;
-use crate::op::{Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", &[10, 28], infer_reverse)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", &[10, 28], Access::Any, infer_reverse)
     .fold(fold_reverse)
     .expand(expand_reverse)
     .lower(lower_reverse)

@@ -5,19 +5,19 @@
 use crate::error::{At, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::op::identity::same_shape;
-use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Expand", &[8, 13], infer_expand)
+    Row::new("Expand", &[8, 13], Access::Selection, infer_expand)
         .fold(fold_expand)
         .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
         .lowers_to("Tile along one axis after the other; an axis that is not fixed is a product with ones")
         .limits("a shape computed at run time"),
-    Row::new("Tile", &[1, 6, 13], infer_tile)
+    Row::new("Tile", &[1, 6, 13], Access::Selection, infer_tile)
         .fold(fold_tile)
         .identity(same_shape)
         .lower(lower_tile)

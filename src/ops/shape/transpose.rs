@@ -6,17 +6,18 @@ use crate::error::{At, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::Lower;
 use crate::op::identity::same_shape;
-use crate::op::{self, Attributes, Call, Fact, required_input, resolve_axis};
+use crate::op::{self, Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 
 use crate::tensor::Array;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], infer_transpose)
-    .fold(fold_transpose)
-    .lower(lower_transpose)
-    .identity(moves_nothing)
-    .transparent(|_, _| true)
-    .lowers_to("Permute, several in a row for more than four axes; nothing where no element moves")];
+pub(in crate::ops) const OPS: &[Row] =
+    &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], Access::Selection, infer_transpose)
+        .fold(fold_transpose)
+        .lower(lower_transpose)
+        .identity(moves_nothing)
+        .transparent(|_, _| true)
+        .lowers_to("Permute, several in a row for more than four axes; nothing where no element moves")];
 
 /// The order of the axes; reversed where none is given.
 fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {

@@ -6,13 +6,13 @@ use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
-use crate::op::{Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::ops::run_time::check_integer;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, coordinates};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], infer_trilu)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], Access::Any, infer_trilu)
     .fold(fold_trilu)
     .expand(expand_trilu)
     .lower(lower_trilu)

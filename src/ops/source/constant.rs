@@ -10,22 +10,24 @@ use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::lower::{Lower, interface_form};
 use crate::ncnn::layer::{CumulativeSum, binary_op};
-use crate::op::{Attributes, Call, Fact, required, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], infer_constant)
+    Row::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], Access::Any, infer_constant)
         .lowers_to("a constant")
         .limits("text"),
-    Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], infer_constant_of_shape)
+    Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], Access::Any, infer_constant_of_shape)
         .fold(fold_constant_of_shape)
         .lower(lower_constant_of_shape)
         .lowers_to("a constant; of sizes that are not fixed a corner of a blob that has them, filled by Clip")
         .limits("a shape computed at run time"),
-    Row::new("EyeLike", &[9, 22], infer_eye_like).lowers_to("a constant").limits("sizes that are not fixed"),
-    Row::new("Range", &[11, 27], infer_range)
+    Row::new("EyeLike", &[9, 22], Access::Any, infer_eye_like)
+        .lowers_to("a constant")
+        .limits("sizes that are not fixed"),
+    Row::new("Range", &[11, 27], Access::Any, infer_range)
         .fold(fold_range)
         .expand(expand_range)
         .lower(lower_range)
@@ -34,10 +36,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "a constant; CumulativeSum of ones where the length is the size of an axis that is not fixed",
         )
         .limits("a length that is known at run time alone"),
-    Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], infer_shape)
+    Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], Access::Any, infer_shape)
         .lowers_to("a constant, or expressions of sizes that are not fixed")
         .limits("such expressions as data of the net"),
-    Row::new("Size", &[1, 13, 19, 21, 23, 24, 25], infer_size)
+    Row::new("Size", &[1, 13, 19, 21, 23, 24, 25], Access::Any, infer_size)
         .lowers_to("a constant, or an expression of sizes that are not fixed")
         .limits("such an expression as data of the net"),
 ];

@@ -4,25 +4,34 @@
 
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
-use crate::op::{Call, Fact, required};
+use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::tensor::{DType, Dim, Shape};
 
 const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer that makes random numbers";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Bernoulli", &[15, 22], infer_like).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
-    Row::new("Multinomial", &[7, 22], infer_multinomial)
+    Row::new("Bernoulli", &[15, 22], Access::Any, infer_like)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormal", &[1, 22], infer_shaped).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormalLike", &[1, 22], infer_like)
+    Row::new("Multinomial", &[7, 22], Access::Any, infer_multinomial)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniform", &[1, 22], infer_shaped).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniformLike", &[1, 22], infer_like)
+    Row::new("RandomNormal", &[1, 22], Access::Any, infer_shaped)
+        .lower(refuse_random)
+        .random()
+        .limits(NO_RANDOM_NUMBERS),
+    Row::new("RandomNormalLike", &[1, 22], Access::Any, infer_like)
+        .lower(refuse_random)
+        .random()
+        .limits(NO_RANDOM_NUMBERS),
+    Row::new("RandomUniform", &[1, 22], Access::Any, infer_shaped)
+        .lower(refuse_random)
+        .random()
+        .limits(NO_RANDOM_NUMBERS),
+    Row::new("RandomUniformLike", &[1, 22], Access::Any, infer_like)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),

@@ -4,19 +4,20 @@
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("CausalConvWithState", &[27], infer_causal_conv)
-    .variadic()
-    .expand(expand_causal_conv)
-    .lowers_to(
-        "Concat of state and input, depthwise Conv, Slice of the state; a sum of products for \
+pub(in crate::ops) const OPS: &[Row] =
+    &[Row::new("CausalConvWithState", &[27], Access::Any, infer_causal_conv)
+        .variadic()
+        .expand(expand_causal_conv)
+        .lowers_to(
+            "Concat of state and input, depthwise Conv, Slice of the state; a sum of products for \
         weights computed at run time",
-    )
-    .limits("large kernels computed at run time; kernel sizes known only at run time")];
+        )
+        .limits("large kernels computed at run time; kernel sizes known only at run time")];
 
 /// The maximum size of a kernel computed at run time: each element becomes a product and a sum.
 const MAX_RUNTIME_TAPS: i64 = 64;

@@ -6,13 +6,13 @@ use super::window::{area, unit_kernels};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Attributes, Call, Fact};
+use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
 use crate::ops::run_time::check_list;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Dim, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], infer_col2im)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], Access::Any, infer_col2im)
     .expand(expand_col2im)
     .lowers_to("depthwise Deconvolution with one-hot kernels")
     .limits("image or block sizes known only at run time; dilations over other than two axes")];

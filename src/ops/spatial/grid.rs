@@ -11,17 +11,17 @@ use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GridSample, binary_op, unary_op};
-use crate::op::{Call, Fact};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("AffineGrid", &[20], infer_affine_grid)
+    Row::new("AffineGrid", &[20], Access::Any, infer_affine_grid)
         .expand(expand_affine_grid)
         .lowers_to("MatMul of the identity grid with the transform")
         .limits("sizes computed at run time"),
-    Row::new("GridSample", &[16, 20, 22], infer_grid_sample)
+    Row::new("GridSample", &[16, 20, 22], Access::Any, infer_grid_sample)
         .lower(lower_grid_sample)
         .lowers_to("GridSample for each image")
         .limits("mode cubic over three axes; large batches"),

@@ -11,24 +11,24 @@ use crate::lower::Lower;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
-use crate::op::{Attributes, Call, Fact, OWN_DOMAIN, required, required_input};
+use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, required, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("DepthToSpace", &[1, 11, 13, 28], infer_rearrange)
+    Row::new("DepthToSpace", &[1, 11, 13, 28], Access::Selection, infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
-    Row::new("SpaceToDepth", &[1, 13, 28], infer_rearrange)
+    Row::new("SpaceToDepth", &[1, 13, 28], Access::Selection, infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
-    Row::new("ShuffleChannel", &[1], infer_shuffle)
+    Row::new("ShuffleChannel", &[1], Access::Any, infer_shuffle)
         .domain(OWN_DOMAIN)
         .lower(lower_shuffle)
         .transparent(|_, _| true)

@@ -4,12 +4,12 @@
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact, required};
+use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], infer_unpool)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], Access::Any, infer_unpool)
     .expand(expand_unpool)
     .lowers_to("Gather of the elements and of a zero; ScatterElements for indices computed at run time")
     .limits(

@@ -7,17 +7,17 @@ use ndarray::ArrayD;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("NegativeLogLikelihoodLoss", &[12, 13, 22], infer_loss)
+    Row::new("NegativeLogLikelihoodLoss", &[12, 13, 22], Access::Any, infer_loss)
         .expand(expand_likelihood)
         .lowers_to("Equal with a ramp of classes, Where, ReduceSum, Mul")
         .limits("a number of classes that is not fixed"),
-    Row::new("SoftmaxCrossEntropyLoss", &[12, 13], infer_cross_entropy)
+    Row::new("SoftmaxCrossEntropyLoss", &[12, 13], Access::Any, infer_cross_entropy)
         .expand(expand_cross_entropy)
         .lowers_to("LogSoftmax, then what NegativeLogLikelihoodLoss becomes")
         .limits("a number of classes that is not fixed"),

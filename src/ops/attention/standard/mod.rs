@@ -10,17 +10,17 @@ mod scores;
 mod window;
 
 use crate::error::{At, Error, Result, invalid};
-use crate::op::{Attributes, Call, Fact};
+use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
 use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // The precision of the softmax is single or better in any case.
-    Row::new("Attention", &[23, 24, 25], infer_attention)
+    Row::new("Attention", &[23, 24, 25], Access::Any, infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
         .ignore(&["softmax_precision"]).lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of booleans computed at run time as an output; heads of a size that is not fixed"),
-    Row::new("RotaryEmbedding", &[23], rotary::infer_rotary).expand(rotary::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat"),
+    Row::new("RotaryEmbedding", &[23], Access::Any, rotary::infer_rotary).expand(rotary::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];
 
 /// Places of the inputs of Attention.

@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
 use crate::op::{Call, Fact, NEWEST_OPSET, required};
-use crate::ops::elementwise::compare::{number_like, risk};
+use crate::ops::elementwise::compare::{nan_input, scalar_like};
 use crate::pass::expand::Expand;
 use crate::pass::infer;
 use crate::tensor::{Array, Tensor, display_shape};
@@ -88,10 +88,10 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
         if node.bodies().any(may_make_nan) {
             unsupported!("a choice within a branch, of what may be no number");
         }
-        let Some((index, number)) = risk(body, &node) else { return Ok(None) };
+        let Some((index, number)) = nan_input(body, &node) else { return Ok(None) };
         let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };
         let given = input.ok_or_else(|| Error::internal("an input that is not given"))?;
-        let number = Tensor::from_array(&number_like(body, given, number)?)?;
+        let number = Tensor::from_array(&scalar_like(body, given, number)?)?;
         let number = body.add_constant("", number)?;
         let (scalar, chosen) = (body.add_value(Value::default()), body.add_value(Value::default()));
         *input = Some(chosen);
@@ -110,7 +110,7 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
 
 /// Whether a body has an operator that makes NaN of some numbers.
 fn may_make_nan(body: &Graph) -> bool {
-    body.nodes().any(|(_, node)| risk(body, node).is_some() || node.bodies().any(may_make_nan))
+    body.nodes().any(|(_, node)| nan_input(body, node).is_some() || node.bodies().any(may_make_nan))
 }
 
 fn display_facts(facts: &[Fact]) -> String {

@@ -16,7 +16,7 @@ use crate::ncnn::layer::{
     BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH, binary_op,
     unary_op,
 };
-use crate::op::{Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::tensor::Array;
 
@@ -26,7 +26,7 @@ use prelu::{fold_prelu, infer_prelu, lower_prelu};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     activation("Celu", &[12, 28]).lowers_to("CELU"),
-    Row::new("Clip", &[1, 6, 11, 12, 13], infer_clip)
+    Row::new("Clip", &[1, 6, 11, 12, 13], Access::Elementwise, infer_clip)
         .fold(fold_clip)
         .lower(lower_clip)
         .ignore(MEMORY_ADVICE)
@@ -38,7 +38,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     activation("HardSwish", &[14, 22]).lowers_to("HardSwish"),
     activation("LeakyRelu", &[1, 6, 16]).lowers_to("ReLU"),
     activation("Mish", &[18, 22]).lowers_to("Mish"),
-    Row::new("PRelu", &[1, 6, 7, 9, 16], infer_prelu)
+    Row::new("PRelu", &[1, 6, 7, 9, 16], Access::Broadcast, infer_prelu)
         .fold(fold_prelu)
         .lower(lower_prelu)
         .ignore(MEMORY_ADVICE)
@@ -58,7 +58,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;
 
 const fn activation(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, infer_activation)
+    Row::new(name, since, Access::Elementwise, infer_activation)
         .fold(fold_activation)
         .lower(lower_activation)
         .ignore(MEMORY_ADVICE)

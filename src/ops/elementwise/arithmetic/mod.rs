@@ -13,12 +13,13 @@ mod modulo;
 mod pow;
 
 use super::broadcast::{MEMORY_ADVICE, infer_broadcast};
+use crate::common::limits;
 use crate::error::{Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
-use crate::op::{Attributes, Call, Fact, required};
+use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor};
 
 use bitwise::lower_bitwise;
 use fold::*;
@@ -30,38 +31,57 @@ const BINARY: &[i64] = &[1, 6, 7, 13, 14];
 const N_ARY: &[i64] = &[1, 6, 8, 12, 13];
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Add", BINARY, infer_first)
+    Row::new("Add", BINARY, Access::Broadcast, infer_first)
         .fold(fold_add)
         .lower(lower_add)
         .identity(is_plus_zero)
         .ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("BitShift", &[11, 28], infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift).lowers_to("BinaryOp: products with powers of two"),
-    Row::new("BitwiseAnd", &[18], infer_first).fold(fold_bitwise_and).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
-    Row::new("BitwiseNot", &[18], infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not).lowers_to("BinaryOp: -x - 1").limits("unsigned integers of 32 and 64 bits"),
-    Row::new("BitwiseOr", &[18], infer_first).fold(fold_bitwise_or).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
-    Row::new("BitwiseXor", &[18], infer_first).fold(fold_bitwise_xor).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
-    Row::new("Div", BINARY, infer_first)
+    Row::new("BitShift", &[11, 28], Access::Broadcast, infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift).lowers_to("BinaryOp: products with powers of two"),
+    Row::new("BitwiseAnd", &[18], Access::Broadcast, infer_first).fold(fold_bitwise_and).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
+    Row::new("BitwiseNot", &[18], Access::Elementwise, infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not).lowers_to("BinaryOp: -x - 1").limits("unsigned integers of 32 and 64 bits"),
+    Row::new("BitwiseOr", &[18], Access::Broadcast, infer_first).fold(fold_bitwise_or).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
+    Row::new("BitwiseXor", &[18], Access::Broadcast, infer_first).fold(fold_bitwise_xor).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
+    Row::new("Div", BINARY, Access::Broadcast, infer_first).nan(nan_quotient)
         .fold(fold_div)
         .lower(lower_div)
         .identity(is_over_one)
         .ignore(MEMORY_ADVICE).lowers_to("BinaryOp; UnaryOp TRUNC after it for integers"),
-    Row::new("Max", N_ARY, infer_first).fold(fold_max).lower(lower_max).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Mean", &[1, 6, 8, 13], infer_first).fold(fold_mean).lower(lower_mean).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Min", N_ARY, infer_first).fold(fold_min).lower(lower_min).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Mod", &[10, 13, 28], infer_mod).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold"),
-    Row::new("Mul", BINARY, infer_first)
+    Row::new("Max", N_ARY, Access::Broadcast, infer_first).fold(fold_max).lower(lower_max).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
+    Row::new("Mean", &[1, 6, 8, 13], Access::Broadcast, infer_first).fold(fold_mean).lower(lower_mean).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
+    Row::new("Min", N_ARY, Access::Broadcast, infer_first).fold(fold_min).lower(lower_min).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
+    Row::new("Mod", &[10, 13, 28], Access::Broadcast, infer_mod).nan(nan_quotient).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold"),
+    Row::new("Mul", BINARY, Access::Broadcast, infer_first)
         .fold(fold_mul)
         .lower(lower_mul)
         .identity(is_times_one)
         .ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Pow", &[1, 7, 12, 13, 15], infer_first).fold(fold_pow).lower(lower_pow).identity(is_over_one).lowers_to("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
-    Row::new("Sub", BINARY, infer_first)
+    Row::new("Pow", &[1, 7, 12, 13, 15], Access::Broadcast, infer_first).nan(nan_power).fold(fold_pow).lower(lower_pow).identity(is_over_one).lowers_to("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
+    Row::new("Sub", BINARY, Access::Broadcast, infer_first)
         .fold(fold_sub)
         .lower(lower_sub)
         .identity(is_minus_zero)
         .ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Sum", &[1, 6, 8, 13], infer_first).fold(fold_sum).lower(lower_sum).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
+    Row::new("Sum", &[1, 6, 8, 13], Access::Broadcast, infer_first).fold(fold_sum).lower(lower_sum).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
 ];
+
+/// Whether all elements of a constant input are known and satisfy a condition.
+fn all(graph: &Graph, node: &Node, index: usize, holds: fn(f64) -> bool) -> bool {
+    let constant = operand(node, index).and_then(|id| graph.value(id).constant.as_ref());
+    let elements = constant.filter(|tensor| tensor.len() <= limits::LOOKED_AT).map(Tensor::load_listed);
+    let elements = elements.and_then(|array| array.and_then(|array| array.to_f64()).ok());
+    elements.is_some_and(|elements| elements.iter().all(|x| holds(*x)))
+}
+
+/// A quotient is NaN if the divisor is 0.
+fn nan_quotient(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
+    (!all(graph, node, 1, |x| x != 0.0)).then_some((1, 1.0))
+}
+
+/// A power is NaN if the base is negative and the exponent a fraction, and infinite for a base of 0 and a negative exponent.
+fn nan_power(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
+    let defined = all(graph, node, 1, |x| x.fract() == 0.0 && x >= 0.0) || all(graph, node, 0, |x| x > 0.0);
+    (!defined).then_some((0, 1.0))
+}
 
 /// How Mod rounds the quotient.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,65 +1,25 @@
-//! What is not chosen, and may be no number. In ncnn NaN goes through minima and maxima either way, so an operator that makes NaN of some
-//! numbers is given others where its result is not chosen.
+//! Guards for the operands of Where that may be NaN if they are not chosen.
+//!
+//! In ncnn a NaN of the operand that is not chosen survives the selection by products and sums. Operators whose result is NaN for some
+//! inputs therefore get a harmless input for each element that is not chosen.
 
-use crate::common::limits;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
+use crate::op::{self, Access};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, Tensor};
+use crate::tensor::{Array, DType};
 
-/// How many operators are looked through.
+/// The maximum number of operators between the Where and the one that is guarded.
 const MAX_DEPTH: usize = 6;
 
-/// Operators on elements, which hand NaN on.
-const FORWARDED: &[&str] = &[
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Add",
-    "Asin",
-    "Atanh",
-    "Cast",
-    "Clip",
-    "Div",
-    "Exp",
-    "Identity",
-    "Log",
-    "Max",
-    "Min",
-    "Mod",
-    "Mul",
-    "Neg",
-    "Pow",
-    "Reciprocal",
-    "Relu",
-    "Sigmoid",
-    "Sqrt",
-    "Sub",
-    "Tanh",
-];
-
-/// The input of an operator of which some numbers make NaN, and one that does not.
-pub(in crate::ops) fn risk(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
-    let input = |index: usize| node.inputs.get(index).copied().flatten().map(|id| graph.value(id));
-    let all = |index: usize, holds: fn(f64) -> bool| {
-        let constant = input(index).and_then(|value| value.constant.as_ref());
-        let elements = constant.filter(|tensor| tensor.len() <= limits::LOOKED_AT).map(Tensor::load_listed);
-        elements.is_some_and(|array| {
-            array.and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| holds(*x)))
-        })
-    };
-    let (index, number) = match node.op_type.as_str() {
-        _ if !node.domain.is_empty() => return None,
-        "Acosh" | "Log" | "Reciprocal" | "Sqrt" => (0, 1.0),
-        "Acos" | "Asin" | "Atanh" => (0, 0.0),
-        "Div" | "Mod" if !all(1, |x| x != 0.0) => (1, 1.0),
-        "Pow" if !all(1, |x| x.fract() == 0.0 && x >= 0.0) && !all(0, |x| x > 0.0) => (0, 1.0),
-        _ => return None,
-    };
-    input(index)?.dtype.filter(|dtype| dtype.is_float()).map(|_| (index, number))
+/// Returns the index of an input of which some values give NaN, and a value that does not.
+pub(in crate::ops) fn nan_input(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
+    let (index, safe) = op::find(node)?.nan?(graph, node)?;
+    let value = graph.value(node.inputs.get(index).copied().flatten()?);
+    value.dtype.filter(|dtype| dtype.is_float()).map(|_| (index, safe))
 }
 
-/// Where on what is a number where it is not chosen.
+/// Replaces the operands of a Where by guarded ones.
 pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
     let (condition, chosen, other) = (x.operand(0)?, x.operand(1)?, x.operand(2)?);
     let (a, b) = (guarded(x, 1, chosen, MAX_DEPTH)?, guarded(x, 2, other, MAX_DEPTH)?);
@@ -71,56 +31,58 @@ pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// What input `side` of a Where comes from, computed again of harmless numbers where it is not chosen; nothing where that is needless.
+/// Emits a copy of `operand`, input `side` of the Where, with guarded inputs; `None` if it needs no guard.
 fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Result<Option<Operand>> {
     let graph = x.graph();
     let Operand::Value(value) = operand else { return Ok(None) };
     let producer = graph.value(value).producer.and_then(|id| graph.node(id));
-    let Some(node) = producer.filter(|node| depth > 0 && FORWARDED.iter().any(|op_type| node.is(op_type)))
-    else {
-        return Ok(None);
+    // Booleans are never NaN.
+    let forwards_nan = |node: &&Node| {
+        matches!(op::access(node), Access::Elementwise | Access::Broadcast)
+            && graph.value(value).dtype != Some(DType::Bool)
     };
+    let Some(node) = producer.filter(|_| depth > 0).filter(forwards_nan) else { return Ok(None) };
     // A quotient that is chosen itself is lowered to one by numbers other than 0.
-    let risk = risk(graph, node).filter(|_| depth < MAX_DEPTH || !node.is("Div"));
+    let nan_input = nan_input(graph, node).filter(|_| depth < MAX_DEPTH || !node.is("Div"));
     let (mut inputs, mut changed) = (Vec::new(), false);
     for (index, input) in node.inputs.iter().enumerate() {
         let Some(input) = *input else {
             inputs.push(None);
             continue;
         };
-        let given = Operand::Value(input);
-        let other = match risk {
-            Some((at, number)) if at == index && !is_chosen_by(graph, input, x.node()) => {
-                Some(harmless(x, side, input, number)?)
+        let operand = Operand::Value(input);
+        let guard = match nan_input {
+            Some((at, safe)) if at == index && !is_chosen_by(graph, input, x.node()) => {
+                Some(harmless(x, side, input, safe)?)
             }
-            _ => guarded(x, side, given, depth - 1)?,
+            _ => guarded(x, side, operand, depth - 1)?,
         };
-        changed |= other.is_some();
-        inputs.push(Some(other.unwrap_or(given)));
+        changed |= guard.is_some();
+        inputs.push(Some(guard.unwrap_or(operand)));
     }
     if changed { x.clone_with_inputs(node, inputs).map(Some) } else { Ok(None) }
 }
 
-/// Whether a value is what a Where on the same condition chooses.
+/// Returns whether a value is the result of a Where on the same condition.
 fn is_chosen_by(graph: &Graph, value: ValueId, choice: &Node) -> bool {
     let producer = graph.value(value).producer.and_then(|id| graph.node(id));
     producer.is_some_and(|node| node.is("Where") && node.inputs.first() == choice.inputs.first())
 }
 
-/// A value where input `side` is chosen, and a number elsewhere.
-fn harmless(x: &mut Expand, side: usize, value: ValueId, number: f32) -> Result<Operand> {
+/// Emits `value` at elements at which input `side` is chosen, and `safe` elsewhere.
+fn harmless(x: &mut Expand, side: usize, value: ValueId, safe: f32) -> Result<Operand> {
     let condition = x.operand(0)?;
-    let number = x.literal(&number_like(x.graph(), value, number)?)?;
+    let safe = x.literal(&scalar_like(x.graph(), value, safe)?)?;
     let value = Operand::Value(value);
-    let sides = if side == 1 { [condition, value, number] } else { [condition, number, value] };
+    let sides = if side == 1 { [condition, value, safe] } else { [condition, safe, value] };
     x.op("Where", &sides, &[])
 }
 
-/// A number in the type of a value.
-pub(in crate::ops) fn number_like(graph: &Graph, value: ValueId, number: f32) -> Result<Array> {
-    let single = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number));
+/// Returns a scalar of the type of `value`.
+pub(in crate::ops) fn scalar_like(graph: &Graph, value: ValueId, number: f32) -> Result<Array> {
+    let scalar = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number));
     match graph.value(value).dtype {
-        Some(dtype) => single.cast(dtype),
-        None => Ok(single),
+        Some(dtype) => scalar.cast(dtype),
+        None => Ok(scalar),
     }
 }

@@ -16,7 +16,7 @@ use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
-use crate::op::{Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, DType};
 
@@ -24,7 +24,7 @@ use fold::{fold_comparison_of, fold_where};
 use guard::expand_where;
 use select::lower_where;
 
-pub(in crate::ops) use guard::{number_like, risk};
+pub(in crate::ops) use guard::{nan_input, scalar_like};
 
 const COMPARISON: &[i64] = &[1, 7, 9, 13];
 const OR_EQUAL: &[i64] = &[12, 16];
@@ -45,9 +45,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
     truth("LessOrEqual", OR_EQUAL)
         .lower(lower_less_or_equal)
         .lowers_to("Threshold of one side, or of the difference"),
-    Row::new("Not", &[1], infer_not).fold(fold_not).lower(lower_not).lowers_to("BinaryOp: 1 - x"),
+    Row::new("Not", &[1], Access::Elementwise, infer_not)
+        .fold(fold_not)
+        .lower(lower_not)
+        .lowers_to("BinaryOp: 1 - x"),
     truth("Or", LOGIC).lower(lower_or).identity(beside_false).lowers_to("BinaryOp MAX"),
-    Row::new("Where", &[9, 16], infer_where)
+    Row::new("Where", &[9, 16], Access::Broadcast, infer_where)
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)
@@ -58,7 +61,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const fn truth(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, infer_truth).fold(fold_comparison_of).jumps(|_, _| true)
+    Row::new(name, since, Access::Broadcast, infer_truth).fold(fold_comparison_of).jumps(|_, _| true)
 }
 
 /// What is chosen, where the condition is the same everywhere.

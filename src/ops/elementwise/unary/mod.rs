@@ -9,9 +9,10 @@ mod hyperbolic;
 
 use super::broadcast::MEMORY_ADVICE;
 use crate::error::{Result, invalid, unsupported};
+use crate::graph::{Graph, Node};
 use crate::lower::Lower;
 use crate::ncnn::layer::{Erf, Log, binary_op, unary_op};
-use crate::op::{Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, Elements, erf};
 
@@ -21,37 +22,53 @@ const HYPERBOLIC: &[i64] = &[9, 22];
 
 pub(in crate::ops) const OPS: &[Row] = &[
     unary("Abs", OLD).lowers_to("UnaryOp"),
-    unary("Acos", TRIGONOMETRIC).lowers_to("UnaryOp"),
-    unary("Acosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
-    unary("Asin", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Acos", TRIGONOMETRIC).nan(except_zero).lowers_to("UnaryOp"),
+    unary("Acosh", HYPERBOLIC).nan(except_one).lowers_to("UnaryOp, BinaryOp"),
+    unary("Asin", TRIGONOMETRIC).nan(except_zero).lowers_to("UnaryOp"),
     unary("Asinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
     unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp"),
-    unary("Atanh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
+    unary("Atanh", HYPERBOLIC).nan(except_zero).lowers_to("UnaryOp, BinaryOp"),
     unary("Ceil", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
     unary("Cos", TRIGONOMETRIC).lowers_to("UnaryOp"),
     unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
     unary("Erf", &[9, 13]).lowers_to("Erf"),
     unary("Exp", OLD).lowers_to("UnaryOp"),
     unary("Floor", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
-    Row::new("IsInf", &[10, 20], infer_is_inf).fold(fold_is_inf).lower(lower_is_inf).lowers_to("Threshold"),
-    Row::new("IsNaN", &[9, 13, 20], infer_is_nan)
+    Row::new("IsInf", &[10, 20], Access::Elementwise, infer_is_inf)
+        .fold(fold_is_inf)
+        .lower(lower_is_inf)
+        .lowers_to("Threshold"),
+    Row::new("IsNaN", &[9, 13, 20], Access::Elementwise, infer_is_nan)
         .fold(fold_is_nan)
         .lower(lower_is_nan)
         .chooses()
         .lowers_to("Threshold"),
-    unary("Log", OLD).lowers_to("Log"),
+    unary("Log", OLD).nan(except_one).lowers_to("Log"),
     unary("Neg", OLD).lowers_to("UnaryOp"),
-    unary("Reciprocal", OLD).lowers_to("UnaryOp"),
+    unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
     unary("Round", &[11, 22]).jumps(|_, _| true).lowers_to("UnaryOp"),
     unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold"),
     unary("Sin", TRIGONOMETRIC).lowers_to("UnaryOp"),
     unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
-    unary("Sqrt", OLD).lowers_to("UnaryOp"),
+    unary("Sqrt", OLD).nan(except_one).lowers_to("UnaryOp"),
     unary("Tan", TRIGONOMETRIC).lowers_to("UnaryOp"),
 ];
 
 const fn unary(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, infer_unary).fold(fold_unary).lower(lower_unary).keeps_shape().ignore(MEMORY_ADVICE)
+    Row::new(name, since, Access::Elementwise, infer_unary)
+        .fold(fold_unary)
+        .lower(lower_unary)
+        .ignore(MEMORY_ADVICE)
+}
+
+/// The rule of functions that are NaN, or infinite, for some inputs but not for 0.
+fn except_zero(_: &Graph, _: &Node) -> Option<(usize, f32)> {
+    Some((0, 0.0))
+}
+
+/// The rule of functions that are NaN, or infinite, for some inputs but not for 1.
+fn except_one(_: &Graph, _: &Node) -> Option<(usize, f32)> {
+    Some((0, 1.0))
 }
 
 fn infer_unary(call: &Call) -> Result<Vec<Fact>> {

@@ -15,20 +15,20 @@ use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use std::collections::BTreeMap;
 
 use crate::error::{Result, invalid, unsupported};
-use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Scatter", &[9, 11], infer_scatter)
+    Row::new("Scatter", &[9, 11], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
         .lower(lower::lower_scatter_elements).lowers_to("what ScatterElements becomes").limits("those of ScatterElements"),
-    Row::new("ScatterElements", &[11, 13, 16, 18], infer_scatter)
+    Row::new("ScatterElements", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
         .lower(lower::lower_scatter_elements).lowers_to("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
-    Row::new("ScatterND", &[11, 13, 16, 18], infer_scatter)
+    Row::new("ScatterND", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
         .lower(lower::lower_scatter_nd).lowers_to("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),

@@ -13,11 +13,11 @@ mod contract;
 use std::collections::BTreeMap;
 
 use crate::error::{At, Error, Result, invalid};
-use crate::op::{Attributes, Call, Fact, required};
+use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", &[12, 28], infer_einsum)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", &[12, 28], Access::Any, infer_einsum)
     .expand(contract::expand_einsum)
     .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 

@@ -7,7 +7,7 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Gemm, InnerProduct, binary_op, broadcast_type_c};
-use crate::op::{Attributes, Call, Fact, required_input};
+use crate::op::{Attributes, Call, Fact, element_count, required_input};
 use crate::tensor::{Array, DType, Dim, Elements, Tensor, display_shape, move_elements};
 
 struct GemmAttributes {
@@ -59,6 +59,11 @@ fn factors(call: &Call, gemm: &GemmAttributes) -> Result<Factors> {
         trans_a: gemm.trans_a,
         trans_b: gemm.trans_b,
     })
+}
+
+pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
+    let Factors { m, k: [k, _], n, .. } = factors(call, &read_gemm(call).ok()?).ok()?;
+    element_count(&[m, k, n])
 }
 
 pub(in crate::ops) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {

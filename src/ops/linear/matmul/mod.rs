@@ -8,25 +8,27 @@ mod integer;
 mod product;
 
 use crate::error::{Result, invalid};
-use crate::op::{Call, Fact};
+use crate::op::{Access, Call, Fact, element_count};
 use crate::ops::Row;
 use crate::tensor::{Dim, broadcast_shapes, display_shape};
 
 pub(in crate::ops) use gemm::infer_gemm;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gemm", &[1, 6, 7, 9, 11, 13], gemm::infer_gemm)
+    Row::new("Gemm", &[1, 6, 7, 9, 11, 13], Access::Any, gemm::infer_gemm)
         .fold(gemm::fold_gemm)
         .work(product::work_of)
+        .multiply_adds(gemm::multiply_adds)
         .lower(gemm::lower_gemm)
         .lowers_to("InnerProduct for one row and a stored matrix; else Gemm"),
-    Row::new("MatMul", &[1, 9, 13], infer_matmul)
+    Row::new("MatMul", &[1, 9, 13], Access::Any, infer_matmul)
         .fold(product::fold_matmul)
         .work(product::work_of)
+        .multiply_adds(multiply_adds)
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
         .lowers_to("InnerProduct or Gemm for a stored matrix; else MatMul"),
-    Row::new("MatMulInteger", &[10], integer::infer_matmul_integer)
+    Row::new("MatMulInteger", &[10], Access::Any, integer::infer_matmul_integer)
         .expand(integer::expand_matmul_integer)
         .exact()
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
@@ -58,6 +60,12 @@ fn stacks(a: &[Dim], b: &[Dim]) -> Result<Stacks> {
         invalid!("the product of {} and {}", display_shape(a), display_shape(b));
     }
     Ok(Stacks { batch_a, batch_b, m, k: [k, k_b.clone()], n })
+}
+
+/// Each element of the output is a sum over the last axis of the left operand.
+fn multiply_adds(call: &Call) -> Option<u64> {
+    let summed = element_count(call.shape(0).ok()?.last_chunk::<1>()?)?;
+    Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(summed))
 }
 
 /// The shape of numpy's `matmul`.

@@ -10,14 +10,14 @@ mod pool;
 use super::MICROSOFT as DOMAIN;
 use super::level::{Target, finalize};
 use crate::error::Result;
-use crate::op::{Call, OWN_DOMAIN};
+use crate::op::{Access, Call, OWN_DOMAIN};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::DType;
 
 /// A row twice: as models have it, and as this program makes it of other nodes, with the bounds of an activation.
 const fn row(name: &'static str, infer: crate::op::Infer, expand: crate::pass::expand::ExpandNode) -> Row {
-    Row::new(name, &[1], infer).expand(expand).rounds().exact()
+    Row::new(name, &[1], Access::Any, infer).expand(expand).rounds().exact()
 }
 
 const ADD: Row = row("QLinearAdd", arithmetic::infer_binary, arithmetic::expand_add)
@@ -39,7 +39,7 @@ const MEAN: Row = row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
     .lowers_to("Pooling, QuantizeLinear")
     .limits("channels_last");
 /// The exponentials of two runtimes differ in their last bits.
-const SOFTMAX: Row = Row::new("QLinearSoftmax", &[1], function::infer_softmax)
+const SOFTMAX: Row = Row::new("QLinearSoftmax", &[1], Access::Any, function::infer_softmax)
     .expand(function::expand_softmax)
     .rounds()
     .lowers_to("Softmax, QuantizeLinear")
@@ -49,7 +49,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     row("QLinearLeakyRelu", function::infer_function, function::expand_leaky_relu)
         .domain(DOMAIN)
         .lowers_to("LeakyRelu, QuantizeLinear"),
-    Row::new("QLinearSigmoid", &[1], function::infer_function)
+    Row::new("QLinearSigmoid", &[1], Access::Any, function::infer_function)
         .expand(function::expand_sigmoid)
         .rounds()
         .domain(DOMAIN)

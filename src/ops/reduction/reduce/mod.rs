@@ -11,18 +11,18 @@ mod lower;
 use crate::error::{Error, Result, invalid};
 use crate::graph::Attribute;
 use crate::op::identity::same_shape;
-use crate::op::{Attributes, Call, Fact, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ArgMax", &[1, 11, 12, 13], arg::infer_arg)
+    Row::new("ArgMax", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
         .fold(arg::fold_arg)
         .lower(arg::lower_arg)
         .lowers_to("Reduction, Threshold, Reduction over an index ramp")
         .limits("an axis of more than 2^24 elements"),
-    Row::new("ArgMin", &[1, 11, 12, 13], arg::infer_arg)
+    Row::new("ArgMin", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
         .fold(arg::fold_arg)
         .lower(arg::lower_arg)
         .lowers_to("Reduction, Threshold, Reduction over an index ramp")
@@ -41,7 +41,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const fn reduction(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, infer_reduce)
+    Row::new(name, since, Access::Reduction, infer_reduce)
         .fold(fold::fold_reduce)
         .expand(expand_reduce)
         .lower(lower::lower_reduce)

@@ -15,21 +15,21 @@ use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
-use crate::op::{self, Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::op::{self, Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::run_time::{check_list, distinct_axes};
 
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CenterCropPad", &[18], infer_center)
+    Row::new("CenterCropPad", &[18], Access::Any, infer_center)
         .fold(fold_center)
         .lower(lower::lower_center)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Padding, Crop")
         .limits("sizes that are not fixed"),
-    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
+    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], Access::Any, infer_pad)
         .padding(constant_padding)
         .fold(fold_pad)
         .lower(lower::lower_pad)

@@ -8,12 +8,12 @@ use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, OPEN_END};
 use crate::op::identity::same_shape;
-use crate::op::{self, Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::op::{self, Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
 
 use crate::tensor::{Array, Dim, Shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], infer_slice)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Access::Selection, infer_slice)
     .fold(fold_slice)
     .expand(computed::expand_slice)
     .lower(lower_slice)

@@ -17,14 +17,15 @@ use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
 use crate::ncnn::{BlobId, Layer};
-use crate::op::{Call, Fact, OWN_DOMAIN};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, element_count};
 use crate::ops::Row;
 use crate::tensor::{Dim, Tensor, display_shape};
 
 use kernel::Kernel;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Conv", &[1, 11, 22], infer_conv)
+    Row::new("Conv", &[1, 11, 22], Access::Any, infer_conv)
+        .multiply_adds(multiply_adds)
         .expand(unfold::expand_conv)
         .lower(lower_conv)
         .lowers_to(
@@ -32,7 +33,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
             unfolded windows for weights computed at run time over three axes, or over two with a batch",
         )
         .limits("over four axes or more"),
-    Row::new("ConvTranspose", &[1, 11, 22], transpose::infer_conv_transpose)
+    Row::new("ConvTranspose", &[1, 11, 22], Access::Any, transpose::infer_conv_transpose)
+        .multiply_adds(transpose::multiply_adds)
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
         .lowers_to(
@@ -41,15 +43,15 @@ pub(in crate::ops) const OPS: &[Row] = &[
             batch",
         )
         .limits("over four axes or more"),
-    Row::new("Int8Conv", &[1], int8::infer_conv)
+    Row::new("Int8Conv", &[1], Access::Any, int8::infer_conv)
         .domain(OWN_DOMAIN)
         .lower(int8::lower_conv)
         .lowers_to("Convolution and ConvolutionDepthWise in int8"),
-    Row::new("Int8Linear", &[1], int8::infer_linear)
+    Row::new("Int8Linear", &[1], Access::Any, int8::infer_linear)
         .domain(OWN_DOMAIN)
         .lower(int8::lower_linear)
         .lowers_to("InnerProduct in int8"),
-    Row::new("DeformConv", &[19, 22], deform::infer_deform_conv)
+    Row::new("DeformConv", &[19, 22], Access::Any, deform::infer_deform_conv)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
         .lowers_to(
@@ -106,6 +108,12 @@ fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a Dim, &'a Dim
             display_shape(weight)
         ))),
     }
+}
+
+/// Each element of the output is a sum over the window and the channels of its group.
+fn multiply_adds(call: &Call) -> Option<u64> {
+    let taps = element_count(call.shape(1).ok()?.get(1..)?)?;
+    Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(taps))
 }
 
 fn infer_conv(call: &Call) -> Result<Vec<Fact>> {

@@ -3,7 +3,7 @@
 use super::{Kernel, fixed, lower_kernel, read_group, read_kernel_shape, split_shape};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
-use crate::op::{Call, Fact};
+use crate::op::{Call, Fact, element_count};
 use crate::ops::spatial::window::{Pads, Window, read_window};
 use crate::tensor::{Dim, Tensor, display_shape, move_elements};
 
@@ -78,6 +78,12 @@ impl ConvTranspose {
         let upper = matches!(self.window.pads, Pads::Same { upper: true });
         Ok(if upper { (less, more, added) } else { (more, less, added) })
     }
+}
+
+/// Each element of the input is multiplied by the window and the channels of its group.
+pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
+    let taps = element_count(call.shape(1).ok()?.get(1..)?)?;
+    Some(element_count(call.shape(0).ok()?)?.saturating_mul(taps))
 }
 
 pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {

@@ -12,13 +12,13 @@ mod shrink;
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
-use crate::op::{Call, Fact, required};
+use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::ops::run_time::{check_list, distinct_axes};
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Resize", &[10, 11, 13, 18, 19], infer_resize)
+    Row::new("Resize", &[10, 11, 13, 18, 19], Access::Any, infer_resize)
         .lower(lower::lower_resize)
         .lowers_to(
             "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
@@ -29,7 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             time; sizes computed at run time with an aspect ratio policy if several scales give the \
             declared shape",
         ),
-    Row::new("Upsample", &[7, 9], infer_resize)
+    Row::new("Upsample", &[7, 9], Access::Any, infer_resize)
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")
         .limits("as for Resize"),

@@ -6,7 +6,7 @@ use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 
 use super::super::{input, only_output};
-use super::operand::{does_not_mind, operands};
+use super::operand::{may_join, operands};
 use super::{Kind, MAX_WAYS, Way};
 
 /// Nodes that hang together.
@@ -26,7 +26,7 @@ pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> 
     let mut groups = Groups::default();
     let mut nodes: Vec<NodeId> = Vec::new();
     for (id, node) in graph.nodes() {
-        if !does_not_mind(graph, node, kind) {
+        if !may_join(graph, node, kind) {
             continue;
         }
         groups.add(id);

@@ -14,11 +14,12 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Value, ValueId};
+use crate::op::{self, Access};
 use crate::pass::pattern::Readers;
 use crate::tensor::Shape;
 
 use super::transpose::perm_of;
-use super::view::{VIEWS, target_of};
+use super::view::target_of;
 use super::{Edits, InsertionPoint, input, only_output};
 use island::Island;
 use operand::{axes_of, name_axes, operands};
@@ -47,7 +48,7 @@ impl Kind {
     fn holds(self, node: &Node) -> bool {
         match self {
             Kind::Transpose => node.is("Transpose"),
-            Kind::View => VIEWS.iter().any(|op_type| node.is(op_type)),
+            Kind::View => op::access(node) == Access::View,
         }
     }
 }
