@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use super::{Attributes, Op, registry};
 use crate::common::limits;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
@@ -160,6 +160,27 @@ impl<'a> Call<'a> {
         self.value(index)?.constant.as_ref()
     }
 
+    /// Checks that input `index`, if given, is a list of `count` elements, as far as its shape is known.
+    pub fn check_list(&self, index: usize, count: usize) -> Result<()> {
+        self.check_shape(index, &[Dim::try_from(count)?])
+    }
+
+    /// Checks that input `index`, if given, is one integer, as far as its type and shape are known.
+    pub fn check_integer(&self, index: usize) -> Result<()> {
+        let Some(value) = self.value(index) else { return Ok(()) };
+        let invalid = |found: String| {
+            Error::invalid(format!("{found}, expected one integer")).at_part(format!("input {index}"))
+        };
+        if let Some(dtype) = value.dtype.filter(|dtype| !dtype.is_int()) {
+            return Err(invalid(dtype.to_string()));
+        }
+        let shape = value.shape.as_deref().unwrap_or_default();
+        match shape.iter().any(|size| size.known().is_some_and(|size| size != 1)) {
+            true => Err(invalid(display_shape(shape))),
+            false => Ok(()),
+        }
+    }
+
     /// Refuses a model in which input `index`, where it is given, has other sizes, as far as they are known.
     pub fn check_shape(&self, index: usize, expected: &[Dim]) -> Result<()> {
         let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
@@ -303,4 +324,17 @@ pub(crate) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
         return Ok(usize::try_from(counted)?);
     }
     Err(Error::invalid(format!("axis {axis} of {rank}")).at_part("axis"))
+}
+
+/// Counts axes from the front, and refuses duplicates.
+pub(crate) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
+    let mut distinct = Vec::with_capacity(axes.len().min(rank));
+    for axis in axes {
+        let axis = resolve_axis(*axis, rank)?;
+        if distinct.contains(&axis) {
+            invalid!("axis {axis} is named twice");
+        }
+        distinct.push(axis);
+    }
+    Ok(distinct)
 }

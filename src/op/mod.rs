@@ -9,7 +9,7 @@ mod registry;
 mod window;
 
 pub(crate) use attributes::{Attributes, required};
-pub(crate) use call::{Call, Fact, element_count, required_input, resolve_axis};
+pub(crate) use call::{Call, Fact, distinct_axes, element_count, required_input, resolve_axis};
 pub(crate) use operator::{
     Access, Epsilon, Fold, Holds, IdentityRule, Infer, MultiplyAdds, NanRule, Op, Padding, Work,
 };

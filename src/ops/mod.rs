@@ -13,7 +13,6 @@ mod quantized;
 mod recurrent;
 mod reduction;
 mod row;
-mod run_time;
 mod shape;
 mod source;
 mod spatial;

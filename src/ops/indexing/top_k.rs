@@ -10,7 +10,6 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
-use crate::ops::run_time::check_integer;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
@@ -41,7 +40,7 @@ fn count_of(call: &Call, axis: usize) -> Result<Dim> {
     if call.since() == 1 {
         return Ok(Dim::Known(required(call.int("k")?, "k")?));
     }
-    check_integer(call, 1)?;
+    call.check_integer(1)?;
     call.dims(1)
         .and_then(|k| match k.as_slice() {
             [k] => Ok(k.clone()),

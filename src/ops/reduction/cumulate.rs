@@ -16,7 +16,6 @@ use crate::ncnn::layer::CumulativeSum;
 use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::elementwise::broadcast::Kernel;
-use crate::ops::run_time::check_integer;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim, Elements, round_float};
 
@@ -67,7 +66,7 @@ fn single_axis(axis: &[i64], rank: usize) -> Result<usize> {
 
 fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
     read_cumulation(call)?;
-    check_integer(call, 1)?;
+    call.check_integer(1)?;
     let shape = call.shape(0)?;
     if shape.is_empty() {
         invalid!("a scalar has no axis");

@@ -8,7 +8,6 @@ use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
 use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
-use crate::ops::run_time::check_integer;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, coordinates};
 
@@ -25,7 +24,7 @@ fn read_upper(attributes: &Attributes) -> Result<bool> {
 
 fn infer_trilu(call: &Call) -> Result<Vec<Fact>> {
     read_upper(call)?;
-    check_integer(call, 1)?;
+    call.check_integer(1)?;
     let shape = call.shape(0)?;
     if shape.len() < 2 {
         invalid!("a diagonal of {} axes", shape.len());

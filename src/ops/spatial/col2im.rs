@@ -8,7 +8,6 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
-use crate::ops::run_time::check_list;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Dim, display_shape};
 
@@ -61,7 +60,7 @@ fn image_sizes(call: &Call) -> Result<Vec<Dim>> {
 fn read_block(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<i64>> {
     check_sizes(&image.iter().filter_map(Dim::known).collect::<Vec<_>>())?;
     for list in 1..3 {
-        check_list(call, list, image.len())?;
+        call.check_list(list, image.len())?;
     }
     let block = call.int_list(2)?;
     check_sizes(&block)?;

@@ -1,20 +1,23 @@
-//! Axes that are computed at run time, where the shape of the output leaves several choices: each is computed, and one is taken.
+//! Reductions with axes computed at run time: the shape of the output leaves a few choices of axes. All are computed, and one is
+//! selected at run time.
 
 use super::{ReduceAttributes, choices};
-use crate::error::Result;
+use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
-use crate::ops::run_time::{Choice, check_count, choose};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
-/// What a choice is told by: the sum of the powers of two at its axes but those of one element.
+/// The maximum number of choices.
+const MAX_CHOICES: usize = 8;
+
+/// Returns the number that identifies a choice: the sum of a power of two for each reduced axis of more than one element.
 fn code(reduced: &[bool], matters: &[bool]) -> f32 {
     let powers = std::iter::successors(Some(1.0_f32), |power| Some(power * 2.0));
     let counted = reduced.iter().zip(matters).zip(powers);
     counted.filter(|((reduced, matters), _)| **reduced && **matters).map(|(_, power)| power).sum()
 }
 
-/// The code of the axes of input 1.
+/// Emits the code of the axes in input 1.
 fn code_at_run_time(x: &mut Expand, matters: &[bool]) -> Result<Operand> {
     let rank = i64::try_from(matters.len())?;
     let axes = x.operand_as(1, DType::I64)?;
@@ -38,11 +41,13 @@ pub(super) fn expand_choices(x: &mut Expand, reduce: &ReduceAttributes) -> Resul
     let Some(choices) = choices(x, reduce, &shape).filter(|choices| choices.len() > 1) else {
         return Ok(false);
     };
-    check_count("axes", choices.len())?;
+    if choices.len() > MAX_CHOICES {
+        unsupported!("axes computed at run time: {} choices give the shape of the output", choices.len());
+    }
     let matters: Vec<bool> = shape.iter().map(|size| !size.is(1)).collect();
-    let taken = code_at_run_time(x, &matters)?;
+    let selected = code_at_run_time(x, &matters)?;
     let data = x.operand(0)?;
-    let mut reductions = Vec::with_capacity(choices.len());
+    let mut result = None;
     for choice in &choices {
         let mut axes = Vec::new();
         for (axis, _) in choice.iter().enumerate().filter(|(_, reduced)| **reduced) {
@@ -50,17 +55,18 @@ pub(super) fn expand_choices(x: &mut Expand, reduce: &ReduceAttributes) -> Resul
         }
         let axes = x.ints(&axes)?;
         let keepdims = Attribute::Int(i64::from(reduce.keepdims));
-        let result = x.op(reduce.kind.op_type(), &[data, axes], &[("keepdims", keepdims)])?;
-        let mut meant = Vec::new();
-        if !reductions.is_empty() {
-            let number = ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), code(choice, &matters));
-            let number = x.literal(&Array::f32(number))?;
-            meant.push(x.op("Equal", &[taken, number], &[])?);
-        }
-        reductions.push(Choice { result, meant });
+        let reduced = x.op(reduce.kind.op_type(), &[data, axes], &[("keepdims", keepdims)])?;
+        result = Some(match result {
+            None => reduced,
+            Some(others) => {
+                let code = ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), code(choice, &matters));
+                let code = x.literal(&Array::f32(code))?;
+                let is_selected = x.op("Equal", &[selected, code], &[])?;
+                x.op("Where", &[is_selected, reduced, others], &[])?
+            }
+        });
     }
-    let result = choose(x, &reductions)?;
-    x.output(0, result)?;
+    x.output(0, result.ok_or_else(|| Error::internal("no choice of axes"))?)?;
     Ok(true)
 }
 

@@ -15,9 +15,10 @@ use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
-use crate::op::{self, Access, Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::op::{
+    self, Access, Attributes, Call, Fact, distinct_axes, required, required_input, resolve_axis,
+};
 use crate::ops::Row;
-use crate::ops::run_time::{check_list, distinct_axes};
 
 use crate::tensor::{Array, Dim, Shape};
 
@@ -122,7 +123,7 @@ fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
 /// The sizes that CenterCropPad brings its axes to; where they are computed at run time, those that the model declares.
 fn center_target(call: &Call) -> Result<Vec<Dim>> {
     let axes = center_axes(call, call.shape(0)?.len())?;
-    check_list(call, 1, axes.len())?;
+    call.check_list(1, axes.len())?;
     call.dims(1).or_else(|error| match call.stated_instead_of(1) {
         Some(declared) => axes.iter().map(|axis| declared.at(*axis).cloned()).collect(),
         None => Err(error),

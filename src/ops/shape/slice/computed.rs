@@ -4,8 +4,7 @@
 use super::call_cuts;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::Call;
-use crate::ops::run_time::distinct_axes;
+use crate::op::{Call, distinct_axes};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim, display_shape};
 

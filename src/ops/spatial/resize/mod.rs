@@ -12,9 +12,8 @@ mod shrink;
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact, distinct_axes, required};
 use crate::ops::Row;
-use crate::ops::run_time::{check_list, distinct_axes};
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -256,7 +255,7 @@ fn read_sizes(call: &Call, index: usize, axes: &[usize]) -> Result<Vec<Dim>> {
         Ok(sizes) => return Ok(sizes),
         Err(error) => error,
     };
-    check_list(call, index, axes.len())?;
+    call.check_list(index, axes.len())?;
     match call.stated_instead_of(index) {
         Some(declared) if declared.len() == call.shape(0)?.len() => {
             axes.iter().map(|axis| declared.at(*axis).cloned()).collect()
