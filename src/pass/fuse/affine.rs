@@ -1,4 +1,6 @@
-//! Scale and bias of a normalization that are written after it, in the normalization.
+//! Scale and bias after a normalization, moved into the normalization.
+//!
+//! `norm(x) * scale + bias` to `norm(x, scale, bias)`, also with a Transpose between the two.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +10,15 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op;
 
-/// The normalization, and what is multiplied with it or added to it.
+/// The normalization, and the constant that is multiplied with it or added to it.
 struct Parts {
     norm: Node,
-    /// The order of axes between the normalization and the arithmetic.
+    /// The permutation between the normalization and the arithmetic.
     perm: Option<Vec<usize>>,
     constant: ValueId,
-    /// The sizes of the constant with as many axes as the result.
+    /// The shape of the constant, extended to the rank of the result.
     full: Vec<i64>,
-    /// The sizes that the scale has in the end.
+    /// The shape that the parameter of the normalization gets.
     place: Vec<i64>,
     adds: bool,
 }
@@ -61,7 +63,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
     })
 }
 
-/// The sizes that a constant takes as a parameter of a normalization, if it can be one.
+/// Returns the shape of a constant as a parameter of a normalization, if it can be one.
 fn place(look: &Look, norm: &Node, seen: &[i64], adds: bool) -> Option<Vec<i64>> {
     let is_constant =
         |input: &Option<ValueId>| input.is_none_or(|id| look.graph.value(id).constant.is_some());
@@ -81,13 +83,13 @@ fn place(look: &Look, norm: &Node, seen: &[i64], adds: bool) -> Option<Vec<i64>>
                 _ => shape.len().checked_sub(1)?,
             };
             let (outer, rows) = (seen.get(..axis)?, seen.get(axis..)?);
-            // One number, or one for each place of a row: the layer takes nothing between.
+            // One element, or one for each position of a row: the layer has no other form.
             let whole = rows.iter().zip(shape.get(axis..)?).all(|(a, b)| b.is(*a));
             let is_one = rows.iter().all(|size| *size == 1);
             (outer.iter().all(|size| *size == 1) && (whole || is_one)).then(|| rows.to_vec())
         }
         "InstanceNormalization" | "GroupNormalization" => {
-            // Before 21 groups have a scale, not channels.
+            // Before version 21 the scale has an element for each group, not for each channel.
             if norm.is("GroupNormalization") && since < 21 {
                 return None;
             }

@@ -1,8 +1,10 @@
-//! Attention with its linear maps, written out in MatMul and Softmax, to ncnn's MultiHeadAttention.
+//! MultiHeadAttention of ncnn, from MatMul, Softmax and linear maps.
 //!
-//! Each head of queries, keys and values is a view of a linear map of an input, whatever Reshapes, Transposes and Splits lie between;
-//! so is the input of the last linear map one of what the heads give together. Scales anywhere between are one factor, which goes into
-//! the weight of the queries.
+//! `softmax((x Wq + bq) (y Wk + bk)^T * factor + mask) (z Wv + bv) Wo + bo`, by heads.
+//!
+//! The heads of queries, keys and values are views of linear maps of the inputs, through any Reshape,
+//! Transpose and Split. The input of the last linear map is a view of the results of all heads. Scales at any
+//! place are one factor, which is multiplied into the weight of the queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +15,12 @@ use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::tensor::DType;
 
-/// Scales that are the usual one but for rounding need no change of weights.
+/// A scale that differs from the default by less than this is a rounding error.
 const SAME_SCALE: f64 = 1e-6;
 
-/// What is added to the scores of keys that are not seen, in place of minus infinity: runtimes reckon without infinities.
+/// The score of a hidden key, in place of -inf: ncnn's layers compute without infinities.
 const HIDDEN: f32 = -1e30;
-/// No score is as low: a key that has this one is not seen beside any other.
+/// A score below this hides a key: beside any other score its weight is 0.
 const FAR: f64 = -1e9;
 
 /// `x * weight + bias`.
@@ -33,21 +35,21 @@ struct Linear {
     outputs: i64,
 }
 
-/// Columns of a linear map that are the elements of heads.
+/// The columns of a linear map that are the elements of heads.
 struct Projection {
     linear: Linear,
-    /// Where the columns of the map lie that are elements of the heads, in order.
+    /// The columns of the map that are elements of the heads, in order.
     columns: Vec<i64>,
 }
 
-/// What is added to the scores.
+/// The mask that is added to the scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mask {
-    /// This.
+    /// A mask as it is.
     Added(ValueId),
-    /// This constant, which has infinities.
+    /// A constant mask with infinities, which are replaced by [`HIDDEN`].
     Clamped(ValueId),
-    /// Nothing, or what hides a key, by booleans: those that are equal to the second part hide.
+    /// A boolean mask; its elements equal to the second field hide a key.
     Hidden(ValueId, bool),
 }
 
@@ -58,17 +60,17 @@ struct Parts {
     out: Linear,
     mask: Option<Mask>,
     num_heads: i64,
-    /// What the weight of the queries is multiplied with.
+    /// The factor of the weight of the queries.
     factor: f64,
 }
 
 pub(crate) fn fuse_attention(graph: &mut Graph) -> Result<bool> {
-    // Layers share their mask.
+    // Layers with the same mask share its blob.
     let mut masks = BTreeMap::new();
     fuse(graph, find, |made, parts| build(made, parts, &mut masks))
 }
 
-/// The linear map that computes a value, its bias among it.
+/// Returns the linear map that computes a value, with its bias.
 fn linear(look: &Look, value: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<Linear> {
     let node = look.graph.node(look.graph.value(value).producer?)?;
     if node.is("Gemm") {
@@ -105,7 +107,7 @@ fn gemm(look: &Look, node: &Node) -> Option<Linear> {
     fits(look, Linear { x, weight, transposed, bias, inputs, outputs })
 }
 
-/// A map whose bias has one element for each output, of numbers with a fraction.
+/// Returns the map if it has one bias element for each output and a float type.
 fn fits(look: &Look, linear: Linear) -> Option<Linear> {
     if let Some(bias) = linear.bias {
         look.graph.value(bias).constant.as_ref()?;
@@ -115,7 +117,8 @@ fn fits(look: &Look, linear: Linear) -> Option<Linear> {
     (look.is_float(linear.x) && look.sizes(linear.x)?.last() == Some(&linear.inputs)).then_some(linear)
 }
 
-/// A value as elements of a linear map, by heads: `order` says where heads, places and elements of a head stand in its sizes.
+/// Returns a value as heads of a linear map. `order` gives the axes of heads, positions and elements of a
+/// head.
 fn projection(
     look: &Look,
     value: ValueId,
@@ -131,7 +134,7 @@ fn projection(
     let seen = order.map(|axis| sizes.get(axis).copied());
     let [Some(a), Some(b), Some(c)] = seen else { return None };
     let view = view.reshaped(&[a, b, c])?.merged();
-    // Heads, places, elements: where each stands in the view.
+    // Heads, positions, elements: the axis of each in the view.
     let axis = |of: usize| view.axes.get(order.iter().position(|axis| *axis == of)?);
     let one = |runs: &Vec<Run>| match runs.as_slice() {
         [] => Some(Run { size: 1, stride: 0 }),
@@ -158,7 +161,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
     let result = node.outputs.first().copied().flatten()?;
     let mut inner = BTreeSet::new();
     let out = linear(look, result, &mut inner)?;
-    // A bias after is part of the map: then the sum is the last node.
+    // A bias that follows belongs to the map; the sum is then the last node.
     let sum = look.only_reader(result).filter(|reader| node.is("MatMul") && reader.is("Add"));
     if let Some(sum) = sum.and_then(|sum| sum.outputs.first().copied().flatten())
         && linear(look, sum, &mut BTreeSet::new()).is_some()
@@ -193,7 +196,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
             }
         }
     };
-    // Before version 13 all axes from the given one on are one: from the last on, it is that alone.
+    // Before version 13 Softmax flattens all axes from `axis` on; for the last axis that makes no difference.
     if crate::op::resolve_axis(axis, rank).ok()? + 1 != rank {
         return None;
     }
@@ -202,7 +205,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
     inner.insert(scores);
     let mut mask = None;
     if let Some((product, found)) = read_mask(look, scores, [heads, queries, keys]) {
-        // Where no key is seen the result is not a number, which the layer cannot undo.
+        // A row in which every key is hidden is NaN, which the layer cannot reproduce.
         if guarded
             && matches!(found, Mask::Added(value) if look.graph.value(value).constant.is_none() || !sees(look, value))
         {
@@ -224,7 +227,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
     let (v, v_scale) = projection(look, values, [heads, keys, width], [0, 1, 2], &mut inner)?;
     let factor = scale * q_scale * k_scale * width_root(width);
     inner.remove(&result);
-    // Queries, heads together and results are of one size in the oldest runtimes.
+    // Old releases of ncnn need the same size for queries, merged heads and results.
     let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
     let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
     fits.then_some(Found { inner, parts: Parts { q, k, v, out, mask, num_heads: heads, factor } })
@@ -234,13 +237,13 @@ fn width_root(width: i64) -> f64 {
     num_traits::AsPrimitive::<f64>::as_(width).sqrt()
 }
 
-/// Sizes of three axes, where axes of 1 may stand before.
+/// Returns the last three sizes, if the sizes before them are 1.
 fn by_heads(sizes: &[i64]) -> Option<(i64, i64, i64)> {
     let [outer @ .., rows, columns] = sizes else { return None };
     Some((outer.iter().product(), *rows, *columns))
 }
 
-/// Whether a value is the product of queries and keys, or that times a number.
+/// Returns whether a value is the product of queries and keys, with or without a scale.
 fn is_scores(look: &Look, value: ValueId) -> bool {
     let Some(node) = look.graph.value(value).producer.and_then(|id| look.graph.node(id)) else {
         return false;
@@ -248,7 +251,7 @@ fn is_scores(look: &Look, value: ValueId) -> bool {
     node.is("MatMul") || scaling(look, node).is_some_and(|(value, _)| look.made_by(value, "MatMul").is_some())
 }
 
-/// The Softmax that gives a value, and whether what is not a number is made 0 after it.
+/// Returns the Softmax that computes a value, and whether its NaN elements are replaced by 0.
 fn softmax_of<'a>(
     look: &Look<'a>,
     value: ValueId,
@@ -264,7 +267,7 @@ fn softmax_of<'a>(
     Some((look.made_by(softmax, "Softmax").filter(|_| is_guard)?, true))
 }
 
-/// The product of queries and keys after a mask, and the mask.
+/// Returns the product of queries and keys before the mask, and the mask.
 fn read_mask(look: &Look, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, Mask)> {
     if let Some(sum) = look.made_by(scores, "Add") {
         let (product, added) =
@@ -278,7 +281,7 @@ fn read_mask(look: &Look, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, 
     let (product, hidden, hides) = if is_scores(look, no) { (no, yes, true) } else { (yes, no, false) };
     let far = look.number(hidden)? <= FAR;
     let fits = far && is_scores(look, product) && is_mask(look, condition, sizes);
-    let flags = numbers(look, condition).filter(|_| fits)?;
+    let flags = elements(look, condition).filter(|_| fits)?;
     let seen = |row: &[f32]| row.iter().any(|flag| (*flag != 0.0) != hides);
     flags
         .chunks(usize::try_from(sizes[2]).ok()?)
@@ -286,26 +289,26 @@ fn read_mask(look: &Look, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, 
         .then_some((product, Mask::Hidden(condition, hides)))
 }
 
-/// The elements of a constant.
-fn numbers(look: &Look, value: ValueId) -> Option<Vec<f32>> {
+/// Returns the elements of a constant.
+fn elements(look: &Look, value: ValueId) -> Option<Vec<f32>> {
     look.graph.value(value).constant.as_ref()?.load_listed().ok()?.cast(DType::F32).ok()?.float_list().ok()
 }
 
-/// Whether a constant mask has numbers that hide a key.
+/// Returns whether a constant mask hides any key.
 fn hides(look: &Look, mask: ValueId) -> bool {
-    numbers(look, mask).is_some_and(|numbers| numbers.iter().any(|x| *x < HIDDEN))
+    elements(look, mask).is_some_and(|numbers| numbers.iter().any(|x| *x < HIDDEN))
 }
 
-/// Whether each query sees a key through a constant mask.
+/// Returns whether every query sees a key through a constant mask.
 fn sees(look: &Look, mask: ValueId) -> bool {
     let keys = look.sizes(mask).and_then(|sizes| usize::try_from(*sizes.last()?).ok());
-    let (Some(numbers), Some(keys)) = (numbers(look, mask), keys.filter(|keys| *keys > 0)) else {
+    let (Some(numbers), Some(keys)) = (elements(look, mask), keys.filter(|keys| *keys > 0)) else {
         return false;
     };
     numbers.chunks(keys).all(|row| row.iter().any(|x| f64::from(*x) > FAR))
 }
 
-/// Whether a value has one number for each query and key, or one for each head, query and key.
+/// Returns whether a value has an element for each query and key, or for each head, query and key.
 fn is_mask(look: &Look, value: ValueId, [heads, queries, keys]: [i64; 3]) -> bool {
     let Some(sizes) = look.sizes(value) else { return false };
     let [outer @ .., rows, columns] = sizes.as_slice() else { return false };
@@ -344,7 +347,7 @@ fn build(made: &mut Build, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) ->
     }
     let rows = made.own_op("MultiHeadAttention", &inputs, &heads);
     let result = result.into_iter().collect::<Option<Vec<i64>>>();
-    let shape = made.ints(&result.ok_or_else(|| Error::internal("attention without sizes"))?)?;
+    let shape = made.ints(&result.ok_or_else(|| Error::internal("attention with unknown sizes"))?)?;
     made.last("Reshape", &[rows, shape], &[]);
     Ok(())
 }
@@ -364,7 +367,7 @@ fn mask_value(made: &mut Build, mask: Mask, like: ValueId) -> Result<ValueId> {
     }
 }
 
-/// Weight, `[outputs, inputs]`, and bias of some columns of a linear map.
+/// Returns weight, `[outputs, inputs]`, and bias of some columns of a linear map.
 fn columns_of(made: &mut Build, projection: &Projection, factor: f64) -> Result<(ValueId, ValueId)> {
     let Projection { linear, columns } = projection;
     let count = i64::try_from(columns.len())?;

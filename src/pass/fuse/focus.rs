@@ -1,7 +1,9 @@
-//! SpaceToDepth, from a Concat of Slices that take every so many-th row and column.
+//! SpaceToDepth, from a Concat of strided Slices.
 //!
-//! YOLOv5 and YOLOX begin with it, the columns of a block before its rows; where a Conv reads that, the order goes into its weight.
-//! Patch merging does it with the channels after.
+//! `concat(x[.., i::b, j::b] for each i, j < b)`
+//!
+//! YOLOv5 and YOLOX begin with it, the columns of a block before its rows; if a Conv reads the result, the
+//! order is moved into its weight. Patch merging has the channels last.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +14,17 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
 
-/// Most rows and columns of a block.
+/// The maximum size of a block.
 const MAX_BLOCK: i64 = 4;
 
-/// Blocks of places as channels.
+/// The blocks of an image, each of which becomes the channels of one position.
 struct Blocks {
     x: ValueId,
     sizes: Vec<i64>,
     block: i64,
     /// Whether the channels are the last axis, not the second.
     channels_last: bool,
-    /// The places within a block, in the order of the parts: row times block plus column.
+    /// The positions within a block, in the order of the parts: row times block size plus column.
     order: Vec<i64>,
     inner: BTreeSet<ValueId>,
 }
@@ -38,7 +40,7 @@ impl Blocks {
     }
 }
 
-/// A value that is every so many-th element of another.
+/// A strided slice of a value.
 struct Strided {
     x: ValueId,
     /// Start and step along each axis.
@@ -49,7 +51,7 @@ struct Strided {
 fn strided(look: &Look, value: ValueId) -> Option<Strided> {
     let rank = look.rank(value)?;
     let mut found = Strided { x: value, cuts: vec![(0, 1); rank], inner: BTreeSet::new() };
-    // A Slice for each axis at most.
+    // At most one Slice for each axis.
     for _ in 0..rank {
         let Some(node) = look.made_by(found.x, "Slice") else { break };
         let x = first(node)?;
@@ -111,7 +113,8 @@ fn blocks(look: &Look, concat: &Node) -> Option<Blocks> {
     fits.then_some(Blocks { x, sizes, block, channels_last, order, inner })
 }
 
-/// Slices and Concat before a Conv, whose weight is reordered where the blocks are not in the order of SpaceToDepth.
+/// Fuses Slices and Concat before a Conv; other orders of the blocks than that of SpaceToDepth go into the
+/// weight.
 pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_conv, |made: &mut Build, (blocks, conv): (Blocks, Node)| {
         let deep = space_to_depth(made, &blocks)?;
@@ -149,7 +152,7 @@ fn find_conv(look: &Look, node: &Node) -> Option<Found<(Blocks, Node)>> {
     Some(Found { inner, parts: (blocks, node.clone()) })
 }
 
-/// Slices and Concat alone.
+/// Fuses Slices and Concat without a Conv.
 pub(crate) fn fuse_focus(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made: &mut Build, blocks: Blocks| {
         if blocks.rows_first() && !blocks.channels_last {
@@ -171,7 +174,7 @@ fn space_to_depth(made: &mut Build, blocks: &Blocks) -> Result<ValueId> {
     made.op("SpaceToDepth", &[blocks.x], &[("blocksize", Attribute::Int(blocks.block))])
 }
 
-/// The blocks by Reshape, Transpose and Reshape.
+/// Emits the blocks by Reshape, Transpose and Reshape.
 fn turned(made: &mut Build, blocks: &Blocks) -> Result<()> {
     let (&[n, a, b, c], by) = (blocks.sizes.as_slice(), blocks.block) else { return Ok(()) };
     let (apart, perm, together) = if blocks.channels_last {

@@ -1,4 +1,5 @@
-//! Gelu: `x * (1 + erf(x / sqrt(2))) / 2`, and the approximation by tanh.
+//! Gelu: `x * (1 + erf(x / sqrt(2))) / 2`, and its approximation `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715
+//! * x^3))) / 2`.
 
 use std::collections::BTreeSet;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -8,10 +9,10 @@ use super::{Build, Found, Look, first, fuse, near, orders};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 
-/// What the cube is multiplied with in the approximation.
+/// The factor of the cube in the approximation.
 const CUBE: f64 = 0.044_715;
 
-/// `x` and whether it is the approximation.
+/// `x`, and whether it is the approximation.
 type Parts = (ValueId, bool);
 
 pub(crate) fn fuse_gelu(graph: &mut Graph) -> Result<bool> {
@@ -36,7 +37,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
     })
 }
 
-/// Whether `number * gate` is what `x` is multiplied with, by tanh if the answer is yes.
+/// Returns whether `number * gate` is the second factor of Gelu, and if so, whether by tanh.
 fn read_gate(
     look: &Look,
     gate: ValueId,
@@ -54,7 +55,7 @@ fn read_gate(
     let curve = orders(sum).find_map(|(curve, one)| {
         let (scale, curve) = match look.number(one)? {
             1.0 => (1.0, curve),
-            // The half may have been multiplied into the sum.
+            // The factor 1/2 may be multiplied into the sum.
             0.5 => {
                 inner.insert(curve);
                 let half = look.made_by(curve, "Mul")?;
@@ -76,7 +77,7 @@ fn read_gate(
     is_inner(look, x, found).then_some(true)
 }
 
-/// `sqrt(2 / pi) * (x + 0.044715 * x ^ 3)`.
+/// Returns whether the polynomial is `sqrt(2 / pi) * (x + 0.044715 * x^3)`.
 fn is_inner(look: &Look, x: ValueId, [c0, c1, c2, c3]: [f64; 4]) -> bool {
     let root = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
     let dtype = look.graph.value(x).dtype;

@@ -1,4 +1,4 @@
-//! GLU: the first half of an axis, times the sigmoid of the second.
+//! GLU: `a * sigmoid(b)` for the two halves `a`, `b` of an axis.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! GroupNormalization, from InstanceNormalization between two Reshapes.
+//! GroupNormalization: `reshape(instance_norm(reshape(x, [n, groups, ..])), shape(x))`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ struct Parts {
     x: ValueId,
     norm: Node,
     groups: i64,
-    /// Channels of a group.
+    /// The number of channels of a group.
     inner: i64,
 }
 
@@ -41,7 +41,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
 fn build(made: &mut Build, parts: Parts) -> Result<()> {
     let Parts { x, norm, groups, inner } = parts;
     let mut inputs = vec![x];
-    // A scale and a bias of each group, for each of its channels.
+    // Scale and bias of a group, repeated for each of its channels.
     for parameter in norm.inputs.iter().skip(1).flatten() {
         let column = made.ints(&[groups, 1])?;
         let column = made.op("Reshape", &[*parameter, column], &[])?;

@@ -1,4 +1,4 @@
-//! HardSigmoid: `clip(alpha * x + beta, 0, 1)`, and HardSwish: `x` times that of 1/6 and 1/2.
+//! HardSigmoid: `clip(alpha * x + beta, 0, 1)`, and HardSwish: `x * clip(x / 6 + 1/2, 0, 1)`.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::{Build, Found, Look, first, fuse, near};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 
-/// Slopes of lines that are fused: the layer divides by the slope.
+/// The slopes of lines that are fused: the layer divides by the slope.
 const SLOPES: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
 
-/// A line that is held between 0 and 1.
+/// The line `alpha * x + beta`, clipped to `[0, 1]`.
 struct Ramp {
     alpha: f64,
     beta: f64,
@@ -32,7 +32,7 @@ pub(crate) fn fuse_hard_sigmoid(graph: &mut Graph) -> Result<bool> {
     })
 }
 
-/// The last node multiplies what is held, or holds it.
+/// The last node is the clip, or a product with its result.
 fn find_sigmoid(look: &Look, node: &Node) -> Option<Found<(ValueId, Ramp)>> {
     let result = node.outputs.first().copied().flatten()?;
     let (gate, number, mut inner) = match product(look, node) {
@@ -49,7 +49,7 @@ fn find_sigmoid(look: &Look, node: &Node) -> Option<Found<(ValueId, Ramp)>> {
     look.alike(x, result).then_some(Found { inner, parts: (x, ramp) })
 }
 
-/// What a line is made of: the value under up to two steps of arithmetic with a number.
+/// Returns the value under at most two arithmetic operations with a constant.
 fn line_of(look: &Look, value: ValueId) -> Option<ValueId> {
     let mut of = value;
     for _ in 0..2 {
@@ -61,11 +61,11 @@ fn line_of(look: &Look, value: ValueId) -> Option<ValueId> {
         }
         of = next;
     }
-    // A clip of a value as it is, is a clip.
+    // A clip without a line stays a clip.
     (of != value).then_some(of)
 }
 
-/// `number * gate` as a line of `x` between 0 and 1.
+/// Returns `number * gate` as a clipped line of `x`.
 fn read_ramp(
     look: &Look,
     gate: ValueId,

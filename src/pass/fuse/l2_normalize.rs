@@ -1,4 +1,5 @@
-//! Normalize of this program's own domain: vectors along an axis over their Euclidean norm, which is kept away from 0.
+//! Normalize, an operator of ncnn's domain: `x / sqrt(sum(x^2) + eps)`, `x / max(sqrt(sum(x^2)), eps)` and `x
+//! / sqrt(max(sum(x^2), eps))` along an axis.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +10,14 @@ use super::{Build, Found, Look, first, fuse, orders, two};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 
-/// How the norm is kept away from 0.
+/// The place of the epsilon.
 #[derive(Clone, Copy)]
 enum Bound {
     /// Added to the sum of squares.
     Added,
-    /// The least norm.
+    /// The lower bound of the norm.
     Norm,
-    /// The least sum of squares.
+    /// The lower bound of the sum of squares.
     Squares,
 }
 
@@ -29,7 +30,7 @@ struct Parts {
 
 pub(crate) fn fuse_l2_normalize(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made: &mut Build, parts: Parts| {
-        // As ncnn numbers them.
+        // The codes of ncnn.
         let bound = match parts.bound {
             Bound::Added => 0,
             Bound::Norm => 1,
@@ -60,7 +61,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
     Some(Found { inner, parts })
 }
 
-/// `x / sqrt(squares)`, the squares bounded.
+/// Matches `x / sqrt(squares)` with bounded squares.
 fn of_squares(look: &Look, x: ValueId, squares: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<Parts> {
     inner.insert(squares);
     let (sum, epsilon, bound) = if let Some(node) = look.made_by(squares, "Add") {
@@ -75,7 +76,7 @@ fn of_squares(look: &Look, x: ValueId, squares: ValueId, inner: &mut BTreeSet<Va
     Some(Parts { x, axis, epsilon, bound })
 }
 
-/// `x / max(norm, epsilon)`.
+/// Matches `x / max(norm, epsilon)`.
 fn of_norm(look: &Look, node: &Node, inner: &mut BTreeSet<ValueId>) -> Option<Parts> {
     let [x, mut under] = two(node).filter(|_| node.is("Div"))?;
     if let Some(expand) = look.made_by(under, "Expand") {
@@ -97,7 +98,7 @@ fn of_norm(look: &Look, node: &Node, inner: &mut BTreeSet<ValueId>) -> Option<Pa
     Some(Parts { x, axis, epsilon, bound: Bound::Norm })
 }
 
-/// The axis along which a value is the sum of the squares of `x`.
+/// Returns the axis along which `sum` is the sum of the squares of `x`.
 fn sum_of_squares(look: &Look, sum: ValueId, x: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<usize> {
     inner.insert(sum);
     let (of, axes) = match reduced(look, sum, "ReduceSumSquare") {

@@ -1,7 +1,7 @@
-//! LayerNormalization, RMSNormalization and InstanceNormalization, from means, squares and roots.
+//! LayerNormalization and InstanceNormalization: `(x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps)`;
+//! RMSNormalization: `x / sqrt(mean(x^2) + eps)`.
 //!
-//! `(x - mean) / sqrt(variance + epsilon)` and `x / sqrt(mean of squares + epsilon)`. Scale and bias are put into the normalization
-//! by [`affine`](super::affine).
+//! [`affine`](super::affine) adds scale and bias.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ struct Parts {
     axes: Vec<usize>,
     rank: usize,
     epsilon: f64,
-    /// Whether the mean is taken away.
+    /// Whether the mean is subtracted.
     centered: bool,
 }
 
@@ -50,14 +50,14 @@ fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
         _ => return None,
     };
     let shape = look.shape(x)?;
-    // The layers are told the sizes.
+    // The layers need the sizes.
     let fixed = axes.iter().all(|axis| shape.get(*axis).is_some_and(|size| size.known().is_some()));
     let (rank, is_alike) = (shape.len(), look.alike(x, result));
     (fixed && is_alike && epsilon > 0.0)
         .then_some(Found { inner, parts: Parts { x, axes, rank, epsilon, centered } })
 }
 
-/// `a` and `b` where a node computes `a / sqrt(b)`.
+/// Returns `a` and `b` of `a / sqrt(b)`, in any of its notations.
 pub(super) fn quotient(
     look: &Look,
     node: &Node,
@@ -99,7 +99,7 @@ fn under_root(look: &Look, root: ValueId) -> Option<ValueId> {
     (look.number(exponent) == Some(0.5)).then_some(base)
 }
 
-/// What is squared.
+/// Returns `x` of `x^2`.
 pub(super) fn squared(look: &Look, square: ValueId) -> Option<ValueId> {
     if let Some(node) = look.made_by(square, "Pow") {
         let [base, exponent] = two(node)?;
@@ -114,19 +114,19 @@ struct Centered {
     mean: ValueId,
 }
 
-/// `x - mean(x)` along these axes.
+/// Returns `x` of `x - mean(x)` along these axes.
 fn centered(look: &Look, value: ValueId, axes: &[usize]) -> Option<Centered> {
     let [x, of] = two(look.made_by(value, "Sub")?)?;
     let (averaged, along) = mean(look, of)?;
     (averaged == x && along == axes).then_some(Centered { x, mean: of })
 }
 
-/// What a mean is taken of, and along which axes; they are kept as 1.
+/// Returns the operand and the axes of a mean that keeps its axes.
 fn mean(look: &Look, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     reduced(look, value, "ReduceMean")
 }
 
-/// The same of any reduction.
+/// Returns the operand and the axes of a reduction that keeps its axes.
 pub(super) fn reduced(look: &Look, value: ValueId, op_type: &str) -> Option<(ValueId, Vec<usize>)> {
     let node = look.made_by(value, op_type)?;
     let x = first(node)?;
@@ -156,7 +156,7 @@ fn build(made: &mut Build, parts: Parts) -> Result<()> {
         made.last("InstanceNormalization", &[x, scale, bias], &[epsilon]);
         return Ok(());
     }
-    // One element is broadcast, and no weight.
+    // One element is broadcast, and is not a weight.
     let scale = made.filled(1.0, &[1], x)?;
     let op_type = if centered { "LayerNormalization" } else { "RMSNormalization" };
     let axis = ("axis", Attribute::Int(-i64::try_from(axes.len())?));
@@ -172,13 +172,13 @@ fn build(made: &mut Build, parts: Parts) -> Result<()> {
     Ok(())
 }
 
-/// A list of places as an attribute.
+/// Returns a list of indices as an attribute.
 pub(super) fn to_attribute(places: &[usize]) -> Result<Attribute> {
     let list: std::result::Result<Vec<i64>, _> = places.iter().map(|place| i64::try_from(*place)).collect();
     Ok(Attribute::Ints(list?))
 }
 
-/// The order that undoes an order of axes.
+/// Returns the inverse of a permutation.
 pub(super) fn inverse(perm: &[usize]) -> Vec<usize> {
     (0..perm.len()).map(|axis| perm.iter().position(|from| *from == axis).unwrap_or(axis)).collect()
 }

@@ -1,4 +1,6 @@
-//! Gather at places that are known but for how many there are: as position embeddings of texts of any length are looked up.
+//! Slices of tables, from Gather at constant indices whose number is known only at run time.
+//!
+//! `gather(table, range(0, n))` to `table[..n]`: position embeddings of sequences of any length.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +11,9 @@ use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::tensor::Dim;
 
-/// Most views between a Range and the Gather that reads it.
+/// The maximum number of views between a Range and the Gather that reads it.
 const MAX_VIEWS: usize = 8;
-/// What is looked up at all places may be this much larger than the table.
+/// The maximum size of the table gathered at all indices, relative to the table.
 const MAX_GROWTH: usize = 4;
 
 /// The axis of a Gather.
@@ -31,7 +33,7 @@ struct Part {
     axes: Vec<i64>,
 }
 
-/// Gather from a constant at a part of constant places: a part of what is there at all places.
+/// Fuses `gather(constant, slice(indices))` to `slice(gather(constant, indices))`.
 pub(crate) fn fuse_gather_of_slice(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_part, |made: &mut Build, part| {
         let Part { data, axis, indices, slice, axes } = part;
@@ -66,7 +68,7 @@ fn find_part(look: &Look, node: &Node) -> Option<Found<Part>> {
     Some(Found { inner: BTreeSet::new(), parts })
 }
 
-/// Gather of all places of an axis in their order: the data, with the axes of 1 that the places have.
+/// Removes a Gather of all indices of an axis in their order; axes of size 1 of the indices are inserted.
 pub(crate) fn remove_gathers_of_all(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_all, |made: &mut Build, (data, axes): (ValueId, Vec<i64>)| {
         if axes.is_empty() {

@@ -25,7 +25,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<ValueId>> {
         inner.extend([gate, soft]);
         let of = match look.made_by(soft, "Softplus") {
             Some(softplus) => first(softplus)?,
-            // log(1 + exp(x)): where the exponential is infinite, tanh is 1, as it is of x.
+            // In `log(1 + exp(x))` an infinite exponential gives a tanh of 1, as the tanh of x is.
             None => {
                 let sum = first(look.made_by(soft, "Log")?)?;
                 let node = look.made_by(sum, "Add")?;

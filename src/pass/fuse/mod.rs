@@ -1,7 +1,7 @@
-//! Patterns of several operators, as exporters write them, to the one operator that they are: a file a pattern.
+//! Fusions: patterns of several operators, as exporters write them, to one operator. A file for each pattern.
 //!
-//! A pattern is found from its last node. What it computes on the way must be read by the pattern alone: where something else reads
-//! it, it has to be computed nevertheless, and fusing saves nothing.
+//! A pattern is found from its last node. Its intermediate values must have no other reader: such a value
+//! would have to be computed anyway, and the fusion would save nothing.
 
 mod affine;
 mod attention;
@@ -33,83 +33,83 @@ use crate::pass::rewrite::Rewrite;
 use crate::pass::simplify::SHARE_SLICES;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
-/// Those that make the operators that ncnn has a layer for out of what exporters write instead.
+/// The fusions that make operators for which ncnn has a layer.
 pub const FUSIONS: &[Rewrite] = &[
     Rewrite::by(
         "eliminate_nop_gather",
-        "Gather of all places of an axis in their order",
+        "Gather of all indices of an axis in their order",
         &["Gather"],
         look_up::remove_gathers_of_all,
     ),
     Rewrite::by(
         "fuse_gather_of_slice",
-        "Gather from a constant at a part of constant places to a part of what is there",
+        "Gather of a constant at a slice of constant indices to a Slice",
         &["Gather"],
         look_up::fuse_gather_of_slice,
     ),
-    Rewrite::by("fuse_split", "Slices that are the parts of an axis to Split", &["Slice"], split::fuse_split),
+    Rewrite::by("fuse_split", "Slices that partition an axis to Split", &["Slice"], split::fuse_split),
     Rewrite::by(
         "fuse_focus_conv",
-        "blocks of places before a Conv to SpaceToDepth",
+        "strided Slices and Concat before a Conv to SpaceToDepth",
         &["Concat"],
         focus::fuse_focus_conv,
     ),
-    Rewrite::by("fuse_focus", "blocks of places to SpaceToDepth", &["Concat"], focus::fuse_focus),
-    Rewrite::by("fuse_softmax", "exponentials over their sum to Softmax", &["Exp"], softmax::fuse_softmax),
+    Rewrite::by("fuse_focus", "strided Slices and Concat to SpaceToDepth", &["Concat"], focus::fuse_focus),
+    Rewrite::by("fuse_softmax", "exp(x) / sum(exp(x)) to Softmax", &["Exp"], softmax::fuse_softmax),
     Rewrite::by("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", &["Exp"], swish::fuse_sigmoid),
     Rewrite::by("fuse_swish", "x * Sigmoid(alpha * x) to Swish", &["Exp", "Sigmoid"], swish::fuse_swish),
     Rewrite::by(
         "fuse_glu",
-        "a half of an axis, times Sigmoid of the other, to GLU",
+        "a * Sigmoid(b) of the halves of an axis to GLU",
         &["Sigmoid"],
         glu::fuse_glu,
     ),
     Rewrite::by("fuse_mish", "x * Tanh(Softplus(x)) to Mish", &["Tanh"], mish::fuse_mish),
     Rewrite::by(
         "fuse_gelu",
-        "x times a sum with Erf, or with Tanh, to Gelu",
+        "x * (1 + Erf(x / sqrt(2))) / 2, or with Tanh, to Gelu",
         &["Erf", "Sigmoid", "Tanh"],
         gelu::fuse_gelu,
     ),
     Rewrite::by(
         "fuse_hard_sigmoid",
-        "a line held between 0 and 1 to HardSigmoid",
+        "clip(alpha * x + beta, 0, 1) to HardSigmoid",
         &["Clip", "Max", "Min", "Relu"],
         hard_swish::fuse_hard_sigmoid,
     ),
     Rewrite::by(
         "fuse_hard_swish",
-        "x times such a line to HardSwish",
+        "x * HardSigmoid(x) to HardSwish",
         &["Clip", "HardSigmoid", "Max", "Min", "Relu"],
         hard_swish::fuse_hard_swish,
     ),
     Rewrite::by(
         "fuse_layer_norm",
-        "mean, variance and root to LayerNormalization",
+        "(x - mean) / sqrt(variance + epsilon) to LayerNormalization",
         &["Pow", "Sqrt"],
         layer_norm::fuse_layer_norm,
     ),
     Rewrite::by(
         "fuse_l2_normalize",
-        "an axis over its norm to Normalize",
+        "x / norm(x) along an axis to Normalize",
         &["Pow", "ReduceL2", "Sqrt"],
         l2_normalize::fuse_l2_normalize,
     ),
     Rewrite::by(
         "fuse_rms_norm",
-        "root of the mean of squares to RMSNormalization",
+        "x / sqrt(mean(x^2) + epsilon) to RMSNormalization",
         &["Pow", "Sqrt"],
         layer_norm::fuse_rms_norm,
     ),
     Rewrite::by(
         "fuse_group_norm",
-        "InstanceNormalization of groups to GroupNormalization",
+        "InstanceNormalization between Reshapes to GroupNormalization",
         &["InstanceNormalization"],
         group_norm::fuse_group_norm,
     ),
     Rewrite::by(
         "fuse_norm_affine",
-        "scale and bias after a normalization to its own",
+        "scale and bias after a normalization to its parameters",
         &["GroupNormalization", "InstanceNormalization", "LayerNormalization", "RMSNormalization"],
         affine::fuse_affine,
     ),
@@ -121,61 +121,61 @@ pub const FUSIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_attention",
-        "attention with its linear maps to MultiHeadAttention",
+        "MatMul, Softmax and linear maps to MultiHeadAttention",
         &["Softmax"],
         attention::fuse_attention,
     ),
     SHARE_SLICES,
 ];
 
-/// The graph while a pattern is looked for.
+/// The graph during the search for a pattern.
 pub(super) struct Look<'a> {
     pub graph: &'a Graph,
     readers: &'a Readers,
 }
 
 impl<'a> Look<'a> {
-    /// The node that computes a value, if it is this operator of ONNX's own domain.
+    /// Returns the producer of a value, if it is this operator of ONNX's own domain.
     pub fn made_by(&self, value: ValueId, op_type: &str) -> Option<&'a Node> {
         pattern::producer(self.graph, value, op_type)
     }
 
-    /// The number that a constant of one element is.
+    /// Returns the element of a constant of one element.
     pub fn number(&self, value: ValueId) -> Option<f64> {
         pattern::scalar(self.graph, value)
     }
 
-    /// Whether a constant is this number, as far as its type can tell.
+    /// Returns whether a constant is `number` in the precision of its type.
     pub fn is_number(&self, value: ValueId, number: f64) -> bool {
         self.number(value).is_some_and(|found| near(found, number, self.graph.value(value).dtype))
     }
 
-    /// The one node that reads a value.
+    /// Returns the only reader of a value.
     pub fn only_reader(&self, value: ValueId) -> Option<&'a Node> {
         self.graph.node(self.readers.only(value)?)
     }
 
-    /// The sizes of a value, where the number of axes is known.
+    /// Returns the shape of a value, if its rank is known.
     pub fn shape(&self, value: ValueId) -> Option<&'a [Dim]> {
         self.graph.value(value).shape.as_deref()
     }
 
-    /// The sizes of a value, where all are numbers.
+    /// Returns the sizes of a value, if all are known.
     pub fn sizes(&self, value: ValueId) -> Option<Vec<i64>> {
         self.shape(value)?.iter().map(Dim::known).collect()
     }
 
-    /// The axes that a value is known to have.
+    /// Returns the rank of a value, if it is known.
     pub fn rank(&self, value: ValueId) -> Option<usize> {
         self.shape(value).map(<[Dim]>::len)
     }
 
-    /// Whether a value has elements with a fraction.
+    /// Returns whether a value has a float type.
     pub fn is_float(&self, value: ValueId) -> bool {
         matches!(self.graph.value(value).dtype, Some(DType::F16 | DType::BF16 | DType::F32 | DType::F64))
     }
 
-    /// Whether values have one shape and one type, of numbers with a fraction.
+    /// Returns whether two values have the same shape and the same float type.
     pub fn alike(&self, a: ValueId, b: ValueId) -> bool {
         self.is_float(a)
             && self.graph.value(a).dtype == self.graph.value(b).dtype
@@ -183,7 +183,7 @@ impl<'a> Look<'a> {
             && self.shape(a) == self.shape(b)
     }
 
-    /// Whether nothing but the nodes that compute `inner`, and `last`, reads any of `inner`.
+    /// Returns whether only `last` and the nodes that compute `inner` read the values `inner`.
     fn is_closed(&self, inner: &BTreeSet<ValueId>, last: &Node) -> bool {
         inner.iter().all(|value| {
             !self.readers.is_output(*value)
@@ -198,7 +198,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Whether two numbers are the same but for the rounding of a type.
+/// Returns whether two numbers differ at most by the rounding of a type.
 pub(super) fn near(found: f64, number: f64, dtype: Option<DType>) -> bool {
     let step = match dtype {
         Some(DType::F16) => 1e-3,
@@ -208,7 +208,7 @@ pub(super) fn near(found: f64, number: f64, dtype: Option<DType>) -> bool {
     (found - number).abs() <= step * number.abs()
 }
 
-/// Both inputs of a node that has two.
+/// Returns the inputs of a node with exactly two.
 pub(super) fn two(node: &Node) -> Option<[ValueId; 2]> {
     match node.inputs.as_slice() {
         [Some(a), Some(b)] => Some([*a, *b]),
@@ -216,25 +216,25 @@ pub(super) fn two(node: &Node) -> Option<[ValueId; 2]> {
     }
 }
 
-/// Both orders of the inputs of a node that has two.
+/// Returns the inputs of a node with exactly two, in both orders.
 pub(super) fn orders(node: &Node) -> impl Iterator<Item = (ValueId, ValueId)> + use<> {
     two(node).into_iter().flat_map(|[a, b]| [(a, b), (b, a)])
 }
 
-/// The first input of a node.
+/// Returns the first input of a node.
 pub(super) fn first(node: &Node) -> Option<ValueId> {
     node.inputs.first().copied().flatten()
 }
 
-/// A pattern that was found.
+/// A match of a pattern.
 pub(super) struct Found<T> {
-    /// What is computed on the way.
+    /// The intermediate values.
     pub inner: BTreeSet<ValueId>,
-    /// What the new nodes are made of.
+    /// The operands and parameters of the new nodes.
     pub parts: T,
 }
 
-/// Makes the nodes that stand in the place of the last node of a pattern.
+/// The nodes that replace the last node of a pattern.
 pub(super) struct Build<'a> {
     graph: &'a mut Graph,
     last: Node,
@@ -242,17 +242,17 @@ pub(super) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// A constant.
+    /// Adds a constant.
     pub fn constant(&mut self, array: &Array) -> Result<ValueId> {
         self.graph.add_constant("", Tensor::from_array(array)?)
     }
 
-    /// A constant list of integers.
+    /// Adds a constant list of integers.
     pub fn ints(&mut self, list: &[i64]) -> Result<ValueId> {
         self.constant(&Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?))
     }
 
-    /// A node of the newest operator set with one output.
+    /// Adds a node of the newest operator set with one output.
     pub fn op(
         &mut self,
         op_type: &str,
@@ -264,31 +264,31 @@ impl Build<'_> {
         Ok(output)
     }
 
-    /// The node of the newest operator set that computes what the pattern computed.
+    /// Adds the node of the newest operator set that computes the outputs of the pattern.
     pub fn last(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
         let outputs = self.last.outputs.clone();
         self.push("", op_type, inputs, attributes, outputs);
     }
 
-    /// The last node of the pattern, changed.
+    /// Adds a changed copy of the pattern's last node.
     pub fn last_as(&mut self, node: Node) {
         self.nodes.push(Node { outputs: self.last.outputs.clone(), ..node });
     }
 
-    /// The same in an operator of this program's own domain.
+    /// Adds the node of ncnn's domain that computes the outputs of the pattern.
     pub fn own(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
         let outputs = self.last.outputs.clone();
         self.push(OWN_DOMAIN, op_type, inputs, attributes, outputs);
     }
 
-    /// An operator of this program's own domain that others read.
+    /// Adds a node of ncnn's domain with one output.
     pub fn own_op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
         let output = self.graph.add_value(Value::default());
         self.push(OWN_DOMAIN, op_type, inputs, attributes, smallvec![Some(output)]);
         output
     }
 
-    /// The sizes of what the pattern computed, as far as they are numbers.
+    /// Returns the sizes of the result of the pattern, as far as they are known.
     pub fn result_sizes(&self) -> Vec<Option<i64>> {
         self.last.outputs.first().copied().flatten().map_or_else(Vec::new, |value| self.known_sizes(value))
     }
@@ -313,12 +313,12 @@ impl Build<'_> {
         });
     }
 
-    /// The sizes of a value, as far as they are numbers.
+    /// Returns the sizes of a value, as far as they are known.
     pub fn known_sizes(&self, value: ValueId) -> Vec<Option<i64>> {
         self.graph.value(value).shape.iter().flatten().map(Dim::known).collect()
     }
 
-    /// A constant of one number for each place of a shape, in the type of `like`.
+    /// Adds a constant of one repeated number, in the type of `like`.
     pub fn filled(&mut self, number: f32, shape: &[i64], like: ValueId) -> Result<ValueId> {
         let sizes: std::result::Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
         let dtype = self.graph.value(like).dtype.unwrap_or(DType::F32);
@@ -327,8 +327,8 @@ impl Build<'_> {
     }
 }
 
-/// Puts what `build` makes in the place of the last node of each pattern that `find` finds. What the pattern computed on the way is
-/// left behind unread.
+/// Replaces the last node of each match of `find` by the nodes that `build` adds. Its intermediate values
+/// stay behind without readers.
 pub(super) fn fuse<T>(
     graph: &mut Graph,
     find: impl Fn(&Look, &Node) -> Option<Found<T>>,

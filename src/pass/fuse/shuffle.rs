@@ -1,4 +1,5 @@
-//! DepthToSpace, SpaceToDepth and ShuffleChannel, from Reshape, Transpose and Reshape.
+//! DepthToSpace, SpaceToDepth and ShuffleChannel: `reshape(transpose(reshape(x)))` with the shapes and the
+//! permutation of such a rearrangement.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +9,21 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::tensor::Dim;
 
-/// Most nodes in a row that give an image other axes.
+/// The maximum number of consecutive nodes that change the axes of an image.
 const MAX_STEPS: usize = 4;
 
 /// A rearrangement of blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shuffle {
-    /// Groups of channels.
+    /// Shuffles the channels of groups.
     Channels { groups: i64 },
-    /// Blocks of channels to blocks of places.
+    /// Moves blocks of channels to blocks of pixels.
     ToSpace { block: i64, mode: &'static str },
-    /// Blocks of places to blocks of channels.
+    /// Moves blocks of pixels to blocks of channels.
     ToDepth { block: i64, mode: &'static str },
 }
 
-/// Reshape, Transpose and Reshape to one rearrangement of an image.
+/// Fuses Reshape, Transpose and Reshape to one rearrangement of an image.
 pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made: &mut Build, (x, shuffle): (ValueId, Shuffle)| {
         let text = |mode: &'static str| Attribute::String(mode.into());
@@ -69,7 +70,7 @@ fn of_groups_or_blocks(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuff
     Some(Found { inner: traced.inner, parts: (x, shuffle) })
 }
 
-/// The groups of channels that are shuffled in an image of free sizes.
+/// Returns the number of groups of shuffled channels in an image of free sizes.
 fn free_groups(look: &Look, [x, blocks, result]: [ValueId; 3], transpose: &Node) -> Option<i64> {
     let [batch, channels, height, width] = look.shape(x)? else { return None };
     let [_, groups, within, ..] = look.shape(blocks)? else { return None };
@@ -86,7 +87,8 @@ fn free_groups(look: &Look, [x, blocks, result]: [ValueId; 3], transpose: &Node)
     fits.then_some(counts.1)
 }
 
-/// Blocks of places of an image of free sizes, which become channels: exporters write rows and columns in steps of their own.
+/// Matches blocks of pixels of an image of free sizes that become channels: exporters write rows and columns
+/// in separate steps.
 fn blocks_to_depth(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
     let result = node.outputs.first().copied().flatten().filter(|_| reshapes(node))?;
     let [_, deep, rows, columns] = look.shape(result)? else { return None };
@@ -140,7 +142,7 @@ fn recognise(from: &[i64], to: &[i64], view: &View) -> Option<Shuffle> {
     let (&[n, c, h, w], &[m, d, y, x]) = (from, to) else { return None };
     let is = |shuffle: &Shuffle| made_by(*shuffle, from).is_some_and(|made| made == *view);
     let candidates: Vec<Shuffle> = if (n, c, h, w) == (m, d, y, x) {
-        // The first run of the channels goes over the channels of a group.
+        // The first run of the channels iterates over the channels of a group.
         let within = view.axes.get(1)?.first()?.size;
         vec![Shuffle::Channels { groups: c / within }]
     } else if y > h && y % h == 0 {
@@ -153,13 +155,13 @@ fn recognise(from: &[i64], to: &[i64], view: &View) -> Option<Shuffle> {
     candidates.into_iter().find(is)
 }
 
-/// What a rearrangement does.
+/// Returns the view that a rearrangement computes.
 fn made_by(shuffle: Shuffle, from: &[i64]) -> Option<View> {
     let &[n, c, h, w] = from else { return None };
     let whole = View::of(from);
     let (blocks, perm, to): (Vec<i64>, &[usize], Vec<i64>) = match shuffle {
         Shuffle::Channels { groups: g } => {
-            // More images would be more channels in one row.
+            // A batch would be more channels in one row.
             (n == 1 && g > 1 && g < c).then_some(())?;
             (vec![n, g, c / g, h, w], &[0, 2, 1, 3, 4], vec![n, c, h, w])
         }

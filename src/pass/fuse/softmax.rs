@@ -1,4 +1,4 @@
-//! Softmax: exponentials over their sum.
+//! Softmax: `exp(x - max(x)) / sum(exp(x - max(x)))`, also without the maximum.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, usize)>> {
     let [axis] = *axes.as_slice() else { return None };
     inner.extend([exp, sum]);
     let power = first(look.made_by(exp, "Exp")?)?;
-    // Without its maximum x gives the same, but for sums that overflow.
+    // Without the maximum the result differs only for sums that overflow.
     let x = match shifted(look, power, axis) {
         Some((x, max)) => {
             inner.extend([power, max]);
@@ -42,7 +42,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, usize)>> {
     (of == exp && look.alike(x, result)).then_some(Found { inner, parts: (x, axis) })
 }
 
-/// `x - max(x)` along an axis: `x`, and the maximum.
+/// Returns `x` and `max(x)` of `x - max(x)` along an axis.
 fn shifted(look: &Look, power: ValueId, axis: usize) -> Option<(ValueId, ValueId)> {
     let [x, max] = two(look.made_by(power, "Sub")?)?;
     let (of, axes) = reduced(look, max, "ReduceMax")?;

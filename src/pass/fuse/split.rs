@@ -1,4 +1,4 @@
-//! Split, from Slices that are the parts of an axis.
+//! Split, from Slices that partition an axis: `x[..a], x[a..b], x[b..]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ struct Part {
     output: ValueId,
 }
 
-/// Slices of one value along one axis that are all of it, each element once, become a Split.
+/// Fuses the Slices of one value along one axis that together are all of it, each element once.
 pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
     let mut parts: BTreeMap<(ValueId, usize), Vec<Part>> = BTreeMap::new();
     let readers = Readers::of(graph);
@@ -34,7 +34,7 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
     let mut splits: BTreeMap<NodeId, (ValueId, usize, Vec<Part>)> = BTreeMap::new();
     let mut removed = BTreeSet::new();
     for ((x, axis), parts) in parts {
-        // In the order of the graph: where the first stands, none is read yet.
+        // The Split stands at the first Slice in the order of the graph: no part is read before.
         let Some(place) = parts.first().map(|part| part.node) else { continue };
         let mut sorted = parts.clone();
         sorted.sort();
@@ -66,7 +66,7 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
     Ok(!splits.is_empty())
 }
 
-/// What a Slice along one axis with a step of 1 takes.
+/// Returns the part that a Slice along one axis with a step of 1 takes.
 fn read_part(look: &Look, id: NodeId, node: &Node) -> Option<(ValueId, usize, Part)> {
     let x = first(node)?;
     let output = node.outputs.first().copied().flatten()?;

@@ -1,4 +1,4 @@
-//! Swish: `x * sigmoid(alpha * x)`, and Sigmoid where it is written as `1 / (1 + exp(-x))`.
+//! Swish: `x * sigmoid(alpha * x)`, and Sigmoid: `1 / (1 + exp(-x))`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::{Build, Found, Look, first, fuse, orders, two};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 
-/// `1 / (1 + exp(-x))`, and `x` over it.
+/// Fuses `1 / (1 + exp(-x))`, and `x` divided by that sum.
 pub(crate) fn fuse_sigmoid(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_sigmoid, |made: &mut Build, x: ValueId| {
         made.last("Sigmoid", &[x], &[]);
@@ -28,7 +28,7 @@ fn find_sigmoid(look: &Look, node: &Node) -> Option<Found<ValueId>> {
     look.alike(x, result).then_some(Found { inner, parts: x })
 }
 
-/// `x` of `1 + exp(-x)`.
+/// Returns `x` of `1 + exp(-x)`.
 fn one_and_exp(look: &Look, sum: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<ValueId> {
     let node = look.made_by(sum, "Add")?;
     let exp = orders(node).find_map(|(exp, one)| look.is_number(one, 1.0).then_some(exp))?;
@@ -41,7 +41,7 @@ fn one_and_exp(look: &Look, sum: ValueId, inner: &mut BTreeSet<ValueId>) -> Opti
     orders(node).find_map(|(x, minus)| (node.is("Mul") && look.number(minus) == Some(-1.0)).then_some(x))
 }
 
-/// `x * sigmoid(alpha * x)`.
+/// Fuses `x * sigmoid(alpha * x)`.
 pub(crate) fn fuse_swish(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made: &mut Build, (x, alpha): (ValueId, f32)| {
         let alpha = if alpha == 1.0 { Vec::new() } else { vec![("alpha", Attribute::Float(alpha))] };
@@ -73,7 +73,7 @@ fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, f32)>> {
     })
 }
 
-/// A number as a single, which attributes are.
+/// Rounds a number to float32, the type of attributes.
 pub(super) fn single(x: f64) -> f32 {
     num_traits::AsPrimitive::<f32>::as_(x)
 }

@@ -1,4 +1,4 @@
-//! Arithmetic with numbers: products and polynomials, however they are written.
+//! Products and polynomials with constant coefficients, in any notation.
 
 use std::collections::BTreeSet;
 
@@ -6,21 +6,21 @@ use super::{Look, first, orders, two};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::op;
 
-/// How deep an expression is looked into: the longest of those that are looked for has seven nodes in a row.
+/// The maximum depth of an expression: the deepest pattern has seven nodes in a row.
 const MAX_DEPTH: usize = 8;
-/// Most factors of a product.
+/// The maximum number of factors of a product.
 const MAX_FACTORS: usize = 8;
-/// The powers of a polynomial: up to the third.
+/// The number of coefficients of a polynomial: up to the third power.
 const POWERS: usize = 4;
 
-/// A product: a number, and values that are not numbers.
+/// A product of a constant and of values.
 pub(super) struct Product {
     pub number: f64,
     pub values: Vec<ValueId>,
     pub inner: BTreeSet<ValueId>,
 }
 
-/// The factors of what a node computes. Products within it are taken apart where nothing else reads them.
+/// Returns the factors of a node's result. Products within it are expanded if they have no other reader.
 pub(super) fn product(look: &Look, node: &Node) -> Option<Product> {
     let mut found = Product { number: 1.0, values: Vec::new(), inner: BTreeSet::new() };
     multiply(look, node, &mut found, MAX_DEPTH)?;
@@ -63,7 +63,7 @@ fn factor(look: &Look, value: ValueId, found: &mut Product, depth: usize) -> Opt
     Some(())
 }
 
-/// The coefficients of a value as a polynomial of `x`, that of the lowest power first.
+/// Returns the coefficients of a value as a polynomial of `x`, the lowest power first.
 pub(super) fn polynomial(
     look: &Look,
     value: ValueId,
@@ -133,7 +133,7 @@ fn times(a: [f64; POWERS], b: [f64; POWERS]) -> Option<[f64; POWERS]> {
     Some(made)
 }
 
-/// A value between two bounds, as Clip, Relu, Min and Max write it.
+/// A value between two bounds, as Clip, Relu, Min and Max express it.
 pub(super) struct Bounded {
     pub value: ValueId,
     pub low: f64,
@@ -141,10 +141,10 @@ pub(super) struct Bounded {
     pub inner: BTreeSet<ValueId>,
 }
 
-/// The bounds of a value, and what is bounded.
+/// Returns the bounds of a value, and the value without them.
 pub(super) fn bounded(look: &Look, value: ValueId) -> Option<Bounded> {
     let mut found = Bounded { value, low: f64::NEG_INFINITY, high: f64::INFINITY, inner: BTreeSet::new() };
-    // From the outside in; an outer bound above an inner one, or below it, is one that nothing reaches.
+    // From the outermost clip inwards; an inner bound beyond an outer one has no effect.
     for _ in 0..3 {
         let Some(node) = look.graph.value(found.value).producer.and_then(|id| look.graph.node(id)) else {
             break;
@@ -173,7 +173,8 @@ fn bounds(look: &Look, node: &Node) -> Option<(ValueId, f64, f64)> {
     };
     match node.op_type.as_str() {
         "Clip" => {
-            // Versions before 6 name inputs that may be overwritten; they are not worth looking at.
+            // Nodes of versions before 6 have an attribute for inputs that may be overwritten, and do not
+            // occur.
             op::find(node)?.since_version(node.version).filter(|since| *since >= 6)?;
             Some((first(node)?, limit(1, "min", f64::NEG_INFINITY)?, limit(2, "max", f64::INFINITY)?))
         }

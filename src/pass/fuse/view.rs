@@ -1,5 +1,5 @@
-//! What chains of Reshape, Transpose, Split, Slice and the like do: each element of the result is one of the source, at a distance
-//! that is a sum of strides.
+//! The composition of Reshape, Transpose, Split, Slice and the like: each element of the result is an element
+//! of the source, at an offset that is a sum of strides.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use super::{Look, first, orders, two};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::op;
 
-/// Most nodes of a chain.
+/// The maximum number of nodes of a chain.
 const MAX_CHAIN: usize = 16;
 
-/// Places in a row: how many, and how far apart in the source.
+/// A run of elements: their number, and their distance in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub size: i64,
     pub stride: i64,
 }
 
-/// A value as elements of another one. Each axis is a product of runs, the outermost first; none has the size 1.
+/// A value as elements of a source. Each axis is a product of runs, the outermost first; no run has size 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
     pub axes: Vec<Vec<Run>>,
@@ -25,7 +25,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// A value of these sizes as it is.
+    /// Returns the view of a whole value.
     pub fn of(sizes: &[i64]) -> View {
         let mut stride = 1;
         let mut axes: Vec<Vec<Run>> = sizes
@@ -41,13 +41,13 @@ impl View {
         View { axes, offset: 0 }
     }
 
-    /// With its axes in another order.
+    /// Returns the view with permuted axes.
     pub fn transposed(&self, perm: &[usize]) -> Option<View> {
         let axes = perm.iter().map(|axis| self.axes.get(*axis).cloned()).collect::<Option<_>>()?;
         Some(View { axes, offset: self.offset })
     }
 
-    /// The same elements in the same order by other sizes.
+    /// Returns the view of the same elements in the same order with other sizes.
     pub fn reshaped(&self, sizes: &[i64]) -> Option<View> {
         let mut runs = merged(self.axes.iter().flatten().copied());
         runs.reverse();
@@ -74,7 +74,7 @@ impl View {
         (runs.is_empty() && !sizes.contains(&0)).then_some(View { axes, offset: self.offset })
     }
 
-    /// `size` places of an axis from `start` on.
+    /// Returns the view of `size` elements of an axis from `start` on.
     fn sliced(&self, axis: usize, start: i64, size: i64) -> Option<View> {
         let mut view = self.clone();
         let runs = view.axes.get_mut(axis)?;
@@ -94,7 +94,7 @@ impl View {
         (size > 0).then_some(view)
     }
 
-    /// With runs that go on in each other as one.
+    /// Returns the view with runs that continue each other merged.
     pub fn merged(&self) -> View {
         let axes = self.axes.iter().map(|runs| merged(runs.iter().copied())).collect();
         View { axes, offset: self.offset }
@@ -118,13 +118,13 @@ fn merged(runs: impl Iterator<Item = Run>) -> Vec<Run> {
 pub(super) struct Traced {
     pub source: ValueId,
     pub view: View,
-    /// What the elements are multiplied with.
+    /// The factor of the elements.
     pub scale: f64,
-    /// What is computed on the way, the source not among it.
+    /// The intermediate values, without the source.
     pub inner: BTreeSet<ValueId>,
 }
 
-/// Follows a value back to the first that `is_source`, or as far as elements are only moved.
+/// Follows a value back to the first that satisfies `is_source`, or as far as elements are only moved.
 pub(super) fn trace(
     look: &Look,
     value: ValueId,
@@ -156,7 +156,7 @@ pub(super) fn trace(
     Some(Traced { source, view, scale, inner: chain.into_iter().map(|(made, _)| made).collect() })
 }
 
-/// A value times a number.
+/// Returns the operand and the constant factor of a scaling.
 pub(super) fn scaling(look: &Look, node: &Node) -> Option<(ValueId, f64)> {
     let alike = |x: &ValueId| {
         let result = node.outputs.first().copied().flatten();
@@ -169,7 +169,7 @@ pub(super) fn scaling(look: &Look, node: &Node) -> Option<(ValueId, f64)> {
     Some((x, 1.0 / look.number(by)?)).filter(|(x, _)| alike(x))
 }
 
-/// Whether the elements of a node are those of its input.
+/// Returns whether the elements of a node's output are elements of its input.
 fn moves(look: &Look, node: &Node) -> bool {
     const MOVES: [&str; 8] =
         ["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Split", "Slice", "Gather"];
@@ -236,7 +236,7 @@ fn split(look: &Look, node: &Node, made: ValueId, view: &View) -> Option<View> {
     view.sliced(axis, start, size)
 }
 
-/// Slice with a step of 1, its bounds as inputs.
+/// Matches Slice with a step of 1 and constant bounds.
 fn slice(look: &Look, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
     let list = |index: usize| node.inputs.get(index).copied().flatten().map(|value| ints(look, value));
     let starts = list(1)??;
@@ -259,7 +259,7 @@ fn slice(look: &Look, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
     Some(view)
 }
 
-/// The integers of a constant.
+/// Returns the elements of an integer constant.
 pub(super) fn ints(look: &Look, value: ValueId) -> Option<Vec<i64>> {
     look.graph.value(value).constant.as_ref()?.load_listed().ok()?.int_list().ok()
 }
@@ -268,7 +268,7 @@ pub(super) fn ints(look: &Look, value: ValueId) -> Option<Vec<i64>> {
 mod tests {
     use super::*;
 
-    /// The elements of a view in order, as places in the source.
+    /// Returns the offsets of the elements of a view, in order.
     fn places(view: &View) -> Vec<i64> {
         view.axes.iter().flatten().fold(vec![view.offset], |places, run| {
             places.iter().flat_map(|place| (0..run.size).map(move |i| place + i * run.stride)).collect()
@@ -276,12 +276,12 @@ mod tests {
     }
 
     #[test]
-    fn views_are_what_numpy_makes() {
+    fn views_match_numpy() {
         let source = View::of(&[2, 6, 2]);
         let blocks = source.reshaped(&[2, 3, 2, 2]).unwrap().transposed(&[0, 2, 1, 3]).unwrap();
         let shuffled = blocks.reshaped(&[2, 6, 2]).unwrap();
         assert_eq!(places(&shuffled)[..12], [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]);
-        // What was taken apart and put together again is as it was.
+        // Splitting and merging restores the view.
         let back = shuffled.reshaped(&[2, 2, 3, 2]).unwrap().transposed(&[0, 2, 1, 3]).unwrap();
         assert_eq!(back.reshaped(&[2, 6, 2]).unwrap().merged(), source);
         assert_eq!(places(&source.sliced(1, 4, 2).unwrap())[..4], [8, 9, 10, 11]);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_cut_through_a_run_have_no_strides() {
+    fn sizes_that_divide_no_run_have_no_strides() {
         let turned = View::of(&[2, 3]).transposed(&[1, 0]).unwrap();
         assert_eq!(turned.reshaped(&[2, 3]), None);
         assert_eq!(View::of(&[4, 6]).sliced(1, 4, 3), None);
