@@ -1,9 +1,9 @@
-//! Cuts a part out of the graph: other inputs, other outputs.
+//! Cuts a part out of the graph, with other inputs and outputs.
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 
-/// Makes the named values the inputs and the outputs; empty lists keep the model's own.
+/// Makes the named values the inputs and the outputs; an empty list keeps those of the model.
 pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Result<()> {
     if !outputs.is_empty() {
         graph.outputs = find_values(graph, outputs)?;
@@ -50,9 +50,9 @@ fn find_values(graph: &Graph, names: &[String]) -> Result<Vec<ValueId>> {
     Ok(found)
 }
 
-/// Viewers show the names of nodes, so those are given for the names of values.
+/// Viewers show the names of nodes, so users pass them for the names of values.
 fn no_value(graph: &Graph, name: &str) -> Error {
-    let error = Error::usage(format!("the graph has no value \"{name}\" to be cut at"));
+    let error = Error::usage(format!("the graph has no value \"{name}\""));
     let Some((_, node)) = graph.nodes().find(|(_, node)| node.name == *name) else { return error };
     let outputs: Vec<String> =
         node.outputs.iter().flatten().map(|id| format!("\"{}\"", graph.value(*id).name)).collect();

@@ -1,10 +1,11 @@
-//! Removes nodes whose outputs nobody reads.
+//! Removes nodes without readers.
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op;
 
-/// Keeps what the graph's outputs need, and what is to be kept; also takes away optional outputs that nobody reads.
+/// Keeps the nodes on which the outputs depend and the nodes to be kept, and removes optional outputs without
+/// readers.
 pub fn remove_dead_nodes(graph: &mut Graph) {
     let mut needed: IndexSet<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
     let mut dead = IndexSet::default();
@@ -19,7 +20,7 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
     }
     graph.remove_nodes(&dead);
     let unread = |output: &Option<ValueId>| output.is_some_and(|output| !needed.contains(output));
-    // Which outputs of an operator that is not known are optional is not known either.
+    // Which outputs of an unknown operator are optional is unknown too.
     let has_more =
         |node: &Node| node.outputs.iter().any(unread) && op::find(node).is_some_and(|op| !op.variadic);
     let found: Vec<NodeId> = graph.nodes().filter(|(_, node)| has_more(node)).map(|(id, _)| id).collect();

@@ -1,4 +1,4 @@
-//! Replaces nodes by simpler ones, where the operator's row says how.
+//! Expansion: replaces nodes by simpler ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -12,32 +12,32 @@ use crate::op::{Call, NEWEST_OPSET};
 use crate::pass::infer;
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
-/// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
+/// The maximum number of iterations: real models need two or three.
 const MAX_ITERATIONS: usize = 8;
 
-/// Expresses a node in other operators of ONNX. `false` leaves it as it is.
+/// Expresses a node in other operators of ONNX. Returns `false` if the node stays.
 pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
 
-/// Finds the expansion of a node's operator at a stage.
+/// Returns the expansion of a node's operator at a stage.
 pub(crate) type FindExpansion = fn(&Node, Stage) -> Option<ExpandNode>;
 
-/// Builds what stands in the place of one node. It reads the node as [`Call`] does.
+/// Builds the replacement of a node. It reads the node as [`Call`] does.
 pub(crate) struct Expand<'a> {
     call: Call<'a>,
     stage: Stage,
-    /// Values that are added to the graph; their ids follow those that the graph has.
+    /// Values that are added to the graph; their ids follow those of the graph.
     values: &'a mut Vec<PendingValue>,
     nodes: Vec<PendingNode>,
-    /// Bytes of constants that were made.
+    /// Bytes of the new constants.
     made: u64,
 }
 
-/// A value while the nodes in place of another are being built.
+/// A value of the graph or of the replacement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operand {
     /// A value of the graph.
     Value(ValueId),
-    /// A value that is made here.
+    /// A new value.
     New(usize),
 }
 
@@ -50,7 +50,7 @@ struct PendingNode {
     node: Node,
     inputs: Vec<Option<Operand>>,
     outputs: Vec<Option<Operand>>,
-    /// Where the node has bodies: what stands for the values that they capture.
+    /// The replacements of the values that the bodies of the node capture.
     captures: BTreeMap<ValueId, Operand>,
 }
 
@@ -63,7 +63,8 @@ impl<'a> Deref for Expand<'a> {
 }
 
 impl Expand<'_> {
-    /// The oldest release of ncnn that must load the result: a node may stay where that one has a layer for it.
+    /// The oldest release of ncnn that must load the result: a node may stay if that release has a layer for
+    /// it.
     pub fn release(&self) -> u32 {
         match self.stage {
             Stage::Expand { release } => release,
@@ -71,37 +72,37 @@ impl Expand<'_> {
         }
     }
 
-    /// Input `index` of the node, which must be given.
+    /// Returns input `index` of the node.
     pub fn operand(&self, index: usize) -> Result<Operand> {
         let id = self.call.node().inputs.get(index).copied().flatten();
         id.map(Operand::Value).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
-    /// A constant.
+    /// Adds a constant.
     pub fn literal(&mut self, array: &Array) -> Result<Operand> {
         let tensor = Tensor::from_array(array)?;
         self.made = self.made.saturating_add(tensor.byte_len()?);
         self.tensor(tensor)
     }
 
-    /// A constant that is a tensor already.
+    /// Adds a constant tensor.
     pub fn tensor(&mut self, tensor: Tensor) -> Result<Operand> {
         self.values.push(PendingValue::Constant(tensor));
         Ok(Operand::New(self.values.len() - 1))
     }
 
-    /// A constant list of integers, as axes and shapes are given.
+    /// Adds a constant list of integers, for axes and shapes.
     pub fn ints(&mut self, list: &[i64]) -> Result<Operand> {
         self.literal(&Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?))
     }
 
-    /// A constant of no axes, in the type of input `index`.
+    /// Adds a scalar constant of the type of input `index`.
     pub fn scalar_like(&mut self, index: usize, value: f32) -> Result<Operand> {
         let dtype = self.call.dtype(index)?;
         self.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)).cast(dtype)?)
     }
 
-    /// A node of the newest operator set with one output.
+    /// Adds a node of the newest operator set with one output.
     pub fn op(
         &mut self,
         op_type: &'static str,
@@ -113,7 +114,7 @@ impl Expand<'_> {
         outputs.first().copied().ok_or_else(|| Error::internal("a node without an output"))
     }
 
-    /// A node of the newest operator set with inputs that may be left out and `outputs` outputs.
+    /// Adds a node of the newest operator set with optional inputs and `outputs` outputs.
     pub fn op_n(
         &mut self,
         op_type: &'static str,
@@ -142,7 +143,7 @@ impl Expand<'_> {
         Ok(made)
     }
 
-    /// A node with one output again, with other inputs.
+    /// Adds a copy of a node of one output, with other inputs.
     pub fn clone_with_inputs(&mut self, node: &Node, inputs: Vec<Option<Operand>>) -> Result<Operand> {
         self.values.push(PendingValue::Computed);
         let output = Operand::New(self.values.len() - 1);
@@ -151,7 +152,7 @@ impl Expand<'_> {
         Ok(output)
     }
 
-    /// A node of this program's own domain with one output.
+    /// Adds a node of ncnn's domain with one output.
     pub fn own_op(
         &mut self,
         op_type: &'static str,
@@ -166,7 +167,7 @@ impl Expand<'_> {
         Ok(made)
     }
 
-    /// A node of onnxruntime's domain with one output and inputs that may be left out.
+    /// Adds a node of onnxruntime's domain with one output and optional inputs.
     pub fn contrib_op(
         &mut self,
         op_type: &'static str,
@@ -181,33 +182,33 @@ impl Expand<'_> {
         made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
     }
 
-    /// `operand` in another shape, as Reshape takes it: 0 keeps a size, -1 is what is left.
+    /// Adds a Reshape: 0 keeps a size, -1 is computed from the others.
     pub fn reshape(&mut self, operand: Operand, shape: &[i64]) -> Result<Operand> {
         let shape = self.ints(shape)?;
         self.op("Reshape", &[operand, shape], &[])
     }
 
-    /// `operand` with its elements in another type.
+    /// Adds a Cast.
     pub fn cast(&mut self, operand: Operand, to: DType) -> Result<Operand> {
         self.op("Cast", &[operand], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
     }
 
-    /// Input `index` in another type, which it may have already.
+    /// Returns input `index` in type `to`, by a Cast if it has another.
     pub fn operand_as(&mut self, index: usize, to: DType) -> Result<Operand> {
         let operand = self.operand(index)?;
         if self.call.dtype(index)? == to { Ok(operand) } else { self.cast(operand, to) }
     }
 
-    /// `operand` in another order of axes.
+    /// Adds a Transpose.
     pub fn transpose(&mut self, operand: Operand, perm: &[i64]) -> Result<Operand> {
         self.op("Transpose", &[operand], &[("perm", Attribute::Ints(perm.to_vec()))])
     }
 
-    /// The nodes of a body, reading `inputs`; gives its outputs.
+    /// Adds the nodes of a body with these inputs, and returns its outputs.
     pub fn inline(&mut self, body: &Graph, inputs: &[Operand]) -> Result<Vec<Operand>> {
         if inputs.len() != body.inputs.len() {
             return Err(Error::invalid(format!(
-                "{} inputs for a body of {}",
+                "{} inputs for a body with {}",
                 inputs.len(),
                 body.inputs.len()
             )));
@@ -230,7 +231,7 @@ impl Expand<'_> {
             }
             if self.nodes.len() >= limits::UNROLLED_NODES {
                 return Err(Error::limit(format!(
-                    "the node unrolls to more than {} nodes",
+                    "unrolling gives more than {} nodes",
                     limits::UNROLLED_NODES
                 )));
             }
@@ -250,10 +251,10 @@ impl Expand<'_> {
         body.outputs.iter().map(find).collect()
     }
 
-    /// Makes `operand` output `index` of the node. Nothing is asked for where that output is left out.
+    /// Makes `operand` output `index` of the node, if the node has that output.
     pub fn output(&mut self, index: usize, operand: Operand) -> Result<()> {
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
-        // Identity means the same in every version: in the node's own it does not ask for another operator set.
+        // Identity is equal in every version; that of the node requires no other operator set.
         let replaced = self.call.node();
         let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
         let node = Node { op_type: "Identity".into(), version, ..Node::default() };
@@ -267,26 +268,26 @@ impl Expand<'_> {
     }
 }
 
-/// Which of a row's ways to other operators is taken.
+/// The stage of an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Control flow that is known: the graph stays one that onnxruntime runs as it did.
+    /// Constant control flow: the graph stays one that onnxruntime runs with the same result.
     Inline,
-    /// The same without loops: fewer nodes.
+    /// Constant control flow without loops, which leaves fewer nodes.
     Branch,
-    /// Operators that the releases of ncnn from this one on have no layer for.
+    /// Operators for which the releases of ncnn from this one on have no layer.
     Expand { release: u32 },
 }
 
 impl Stage {
-    /// Whether it is lowered what is left.
+    /// Whether the remaining nodes are lowered.
     fn is_last(self) -> bool {
         matches!(self, Stage::Expand { .. })
     }
 }
 
-/// Replaces every node whose row says how, until none is left, with shapes and constants of what is made. Why a node is still there
-/// in the end is kept in `refused`.
+/// Replaces every node whose row has an expansion, to a fixpoint, and infers the new values. The errors of
+/// nodes that stay are kept in `refused`.
 pub(crate) fn expand_nodes(
     graph: &mut Graph,
     find: FindExpansion,
@@ -295,14 +296,14 @@ pub(crate) fn expand_nodes(
     refused: &mut DeferredErrors,
 ) -> Result<()> {
     let mut errors = Vec::new();
-    // Those of all rounds: what stands for a node may have no shape before a later one.
+    // The replaced nodes of all iterations: the shape of a replacement may be inferred only in a later one.
     let mut promises = Vec::new();
     for _ in 0..MAX_ITERATIONS {
         errors.clear();
         let mut changed = false;
         graph.rewrite_nodes(|graph, id| {
-            // What the shape rule refuses, an attribute that nobody read among it, is not to be computed by other means. Control
-            // flow has no shape before it is inlined.
+            // A node whose attributes or inputs the shape rule refuses must not be computed by other means.
+            // Control flow has no shape before it is inlined.
             if stage.is_last() && deferred.contains_key(&id) {
                 return Ok(None);
             }
@@ -315,7 +316,7 @@ pub(crate) fn expand_nodes(
                     }
                     Ok(made)
                 }
-                // Every further node would be too much as well.
+                // Every further node would exceed the limit too.
                 Err(error) if graph.budget.is_spent() => Err(error),
                 Err(error) if deferred.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
                     errors.push((id, error));
@@ -334,16 +335,17 @@ pub(crate) fn expand_nodes(
     }
     refused.extend(errors.into_iter().filter(|(id, _)| {
         if stage.is_last() {
-            // A node that is in doubt is reported with that doubt: what expansion says of it only follows.
+            // The deferred error of a node explains more than that of its expansion.
             return !deferred.contains_key(id);
         }
-        // What cannot be inlined may have another way. Where it has none its shape rule, too, says only that it was not inlined.
+        // A node that is not inlined may have an expansion; otherwise its shape rule reports only that it was
+        // not inlined.
         graph.node(*id).is_some_and(|node| find(node, Stage::Expand { release: 0 }).is_none())
     }));
     Ok(())
 }
 
-/// A shape that follows from the inputs of a node by its rule. Others rely on it already when the node is replaced.
+/// A shape that the rule of a replaced node has inferred. Other nodes already depend on it.
 struct Promise {
     value: ValueId,
     shape: Shape,
@@ -360,7 +362,7 @@ fn promises_of(graph: &Graph, find: FindExpansion, stage: Stage, id: NodeId) -> 
 }
 
 impl Promise {
-    /// Refuses to compute another shape: rules look at fewer inputs than what stands for the node reads.
+    /// Refuses a replacement of another shape: the shape rule reads fewer inputs than the replacement.
     fn check(&self, graph: &Graph) -> Result<()> {
         let Some(shape) = &graph.value(self.value).shape else { return Ok(()) };
         let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
@@ -368,12 +370,12 @@ impl Promise {
             return Ok(());
         }
         let (computed, promised) = (display_shape(shape), display_shape(&self.shape));
-        let message = format!("{computed} is computed, where {promised} follows from its inputs");
+        let message = format!("the computed shape is {computed}, but {promised} follows from the inputs");
         Err(Error::unsupported(message).at_node(|| self.at.clone()))
     }
 }
 
-/// One for a node, and for all that its bodies consist of.
+/// Returns 1 plus the number of nodes in the bodies.
 fn size_of_node(node: &Node) -> usize {
     let bodies = node.bodies();
     let size = |body: &Graph| -> usize {
@@ -382,12 +384,12 @@ fn size_of_node(node: &Node) -> usize {
     1 + bodies.map(size).sum::<usize>()
 }
 
-/// Refuses a value with an axis whose places cannot be counted.
+/// Refuses a value with an axis whose indices float32 cannot represent.
 fn check_axes(graph: &Graph, id: ValueId) -> Result<()> {
     let mut sizes = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
     match sizes.find(|size| *size > limits::EXPANDED_AXIS) {
         Some(size) => Err(Error::limit(format!(
-            "an axis of {size} places; {} are the most that float32 counts",
+            "an axis of {size} elements; float32 counts up to {}",
             limits::EXPANDED_AXIS
         ))),
         None => Ok(()),
@@ -404,7 +406,7 @@ fn expand_node(
     let Ok(op) = op::find_handled(node) else { return Ok(None) };
     let Some(expand) = find(node, stage) else { return Ok(None) };
     if stage.is_last() {
-        // What is made for each element of an axis must not be made without an end.
+        // Expansions emit nodes for each element of an axis; the number must be limited.
         let mut values = node.inputs.iter().chain(&node.outputs).flatten();
         values
             .try_for_each(|value| check_size(graph, *value).and_then(|()| check_axes(graph, *value)))
@@ -421,7 +423,7 @@ fn expand_node(
     if !done {
         return Ok(None);
     }
-    // What control flow computes is told by its body alone, which may give less than the node names.
+    // Only the body determines the outputs of control flow, and may have fewer than the node.
     let made_here: BTreeSet<ValueId> = (pending.iter().flat_map(|made| made.outputs.iter().flatten()))
         .filter_map(|output| if let Operand::Value(id) = output { Some(*id) } else { None })
         .collect();
@@ -451,7 +453,7 @@ fn expand_node(
                 }
             }
         }
-        // Messages speak of the node in the model.
+        // Errors refer to the node of the model.
         made.name.clone_from(&node.name);
         made.index = node.index;
         made.inputs = pending.inputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();

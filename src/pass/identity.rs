@@ -1,4 +1,4 @@
-//! Removes nodes that hand on an input as it is.
+//! Removes nodes that forward an input unchanged.
 
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
@@ -6,7 +6,8 @@ use crate::graph::Graph;
 use crate::op;
 use crate::pass::pattern::Readers;
 
-/// Makes readers of such nodes of these operators read what they hand on. A graph output keeps its own node, and so its name.
+/// Redirects readers of such nodes of these operators to their inputs. A node that computes a graph output
+/// stays, and so does the output's name.
 pub fn remove_identities(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes() {

@@ -1,4 +1,4 @@
-//! Shapes, types and constants, from the inputs to the outputs in one sweep.
+//! Inference of shapes, types and constants, from the inputs to the outputs in one sweep.
 
 use crate::common::index::IndexSet;
 use crate::common::limits;
@@ -8,7 +8,8 @@ use crate::op;
 use crate::op::{Attributes, Call, Fact, Op};
 use crate::tensor::{Array, Cost, DType, Dim, Shape, Tensor, display_shape};
 
-/// Infers and folds everything. `Err` is a model that breaks ONNX; what merely cannot be known is in the deferred.
+/// Infers and folds the whole graph. An error means that the model violates ONNX; unknown facts are deferred
+/// errors.
 pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     let mut deferred = DeferredErrors::new();
     let mut folded = IndexSet::default();
@@ -18,7 +19,7 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
             .map_err(|error| error.at_part(format!("input \"{}\"", value.name)))?;
     }
     for id in graph.node_ids() {
-        // What is inferred of a node depends on those before it, not on itself.
+        // The facts of a node depend on earlier nodes, not on itself.
         let Some(node) = graph.take_out(id) else { continue };
         let visited = visit(graph, &node).map_err(|error| error.at_node(|| node.at()));
         if let (Ok(Visited::Folded), Some(kept)) = (&visited, &mut graph.folded) {
@@ -40,8 +41,8 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     Ok(deferred)
 }
 
-/// Outputs of a node that stays which are constants nevertheless: they are constants alone, and left out of the node. Where it has
-/// a place for each, a value that nobody reads takes it.
+/// Detaches constant outputs from a node that stays. If the operator fixes the number of outputs, a value
+/// without readers takes their place.
 fn leave_out_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
     let Some(node) = graph.node(id) else { return Ok(()) };
     let variadic = op::find(node).is_some_and(|op| op.variadic);
@@ -75,7 +76,11 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     let facts = (op.infer)(&call)?;
     call.attributes().check_all_read()?;
     if facts.len() < node.outputs.len() {
-        return Err(Error::invalid(format!("{} outputs where it has {}", node.outputs.len(), facts.len())));
+        return Err(Error::invalid(format!(
+            "{} outputs, expected at most {}",
+            node.outputs.len(),
+            facts.len()
+        )));
     }
     for (output, mut fact) in node.outputs.iter().zip(facts) {
         if let Some(output) = output {
@@ -86,7 +91,8 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     fold(graph, node, op)
 }
 
-/// Refuses sizes that cannot be, and those whose product is no 64-bit number, so that nothing after this overflows.
+/// Refuses negative sizes, and shapes whose number of elements exceeds 64 bits, so that later products do not
+/// overflow.
 fn check_sizes(shape: &[Dim]) -> Result<()> {
     if shape.len() > limits::AXES {
         return Err(Error::limit(format!("a tensor of {} axes", shape.len())));
@@ -103,19 +109,19 @@ fn check_sizes(shape: &[Dim]) -> Result<()> {
     Ok(())
 }
 
-/// A shape, shared with the inputs of a node where one of them has it.
+/// Shares the shape with an input of the node that has the same.
 fn share(graph: &Graph, node: &Node, shape: Shape) -> Shape {
     let mut inputs = node.inputs.iter().flatten().filter_map(|input| graph.value(*input).shape.as_ref());
     inputs.find(|input| **input == shape).cloned().unwrap_or(shape)
 }
 
-/// Keeps what was inferred in place of what the model says of the value.
+/// Records an inferred fact, which replaces the declared one.
 fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
     let value = graph.value_mut(id)?;
     value.dtype = Some(fact.dtype);
     if let Some(shape) = fact.shape {
         check_sizes(&shape)?;
-        // Whatever computes what is empty: ncnn has no such blobs.
+        // An empty value is a constant whatever computes it: ncnn has no such blobs.
         let empty = Tensor::without_elements(fact.dtype, &shape)?;
         value.constant = empty.or(value.constant.take());
         value.shape = Some(shape);
@@ -134,7 +140,7 @@ fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
 fn set_elements(graph: &mut Graph, id: ValueId, elements: Array) -> Result<()> {
     let tensor = Tensor::from_array(&elements);
     let value = graph.value_mut(id)?;
-    // What was inferred may be shared.
+    // The inferred shape may be shared.
     if !value.shape.as_ref().is_some_and(|shape| shape.is(elements.shape())) {
         value.shape = Some(elements.shape().try_into()?);
     }
@@ -179,7 +185,7 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     }
     let folded = match evaluate(&Attributes::new(node, op), &arrays) {
         Ok(folded) => folded,
-        // What cannot be evaluated stays a node: it may be lowered, or its reason is reported then.
+        // A node that cannot be evaluated stays: it may be lowered, or its error is reported then.
         Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => return Ok(Visited::Inferred),
         Err(error) => return Err(error),
     };
@@ -205,7 +211,7 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
     node.inputs.iter().map(load).collect()
 }
 
-/// What it takes to evaluate a node on constants, an output each.
+/// Returns the cost of evaluating a node on constants, for each output.
 fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     let constant = |id: &ValueId| graph.value(*id).constant.clone();
     let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
@@ -221,7 +227,7 @@ fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     node.outputs.iter().flatten().map(cost).collect()
 }
 
-/// Bytes that the outputs take together, as far as their sizes are known.
+/// Returns the bytes of all outputs, if their sizes are known.
 fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
     let mut bytes = 0_u64;
     for id in outputs {
@@ -234,7 +240,7 @@ fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Makes each output a tensor that is computed when it is read, at its cost.
+/// Makes each output a deferred constant with its cost.
 fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Result<Visited> {
     let tensors: Vec<Option<Tensor>> =
         node.inputs.iter().map(|id| graph.value((*id)?).constant.clone()).collect();

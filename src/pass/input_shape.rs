@@ -1,4 +1,4 @@
-//! Sizes of the graph's inputs: what the user gives, and the batch.
+//! Sizes of the graph's inputs: those given by the user, and the batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 use crate::tensor::{Dim, Shape, Tensor, display_shape};
 
-/// Sets the shapes that the user gives. Where the model has a name for a size, it gets the new size in all its values.
+/// Sets the shapes that the user gives. A named size of the model gets the new size in all values.
 pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
     let mut given = BTreeMap::new();
     let mut symbols: BTreeMap<String, Dim> = BTreeMap::new();
@@ -36,14 +36,14 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
         forget_shapes(graph)?;
     }
     substitute_symbols(graph, &symbols)?;
-    // Last: a name in a given shape is the user's, also where the model uses it for another size.
+    // Last, because a name in a given shape is the user's even if the model uses it for another size.
     for (id, shape) in given {
         graph.value_mut(id)?.shape = Some(shape.into());
     }
     Ok(())
 }
 
-/// Takes away what the model says of values that are computed: it was said of other inputs.
+/// Removes the declared shapes of computed values: they were declared for other inputs.
 fn forget_shapes(graph: &mut Graph) -> Result<()> {
     for id in graph.value_ids() {
         if graph.value(id).producer.is_some() {
@@ -53,11 +53,12 @@ fn forget_shapes(graph: &mut Graph) -> Result<()> {
     Ok(())
 }
 
-/// How exporters begin the name of the size of a batch.
+/// The prefix of names that exporters give to the size of a batch.
 const BATCH: &str = "batch";
 
-/// Takes a free first axis of an input of rank 2 or more as 1: ncnn has no batch axis. A size that is also that of another axis is
-/// no batch, if its name does not say so: states of recurrent layers have the batch as their second axis.
+/// Sets a free first axis of an input of rank 2 or more to 1: ncnn has no batch axis. A size that another
+/// axis has too is not a batch unless it is named so: states of recurrent layers have the batch as their
+/// second axis.
 pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let others: BTreeSet<String> =
@@ -81,7 +82,7 @@ fn is_batch(size: &Dim) -> bool {
     size.to_string().to_lowercase().starts_with(BATCH)
 }
 
-/// Takes inputs without elements as the constants that they are: ncnn has no such blobs, and there is nothing to give.
+/// Replaces inputs without elements by constants: ncnn has no such blobs, and there is no data to pass.
 pub fn finalize_empty_inputs(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     for id in graph.inputs.clone() {
         let value = graph.value(id);
@@ -135,7 +136,7 @@ mod tests {
         sizes.split(' ').map(|size| size.parse().map_or_else(|_| Dim::symbol(size), Dim::Known)).collect()
     }
 
-    /// Two inputs and a computed value; what is known of their shapes after `given`.
+    /// The shapes of two inputs and a computed value after the user gave some of them.
     fn shapes_after(model: [&str; 3], given: &[(&str, &str)]) -> Vec<String> {
         let mut graph = Graph::default();
         for (name, sizes) in ["x", "y"].iter().zip(model) {
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn given_sizes_reach_every_value() {
+    fn given_sizes_propagate_to_every_value() {
         for (model, given, after) in [
             (["N H W", "N 3", "N H"], &[("x", "1 4 5")][..], ["[1, 4, 5]", "[1, 3]", "[1, 4]"]),
             (["N H W", "N 3", "N H"], &[("x", "1 4 H")], ["[1, 4, H]", "[1, 3]", "[1, 4]"]),

@@ -1,4 +1,4 @@
-//! What rewritings that look for a pattern ask of a graph.
+//! Queries of a graph for passes that search for patterns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::index::IndexLists;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 
-/// Who reads each value of a graph. It tells of the graph that it was made from, not of later changes.
+/// The readers of each value of a graph, at the time of the construction.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     readers: Arc<IndexLists<ValueId, NodeId>>,
@@ -14,22 +14,22 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// The readers of every value; a node that reads a value twice is there twice.
+    /// Collects the readers of every value; a node that reads a value twice is listed twice.
     pub fn of(graph: &Graph) -> Readers {
         Readers { readers: graph.readers(), outputs: graph.outputs.iter().copied().collect() }
     }
 
-    /// The nodes that read a value.
+    /// Returns the nodes that read a value.
     pub fn all(&self, value: ValueId) -> &[NodeId] {
         self.readers.get(value)
     }
 
-    /// Whether a value is an output of the graph.
+    /// Returns whether a value is an output of the graph.
     pub fn is_output(&self, value: ValueId) -> bool {
         self.outputs.contains(&value)
     }
 
-    /// The one node that reads a value, where nothing else does, the outputs of the graph among it.
+    /// Returns the only reader of a value that is not an output of the graph.
     pub fn only(&self, value: ValueId) -> Option<NodeId> {
         match self.all(value) {
             [reader] if !self.is_output(value) => Some(*reader),
@@ -38,7 +38,7 @@ impl Readers {
     }
 }
 
-/// The number that a constant of one element is, however many axes it has.
+/// Returns the element of a constant of one element, of any rank.
 pub(crate) fn scalar(graph: &Graph, value: ValueId) -> Option<f64> {
     let tensor = graph.value(value).constant.as_ref()?;
     if tensor.shape().iter().any(|size| *size != 1) {
@@ -47,7 +47,7 @@ pub(crate) fn scalar(graph: &Graph, value: ValueId) -> Option<f64> {
     tensor.load_listed().ok()?.to_f64().ok()?.first().copied()
 }
 
-/// The node that computes a value, if it is this operator of ONNX's own domain.
+/// Returns the producer of a value, if it is this operator of ONNX's own domain.
 pub(crate) fn producer<'a>(graph: &'a Graph, value: ValueId, op_type: &str) -> Option<&'a Node> {
     graph.node(graph.value(value).producer?).filter(|node| node.is(op_type))
 }

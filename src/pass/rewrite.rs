@@ -1,4 +1,4 @@
-//! Rewritings of the graph that users know by name, and can switch off by it.
+//! Rewritings of the graph that users can disable by name.
 
 use std::collections::BTreeSet;
 
@@ -15,29 +15,29 @@ pub use crate::pass::simplify::SIMPLIFICATIONS;
 /// A rewriting of the whole graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
-    /// What users call it.
+    /// The name in options and reports.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A description of one line.
     pub about: &'static str,
-    /// Operators of ONNX of which all that it finds has one; a graph without any of them is not looked at. None where there are no such
-    /// operators.
+    /// Operators of ONNX of which every match contains one; a graph with none of them is not searched. Empty
+    /// if there are no such operators.
     pub of: &'static [&'static str],
-    /// How it is done.
+    /// The implementation.
     pub apply: Apply,
 }
 
-/// How a rewriting is done.
+/// The implementation of a rewriting.
 #[derive(Clone, Copy, Debug)]
 pub enum Apply {
-    /// Nodes of its operators that hand on an input as it is are removed.
+    /// Removes nodes of its operators that forward an input unchanged.
     Identity,
-    /// Does it wherever it can; the answer is whether anything changed. Nodes that nobody reads any more may be left behind, and
-    /// values that are made need neither types nor shapes.
+    /// Applies the rewriting to all matches, and returns whether anything changed. Nodes without readers may
+    /// stay, and new values need neither types nor shapes.
     By(fn(&mut Graph) -> Result<bool>),
 }
 
 impl Rewrite {
-    /// One that is done by a function.
+    /// A rewriting by a function.
     pub(crate) const fn by(
         name: &'static str,
         about: &'static str,
@@ -47,7 +47,7 @@ impl Rewrite {
         Rewrite { name, about, of, apply: Apply::By(apply) }
     }
 
-    /// One that removes nodes which hand on an input.
+    /// A rewriting that removes nodes which forward an input.
     pub(crate) const fn forward(
         name: &'static str,
         about: &'static str,
@@ -68,8 +68,8 @@ impl Rewrite {
     }
 }
 
-/// Applies rewritings until none finds anything to do. Types, shapes and constants are inferred after each change, and nodes that
-/// nobody reads are removed. `after` is told of each change.
+/// Applies rewritings to a fixpoint. Types, shapes and constants are inferred after each change, and nodes
+/// without readers are removed. Calls `after` after each change.
 pub(crate) fn rewrite(
     graph: &mut Graph,
     rewritings: &[Rewrite],
@@ -91,45 +91,45 @@ pub(crate) fn rewrite(
     })
 }
 
-/// Where on the way a pass stands.
+/// The stage of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PassKind {
-    /// It makes ONNX of ONNX: [`Converter::simplify`](crate::Converter::simplify) has it too.
+    /// From ONNX to ONNX; [`Converter::simplify`](crate::Converter::simplify) applies it too.
     Simplification,
-    /// It makes operators of patterns that ncnn has layers for.
+    /// From patterns to operators for which ncnn has layers.
     Fusion,
-    /// It changes the net.
+    /// On the net.
     Net,
-    /// It leaves out of a simplified model what a net has no place for anyway.
+    /// Removes parts of a simplified model that have no counterpart in a net.
     Tidying,
 }
 
-/// What [`Converter::simplify`](crate::Converter::simplify) leaves out: names, and what each is about.
+/// The tidying passes of [`Converter::simplify`](crate::Converter::simplify): name and description.
 const TIDYINGS: [(&str, &str); 4] = [
-    (ELIMINATE_DEADEND, "simplified models: leaves out nodes whose outputs nobody reads"),
-    (ELIMINATE_UNUSED_INITIALIZER, "simplified models: leaves out constants that nobody reads"),
-    (EXTRACT_CONSTANT, "simplified models: makes initializers of Constant nodes"),
-    (FOLD_CAST, "simplified models: casts initializers, though the wider type takes more bytes"),
+    (ELIMINATE_DEADEND, "simplified models: removes nodes without readers"),
+    (ELIMINATE_UNUSED_INITIALIZER, "simplified models: removes constants without readers"),
+    (EXTRACT_CONSTANT, "simplified models: replaces Constant nodes by initializers"),
+    (FOLD_CAST, "simplified models: folds Cast of initializers even if the new type takes more bytes"),
 ];
 pub(crate) const ELIMINATE_DEADEND: &str = "eliminate_deadend";
 pub(crate) const ELIMINATE_UNUSED_INITIALIZER: &str = "eliminate_unused_initializer";
 pub(crate) const EXTRACT_CONSTANT: &str = "extract_constant_to_initializer";
 pub(crate) const FOLD_CAST: &str = "fold_cast_of_initializer";
 
-/// A pass that can be left out.
+/// A pass that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassInfo {
-    /// What users call it.
+    /// The name in options and reports.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A description of one line.
     pub about: &'static str,
-    /// Where it stands.
+    /// The stage.
     pub kind: PassKind,
 }
 
-/// Every pass that can be left out, in the order in which it is tried.
+/// Returns every pass that can be disabled, in the order of application.
 pub fn passes() -> impl Iterator<Item = PassInfo> {
     let of = |kind: PassKind| {
         move |rewriting: &Rewrite| PassInfo { name: rewriting.name, about: rewriting.about, kind }
@@ -142,13 +142,12 @@ pub fn passes() -> impl Iterator<Item = PassInfo> {
     simplifications.chain(fusions).chain(on_nets).chain(tidyings)
 }
 
-/// Checks that rewritings of these names exist.
+/// Checks that passes of these names exist.
 pub(crate) fn check_names(names: &BTreeSet<String>) -> Result<()> {
     let known: BTreeSet<&str> = passes().map(|pass| pass.name).collect();
     match names.iter().find(|name| !known.contains(name.as_str())) {
         Some(name) => {
-            Err(Error::usage(format!("there is no pass \"{name}\""))
-                .help("--list-passes lists those there are"))
+            Err(Error::usage(format!("unknown pass \"{name}\"")).help("--list-passes lists the passes"))
         }
         None => Ok(()),
     }
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_passes_have_one_name() {
+    fn names_of_passes_are_unique() {
         let names: Vec<&str> = passes().map(|pass| pass.name).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
     }

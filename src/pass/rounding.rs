@@ -1,16 +1,17 @@
-//! Refuses networks that round to quantized steps again and again.
+//! Refuses networks that round to quantized steps repeatedly.
 //!
-//! A sum that two runtimes add up in different orders differs in its last bits; where it falls on the border between two steps, the
-//! results are a whole step apart. One rounding keeps that within a step. Where steps feed further steps the differences grow with
-//! the depth of the network, and float arithmetic no longer computes what the model computes. What is computed in integers has
-//! no such borders: the operators that say so (`QLinearConv` and the like) may follow one another.
+//! A float32 sum depends on the order of its terms in the last bits; near a border between two steps the
+//! rounded results of two runtimes differ by a whole step. One rounding limits the difference to a step. If
+//! rounded values are rounded again, the differences grow with the depth of the network, and float arithmetic
+//! no longer computes the result of the model. Integer arithmetic has no such borders: operators that are
+//! exact in that sense (`QLinearConv` and the like) may follow one another.
 
 use crate::common::index::IndexSet;
 use crate::error::{Error, Errors};
 use crate::graph::{Graph, ValueId};
 use crate::op;
 
-/// Every rounding of a value that follows another rounding is an error, unless what it rounds is right to the last bit.
+/// Reports every rounding of a value that was rounded before, unless ncnn computes its input exactly.
 pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
     let mut exact: IndexSet<ValueId> = graph.inputs.iter().copied().collect();
     let mut stepped: IndexSet<ValueId> = IndexSet::default();
@@ -28,11 +29,9 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
         if rounds && follows {
             errors.push(
                 Error::unsupported(
-                    "its input is rounded to quantized steps already, and differences of a step would grow",
+                    "its input is already rounded to quantized steps: differences of a step would grow",
                 )
-                .help(
-                    "convert the model from before its quantization, or this one with --int8 or --dequantize",
-                )
+                .help("convert the float model, or this one with --int8 or --dequantize")
                 .at_node(|| node.at()),
             );
         }

@@ -1,8 +1,9 @@
-//! Puts nodes back that made large constants of small ones: what is folded must not swell the file.
+//! Restores nodes that expand small constants to large ones: folding must not increase the size of the file.
 //!
-//! A network runs the same with a Tile or an Expand in it as with the large constant that it makes, but a file of it takes the
-//! bytes. So whatever folds is folded first, for what it tells of shapes, and what turned out too dear is taken back in the end: more
-//! than a little, and more than the file has become smaller by otherwise.
+//! A network runs equally well with a Tile or an Expand as with the large constant that it computes, but the
+//! constant takes more bytes in a file. Every foldable node is folded first, because its result may determine
+//! shapes. At the end, foldings that cost too much are undone: those that add more than a small amount, and
+//! more than other foldings have saved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +11,24 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::tensor::Tensor;
 
-/// A constant that was folded may take this part of all constants more than what it is computed from, or a few bytes. The tables of
-/// positions and indices that exporters compute from a few numbers stay below it.
+/// A folded constant may add this part of the size of all constants, or a few bytes. The position and index
+/// tables that exporters compute stay below that.
 const GROWTH_PART: u64 = 256;
 const MIN_GROWTH: u64 = 1 << 10;
 
-/// What is taken back.
+/// The foldings to undo.
 #[derive(Clone, Copy, Debug)]
 pub struct Unfolding {
-    /// Bytes that all constants may take together: folding that would not exceed them stays.
+    /// The bytes that all constants may take together: foldings within this limit stay.
     pub room: u64,
-    /// Whether given constants are cast, though the wider type takes more bytes.
+    /// Whether casts of given constants stay folded even if the new type takes more bytes.
     pub casts_stay_folded: bool,
-    /// Whether constants that were nodes become nodes again.
+    /// Whether constants from Constant nodes become nodes again.
     pub constant_nodes_return: bool,
 }
 
-/// Takes folding back where a constant is larger than what it was computed from, and what `Graph::folded` has kept of it. The answer
-/// is whether there was any.
+/// Undoes foldings whose result is larger than their inputs, from the nodes in `Graph::folded`. Returns
+/// whether there were any.
 pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool> {
     let folded = graph.folded.take().unwrap_or_default();
     let used = used_constants(graph);
@@ -61,13 +62,13 @@ pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool>
     Ok(true)
 }
 
-/// The constants that nodes read, or that are outputs.
+/// Returns the constants that are read or are outputs.
 fn used_constants(graph: &Graph) -> BTreeSet<ValueId> {
     let read = graph.nodes().flat_map(|(_, node)| node.reads());
     read.chain(graph.outputs.iter().copied()).filter(|id| graph.value(*id).constant.is_some()).collect()
 }
 
-/// Which of the folded nodes have part in a constant that is used.
+/// Returns which of the folded nodes contribute to a used constant.
 fn needed_nodes(folded: &[Node], used: &BTreeSet<ValueId>) -> Vec<bool> {
     let mut wanted = used.clone();
     let mut needed = vec![false; folded.len()];
@@ -80,7 +81,8 @@ fn needed_nodes(folded: &[Node], used: &BTreeSet<ValueId>) -> Vec<bool> {
     needed
 }
 
-/// The bytes that one constant may add: a power of two, so that folding a few does not change it.
+/// Returns the bytes that one constant may add: a power of two, so that folding a few nodes does not change
+/// it.
 fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> Result<u64> {
     let mut given = used.clone();
     given.extend(folded.iter().flat_map(|node| node.inputs.iter().flatten()));
@@ -95,16 +97,16 @@ fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> 
     Ok(part.max(MIN_GROWTH))
 }
 
-/// What constants cost in bytes.
+/// The sizes of constants in bytes.
 struct Costs {
-    /// Bytes that a value takes in the file if it is computed in the cheaper way.
+    /// The bytes that a value takes in the file if the cheaper way is chosen.
     least: BTreeMap<ValueId, u64>,
-    /// Values whose node is cheaper by more than is allowed, and by how much.
+    /// Values for which restoring the node saves more than the limit, and the saved bytes.
     large: BTreeMap<ValueId, u64>,
 }
 
 impl Costs {
-    /// Follows the nodes in the order in which they were folded.
+    /// Computes the costs in the order in which the nodes were folded.
     fn of(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>, allowed: u64) -> Result<Costs> {
         let bytes_of = |id: &ValueId| graph.value(*id).constant.as_ref().map_or(Ok(0), Tensor::byte_len);
         let mut readers: BTreeMap<ValueId, u64> = BTreeMap::new();
@@ -112,7 +114,7 @@ impl Costs {
             let largest = node.outputs.iter().flatten().map(bytes_of).collect::<Result<Vec<_>>>()?;
             let largest = largest.into_iter().max().unwrap_or(0);
             for input in node.inputs.iter().flatten() {
-                // What takes a part of a constant alone does not keep all of it.
+                // A node that reads part of a constant does not need all of it in the file.
                 if bytes_of(input)? <= largest {
                     *readers.entry(*input).or_insert(0) += 1;
                 }
@@ -125,12 +127,13 @@ impl Costs {
             let mut whole = true;
             for input in &inputs {
                 let Some(tensor) = &graph.value(*input).constant else {
-                    // The shape of a value that is computed at run time: a few numbers.
+                    // The shape of a value computed at run time takes a few bytes.
                     whole = false;
                     continue;
                 };
                 let bytes = tensor.byte_len()?;
-                // What is in the file anyway costs nothing, and several that need the same share its cost.
+                // Constants that are in the file anyway cost nothing, and readers of the same constant share
+                // its cost.
                 let shared = readers.get(input).copied().unwrap_or(1).max(1);
                 let least = costs.least.get(input).copied().unwrap_or(bytes);
                 from = from.saturating_add(if used.contains(input) { 0 } else { least / shared });
@@ -148,7 +151,7 @@ impl Costs {
         Ok(costs)
     }
 
-    /// Leaves folded what there is room for, the smallest first.
+    /// Keeps foldings within `room`, the smallest first.
     fn spend(&mut self, graph: &Graph, room: u64, used: &BTreeSet<ValueId>) -> Result<()> {
         let mut spare = room;
         let mut large: Vec<(u64, ValueId)> = Vec::new();
@@ -167,7 +170,7 @@ impl Costs {
         Ok(())
     }
 
-    /// The nodes that are put back, each before those that read from it.
+    /// Returns the restored nodes in topological order.
     fn kept_nodes<'n>(&self, folded: &[&'n Node], used: &BTreeSet<ValueId>) -> Vec<&'n Node> {
         let mut wanted = used.clone();
         let mut kept = Vec::new();
@@ -183,12 +186,12 @@ impl Costs {
     }
 }
 
-/// Whether it is a Cast of a constant that no folded node has made.
+/// Returns whether a node casts a constant that is not the result of a folded node.
 fn is_cast_of_given(node: &Node, costs: &Costs) -> bool {
     node.is("Cast") && node.inputs.iter().flatten().all(|input| !costs.least.contains_key(input))
 }
 
-/// Bytes of the constants in a node's attributes.
+/// Returns the bytes of the constants in a node's attributes.
 fn attribute_bytes(node: &Node) -> Result<u64> {
     let mut bytes = 0_u64;
     for attribute in node.attributes.values() {

@@ -58,12 +58,7 @@ pub const FUSIONS: &[Rewrite] = &[
     Rewrite::by("fuse_softmax", "exp(x) / sum(exp(x)) to Softmax", &["Exp"], softmax::fuse_softmax),
     Rewrite::by("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", &["Exp"], swish::fuse_sigmoid),
     Rewrite::by("fuse_swish", "x * Sigmoid(alpha * x) to Swish", &["Exp", "Sigmoid"], swish::fuse_swish),
-    Rewrite::by(
-        "fuse_glu",
-        "a * Sigmoid(b) of the halves of an axis to GLU",
-        &["Sigmoid"],
-        glu::fuse_glu,
-    ),
+    Rewrite::by("fuse_glu", "a * Sigmoid(b) of the halves of an axis to GLU", &["Sigmoid"], glu::fuse_glu),
     Rewrite::by("fuse_mish", "x * Tanh(Softplus(x)) to Mish", &["Tanh"], mish::fuse_mish),
     Rewrite::by(
         "fuse_gelu",

@@ -1,6 +1,7 @@
-//! Constants that follow each other in products, or in sums, become one.
+//! Consecutive products, or sums, with constants, merged into one.
 //!
-//! Products and sums of float32 values are rounded in another order; constants whose product is out of the range of their type are left alone.
+//! Merging changes the order of float32 roundings; constants whose product is out of the range of their type
+//! are not merged.
 
 use smallvec::smallvec;
 
@@ -11,33 +12,33 @@ use crate::tensor::{DType, Tensor, broadcast_lens};
 
 use super::{Edits, InsertionPoint, input, only_output};
 
-/// Far from where float32 values overflow or lose digits.
+/// A bound that is far from the ends of float32.
 const MAX_FACTOR: f64 = 1e12;
 
-/// A sum with a large number, and a difference from it, rounds to integers: such are not sums that can be joined.
+/// Adding and subtracting a large constant rounds to integers on purpose: such sums are not merged.
 const MAX_TERM: f64 = 1024.0;
 
-/// Products and quotients.
+/// Merges products and quotients.
 pub(crate) fn fuse_factors(graph: &mut Graph) -> Result<bool> {
     fuse(graph, ["Mul", "Div"])
 }
 
-/// Sums and differences.
+/// Merges sums and differences.
 pub(crate) fn fuse_terms(graph: &mut Graph) -> Result<bool> {
     fuse(graph, ["Add", "Sub"])
 }
 
-/// One operation with a constant.
+/// An operation with a constant.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     data: ValueId,
     by: ValueId,
-    /// Whether it is the second of the two operators, which takes away what the first one adds.
+    /// Whether it is the second of the two operators, the inverse of the first.
     inverse: bool,
     output: ValueId,
 }
 
-/// Reads `data op constant`, and `constant op data` where that is the same.
+/// Matches `data op constant`, and `constant op data` if the operator is commutative.
 fn read_step(graph: &Graph, node: &Node, op_types: [&str; 2]) -> Option<Step> {
     let inverse = match op_types.map(|op_type| node.is(op_type)) {
         [true, _] => false,
@@ -86,7 +87,7 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The steps from one on of which each is all that reads the one before, as far as their constants make one.
+/// Returns the longest run of steps, each the only reader of the one before, whose constants can be merged.
 fn run_from(
     graph: &Graph,
     readers: &Readers,
@@ -110,8 +111,8 @@ fn run_from(
     (pattern, steps)
 }
 
-/// Nodes for the one constant of several steps, by pairs, so that few roundings lie on the way of each:
-/// (x o a) o b is x o (a b), or x o (a / b), and so on.
+/// Emits the merged constant of several steps, by pairs to limit the number of roundings: `(x o a) o b` is `x
+/// o (a b)`, or `x o (a / b)`, and so on.
 fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
     let [direct, opposite] = op_types.map(Symbol::from);
     while steps.len() > 1 {
@@ -127,7 +128,7 @@ fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) ->
     steps.first().map(|step| step.by)
 }
 
-/// What is known of the constant that several make.
+/// The properties of a merged constant.
 struct Joined<'g> {
     shape: &'g [usize],
     /// Bounds of the magnitudes of its elements.
@@ -136,7 +137,7 @@ struct Joined<'g> {
 }
 
 impl<'g> Joined<'g> {
-    /// Of one constant whose elements are all numbers.
+    /// Returns the properties of a constant whose elements are all finite.
     fn of(graph: &'g Graph, constant: ValueId) -> Option<Joined<'g>> {
         let tensor: &Tensor = graph.value(constant).constant.as_ref()?;
         let elements = tensor.load_listed().ok()?.to_f64().ok()?;
@@ -145,8 +146,8 @@ impl<'g> Joined<'g> {
         elements.iter().all(|x| x.is_finite()).then_some(Joined { shape: tensor.shape(), least, most })
     }
 
-    /// With another one, which has the same operator where it is `alike`: where that makes one that is no larger than they are, and
-    /// both are far from the ends of their type.
+    /// Merges the properties of two constants, `alike` if their operators are equal. Both must be far from
+    /// the ends of their type, and the result no larger than either.
     fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
         let other = other?;
         let shape = broadcast_lens(&[self.shape, other.shape]).ok()?;
@@ -173,8 +174,8 @@ mod tests {
     use crate::pass::infer::infer_and_fold;
     use crate::pass::pattern::scalar;
 
-    /// What is left of a number that goes through operators with constants: each with its constant.
-    fn left_of(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
+    /// Returns the remaining constants after a chain of operators with constants.
+    fn remaining(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
         crate::ops::register();
         let mut graph = Graph::default();
         let value = Value { dtype: Some(DType::F32), shape: Some(Vec::new().into()), ..Value::default() };
@@ -203,20 +204,20 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_constants_is_one() {
+    fn consecutive_constants_are_merged() {
         let sum = [("Sub", 1.0), ("Add", 2.0), ("Add", 4.0), ("Sub", 8.0), ("Sub", 16.0)];
-        assert_eq!(left_of(&sum, fuse_terms), [("Sub".to_owned(), 19.0)]);
+        assert_eq!(remaining(&sum, fuse_terms), [("Sub".to_owned(), 19.0)]);
         let product = [("Div", 2.0), ("Mul", 8.0), ("Div", 4.0)];
-        assert_eq!(left_of(&product, fuse_factors), [("Div".to_owned(), 1.0)]);
+        assert_eq!(remaining(&product, fuse_factors), [("Div".to_owned(), 1.0)]);
     }
 
     #[test]
-    fn what_is_far_from_others_stays_apart() {
+    fn distant_magnitudes_are_not_merged() {
         let sum = [("Add", 1.0), ("Add", 1e5), ("Add", 1.0), ("Add", 2.0)];
         let wanted = [("Add", 1.0), ("Add", 1e5), ("Add", 3.0)].map(|(op, x)| (op.to_owned(), x));
-        assert_eq!(left_of(&sum, fuse_terms), wanted);
+        assert_eq!(remaining(&sum, fuse_terms), wanted);
         let product = [("Mul", 2_f32.powi(33)); 3];
         let wanted = [("Mul", 66), ("Mul", 33)].map(|(op, n)| (op.to_owned(), 2_f64.powi(n)));
-        assert_eq!(left_of(&product, fuse_factors), wanted);
+        assert_eq!(remaining(&product, fuse_factors), wanted);
     }
 }

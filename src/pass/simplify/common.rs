@@ -1,4 +1,4 @@
-//! What is computed twice is computed once; constants that are alike are one.
+//! Common subexpressions and equal constants, merged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,17 +13,17 @@ use crate::op;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim, Tensor};
 
-/// Constants of more bytes are not compared: reading all weights takes longer than a copy of some is worth.
+/// Constants of more bytes are not compared: reading all weights would take longer than a copy is worth.
 const MAX_COMPARED: u64 = 1 << 16;
 
-/// Nodes of one operator with the same inputs and attributes, and sizes that are the same expression.
+/// Merges nodes of one operator with the same inputs, attributes and symbolic output sizes.
 pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
     let same = computed_before(graph)?;
     graph.redirect(&same);
     Ok(!same.is_empty())
 }
 
-/// Values that are computed before, by other nodes, and those of these nodes.
+/// Returns the values that an earlier node computes too, and that node's values.
 fn computed_before(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     let readers = Readers::of(graph);
     let mut same: IndexMap<ValueId, ValueId> = IndexMap::default();
@@ -52,12 +52,13 @@ fn computed_before(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     Ok(same)
 }
 
-/// The nodes so far, by their inputs. Most nodes have no sibling: what they compute is spelled out when the second one comes.
+/// The nodes so far, by their inputs. Most inputs have one reader, so a node is described only when a second
+/// one appears.
 struct Computed<'g> {
     inputs: Interner<Ids>,
-    /// The first node with each of those inputs, until it is spelled out.
+    /// The first node with each list of inputs, until it is described.
     first: Vec<Option<&'g Node>>,
-    /// By the numbers of their inputs.
+    /// By the index of the inputs and a description.
     spelled: HashMap<(usize, String), &'g Node>,
 }
 
@@ -70,7 +71,7 @@ impl<'g> Computed<'g> {
         }
     }
 
-    /// The node before this one that computes the same.
+    /// Adds a node and returns an earlier node that computes the same.
     fn add(&mut self, inputs: Ids, node: &'g Node) -> Option<&'g Node> {
         let inputs = match self.inputs.add(inputs) {
             Ok(_) => {
@@ -93,14 +94,15 @@ impl<'g> Computed<'g> {
     }
 }
 
-/// Whether the outputs of one node are all there for the readers of another, whose outputs have no names to keep.
+/// Returns whether the outputs of one node can replace those of another, whose outputs must have no names to
+/// keep.
 fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option<ValueId>]) -> bool {
     first.len() == outputs.len()
         && first.iter().zip(outputs).all(|(first, output)| first.is_some() == output.is_some())
         && !outputs.iter().flatten().any(|output| readers.is_output(*output))
 }
 
-/// What two nodes of the same inputs that compute the same have in common; none where two that look alike may differ.
+/// Describes a node apart from its inputs; `None` if two equal nodes may have different results.
 fn key(node: &Node) -> Option<String> {
     if op::find(node)?.random {
         return None;
@@ -125,7 +127,7 @@ fn key(node: &Node) -> Option<String> {
     Some(key)
 }
 
-/// Constants that are alike.
+/// Merges equal constants.
 pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
     let read: IndexSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
     let mut contents: Interner<Content> = Interner::with_capacity(graph.constant_count());
@@ -147,7 +149,7 @@ pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
 /// Type, shape and bytes of a constant.
 type Content<'t> = (DType, &'t [usize], &'t [u8]);
 
-/// What a constant is that is small and in memory.
+/// Returns the content of a small constant in memory.
 fn content(tensor: &Tensor) -> Option<Content<'_>> {
     let small = tensor.byte_len().is_ok_and(|len| len <= MAX_COMPARED);
     let bytes = tensor.raw_bytes().filter(|_| small && tensor.dtype() != DType::String)?;

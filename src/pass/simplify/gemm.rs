@@ -1,4 +1,4 @@
-//! Gemm takes up the sum after a product of two matrices, and transposes before it.
+//! Gemm: the sum after a matrix product, and transposes before it, become its bias and attributes.
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
@@ -7,7 +7,7 @@ use crate::tensor::{DType, Dim};
 
 use super::{Edits, input, int, only_output};
 
-/// MatMul of two matrices and the sum with a constant become Gemm.
+/// Fuses MatMul of two matrices and the sum with a constant to Gemm.
 pub(crate) fn fuse_matmul_add(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
@@ -25,7 +25,7 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
     }
     let (a, b, product) = (input(node, 0)?, input(node, 1)?, only_output(node)?);
     let shape = graph.value(product).shape.as_deref()?;
-    // Gemm knows the three since its first versions.
+    // Gemm has had the three inputs since its first version.
     let known = matches!(graph.value(product).dtype?, DType::F16 | DType::F32 | DType::F64);
     let are_matrices = [a, b].iter().all(|id| graph.value(*id).shape.as_ref().is_some_and(|s| s.len() == 2));
     let reader = readers.only(product)?;
@@ -47,7 +47,7 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
     })
 }
 
-/// Transposes of the factors of Gemm become its attributes.
+/// Moves Transposes of the factors of Gemm into its attributes.
 pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Gemm")) {
@@ -69,12 +69,12 @@ pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The matrix that a value is the transpose of.
+/// Returns the matrix of which a value is the transpose.
 fn transposed_matrix(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let matrix = input(producer(graph, value, "Transpose")?, 0)?;
     let (sizes, turned) = (graph.value(matrix).shape.as_deref()?, graph.value(value).shape.as_deref()?);
     let is_turned = matches!((sizes, turned), ([a, b], [c, d]) if a == d && b == c);
-    // Of a square both orders have the same sizes.
+    // The sizes do not distinguish the two orders of a square.
     let perm = graph.value(value).producer.and_then(|id| graph.node(id))?.attributes.get("perm");
     let moves = match perm {
         None => true,

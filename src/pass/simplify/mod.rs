@@ -1,4 +1,4 @@
-//! Rewritings that keep ONNX's words: a file a subject.
+//! Simplifications: rewritings from ONNX to ONNX. A file for each subject.
 
 mod affine;
 mod arithmetic;
@@ -16,22 +16,22 @@ use crate::pass::rewrite::Rewrite;
 
 use edit::{Edits, InsertionPoint, input, int, only_output};
 
-/// Those that keep ONNX's words: what is left can be written as ONNX. They have the names of onnx-optimizer where it has them.
+/// The simplifications. They have the names of onnx-optimizer where it has an equivalent.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[
     Rewrite::forward("eliminate_identity", "Identity itself", &["Identity"]),
     Rewrite::forward(
         "eliminate_nop_cast",
-        "Cast and CastLike to the type that there is",
+        "Cast and CastLike to the type of the input",
         &["Cast", "CastLike"],
     ),
     Rewrite::forward("eliminate_nop_concat", "Concat of one part with elements", &["Concat"]),
-    Rewrite::forward("eliminate_nop_dropout", "Dropout, as it is at inference", &["Dropout"]),
+    Rewrite::forward("eliminate_nop_dropout", "Dropout at inference", &["Dropout"]),
     Rewrite::forward(
         "eliminate_nop_expand",
-        "Expand and Tile to the shape that there is",
+        "Expand and Tile to the shape of the input",
         &["Expand", "Tile"],
     ),
-    Rewrite::forward("eliminate_nop_flatten", "Flatten to the shape that there is", &["Flatten"]),
+    Rewrite::forward("eliminate_nop_flatten", "Flatten to the shape of the input", &["Flatten"]),
     Rewrite::forward(
         "eliminate_nop_pad",
         "Pad and CenterCropPad that add nothing",
@@ -49,191 +49,177 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::forward(
         "eliminate_nop_reduce",
-        "reductions of nothing, or of axes of size 1 that are kept",
+        "reductions without axes, or of kept axes of size 1",
         &["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"],
     ),
     Rewrite::forward(
         "eliminate_nop_reshape",
-        "Reshape, Squeeze and Unsqueeze to the shape that there is",
+        "Reshape, Squeeze and Unsqueeze to the shape of the input",
         &["Reshape", "Squeeze", "Unsqueeze"],
     ),
-    Rewrite::forward("eliminate_nop_slice", "Slice that keeps all", &["Slice"]),
+    Rewrite::forward("eliminate_nop_slice", "Slice of all elements", &["Slice"]),
     Rewrite::forward("eliminate_nop_split", "Split into one part", &["Split"]),
-    Rewrite::forward("eliminate_nop_transpose", "Transpose that moves no element", &["Transpose"]),
-    Rewrite::forward("eliminate_nop_where", "Where whose condition is the same everywhere", &["Where"]),
+    Rewrite::forward("eliminate_nop_transpose", "Transpose of axes of size 1", &["Transpose"]),
+    Rewrite::forward("eliminate_nop_where", "Where with a uniform condition", &["Where"]),
     Rewrite::forward(
         "eliminate_nop_with_unit",
-        "sums with 0, products with 1 and the like, sums and extremes of one value",
+        "x + 0, x * 1 and the like; sums, minima and maxima of one value",
         &["Add", "And", "Div", "Max", "Mean", "Min", "Mul", "Or", "Pow", "Sub", "Sum"],
     ),
     Rewrite::by(
         "eliminate_duplicate_initializer",
-        "constants that are alike, up to 64 KiB",
+        "equal constants of up to 64 KiB",
         &[],
         common::merge_constants,
     ),
     Rewrite::by(
         "fuse_concat_into_reshape",
-        "shapes for Reshape that are computed from sizes become constants, with 0 and -1 for free sizes",
+        "computed targets of Reshape to constants, with 0 and -1 for free sizes",
         &["Reshape"],
         view::fix_targets,
     ),
-    Rewrite::by(
-        "fuse_consecutive_squeezes",
-        "several Squeeze in a row become one",
-        &["Squeeze"],
-        view::fuse_squeezes,
-    ),
+    Rewrite::by("fuse_consecutive_squeezes", "consecutive Squeeze to one", &["Squeeze"], view::fuse_squeezes),
     Rewrite::by(
         "fuse_consecutive_unsqueezes",
-        "several Unsqueeze in a row become one",
+        "consecutive Unsqueeze to one",
         &["Unsqueeze"],
         view::fuse_unsqueezes,
     ),
     Rewrite::by(
         "fuse_consecutive_reshapes",
-        "several of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape",
+        "consecutive Reshape, Flatten, Squeeze and Unsqueeze to one Reshape",
         view::VIEWS,
         view::fuse_views,
     ),
     Rewrite::by(
         "fuse_consecutive_transposes",
-        "several Transpose in a row become one",
+        "consecutive Transpose to one",
         &["Transpose"],
         transpose::fuse_transposes,
     ),
     Rewrite::by(
         "fuse_transpose_of_unit_axes",
-        "a Transpose between views that drop axes of size 1 and bring them back becomes one of all axes",
+        "Squeeze, Transpose and Unsqueeze of the same axes to one Transpose",
         &["Transpose"],
         transpose::fuse_unit_axes,
     ),
     Rewrite::by(
         "cancel_transposes",
-        "Transposes on both sides of element-wise nodes, Concat, Softmax and reductions",
+        "Transposes on both sides of elementwise nodes, Concat, Softmax and reductions",
         &["Transpose"],
         layout::cancel_transposes,
     ),
     Rewrite::by(
         "cancel_reshapes",
-        "reshapes on both sides of element-wise nodes",
+        "reshapes on both sides of elementwise nodes",
         view::VIEWS,
         layout::cancel_reshapes,
     ),
     Rewrite::by(
         "fuse_consecutive_slices",
-        "several Slice of different axes in a row become one",
+        "consecutive Slice of different axes to one",
         &["Slice"],
         part::fuse_slices,
     ),
     Rewrite::by(
         "fuse_slice_of_concat",
-        "a Slice of one part of a Concat becomes a Slice of that part",
+        "Slice of one part of a Concat to a Slice of that part",
         &["Slice"],
         part::fuse_slices_of_concats,
     ),
     Rewrite::by(
         "fuse_consecutive_concats",
-        "parts of a Concat that are a Concat along the same axis, or all parts of a Split",
+        "nested Concat along the same axis, and Concat of all parts of a Split",
         &["Concat"],
         part::fuse_concats,
     ),
     Rewrite::by(
         "eliminate_split_of_concat",
-        "a Split of a Concat into the parts that it was made from",
+        "Split of a Concat into its parts",
         &["Split"],
         part::remove_splits_of_concats,
     ),
     Rewrite::by(
         "fuse_consecutive_factors",
-        "products and quotients with constants in a row become one",
+        "consecutive products and quotients with constants to one",
         &["Mul", "Div"],
         arithmetic::fuse_factors,
     ),
     Rewrite::by(
         "fuse_consecutive_terms",
-        "sums and differences with constants in a row become one",
+        "consecutive sums and differences with constants to one",
         &["Add", "Sub"],
         arithmetic::fuse_terms,
     ),
     Rewrite::by(
         "fuse_consecutive_reduce_unsqueeze",
-        "a reduction and the Unsqueeze that brings its axes back become one that keeps them",
+        "a reduction and Unsqueeze of its axes to a reduction with keepdims",
         &["Unsqueeze"],
         reduce::fuse_unsqueezes,
     ),
     Rewrite::by(
         "fuse_consecutive_log_softmax",
-        "the logarithm of a softmax becomes LogSoftmax, which does not lose what is small",
+        "Log of Softmax to LogSoftmax, which keeps small values",
         &["Log"],
         reduce::fuse_log_softmax,
     ),
     Rewrite::by(
         "eliminate_nop_monotone_argmax",
-        "a softmax before ArgMax along the same axis",
+        "Softmax before ArgMax along the same axis",
         &["ArgMax", "ArgMin"],
         reduce::remove_monotone,
     ),
-    Rewrite::by(
-        "eliminate_common_subexpression",
-        "what is computed twice, and sizes that are the same expression",
-        &[],
-        common::merge_subexpressions,
-    ),
+    Rewrite::by("eliminate_common_subexpression", "common subexpressions", &[], common::merge_subexpressions),
     Rewrite::by(
         "fuse_bn_into_conv",
-        "batch normalizations become part of the Conv, ConvTranspose or Gemm before them",
+        "BatchNormalization into the Conv, ConvTranspose or Gemm before it",
         &["BatchNormalization"],
         affine::fuse_batch_norms,
     ),
     Rewrite::by(
         "fuse_scale_into_conv",
-        "products and quotients with a constant a channel become part of the Conv, ConvTranspose or Gemm before them",
+        "products and quotients with a constant for each channel into the Conv, ConvTranspose or Gemm before them",
         &["Conv", "ConvTranspose", "Gemm"],
         affine::fuse_scales,
     ),
     Rewrite::by(
         "fuse_add_bias_into_conv",
-        "sums and differences with a constant a channel become part of the Conv, ConvTranspose or Gemm before them",
+        "sums and differences with a constant for each channel into the Conv, ConvTranspose or Gemm before them",
         &["Conv", "ConvTranspose", "Gemm"],
         affine::fuse_shifts,
     ),
     Rewrite::by(
         "fuse_affine_before_conv",
-        "scales and shifts by a constant a channel become part of the Conv after them",
+        "scales and shifts by a constant for each channel into the Conv after them",
         &["Conv"],
         affine::fuse_before,
     ),
     Rewrite::by(
         "fuse_matmul_add_bias_into_gemm",
-        "products of two matrices and the sum with a constant become Gemm",
+        "MatMul of two matrices and the sum with a constant to Gemm",
         &["MatMul"],
         gemm::fuse_matmul_add,
     ),
     Rewrite::by(
         "fuse_pad_into_conv",
-        "padding with zeros becomes that of the Conv after it",
+        "zero padding into the Conv after it",
         &["Pad"],
         padding::fuse_into_conv,
     ),
     Rewrite::by(
         "fuse_pad_into_pool",
-        "padding becomes that of the AveragePool or MaxPool after it, where that computes the same",
+        "padding into the AveragePool or MaxPool after it, if the result is the same",
         &["Pad"],
         padding::fuse_into_pool,
     ),
     Rewrite::by(
         "fuse_transpose_into_gemm",
-        "transposed factors of Gemm become its attributes",
+        "transposed factors of Gemm to its attributes",
         &["Gemm"],
         gemm::fuse_transposes,
     ),
 ];
 
-/// What saves layers of ncnn and no nodes of ONNX.
-pub(super) const SHARE_SLICES: Rewrite = Rewrite::by(
-    "share_slices",
-    "slices with steps that begin alike share their first axes",
-    &["Slice"],
-    part::share_slices,
-);
+/// Saves layers of ncnn, but no nodes of ONNX.
+pub(super) const SHARE_SLICES: Rewrite =
+    Rewrite::by("share_slices", "common first axes of strided slices", &["Slice"], part::share_slices);

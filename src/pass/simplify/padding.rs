@@ -1,7 +1,8 @@
-//! Constant padding before a convolution or a pooling becomes its own.
+//! Constant padding, moved into the convolution or pooling after it.
 //!
-//! A convolution and an average that counts its padding see zeros. A maximum sees none of its padding, so what is added before it must
-//! be too small to be the largest: each window still has an element of the value where the padding is smaller than the window.
+//! A convolution and an average that counts its padding read zeros. A maximum ignores its own padding, so the
+//! padding value must not be the maximum of any window; each window still has an element of the data if the
+//! padding is smaller than the window.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
@@ -11,12 +12,12 @@ use crate::tensor::DType;
 
 use super::{Edits, input, int, only_output};
 
-/// Pads before Conv.
+/// Moves Pad into Conv.
 pub(crate) fn fuse_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Conv"])
 }
 
-/// Pads before AveragePool and MaxPool.
+/// Moves Pad into AveragePool and MaxPool.
 pub(crate) fn fuse_into_pool(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["AveragePool", "MaxPool"])
 }
@@ -26,7 +27,7 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     let mut edits = Edits::default();
     for (_, pad) in graph.nodes().filter(|(_, node)| node.is("Pad")) {
         let Some(padded) = only_output(pad).filter(|padded| !readers.is_output(*padded)) else { continue };
-        // Where something else reads what is padded, it is padded nevertheless.
+        // With another reader the Pad would stay.
         let fused =
             readers.all(padded).iter().map(|id| Some((*id, fused(graph, pad, padded, graph.node(*id)?)?)));
         let Some(fused) = fused.collect::<Option<Vec<_>>>() else { continue };
@@ -39,7 +40,7 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The node with the padding that is before it.
+/// Returns the node with the padding of the Pad before it.
 fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node> {
     only_output(node)?;
     if !node.domain.is_empty() || input(node, 0) != Some(padded) {
@@ -78,7 +79,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
     Some(fused)
 }
 
-/// The padding of the node itself, before and after each axis; that of SAME depends on sizes.
+/// Returns the node's own padding before and after each axis; `None` if it depends on sizes.
 fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     let valid = match node.attributes.get("auto_pad") {
         None => false,
@@ -92,7 +93,7 @@ fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     }
 }
 
-/// Whether windows are counted without looking beyond the end, and each is larger than the padding on either side.
+/// Returns whether no window extends beyond the end, and each is larger than the padding on either side.
 fn is_plain_window(node: &Node, added: &[(i64, i64)], own: &[i64]) -> bool {
     let Some(Attribute::Ints(kernel)) = node.attributes.get("kernel_shape") else { return false };
     let undilated = match node.attributes.get("dilations") {

@@ -1,4 +1,4 @@
-//! Parts of values and values of parts: Slice, Split and Concat in a row.
+//! Consecutive Slice, Split and Concat.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::pass::pattern::{Readers, producer};
 
 use super::{Edits, InsertionPoint, input, int, only_output};
 
-/// Operator sets from this on have the bounds of Slice as inputs, with steps.
+/// The version since which the bounds of Slice are inputs, with steps.
 const SLICE_INPUTS: i64 = 10;
 
-/// What a Slice keeps: starts, ends, axes counted from the front, and steps.
+/// The bounds of a Slice: starts, ends, axes counted from the front, and steps.
 #[derive(Clone, Debug, Default)]
 struct Bounds {
     starts: Vec<i64>,
@@ -25,7 +25,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The constant bounds of a node.
+    /// Returns the constant bounds of a node.
     fn of(graph: &Graph, node: &Node) -> Option<Bounds> {
         if !node.is("Slice") || node.version < SLICE_INPUTS {
             return None;
@@ -47,7 +47,7 @@ impl Bounds {
         Some(Bounds { starts, ends, axes, steps })
     }
 
-    /// Both, where they are of different axes.
+    /// Combines the bounds if their axes are different.
     fn and(mut self, other: Bounds) -> Option<Bounds> {
         if other.axes.iter().any(|axis| self.axes.contains(axis)) {
             return None;
@@ -59,7 +59,7 @@ impl Bounds {
         Some(self)
     }
 
-    /// Those of each axis, by the axes.
+    /// Returns the bounds of each axis, in the order of the axes.
     fn one_by_one(&self) -> Vec<Bounds> {
         let ends = self.ends.iter().zip(&self.steps);
         let mut parts: Vec<Bounds> = self
@@ -77,7 +77,7 @@ impl Bounds {
         parts
     }
 
-    /// Axis, start, end and step, of one axis.
+    /// Returns axis, start, end and step of one axis.
     fn key(&self) -> [i64; 4] {
         [&self.axes, &self.starts, &self.ends, &self.steps]
             .map(|list| list.first().copied().unwrap_or_default())
@@ -93,7 +93,7 @@ impl Bounds {
     }
 }
 
-/// Several Slice of different axes in a row become one.
+/// Merges consecutive Slices of different axes.
 pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
@@ -113,8 +113,8 @@ pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Slices with steps along several axes are taken apart, so that those which begin alike share their first axes: each axis with
-/// steps is layers of its own in ncnn.
+/// Splits strided Slices along several axes, so that those with the same first axes share them: each strided
+/// axis takes separate layers in ncnn.
 pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
@@ -149,7 +149,7 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// A Slice of a Concat that keeps elements of one part alone becomes a Slice of that part.
+/// Replaces a Slice of a Concat that keeps elements of only one part by a Slice of that part.
 pub(crate) fn fuse_slices_of_concats(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
@@ -194,12 +194,12 @@ fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
     op::resolve_axis(int(node, "axis")?, rank).ok()
 }
 
-/// Parts of a Concat that are a Concat along the same axis, read by it alone, are taken apart; so are all parts of one Split in
-/// their order, which are what was split.
+/// Inlines a Concat whose only reader is a Concat along the same axis, and replaces all parts of one Split in
+/// their order by the input of the Split.
 pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
-    // The parts of Concats that were looked at; a later one takes them over whole.
+    // The visited Concats, each with its inlined parts.
     let mut parts: BTreeMap<ValueId, Vec<Option<ValueId>>> = BTreeMap::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Concat")) {
         let (Some(axis), Some(output)) = (concat_axis(graph, node), only_output(node)) else { continue };
@@ -223,7 +223,7 @@ pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Where all parts of one Split stand in their order, and what was split.
+/// Returns the position of all parts of one Split in their order, and its input.
 fn whole_split(
     graph: &Graph,
     inputs: &[Option<ValueId>],
@@ -240,7 +240,7 @@ fn whole_split(
     })
 }
 
-/// A Split of a Concat into the parts that it was made from hands them on.
+/// Removes a Split of a Concat into its parts.
 pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut map = IndexMap::default();

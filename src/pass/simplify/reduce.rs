@@ -1,4 +1,4 @@
-//! Operators after a reduction or a softmax that belong to it.
+//! Operators after a reduction or a softmax.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
@@ -7,7 +7,7 @@ use crate::pass::pattern::{Readers, producer};
 
 use super::{Edits, input, int, only_output};
 
-/// A reduction and the Unsqueeze that brings its axes back become one that keeps them.
+/// Fuses a reduction and the Unsqueeze of its axes to a reduction with `keepdims`.
 pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
@@ -32,7 +32,7 @@ pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The logarithm of a softmax becomes LogSoftmax, which does not lose what is small.
+/// Fuses Log of Softmax to LogSoftmax, which keeps small values.
 pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
@@ -45,7 +45,7 @@ pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The place of the largest element is the same before a softmax along the axis.
+/// Removes a Softmax before ArgMax along the same axis: it does not change the index of the maximum.
 pub(crate) fn remove_monotone(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("ArgMax") || node.is("ArgMin")) {
@@ -54,7 +54,7 @@ pub(crate) fn remove_monotone(graph: &mut Graph) -> Result<bool> {
         let Some(softmax) = softmax.filter(|softmax| softmax.version >= 13) else { continue };
         let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
         let axis = |node, default| op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok();
-        // Of those that are too small for their type the first one is the least; the largest is never one of them.
+        // ArgMin is not the same: elements that underflow to 0 are all minima.
         if node.is("ArgMax") && axis(node, 0).is_some() && axis(node, 0) == axis(softmax, -1) {
             let mut direct = node.clone();
             if let Some(slot) = direct.inputs.first_mut() {

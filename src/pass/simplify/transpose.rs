@@ -1,4 +1,4 @@
-//! Transposes in a row.
+//! Consecutive Transposes.
 
 use smallvec::smallvec;
 
@@ -10,7 +10,7 @@ use crate::pass::pattern::producer;
 use super::view::{VIEWS, dropped_axes};
 use super::{Edits, input, only_output};
 
-/// Two Transposes in a row become one.
+/// Merges two Transposes.
 pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Transpose")) {
@@ -28,7 +28,8 @@ pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// A Transpose between views that drop axes of size 1 and bring them back becomes one of all axes.
+/// Merges a Transpose between views that remove and insert the same axes of size 1 to a Transpose of all
+/// axes.
 pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
     for (id, node) in graph.nodes() {
@@ -44,7 +45,7 @@ pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// What is looked at first, and the order of all its axes that the last of the three nodes gives.
+/// Returns the input of the three nodes, and the permutation that they compute.
 fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
     let is_view = |node: &&Node| VIEWS.iter().any(|op_type| node.is(op_type));
     let shape = |value: ValueId| graph.value(value).shape.as_deref();
@@ -69,7 +70,7 @@ fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
     Some((data, perm?))
 }
 
-/// The order of axes of a Transpose.
+/// Returns the permutation of a Transpose.
 pub(super) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
     match node.attributes.get("perm") {

@@ -1,6 +1,8 @@
-//! Scales and shifts of channels that follow, or precede, a convolution, or a product with a matrix, become part of its weight and bias.
+//! Scales and shifts of channels after or before a convolution or a matrix product, moved into its weight and
+//! bias.
 //!
-//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. What is not finite is left alone.
+//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite are
+//! not moved.
 
 mod before;
 mod step;
@@ -14,38 +16,38 @@ use super::{Edits, InsertionPoint, input, int, only_output};
 pub(crate) use before::fuse_before;
 use step::{Channels, Step, read_step};
 
-/// Batch normalizations become part of the node before them.
+/// Moves batch normalizations into the node before them.
 pub(crate) fn fuse_batch_norms(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["BatchNormalization"])
 }
 
-/// Products and quotients with constants become part of the node before them.
+/// Moves products and quotients with constants into the node before them.
 pub(crate) fn fuse_scales(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Mul", "Div"])
 }
 
-/// Sums and differences with constants become part of the node before them.
+/// Moves sums and differences with constants into the node before them.
 pub(crate) fn fuse_shifts(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Add", "Sub"])
 }
 
-/// A node with a constant weight that channels of the output have parts of.
+/// A node with a constant weight in which each channel of the output has its own part.
 #[derive(Clone, Copy, Debug)]
 struct Product {
     weight: ValueId,
     bias: Option<ValueId>,
     /// The output.
     channels: Channels,
-    /// Groups of a transposed convolution, and the sizes of its weight.
+    /// The position of the output channels in the weight.
     layout: Layout,
 }
 
-/// Where the channels of the output are in a weight.
+/// The position of the output channels in a weight.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     First,
     Second,
-    /// Both axes of the weight hold a part of them: that many groups along the first.
+    /// Spread over both axes: the first axis holds this many groups.
     Grouped(usize),
 }
 
@@ -120,15 +122,15 @@ fn is_plain_gemm(node: &Node) -> bool {
 }
 
 impl Product {
-    /// Whether the steps can be taken into the weight: halves are not scaled, since what is left of them may be too small or too
-    /// large for their type. A bias that there was none of takes any shift.
+    /// Returns whether the steps can be moved into the weight. Float16 weights are not scaled: the products
+    /// may be out of the range of their type. A new bias can take any shift.
     fn admits(&self, steps: &[Step]) -> bool {
         let wide = matches!(self.channels.dtype, DType::F32 | DType::F64);
         let one_shift = matches!(steps, [Step::Shift { .. }]) && self.bias.is_none();
         !steps.is_empty() && (wide || one_shift)
     }
 
-    /// The nodes that compute the weight and the bias, and the node with them.
+    /// Returns the nodes that compute weight and bias, and the node that reads them.
     fn with_steps(&self, graph: &mut Graph, mut node: Node, steps: &[Step]) -> Result<Vec<Node>> {
         let mut site = InsertionPoint::new(graph);
         let (mut scale, mut shift) = (None, self.bias);
@@ -151,7 +153,7 @@ impl Product {
         Ok(site.end_with(node))
     }
 
-    /// The weight times a number, or one for each channel.
+    /// Returns the weight times a scalar, or times one factor for each channel.
     fn scaled_weight(&self, site: &mut InsertionPoint, scale: ValueId) -> Result<ValueId> {
         let sizes: std::result::Result<Vec<i64>, _> =
             site.sizes(self.weight).iter().map(|size| i64::try_from(*size)).collect();

@@ -1,4 +1,4 @@
-//! One change of channels by constants, and several as one.
+//! A scale and shift of channels by constants, and the composition of several.
 
 use crate::error::Result;
 use crate::graph::{Graph, NodeId, ValueId};
@@ -7,7 +7,7 @@ use crate::tensor::{DType, Tensor};
 
 use super::super::{InsertionPoint, input, only_output};
 
-/// A value whose axis 1 are channels.
+/// A value whose axis 1 is the channels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Channels {
     pub count: usize,
@@ -16,7 +16,7 @@ pub(super) struct Channels {
     pub dtype: DType,
 }
 
-/// A change of each channel.
+/// A scale or shift of each channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Scale { by: ValueId, divides: bool },
@@ -25,7 +25,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The scale and the shift of this step after those of others; each has one number, or one for each channel.
+    /// Composes this step with a previous scale and shift, each of one element or one for each channel.
     pub fn after(
         self,
         site: &mut InsertionPoint,
@@ -68,7 +68,7 @@ impl Step {
     }
 }
 
-/// The step that `reader` makes of `value`, and what comes of it.
+/// Returns the step that `reader` applies to `value`, and its result.
 pub(super) fn read_step(
     graph: &Graph,
     reader: NodeId,
@@ -116,7 +116,7 @@ pub(super) fn read_step(
     Some((reader, step, output))
 }
 
-/// Whether a constant has one number, or one for each channel, and stretches nothing.
+/// Returns whether a constant has one element, or one for each channel, and does not broadcast the value.
 fn is_one_a_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
     let Some(tensor) = &graph.value(by).constant else { return false };
     let sizes = tensor.shape();

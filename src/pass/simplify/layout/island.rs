@@ -1,4 +1,4 @@
-//! Islands: nodes that do not mind and hang together, and what the moves at their shores cost.
+//! Islands: connected nodes that can work on moved operands, and the cost of the moves at their boundaries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use super::super::{input, only_output};
 use super::operand::{may_join, operands};
 use super::{Kind, MAX_WAYS, Way};
 
-/// Nodes that hang together.
+/// Connected nodes.
 pub(super) struct Island {
     kind: Kind,
-    /// In the order of the graph.
+    /// In topological order.
     pub nodes: Vec<NodeId>,
     members: BTreeSet<NodeId>,
     /// Values from outside that are moved.
@@ -21,7 +21,7 @@ pub(super) struct Island {
     pub exits: BTreeSet<ValueId>,
 }
 
-/// All islands that have a move at their shores, each with all nodes that hang together.
+/// Returns all maximal islands with a move at their boundary.
 pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> {
     let mut groups = Groups::default();
     let mut nodes: Vec<NodeId> = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> 
         for value in operand_values(graph, node) {
             match graph.value(value).producer {
                 Some(producer) if groups.contains(producer) => groups.join(producer, id),
-                // What reads the same moved value is moved together.
+                // Readers of the same moved value belong together.
                 Some(producer) if graph.node(producer).is_some_and(|mover| kind.holds(mover)) => {
                     groups.join_by_value(value, id);
                 }
@@ -54,7 +54,7 @@ fn operand_values(graph: &Graph, node: &Node) -> Vec<ValueId> {
     values.filter(|value| graph.value(*value).constant.is_none()).collect()
 }
 
-/// Which nodes hang together: each points to an earlier one of its group, or to itself.
+/// Union-find over nodes: each points to an earlier one of its group, or to itself.
 #[derive(Default)]
 struct Groups {
     before: BTreeMap<NodeId, NodeId>,
@@ -72,7 +72,7 @@ impl Groups {
 
     fn root(&mut self, id: NodeId) -> NodeId {
         let mut at = id;
-        // Every second step is cut short, so that ways stay short.
+        // Path halving keeps the paths short.
         while let Some(next) = self.before.get(&at).copied().filter(|next| *next != at) {
             let beyond = self.before.get(&next).copied().unwrap_or(next);
             self.before.insert(at, beyond);
@@ -114,12 +114,12 @@ impl Island {
         graph.node(id).filter(|node| self.kind.holds(node))
     }
 
-    /// The node that moves an entry.
+    /// Returns the node that moves an entry.
     fn entry_mover<'g>(&self, graph: &'g Graph, entry: ValueId) -> Option<&'g Node> {
         self.mover(graph, graph.value(entry).producer?)
     }
 
-    /// Whether nothing outside reads an entry.
+    /// Returns whether only the island reads an entry.
     fn is_read_here_alone(&self, readers: &Readers, entry: ValueId) -> bool {
         !readers.is_output(entry) && readers.all(entry).iter().all(|reader| self.members.contains(reader))
     }
@@ -128,7 +128,7 @@ impl Island {
         readers.all(exit).iter().copied().filter(|reader| !self.members.contains(reader))
     }
 
-    /// Ways that make a move at the shores superfluous.
+    /// Returns the ways that remove a move at the boundary.
     pub fn ways(&self, graph: &Graph, readers: &Readers) -> Vec<Way> {
         let entering = self.entries.iter().filter_map(|entry| {
             let mover = self.entry_mover(graph, *entry)?;
@@ -147,7 +147,7 @@ impl Island {
         ways
     }
 
-    /// Moves that there are more, and less where it is negative, when the island goes this way.
+    /// Returns the number of additional moves if the island goes this way; negative if there are fewer.
     pub fn cost(&self, graph: &Graph, readers: &Readers, way: &Way) -> i64 {
         let mut cost = 0;
         for entry in &self.entries {

@@ -1,9 +1,10 @@
-//! Transposes and reshapes on both sides of nodes that do not mind.
+//! Transposes and reshapes on both sides of elementwise nodes.
 //!
-//! Nodes that compute each element from those at its place do not mind in which order, or shape, their operands are, as long as it is
-//! the same for all. Such nodes that hang together are an island. An island is turned, or reshaped, as a whole where fewer nodes are
-//! left: exporters from TensorFlow leave islands between two Transposes, linear layers work on matrices between two Reshapes. The
-//! moves that are made at its shores meet those that are there, and other passes join them.
+//! An elementwise node can work on permuted or reshaped operands if the change is the same for all of them.
+//! Connected nodes of that kind are an island. An island is permuted or reshaped as a whole if that leaves
+//! fewer nodes: exporters from TensorFlow leave islands between two Transposes, linear layers work on
+//! matrices between two Reshapes. The moves that are inserted at the boundary meet those that are there, and
+//! other passes merge them.
 
 mod island;
 mod operand;
@@ -24,20 +25,21 @@ use super::{Edits, InsertionPoint, input, only_output};
 use island::Island;
 use operand::{axes_of, name_axes, operands};
 
-/// Ways for an island that are tried: those of real networks have one or two kinds of moves at their shores.
+/// The maximum number of ways to try for an island: real networks have one or two kinds of moves at a
+/// boundary.
 const MAX_WAYS: usize = 4;
 
-/// Transposes on both sides of islands.
+/// Removes Transposes on both sides of islands.
 pub(crate) fn cancel_transposes(graph: &mut Graph) -> Result<bool> {
     cancel(graph, Kind::Transpose)
 }
 
-/// Reshapes on both sides of islands.
+/// Removes Reshapes on both sides of islands.
 pub(crate) fn cancel_reshapes(graph: &mut Graph) -> Result<bool> {
     cancel(graph, Kind::View)
 }
 
-/// Which moves are to go.
+/// The kind of moves to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Transpose,
@@ -53,12 +55,12 @@ impl Kind {
     }
 }
 
-/// How the values of an island come from those that take their place.
+/// The relation between the values of an island and their replacements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
-    /// By this order of axes.
+    /// Permuted by this order of axes.
     Turn(Vec<usize>),
-    /// By a Reshape from the first shape to the second.
+    /// Reshaped from the first shape to the second.
     Shape(Shape, Shape),
 }
 
@@ -69,7 +71,8 @@ enum Move {
 }
 
 impl Way {
-    /// The way that makes a move at a shore superfluous: one that gives a value to the island, or one that takes it from there.
+    /// Returns the way that makes a move at the boundary superfluous. `enters` if it computes an entry of the
+    /// island, not if it reads an exit.
     fn of(graph: &Graph, mover: &Node, enters: bool) -> Option<Way> {
         if mover.is("Transpose") {
             let perm = perm_of(graph, mover)?;
@@ -78,7 +81,7 @@ impl Way {
         let (before, after) = (input(mover, 0)?, only_output(mover)?);
         let (before, after) = (graph.value(before).shape.clone()?, graph.value(after).shape.clone()?);
         let (inside, outside) = if enters { (before, after) } else { (after, before) };
-        // Neither shape may depend on more than one size that the other one does not show.
+        // Each shape may have at most one size that the other one does not have.
         let both = target_of(&inside, &outside).and(target_of(&outside, &inside));
         (inside != outside && !inside.is_empty())
             .then_some(Way::Shape(inside, outside))
@@ -127,7 +130,7 @@ fn cancel(graph: &mut Graph, kind: Kind) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Computes what takes the place of the island's values, and moves at its shores.
+/// Replaces the values of an island, and inserts moves at its boundary.
 fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way) -> Result<()> {
     let (Some(enter), Some(leave)) = (way.enter(), way.leave()) else { return Ok(()) };
     let mut inside: BTreeMap<ValueId, ValueId> = BTreeMap::new();
@@ -154,7 +157,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
             name_axes(&mut site, &mut made, &axes, perm)?;
         }
         let is_exit = island.exits.contains(&output);
-        // What is known by a name outside keeps it there.
+        // A value that is visible outside by its name keeps the name.
         let moved = if is_exit { site.new_value() } else { site.namesake(output) };
         inside.insert(output, moved);
         made.outputs = smallvec![Some(moved)];
@@ -171,7 +174,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
     Ok(())
 }
 
-/// A constant operand. Of one element it is the same for all ways.
+/// Returns a moved constant operand. A constant of one element stays the same.
 fn moved_constant(site: &mut InsertionPoint, value: ValueId, way: &Way) -> Result<ValueId> {
     let Way::Turn(perm) = way else { return Ok(value) };
     let sizes = site.sizes(value).to_vec();
@@ -190,12 +193,12 @@ fn moved_constant(site: &mut InsertionPoint, value: ValueId, way: &Way) -> Resul
 }
 
 impl InsertionPoint<'_> {
-    /// A value that is computed here.
+    /// Returns a new value.
     fn new_value(&mut self) -> ValueId {
         self.graph.add_value(Value::default())
     }
 
-    /// A value that takes the place of another.
+    /// Returns a value that replaces another.
     fn namesake(&mut self, value: ValueId) -> ValueId {
         let name = self.graph.value(value).name.clone();
         self.graph.add_value(Value { name, ..Value::default() })
@@ -205,7 +208,7 @@ impl InsertionPoint<'_> {
         self.graph.value(value).constant.is_some()
     }
 
-    /// `from` moved, by a node of the operator set of `like`.
+    /// Moves `from` by a node of the operator set of `like`.
     fn stay(&mut self, like: &Node, from: ValueId, by: &Move) -> Result<ValueId> {
         let to = self.new_value();
         let mover = self.mover(like, from, to, by)?;
