@@ -19,13 +19,13 @@ fn read_to(attributes: &Attributes) -> Result<DType> {
     i32::try_from(code)
         .ok()
         .and_then(DType::from_onnx)
-        .ok_or_else(|| Error::invalid(format!("the element type {code}")).at_part("attribute to"))
+        .ok_or_else(|| Error::invalid(format!("unknown element type {code}")).at_part("attribute to"))
 }
 
 fn infer_bit_cast(call: &Call) -> Result<Vec<Fact>> {
     let (from, to) = (call.dtype(0)?, read_to(call)?);
     if from.bits() != to.bits() {
-        invalid!("elements of {} bits as {} of {}", from.bits(), to, to.bits());
+        invalid!("elements of {} bits cast to {} of {}", from.bits(), to, to.bits());
     }
     Ok(vec![call.like(0, to)?])
 }
@@ -40,9 +40,10 @@ fn expand_bit_cast(x: &mut Expand) -> Result<bool> {
     let operand = x.operand(0)?;
     let result = match (from.int_range(), to.int_range()) {
         _ if from == to => operand,
-        // Integers that wrap around keep their bits. Singles do not hold all numbers of more than 16 bits.
+        // Wrapping keeps the bits of an integer. Float32 does not represent all integers of more than 16
+        // bits.
         (Some(_), Some(_)) if to != DType::Bool && to.bits() <= 16 => x.cast(operand, to)?,
-        _ => unsupported!("the bits of {from} as {to}; ncnn computes in float32"),
+        _ => unsupported!("the bits of {from} as {to}: ncnn computes in float32"),
     };
     x.output(0, result)?;
     Ok(true)

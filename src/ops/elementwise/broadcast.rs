@@ -1,5 +1,7 @@
-//! How operators of several inputs bring their shapes together: by numpy's rules, or by the attributes of operator sets 1 to 6
-//! (<https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>, <https://onnx.ai/onnx/operators/onnx__Add.html>).
+//! Broadcasting of operands, by numpy's rules or by the attributes of operator sets 1 to 6.
+//!
+//! Spec: <https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>,
+//! <https://onnx.ai/onnx/operators/onnx__Add.html>.
 
 use std::borrow::Cow;
 
@@ -10,10 +12,10 @@ use crate::tensor::{
     Array, DType, Dim, Elements, broadcast_shapes, display_shape, try_zip_broadcast, zip_broadcast,
 };
 
-/// `consumed_inputs` of operator sets 1 to 5 is advice on memory.
+/// `consumed_inputs` of operator sets 1 to 5 is a hint for memory reuse.
 pub(in crate::ops) const MEMORY_ADVICE: &[&str] = &["consumed_inputs"];
 
-/// How the second input of an operator is aligned with the first.
+/// The alignment of the second input with the first.
 struct Alignment {
     /// The axis of the first input at which those of the second begin.
     axis: Option<i64>,
@@ -22,7 +24,8 @@ struct Alignment {
 }
 
 fn read_alignment(attributes: &Attributes) -> Result<Alignment> {
-    // Max, Min, Sum and Mean never had attributes; before they broadcast, their inputs had one shape.
+    // Max, Min, Sum and Mean never had the attributes; their inputs had one shape before they could be
+    // broadcast.
     let n_ary = matches!(attributes.op_type(), "Max" | "Min" | "Sum" | "Mean");
     if attributes.since() >= 7 || n_ary {
         return Ok(Alignment { axis: None, equal: false });
@@ -32,18 +35,18 @@ fn read_alignment(attributes: &Attributes) -> Result<Alignment> {
 }
 
 impl Alignment {
-    /// Unit axes that the second input gets after its own.
+    /// Returns the number of axes of size 1 to append to the second input.
     fn trailing(&self, first: usize, second: usize) -> Result<usize> {
         let Some(axis) = self.axis else { return Ok(0) };
         let axis = resolve_axis(axis, first)?;
         let Some(trailing) = first.checked_sub(axis + second) else {
-            invalid!("{second} axes at axis {axis} of {first}");
+            invalid!("{second} axes do not fit at axis {axis} of {first}");
         };
         Ok(trailing)
     }
 }
 
-/// The inputs with the shapes that numpy's rules apply to.
+/// Returns the inputs with shapes to which numpy's rules apply.
 fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
     let alignment = read_alignment(call)?;
     let mut shapes: Vec<(usize, Vec<Dim>)> = Vec::with_capacity(call.input_count());
@@ -61,7 +64,7 @@ fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
     Ok(shapes)
 }
 
-/// One output of type `dtype`, of the shape that the inputs broadcast to.
+/// Infers one output of type `dtype`, of the broadcast shape.
 pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     read_alignment(call)?;
     let count = call.input_count();
@@ -72,7 +75,7 @@ pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<F
         _ => 2..=2,
     };
     if !takes.contains(&count) {
-        invalid!("{count} inputs, where there are {}", takes.start());
+        invalid!("expected {count} inputs, found {}", takes.start());
     }
     for index in 0..call.input_count() {
         if call.input(index)?.shape.is_none() {
@@ -86,12 +89,12 @@ pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<F
     Ok(vec![Fact::new(dtype, out)])
 }
 
-/// Refuses constants that are NaN, for operations that ncnn composes of minima and maxima.
+/// Refuses NaN constants, for operations that are lowered to minima and maxima.
 pub(in crate::ops) fn refuse_nan(lower: &Lower) -> Result<()> {
     for index in 0..lower.input_count() {
         let Some(tensor) = lower.constant(index).filter(|tensor| tensor.dtype().is_float()) else { continue };
         tensor.for_each_f32(&mut |elements| match elements.iter().any(|element| element.is_nan()) {
-            true => Err(Error::unsupported("NaN goes through minima and maxima in either way in ncnn")
+            true => Err(Error::unsupported("NaN in minima and maxima: the result of ncnn depends on the order")
                 .at_part(lower.label(index))),
             false => Ok(()),
         })?;
@@ -99,19 +102,19 @@ pub(in crate::ops) fn refuse_nan(lower: &Lower) -> Result<()> {
     Ok(())
 }
 
-/// Both inputs of an operator of two, as blobs and numbers that arithmetic layers broadcast.
+/// Returns the two inputs as operands of an arithmetic layer.
 pub(in crate::ops) fn lower_pair(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     let sides = lower_operands(lower)?;
     Ok((*sides.at(0)?, *sides.at(1)?))
 }
 
-/// The inputs as blobs and numbers that arithmetic layers broadcast.
+/// Returns the inputs as operands of arithmetic layers.
 pub(in crate::ops) fn lower_operands(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
     let shapes = operand_shapes(lower)?;
     lower.broadcast(&shapes)
 }
 
-/// The inputs with the shapes that numpy's rules apply to.
+/// Returns the inputs with shapes to which numpy's rules apply.
 pub(in crate::ops) fn align_arrays<'a>(
     attributes: &Attributes,
     inputs: &'a [Option<Array>],
@@ -135,17 +138,17 @@ pub(in crate::ops) fn align_arrays<'a>(
     Ok(arrays)
 }
 
-/// An operation on each kind of elements. Single precision is computed in double and rounded once.
+/// An operation on each kind of elements. Float32 is computed in float64 and rounded once.
 pub(in crate::ops) struct Kernel<F, I, D> {
-    /// Floating point.
+    /// On floats.
     pub float: fn(f64, f64) -> F,
-    /// Integers and booleans.
+    /// On integers and booleans.
     pub int: fn(i64, i64) -> Result<I>,
-    /// Integers that are not all known.
+    /// On symbolic sizes.
     pub dim: fn(&Dim, &Dim) -> Result<D>,
 }
 
-/// Arithmetic of two arrays; the result has the type of the first.
+/// Evaluates arithmetic of two arrays; the result has the type of the first.
 pub(in crate::ops) fn fold_arithmetic(a: &Array, b: &Array, kernel: &Kernel<f64, i64, Dim>) -> Result<Array> {
     use num_traits::AsPrimitive;
     let elements = match (a.elements(), b.elements()) {
@@ -166,7 +169,7 @@ pub(in crate::ops) fn fold_arithmetic(a: &Array, b: &Array, kernel: &Kernel<f64,
     Ok(Array::new(a.dtype(), elements))
 }
 
-/// A comparison of two arrays.
+/// Evaluates a comparison of two arrays.
 pub(in crate::ops) fn fold_comparison(
     a: &Array,
     b: &Array,

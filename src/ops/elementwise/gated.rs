@@ -17,12 +17,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("a * Sigmoid(alpha * a) * b"),
 ];
 
-/// The axis of which a half is left, and the size that it has then.
+/// Returns the axis that is halved, and its size after that.
 fn read_glu(call: &Call) -> Result<(usize, Dim)> {
     let shape = call.shape(0)?;
     let axis = resolve_axis(required(call.int("axis")?, "axis")?, shape.len())?;
     let half = shape.at(axis)?.exact_div(&Dim::Known(2));
-    Ok((axis, half.ok_or_else(|| Error::invalid("an axis without halves"))?))
+    Ok((axis, half.ok_or_else(|| Error::invalid("the axis has an odd size"))?))
 }
 
 fn infer_glu(call: &Call) -> Result<Vec<Fact>> {

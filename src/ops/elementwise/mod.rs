@@ -1,4 +1,4 @@
-//! Functions of each element, with broadcasting.
+//! Elementwise operators, with broadcasting.
 
 pub(in crate::ops) mod activation;
 pub(in crate::ops) mod arithmetic;

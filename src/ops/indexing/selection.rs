@@ -1,4 +1,4 @@
-//! Operators whose output is as large as their input says: possible where that input is a constant.
+//! Operators whose output size depends on the elements of an input, which must be constant.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Compress.html>, `onnx__NonZero.html`.
 
@@ -16,24 +16,24 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("a condition computed at run time"),
     Row::new("NonZero", &[9, 13], Access::Any, infer_non_zero)
         .lowers_to("a constant")
-        .limits("elements computed at run time: they say how large the output is"),
+        .limits("elements computed at run time: they determine the size of the output"),
 ];
 
 fn unknown_size(error: Error) -> Error {
-    Error::unsupported("how many elements it keeps is known at run time alone").help(CUT).caused_by(error)
+    Error::unsupported("the number of elements is known only at run time").help(CUT).caused_by(error)
 }
 
-/// The places that a condition keeps of an axis of `size`; a shorter one drops the rest.
+/// Returns the indices that a condition keeps of an axis of `size`; a shorter condition drops the rest.
 fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
     let kept: Vec<usize> =
         condition.iter().enumerate().filter(|(_, keep)| **keep != 0).map(|(at, _)| at).collect();
     if let Some(outside) = kept.last().filter(|place| **place >= size) {
-        invalid!("element {outside} of {size} is kept");
+        invalid!("the condition keeps element {outside} of an axis of size {size}");
     }
     Ok(kept)
 }
 
-/// The axis; where there is none, the elements are one axis.
+/// Returns the axis; without one, the elements are flattened.
 fn read_axis(attributes: &Attributes, rank: usize) -> Result<Option<usize>> {
     attributes.int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
 }
@@ -73,7 +73,7 @@ fn lower_compress(lower: &mut Lower) -> Result<()> {
     }
     let axis = axis.unwrap_or(0);
     let size =
-        shape.at(axis)?.known().ok_or_else(|| Error::unsupported("an axis whose size is not fixed"))?;
+        shape.at(axis)?.known().ok_or_else(|| Error::unsupported("an axis of free size"))?;
     let places: Result<Vec<i64>> = kept(&lower.int_list(1)?, usize::try_from(size)?)?
         .into_iter()
         .map(|place| Ok(i64::try_from(place)?))
@@ -84,14 +84,14 @@ fn lower_compress(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// A row an axis, a column an element that is not zero.
+/// The result has a row for each axis and a column for each nonzero element.
 fn infer_non_zero(call: &Call) -> Result<Vec<Fact>> {
     let data = call.required_constant(0).map_err(unknown_size)?.load_listed()?;
     let flags: Vec<bool> = match data.elements() {
         Elements::F32(a) => a.iter().map(|x| *x != 0.0).collect(),
         Elements::F64(a) => a.iter().map(|x| *x != 0.0).collect(),
         Elements::I64(a) => a.iter().map(|x| *x != 0).collect(),
-        Elements::Dim(_) => return Err(Error::unsupported("sizes that are not known")),
+        Elements::Dim(_) => return Err(Error::unsupported("free sizes")),
     };
     let shape = data.shape();
     let count = flags.iter().filter(|flag| **flag).count();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_condition_drops_the_rest() {
+    fn short_conditions_drop_the_rest() {
         assert_eq!(kept(&[0, 1], 5).unwrap(), [1]);
         assert_eq!(kept(&[1, 0, 0, 0, 0, 0], 5).unwrap(), [0]);
         assert!(kept(&[0, 0, 1], 2).is_err());

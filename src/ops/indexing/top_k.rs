@@ -1,7 +1,9 @@
-//! TopK: the largest or smallest elements along an axis, with their places.
+//! TopK: the largest or smallest elements along an axis, and their indices.
 //!
-//! Every element is compared with every other: what would take more than 256 MiB is refused. Equal elements stay in their order,
-//! as in onnxruntime. Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
+//! Every element is compared with every other; more than 256 MiB of comparisons are refused. Equal elements
+//! keep their order, as in onnxruntime.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
 use std::cmp::Ordering;
 
@@ -18,14 +20,15 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Acce
     .fold(fold_top_k)
     .expand(expand_top_k)
     .lowers_to("MatMul with a matrix of zeros and ones, from the rank of each element among all")
-    .limits("axes so long that comparing every two elements takes over 256 MiB; a K that is not known")];
+    .limits("axes whose comparisons take more than 256 MiB; a K computed at run time")];
 
 struct Order {
     axis: usize,
     largest: bool,
 }
 
-/// Version 11 brought the smallest ones. The order of unsorted results is free, so that the sorted one will do.
+/// Since version 11 also the smallest ones. The order of unsorted results is unspecified, so sorted ones are
+/// valid.
 fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
     let axis = resolve_axis(attributes.int_or("axis", -1)?, rank)?;
     let largest = attributes.since() < 11 || attributes.flag("largest", true)?;
@@ -35,7 +38,8 @@ fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
     Ok(Order { axis, largest })
 }
 
-/// How many: an attribute in version 1, then an input; where that is computed at run time, what the model declares of the result.
+/// Returns the number of elements: an attribute in version 1, then an input; if that is computed at run time,
+/// the declared size.
 fn count_of(call: &Call, axis: usize) -> Result<Dim> {
     if call.since() == 1 {
         return Ok(Dim::Known(required(call.int("k")?, "k")?));
@@ -56,7 +60,7 @@ fn infer_top_k(call: &Call) -> Result<Vec<Fact>> {
     if let (Some(k), Some(size)) = (count.known(), shape.at(order.axis)?.known())
         && !(0..=size).contains(&k)
     {
-        invalid!("{k} of {size} elements");
+        invalid!("K is {k}, the axis has {size} elements");
     }
     if let Some(slot) = shape.get_mut(order.axis) {
         *slot = count;
@@ -77,7 +81,7 @@ fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
             let list: Vec<i64> = a.iter().copied().collect();
             Box::new(move |x, y| list.get(x).cmp(&list.get(y)))
         }
-        Elements::Dim(_) => unsupported!("the order of sizes that are not known"),
+        Elements::Dim(_) => unsupported!("the order of free sizes"),
         _ => {
             let list: Vec<f64> = data.to_f64()?.iter().copied().collect();
             check_order(list.iter())?;
@@ -131,16 +135,16 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     }
     let sizes = expand.sizes(0)?;
     let order = read_order(expand, sizes.len())?;
-    let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("how many is not known") };
+    let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("K is computed at run time") };
     let n = *sizes.at(order.axis)?;
     let total: i64 = sizes.iter().product();
     if total.saturating_mul(n) > limits::COMPARED {
-        unsupported!("{n} elements in order, compared with each other in {total} rows and columns");
+        unsupported!("{n} sorted elements are compared in {total} rows and columns");
     }
     let outer: i64 = sizes.iter().take(order.axis).product();
     let inner: i64 = sizes.iter().skip(order.axis + 1).product();
     let data = expand.operand(0)?;
-    // [lanes, n]: the axis is the last one.
+    // `[lanes, n]`: the axis is the last one.
     let apart = expand.ints(&[outer, n, inner])?;
     let rows = expand.op("Reshape", &[data, apart], &[])?;
     let swap = || [("perm", Attribute::Ints(vec![0, 2, 1]))];
@@ -154,7 +158,7 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     let (depth, dtype) = (expand.ints(&[k])?, expand.dtype(0)?);
     let bits = Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn());
     let values = expand.literal(&bits.cast(dtype)?)?;
-    // [lanes, k, n]: row r has its 1 at the element of rank r.
+    // `[lanes, k, n]`: row `r` has its 1 at the element of rank `r`.
     let taken = expand.op("OneHot", &[rank, depth, values], &[("axis", Attribute::Int(1))])?;
     let mut shape = sizes.clone();
     if let Some(slot) = shape.get_mut(order.axis) {
@@ -185,7 +189,8 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// How many elements come before each: those that are larger, and equal ones that stand before it. `[lanes, n]`, integers.
+/// Emits the number of elements that precede each: larger ones, and equal ones before it. `[lanes, n]`,
+/// integers.
 fn ranks(expand: &mut Expand, own: Operand, rivals: Operand, n: i64, largest: bool) -> Result<Operand> {
     let before = expand.op(if largest { "Greater" } else { "Less" }, &[rivals, own], &[])?;
     let equal = expand.op("Equal", &[rivals, own], &[])?;

@@ -1,6 +1,5 @@
-//! Concat and Split.
+//! Concat and Split. Parts without elements are dropped.
 //!
-//! Parts without elements are left out.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
 use crate::error::{At, Error, Result, invalid};
@@ -30,7 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 // Concat
 
-/// The axis; version 1 has a default of 1.
+/// Returns the axis; version 1 has a default of 1.
 fn concat_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
     let axis = match attributes.since() {
         1 => attributes.int_or("axis", 1)?,
@@ -39,7 +38,7 @@ fn concat_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
     resolve_axis(axis, rank)
 }
 
-/// The one part that has elements, where there is no other.
+/// Returns the only part with elements.
 fn only_part(graph: &Graph, node: &Node) -> Option<ValueId> {
     let has_elements = |part: &ValueId| {
         graph.value(*part).shape.as_ref().is_none_or(|shape| !shape.iter().any(|size| size.is(0)))
@@ -55,17 +54,17 @@ fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
     for index in 1..call.input_count() {
         let other = call.shape(index)?;
         if other.len() != shape.len() {
-            invalid!("{} beside {}", display_shape(&shape), display_shape(other));
+            invalid!("parts of shape {} and {}", display_shape(&shape), display_shape(other));
         }
         for (i, (size, next)) in shape.iter_mut().zip(other).enumerate() {
             if i == axis {
                 *size = size.add(next)?;
             } else if next.known().is_none() {
-                // Sizes that must be equal: the one that is known stands for both, or the first.
+                // Of sizes that must be equal, a known one replaces the others; otherwise the first does.
             } else if size.known().is_none() {
                 size.clone_from(next);
             } else if size != next {
-                invalid!("axis {i} is {size} and {next}");
+                invalid!("sizes {size} and {next} along axis {i}");
             }
         }
     }
@@ -87,14 +86,15 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
             parts.push(index);
         }
     }
-    let first = *parts.first().ok_or_else(|| Error::unsupported("all parts are without elements"))?;
+    let first = *parts.first().ok_or_else(|| Error::unsupported("no part has elements"))?;
     let (blob, place) = lower.isolated(first, &[axis])?;
     let place = *place.at(0)?;
     let pattern = lower.form(blob);
     let merged = groups(&pattern, lower.shape(first)?);
-    // The form of the first part is that of all, each with its own sizes: those that must be equal may be different expressions.
+    // The form of the first part determines those of all; sizes that must be equal may be different
+    // expressions.
     let like_first = |shape: &[Dim]| -> Result<Vec<Dim>> {
-        // The axis itself, where it is 1 in the first part, may be counted to a neighbour there.
+        // The axis itself, if it has size 1 in the first part, may be merged with a neighbour there.
         let others =
             |axes: &Vec<usize>| axes.iter().filter(|other| **other != axis).copied().collect::<Vec<_>>();
         let sizes = |axes: &Vec<usize>| Dim::product(others(axes).iter().filter_map(|axis| shape.get(*axis)));
@@ -122,8 +122,9 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
 
 // Split
 
-/// The sizes of the parts of an axis of size `whole`. They are given by an attribute before version 13 (by either in version 1), then
-/// by an input; where they are not, the parts are equal, and from version 18 on the last one may be smaller.
+/// Returns the sizes of the parts of an axis of size `whole`. They are an attribute before version 13 (an
+/// attribute or input in version 1), then an input. Without them the parts are equal; since version 18 the
+/// last one may be smaller.
 fn split_sizes(
     attributes: &Attributes,
     given: impl Fn() -> Result<Option<Vec<Dim>>>,
@@ -150,12 +151,12 @@ fn split_sizes(
     let mut sum = Dim::Known(0);
     for size in &sizes {
         if size.known().is_some_and(|n| n < 0) {
-            invalid!("a part of size {size}");
+            invalid!("a part has size {size}");
         }
         sum = sum.add(size)?;
     }
     if sum.known().is_some() && whole.known().is_some() && sum != *whole {
-        invalid!("parts of {} in all of an axis of {whole}", sum);
+        invalid!("the parts have {} elements, the axis {whole}", sum);
     }
     Ok(sizes)
 }
@@ -166,7 +167,7 @@ fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>
         invalid!("no outputs");
     }
     if !last_smaller && whole.known().is_some() && !whole.modulo(&parts)?.is(0) {
-        invalid!("an axis of {whole} in {count} equal parts");
+        invalid!("an axis of size {whole} is not divisible into {count} equal parts");
     }
     let part = whole.ceil_div(&parts)?;
     let mut sizes = vec![part.clone(); count];
@@ -176,7 +177,7 @@ fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>
     Ok(sizes)
 }
 
-/// The sizes of the parts; where they are computed at run time, those that the model declares of the outputs.
+/// Returns the sizes of the parts; if they are computed at run time, the declared sizes of the outputs.
 fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
     if !call.has_input(1) {
         return Ok(None);
@@ -226,7 +227,7 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
     let sizes = split_sizes(lower, || split_input(lower, axis), shape.at(axis)?)?;
     let (blob, place) = lower.isolated(0, &[axis])?;
     let place = *place.at(0)?;
-    // Parts without elements are not blobs: nobody can read them, and Slice does not make them.
+    // Parts without elements are not blobs: they have no readers, and Slice does not emit them.
     let parts: Vec<(usize, Dim)> = sizes.into_iter().enumerate().filter(|(_, size)| !size.is(0)).collect();
     if let [(index, _)] = parts.as_slice() {
         return lower.set(*index, blob);
@@ -253,10 +254,10 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
     Ok(())
 }
 
-/// ncnn's word for an equal part of what is left (`slice.cpp`).
+/// ncnn's code for an equal part of the rest (`slice.cpp`).
 const EQUAL_PART: i32 = -233;
 
-/// Parts of sizes that are not fixed, one by one.
+/// Emits parts of free sizes, one by one.
 fn crop_parts(lower: &mut Lower, blob: BlobId, place: usize, parts: &[(usize, Dim)]) -> Result<()> {
     let mut start = Dim::Known(0);
     for (index, size) in parts {
@@ -272,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_equal_but_for_the_last() {
+    fn only_the_last_part_may_be_smaller() {
         let known = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         assert_eq!(equal_parts(&Dim::Known(6), 3, false).unwrap(), known(&[2, 2, 2]));
         assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), known(&[2, 2, 2, 1]));

@@ -1,7 +1,8 @@
-//! Operators that leave the elements as they are, in another shape or in the same.
+//! Operators that keep the elements and their order: Reshape and the like, Identity, and Dropout at
+//! inference.
 //!
-//! Dropout is taken as it is at inference. Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>, `onnx__Dropout.html`,
-//! `onnx__Flatten.html`, `onnx__Identity.html`, `onnx__Squeeze.html`, `onnx__Unsqueeze.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>, `onnx__Dropout.html`, `onnx__Flatten.html`,
+//! `onnx__Identity.html`, `onnx__Squeeze.html`, `onnx__Unsqueeze.html`.
 
 use ndarray::{ArrayD, IxDyn};
 
@@ -19,16 +20,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_dropout)
         .lower(lower_alias)
         .identity(first)
-        .ignore(DROPOUT_WAIVED)
+        .ignore(DROPOUT_IGNORED)
         .transparent(|_, _| true)
         .lowers_to("nothing")
-        .limits("training: what is dropped is random"),
+        .limits("training: its output is random"),
     Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], Access::View, infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .lowers_to("nothing: a blob holds its elements in whatever shape its reader needs"),
+        .lowers_to("no layer: each reader reads a blob in the shape that it needs"),
     Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], Access::Elementwise, infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
@@ -41,7 +42,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .ignore(CONSUMED_INPUTS)
         .transparent(|_, _| true)
-        .lowers_to("nothing: a blob holds its elements in whatever shape its reader needs")
+        .lowers_to("no layer: each reader reads a blob in the shape that it needs")
         .limits("a shape computed at run time"),
     Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_squeeze)
         .fold(fold_squeeze)
@@ -58,13 +59,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("nothing"),
 ];
 
-/// What is dropped, and how often, matters in training alone. `is_test` of versions 1 and 6 is left out by exporters that mean
-/// inference; training has no result that could be compared.
-const DROPOUT_WAIVED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
-/// A hint to runtimes of version 1 that a buffer may be written over.
+/// These attributes matter only in training. Exporters that mean inference leave out `is_test` of versions 1
+/// and 6.
+const DROPOUT_IGNORED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
+/// A hint of version 1 that a buffer may be overwritten.
 const CONSUMED_INPUTS: &[&str] = &["consumed_inputs"];
 
-/// Input 0 in another shape: a constant stays one without being read.
+/// Returns input 0 in another shape; a constant is not loaded for it.
 fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
     let sizes: Option<Vec<usize>> = shape.iter().map(|d| usize::try_from(d.known()?).ok()).collect();
     if let (Some(tensor), Some(sizes)) = (call.constant(0), sizes) {
@@ -73,19 +74,19 @@ fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
     Ok(Fact::new(call.dtype(0)?, shape))
 }
 
-/// Input 0 of a node that is evaluated, in the shape that `rule` finds for its sizes.
+/// Evaluates input 0 in the shape that `rule` computes from its sizes.
 fn fold_by(inputs: &[Option<Array>], rule: impl Fn(&[Dim]) -> Result<Vec<Dim>>) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
     let sizes = Shape::try_from(data.shape())?;
     let mut shape = Vec::new();
     for size in rule(&sizes)? {
-        let Some(known) = size.known() else { unsupported!("the size {size} is not known") };
+        let Some(known) = size.known() else { unsupported!("the size {size} is known only at run time") };
         shape.push(usize::try_from(known)?);
     }
     Ok(vec![data.reshape(&shape)?])
 }
 
-/// `requested`, or where that is computed at run time, what the model declares of the output.
+/// Returns `requested` or, if that is computed at run time, the declared shape of the output.
 fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec<Dim>> {
     requested.or_else(|error| match call.declared_shape(0) {
         Some(declared) if same_elements(call.shape(0)?, declared)? => Ok(declared.to_vec()),
@@ -97,7 +98,7 @@ fn lower_alias(lower: &mut Lower) -> Result<()> {
     let (from, to) = (lower.shape(0)?, lower.output_shape(0)?);
     if !same_elements(from, to)? {
         return Err(crate::error::Error::unsupported(format!(
-            "whether {} has as many elements as {} depends on sizes that are not fixed",
+            "whether {} has as many elements as {} depends on free sizes",
             display_shape(from),
             display_shape(to)
         ))
@@ -123,7 +124,7 @@ fn fold_identity(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>>
     Ok(vec![required_input(inputs, 0)?.clone()])
 }
 
-/// The type of the mask: bool since version 10, before that the type of the data.
+/// Returns the type of the mask: bool since version 10, before that the type of the data.
 fn mask_dtype(attributes: &Attributes, data: DType) -> DType {
     if attributes.since() >= 10 { DType::Bool } else { data }
 }
@@ -133,7 +134,7 @@ fn infer_dropout(call: &Call) -> Result<Vec<Fact>> {
         let training = call.int_list(2)?.first().is_some_and(|flag| *flag != 0);
         let ratio = if call.has_input(1) { call.float_list(1)?.first().copied().unwrap_or(0.5) } else { 0.5 };
         if training && ratio != 0.0 {
-            unsupported!("training mode: what is dropped is random");
+            unsupported!("training mode: its output is random");
         }
     }
     let data = infer_identity(call)?;
@@ -161,7 +162,7 @@ fn fold_dropout(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
 
 // Reshape and Flatten
 
-/// The requested sizes: an attribute in version 1, then an input.
+/// The requested sizes are an attribute in version 1, then an input.
 fn infer_reshape(call: &Call) -> Result<Vec<Fact>> {
     call.int("allowzero")?;
     let requested = match call.since() {
@@ -180,7 +181,8 @@ fn fold_reshape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     fold_by(inputs, |shape| reshape(attributes, shape, &requested))
 }
 
-/// 0 copies the size of the input's axis, unless `allowzero` makes it a size; one -1 is what is left over.
+/// Returns the shape of Reshape: 0 copies the size of the input's axis, unless `allowzero` makes it a size;
+/// one -1 is computed from the others.
 fn reshape(attributes: &Attributes, from: &[Dim], requested: &[Dim]) -> Result<Vec<Dim>> {
     let allow_zero = attributes.since() >= 14 && attributes.flag("allowzero", false)?;
     let mut shape = Vec::with_capacity(requested.len());
@@ -190,29 +192,29 @@ fn reshape(attributes: &Attributes, from: &[Dim], requested: &[Dim]) -> Result<V
             Some(0) if !allow_zero => from.at(axis)?.clone(),
             Some(-1) => {
                 if left_over.replace(axis).is_some() {
-                    invalid!("{} leaves two sizes open", display_shape(requested));
+                    invalid!("{} has two sizes of -1", display_shape(requested));
                 }
                 Dim::Known(1)
             }
-            Some(n) if n < -1 => invalid!("a size of {n}"),
+            Some(n) if n < -1 => invalid!("the size {n} is negative"),
             _ => size.clone(),
         });
     }
     let (total, product) = (Dim::product(from)?, Dim::product(&shape)?);
     if let Some(axis) = left_over {
         if product.is(0) {
-            invalid!("a size left open beside one of 0 in {}", display_shape(requested));
+            invalid!("a size of -1 beside one of 0 in {}", display_shape(requested));
         }
         if let (Some(total), Some(product)) = (total.known(), product.known())
             && total % product != 0
         {
-            invalid!("{} as {}", display_shape(from), display_shape(requested));
+            invalid!("a shape of {} reshaped to {}", display_shape(from), display_shape(requested));
         }
         if let Some(slot) = shape.get_mut(axis) {
             *slot = total.floor_div(&product)?;
         }
     } else if total.known().is_some() && product.known().is_some() && total != product {
-        invalid!("{} as {}", display_shape(from), display_shape(requested));
+        invalid!("a shape of {} reshaped to {}", display_shape(from), display_shape(requested));
     }
     Ok(shape)
 }
@@ -226,7 +228,7 @@ fn fold_flatten(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     fold_by(inputs, |shape| flatten(attributes, shape))
 }
 
-/// Two axes: what stands before `axis` and the rest. `axis` may be the number of axes.
+/// Returns two sizes: the product of those before `axis`, and that of the others. `axis` may equal the rank.
 fn flatten(attributes: &Attributes, from: &[Dim]) -> Result<Vec<Dim>> {
     let axis = attributes.int_or("axis", 1)?;
     let axis =
@@ -237,7 +239,7 @@ fn flatten(attributes: &Attributes, from: &[Dim]) -> Result<Vec<Dim>> {
 
 // Squeeze and Unsqueeze
 
-/// The axes: an attribute before version 13, then an input.
+/// Returns the axes: an attribute before version 13, then an input.
 fn read_axes(
     attributes: &Attributes,
     input: impl Fn() -> Result<Option<Vec<i64>>>,
@@ -264,11 +266,11 @@ fn fold_squeeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     fold_by(inputs, |shape| squeeze(axes.clone(), shape))
 }
 
-/// Without the axes, or without all of size 1.
+/// Returns the shape without the axes, or without all axes of size 1.
 fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
     let Some(axes) = axes else {
         if let Some(open) = from.iter().find(|d| d.known().is_none()) {
-            unsupported!("whether {open} is 1 is not known");
+            unsupported!("whether {open} is 1 is known only at run time");
         }
         return Ok(from.iter().filter(|d| !d.is(1)).cloned().collect());
     };
@@ -276,7 +278,7 @@ fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
     for axis in axes {
         let axis = resolve_axis(axis, from.len())?;
         if from.at(axis)?.known().is_some_and(|n| n != 1) {
-            invalid!("axis {axis} of {} is not 1", display_shape(from));
+            invalid!("axis {axis} of {} has not size 1", display_shape(from));
         }
         if let Some(slot) = left_out.get_mut(axis) {
             *slot = true;
@@ -285,9 +287,10 @@ fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
     Ok(from.iter().zip(left_out).filter(|(_, out)| !out).map(|(d, _)| d.clone()).collect())
 }
 
-/// An axis that is to be left out has one element: other sizes break ONNX. Where that does not show, its first element is taken.
+/// A squeezed axis has one element; other sizes violate ONNX. If the size is free, the first element is
+/// taken.
 fn expand_squeeze(x: &mut Expand) -> Result<bool> {
-    // Axes that are not known leave what the model declares.
+    // Unknown axes leave the declared shape.
     let Ok(Some(axes)) = read_axes(x, || axes_input(x)) else { return Ok(false) };
     let from = x.shape(0)?;
     let mut data = x.operand(0)?;
@@ -318,7 +321,7 @@ fn fold_unsqueeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
     fold_by(inputs, |shape| unsqueeze(&axes, shape))
 }
 
-/// With further axes of 1; `axes` count in the result.
+/// Returns the shape with further axes of size 1; `axes` count in the result.
 fn unsqueeze(axes: &[i64], from: &[Dim]) -> Result<Vec<Dim>> {
     let rank = from.len() + axes.len();
     let mut added = vec![false; rank];
@@ -343,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_axes_come_and_go() {
+    fn unit_axes_are_inserted_and_removed() {
         for (axes, from, to) in [
             (None, &[1, 3, 1][..], &[3][..]),
             (Some(vec![0]), &[1, 3, 1], &[3, 1]),

@@ -1,4 +1,4 @@
-//! ReverseSequence: the first elements of each sequence of a batch in reverse order.
+//! ReverseSequence: the first elements of each sequence of a batch, reversed.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__ReverseSequence.html>.
 
@@ -18,10 +18,10 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", &[10, 28], 
     .lower(lower_reverse)
     .lowers_to("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
 
-/// Most sequences that are reversed one after the other.
+/// The maximum number of sequences that are reversed by separate layers.
 const MAX_SEQUENCES: i64 = 32;
 
-/// Whether time is the first axis and the batch the second one, or the other way round.
+/// Returns whether time is the first axis and the batch the second, not the other way round.
 fn time_is_first(attributes: &Attributes) -> Result<bool> {
     match (attributes.int_or("time_axis", 0)?, attributes.int_or("batch_axis", 1)?) {
         (0, 1) => Ok(true),
@@ -34,7 +34,7 @@ fn infer_reverse(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
     let batch = if time_is_first(call)? { 1 } else { 0 };
     let (true, Some(sequences)) = (shape.len() >= 2, shape.get(batch)) else {
-        invalid!("sequences of {}, where there are time and batch", display_shape(shape));
+        invalid!("the sequences have shape {}, expected time and batch axes", display_shape(shape));
     };
     call.check_shape(1, std::slice::from_ref(sequences))?;
     Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
@@ -42,12 +42,12 @@ fn infer_reverse(call: &Call) -> Result<Vec<Fact>> {
 
 fn check_len(len: i64, size: i64) -> Result<()> {
     if !(0..=size).contains(&len) {
-        invalid!("a sequence of {len} in an axis of {size}");
+        invalid!("a sequence of length {len} in an axis of size {size}");
     }
     Ok(())
 }
 
-/// The places of a sequence of `size`, of which the first `len` are in reverse order.
+/// Returns the indices of a sequence of `size` whose first `len` elements are reversed.
 fn places(len: i64, size: i64) -> Result<Vec<i64>> {
     check_len(len, size)?;
     Ok((0..len).rev().chain(len..size).collect())
@@ -67,7 +67,7 @@ fn reverse<T: Clone>(data: &ArrayD<T>, batch: Axis, lens: &[isize]) -> ArrayD<T>
     let mut result = data.clone();
     let sequences = result.axis_iter_mut(batch).zip(data.axis_iter(batch));
     for ((mut to, from), len) in sequences.zip(lens) {
-        // Without the axis of the batch, that of time is the first.
+        // Without the batch axis, the time axis is the first.
         let begin = Slice::from(..*len);
         let mut reversed = from.slice_axis(Axis(0), begin);
         reversed.invert_axis(Axis(0));
@@ -76,7 +76,7 @@ fn reverse<T: Clone>(data: &ArrayD<T>, batch: Axis, lens: &[isize]) -> ArrayD<T>
     result
 }
 
-/// A matrix a sequence: row `t` has its 1 at the place that element `t` comes from.
+/// Emits a matrix for each sequence: row `t` has its 1 at the index of element `t`.
 fn expand_reverse(expand: &mut Expand) -> Result<bool> {
     let sizes = expand.sizes(0)?;
     let first = time_is_first(expand)?;

@@ -1,4 +1,4 @@
-//! Expand and Tile: elements several times.
+//! Expand and Tile: repeated elements.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Expand.html>, `onnx__Tile.html`.
 
@@ -15,20 +15,20 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
-        .lowers_to("Tile along one axis after the other; an axis that is not fixed is a product with ones")
+        .lowers_to("Tile along each axis; a product with ones along a free one")
         .limits("a shape computed at run time"),
     Row::new("Tile", &[1, 6, 13], Access::Selection, infer_tile)
         .fold(fold_tile)
         .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
-        .lowers_to("Tile along one axis after the other")
+        .lowers_to("Tile along each axis")
         .limits("repeats computed at run time"),
 ];
 
 // Expand
 
-/// The sizes of both, broadcast against each other.
+/// Broadcasts two shapes.
 fn expand(data: &[Dim], target: &[Dim]) -> Result<Vec<Dim>> {
     let rank = data.len().max(target.len());
     let aligned = |shape: &[Dim]| {
@@ -55,7 +55,7 @@ fn fold_expand(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let target: Vec<Dim> = required_input(inputs, 1)?.to_dims()?.iter().cloned().collect();
     let mut shape = Vec::new();
     for size in expand(&sizes, &target)? {
-        let Some(known) = size.known() else { unsupported!("the size {size} is not known") };
+        let Some(known) = size.known() else { unsupported!("the size {size} is known only at run time") };
         shape.push(usize::try_from(known)?);
     }
     Ok(vec![data.broadcast(&shape)?])
@@ -63,7 +63,7 @@ fn fold_expand(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
 
 // Tile
 
-/// How often each axis; version 1 gives one axis and a number, the others a number an axis.
+/// Returns the number of repetitions of each axis; version 1 gives one axis and its number.
 fn repeats(
     attributes: &Attributes,
     rank: usize,
@@ -77,7 +77,7 @@ fn repeats(
         return Ok(first);
     }
     let (Some(tiles), Some(Some(axis))) = (first.first(), input(2)?.first().map(Dim::known)) else {
-        invalid!("tiles and axis are one number each");
+        invalid!("tiles and axis have one element each");
     };
     let mut repeats = vec![Dim::Known(1); rank];
     if let Some(slot) = repeats.get_mut(resolve_axis(axis, rank)?) {
@@ -102,7 +102,7 @@ fn fold_tile(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Ar
     let mut data = required_input(inputs, 0)?.clone();
     let input = |index| Ok(required_input(inputs, index)?.to_dims()?.iter().cloned().collect());
     for (axis, times) in repeats(attributes, data.shape().len(), input)?.iter().enumerate() {
-        let Some(times) = times.known() else { unsupported!("the number of repeats {times} is not known") };
+        let Some(times) = times.known() else { unsupported!("the number of repeats {times} is known only at run time") };
         if times == 1 {
             continue;
         }
@@ -113,7 +113,7 @@ fn fold_tile(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Ar
     Ok(vec![data])
 }
 
-/// Each axis as often as the sizes before and after tell.
+/// The sizes of input and output determine the repetitions.
 fn lower_tile(lower: &mut Lower) -> Result<()> {
     let to = lower.output_shape(0)?.to_vec();
     let mut shape = vec![Dim::Known(1); to.len() - lower.shape(0)?.len()];

@@ -1,4 +1,4 @@
-//! Trilu: one side of a diagonal of a matrix.
+//! Trilu: the elements on one side of a diagonal.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Trilu.html>.
 
@@ -16,7 +16,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], Access::Any, i
     .expand(expand_trilu)
     .lower(lower_trilu)
     .lowers_to("BinaryOp MIN and MAX with constants; Where for a diagonal computed at run time")
-    .limits("sizes that are not fixed")];
+    .limits("free sizes")];
 
 fn read_upper(attributes: &Attributes) -> Result<bool> {
     attributes.flag("upper", true)
@@ -27,12 +27,12 @@ fn infer_trilu(call: &Call) -> Result<Vec<Fact>> {
     call.check_integer(1)?;
     let shape = call.shape(0)?;
     if shape.len() < 2 {
-        invalid!("a diagonal of {} axes", shape.len());
+        invalid!("the input has {} axes, expected at least 2", shape.len());
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
 }
 
-/// How far right of the diagonal each element of a matrix stands.
+/// Returns the distance of each element of a matrix from the main diagonal, to the right.
 fn offsets(rows: i64, columns: i64) -> Result<Vec<i64>> {
     let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
     limits::check_listed(shape.iter().fold(1, |places, size| places.saturating_mul(*size)))?;
@@ -52,7 +52,7 @@ fn fold_trilu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     let data = required_input(inputs, 0)?;
     let k = inputs.get(1).and_then(Option::as_ref).map_or(Ok(0), Array::scalar_i64)?;
     let upper = read_upper(attributes)?;
-    let [.., rows, columns] = *data.shape() else { invalid!("a diagonal of {:?}", data.shape()) };
+    let [.., rows, columns] = *data.shape() else { invalid!("the input has shape {:?}, expected at least 2 axes", data.shape()) };
     let offsets = offsets(i64::try_from(rows)?, i64::try_from(columns)?)?;
     let dropped = |place: &usize| {
         let offset = place.checked_rem(offsets.len()).and_then(|place| offsets.get(place));
@@ -63,13 +63,13 @@ fn fold_trilu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     Ok(vec![data.replace(&targets, &zeros)?])
 }
 
-/// Where the diagonal is computed at run time, each element is compared with it.
+/// A diagonal computed at run time is compared with the offset of each element.
 fn expand_trilu(expand: &mut Expand) -> Result<bool> {
     if !expand.has_input(1) || expand.constant(1).is_some() {
         return Ok(false);
     }
     let sizes = expand.sizes(0)?;
-    let [.., rows, columns] = *sizes.as_slice() else { invalid!("a diagonal of {sizes:?}") };
+    let [.., rows, columns] = *sizes.as_slice() else { invalid!("the input has shape {sizes:?}, expected at least 2 axes") };
     let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
     let offsets = Array::i64(ndarray::ArrayD::from_shape_vec(shape.as_slice(), offsets(rows, columns)?)?);
     let (data, k, offsets) = (expand.operand(0)?, expand.operand(1)?, expand.literal(&offsets)?);
@@ -84,14 +84,15 @@ fn expand_trilu(expand: &mut Expand) -> Result<bool> {
 fn lower_trilu(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let sizes = lower.sizes(0)?;
-    let [.., rows, columns] = *sizes.as_slice() else { invalid!("a diagonal of {sizes:?}") };
+    let [.., rows, columns] = *sizes.as_slice() else { invalid!("the input has shape {sizes:?}, expected at least 2 axes") };
     let k = if lower.has_input(1) { lower.int_list(1)?.first().copied().unwrap_or(0) } else { 0 };
     let upper = read_upper(lower)?;
     let outer = Dim::product(shape.iter().take(shape.len() - 2))?;
     let (rows_size, columns_size) = (Dim::Known(rows), Dim::Known(columns));
     let blob = lower.blob_as(0, &[outer, rows_size.clone(), columns_size.clone()])?;
     let form = [Dim::Known(1), rows_size, columns_size];
-    // Between a maximum and a minimum of 0 an element becomes 0, also an infinite one, which a product with 0 would make NaN.
+    // Clamping between 0 and 0 sets an element to 0, also an infinite one, of which a product with 0 would
+    // make NaN.
     let offsets = offsets(rows, columns)?;
     let limits =
         |open: f32| offsets.iter().map(|offset| if keeps(upper, *offset, k) { open } else { 0.0 }).collect();

@@ -1,7 +1,9 @@
-//! Values that do not depend on the elements of any input: constants, ranges, and the sizes of other values.
+//! Values that do not depend on the elements of any input: constants, ranges, and sizes of other values.
 //!
-//! Sizes that are not fixed are followed as expressions through the shape arithmetic, and refused where they are computed with.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Constant.html>, `onnx__ConstantOfShape.html`, `onnx__Range.html`.
+//! Free sizes are expressions in shape arithmetic, and refused in other computations.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Constant.html>, `onnx__ConstantOfShape.html`,
+//! `onnx__Range.html`.
 
 use ndarray::{Array1, ArrayD, IxDyn};
 use num_traits::AsPrimitive;
@@ -22,35 +24,36 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], Access::Any, infer_constant_of_shape)
         .fold(fold_constant_of_shape)
         .lower(lower_constant_of_shape)
-        .lowers_to("a constant; of sizes that are not fixed a corner of a blob that has them, filled by Clip")
+        .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),
     Row::new("EyeLike", &[9, 22], Access::Any, infer_eye_like)
         .lowers_to("a constant")
-        .limits("sizes that are not fixed"),
+        .limits("free sizes"),
     Row::new("Range", &[11, 27], Access::Any, infer_range)
         .fold(fold_range)
         .expand(expand_range)
         .lower(lower_range)
         .ignore(RANGE_STASH)
         .lowers_to(
-            "a constant; CumulativeSum of ones where the length is the size of an axis that is not fixed",
+            "a constant; CumulativeSum of ones if the length is a free size",
         )
-        .limits("a length that is known at run time alone"),
+        .limits("a length known only at run time"),
     Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], Access::Any, infer_shape)
-        .lowers_to("a constant, or expressions of sizes that are not fixed")
-        .limits("such expressions as data of the net"),
+        .lowers_to("a constant, or expressions of free sizes")
+        .limits("expressions of free sizes as elements of a blob"),
     Row::new("Size", &[1, 13, 19, 21, 23, 24, 25], Access::Any, infer_size)
-        .lowers_to("a constant, or an expression of sizes that are not fixed")
-        .limits("such an expression as data of the net"),
+        .lowers_to("a constant, or an expression of free sizes")
+        .limits("an expression of free sizes as an element of a blob"),
 ];
 
-/// `stash_type` is the precision in between for half types: ranges are computed in double here.
+/// `stash_type` is the intermediate precision for 16-bit types: ranges are computed in float64 here.
 const RANGE_STASH: &[&str] = &["stash_type"];
 
-/// Most elements of a constant that is made from sizes alone: two large sizes must not become terabytes.
+/// The maximum number of elements of a constant that is made from sizes: two large sizes must not give
+/// terabytes.
 const MAX_ELEMENTS: i64 = 1 << 28;
 
-/// The tensor of a Constant node, whichever attribute gives it.
+/// Returns the tensor of a Constant node, from any of its attributes.
 fn read_constant(attributes: &Attributes) -> Result<Tensor> {
     let scalar = |array: Array| Tensor::from_array(&array);
     if let Some(tensor) = attributes.tensor("value")? {
@@ -69,18 +72,18 @@ fn read_constant(attributes: &Attributes) -> Result<Tensor> {
         return scalar(Array::i64(Array1::from_vec(list).into_dyn()));
     }
     if attributes.string("value_string")?.is_some() || attributes.strings("value_strings")?.is_some() {
-        unsupported!("a constant of text");
+        unsupported!("a constant of strings");
     }
     required(attributes.tensor("sparse_value")?, "value").cloned()
 }
 
-/// The one element that ConstantOfShape repeats.
+/// Returns the element that ConstantOfShape repeats.
 fn read_fill(attributes: &Attributes) -> Result<Array> {
     let Some(tensor) = attributes.tensor("value")? else {
         return Ok(Array::f32(ArrayD::zeros(IxDyn(&[]))));
     };
     if tensor.len() != 1 {
-        invalid!("the value has {} elements where it has one", tensor.len());
+        invalid!("the value has {} elements, expected one", tensor.len());
     }
     tensor.load_listed()?.reshape(&[])
 }
@@ -105,11 +108,11 @@ fn infer_constant_of_shape(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(fill.dtype(), shape)])
 }
 
-/// A tensor of one element repeated.
+/// Returns a tensor of one repeated element.
 fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
     let count = Dim::product(shape)?;
     if count.known().is_none_or(|count| count > MAX_ELEMENTS) {
-        return Err(Error::limit(format!("{count} elements of one value")));
+        return Err(Error::limit(format!("{count} repeated elements")));
     }
     let mut sizes = Vec::with_capacity(shape.len());
     for size in shape {
@@ -121,7 +124,7 @@ fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
 fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
     let dtype = match call.int("dtype")? {
         Some(code) => DType::from_onnx(i32::try_from(code)?).ok_or_else(|| {
-            Error::invalid(format!("{code} is not an element type")).at_part("attribute dtype")
+            Error::invalid(format!("unknown element type {code}")).at_part("attribute dtype")
         })?,
         None => call.dtype(0)?,
     };
@@ -161,11 +164,11 @@ fn infer_size(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::elements(Array::dims(ArrayD::from_elem(IxDyn(&[]), count)))?])
 }
 
-/// The number of elements of a range.
+/// Returns the number of elements of a range.
 fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
     for array in [start, limit, delta] {
         if array.len() != 1 {
-            invalid!("{} elements where one is needed", array.len());
+            invalid!("found {} elements, expected one", array.len());
         }
     }
     if start.dtype().is_float() {
@@ -183,7 +186,7 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
     let distance = limit.sub(&start)?;
     let count = match delta.known() {
         Some(0) => invalid!("a range in steps of 0"),
-        // ceil_div rounds up for a positive divisor only.
+        // `ceil_div` rounds up only for positive divisors.
         Some(n) if n < 0 => Dim::Known(0).sub(&distance)?.ceil_div(&Dim::Known(0).sub(&delta)?)?,
         Some(_) => distance.ceil_div(&delta)?,
         None => unsupported!("a range in steps of {delta}"),
@@ -201,7 +204,7 @@ fn infer_range(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// `start + place * delta`, where start or delta is computed at run time.
+/// Emits `start + index * delta` for a start or delta computed at run time.
 fn expand_range(expand: &mut Expand) -> Result<bool> {
     if expand.array(0).is_ok() && expand.array(2).is_ok() {
         return Ok(false);
@@ -215,14 +218,14 @@ fn expand_range(expand: &mut Expand) -> Result<bool> {
     let (start, delta) = (expand.operand(0)?, expand.operand(2)?);
     let scaled = expand.op("Mul", &[places, delta], &[])?;
     let range = expand.op("Add", &[start, scaled], &[])?;
-    // Start and delta may be of one axis of 1 as well as of none.
+    // Start and delta may have one axis of size 1 or none.
     let shape = expand.ints(&[len])?;
     let range = expand.op("Reshape", &[range, shape], &[])?;
     expand.output(0, range)?;
     Ok(true)
 }
 
-/// A range of known start and step whose length is the size of an axis: ones are summed up.
+/// Lowers a range with constant start and step whose length is the size of an axis to a cumulative sum.
 fn lower_range(lower: &mut Lower) -> Result<()> {
     let [len] = lower.output_shape(0)? else { invalid!("a range of other than one axis") };
     let (start, delta) = (lower.array(0)?.scalar_f32()?, lower.array(2)?.scalar_f32()?);
@@ -250,7 +253,7 @@ fn fold_range(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (start, limit, delta) =
         (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
     let Some(len) = range_len(start, limit, delta)?.known() else {
-        unsupported!("a range whose length is not known");
+        unsupported!("the length of the range is known only at run time");
     };
     if start.dtype().is_float() {
         let (start64, delta64) = (start.to_f64()?, delta.to_f64()?);
@@ -267,7 +270,7 @@ fn fold_range(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     }
     let (starts, deltas) = (start.to_dims()?, delta.to_dims()?);
     let (Some(first), Some(step)) = (starts.iter().next(), deltas.iter().next()) else {
-        invalid!("a range without start and step");
+        invalid!("start and step of the range are computed at run time");
     };
     let values: Result<Vec<Dim>> = (0..len).map(|i| first.add(&step.mul(&Dim::Known(i))?)).collect();
     Ok(vec![Array::new(start.dtype(), Elements::Dim(Array1::from_vec(values?).into_dyn()))])

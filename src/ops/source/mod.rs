@@ -1,4 +1,4 @@
-//! Values that depend on no element of an input: constants, ranges, sizes, random numbers.
+//! Values without operands: constants, ranges, sizes, random numbers.
 
 pub(in crate::ops) mod constant;
 pub(in crate::ops) mod random;

@@ -1,6 +1,8 @@
-//! Random numbers. Shapes and types are known, so what depends on them alone is converted; the numbers themselves are refused.
+//! Random numbers. Shapes and types are inferred, and consumers that depend only on those are converted; the
+//! numbers themselves are refused.
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx__RandomNormal.html>, `onnx__Bernoulli.html`, `onnx__Multinomial.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__RandomNormal.html>, `onnx__Bernoulli.html`,
+//! `onnx__Multinomial.html`.
 
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
@@ -8,7 +10,7 @@ use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::tensor::{DType, Dim, Shape};
 
-const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer that makes random numbers";
+const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer for random numbers";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Bernoulli", &[15, 22], Access::Any, infer_like)
@@ -37,14 +39,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(NO_RANDOM_NUMBERS),
 ];
 
-/// Reads what the distributions have; what they mean matters to nobody here.
+/// Checks the attributes of a distribution and returns its element type.
 fn read_distribution(call: &Call) -> Result<Option<DType>> {
     for name in ["high", "low", "mean", "scale", "seed"] {
         call.float(name)?;
     }
     let Some(code) = call.int("dtype")? else { return Ok(None) };
     let dtype = i32::try_from(code).ok().and_then(DType::from_onnx);
-    let unknown = || Error::invalid(format!("the element type {code}")).at_part("attribute dtype");
+    let unknown = || Error::invalid(format!("unknown element type {code}")).at_part("attribute dtype");
     dtype.map(Some).ok_or_else(unknown)
 }
 
@@ -70,5 +72,5 @@ fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
 
 fn refuse_random(_: &mut Lower) -> Result<()> {
     Err(Error::unsupported(NO_RANDOM_NUMBERS)
-        .help("make its output an input of the net with --inputs, and give the numbers"))
+        .help("make its output an input of the net with --inputs"))
 }

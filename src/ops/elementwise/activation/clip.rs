@@ -1,4 +1,6 @@
-//! Clip: bounds are attributes before operator set 11, then inputs (<https://onnx.ai/onnx/operators/onnx__Clip.html>).
+//! Clip: bounds are attributes before operator set 11, then inputs.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Clip.html>.
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Call, Fact, Lower, required_input};
@@ -8,7 +10,7 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, ReLU, binary_op};
 use crate::tensor::{Array, Dim};
 
-/// Bounds from attributes; from operator set 11 on they are inputs 1 and 2.
+/// Bounds from attributes; since operator set 11 they are inputs 1 and 2.
 struct Bounds {
     min: Option<f32>,
     max: Option<f32>,
@@ -26,7 +28,7 @@ pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
     for index in 1..call.input_count() {
         let shape = call.value(index).and_then(|value| value.shape.as_deref()).unwrap_or_default();
         if Dim::product(shape)?.known().is_some_and(|count| count != 1) {
-            invalid!("a bound of more than one element");
+            invalid!("a bound has more than one element");
         }
     }
     Ok(vec![call.like(0, call.dtype(0)?)?])
@@ -68,14 +70,14 @@ pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
     lower.set(0, clamped)
 }
 
-/// `min(max(x, min), max)`.
+/// Emits `min(max(x, min), max)`.
 pub(super) fn clamp(
     lower: &mut Lower,
     x: ScalarOrBlob,
     min: Option<ScalarOrBlob>,
     max: Option<ScalarOrBlob>,
 ) -> Result<BlobId> {
-    // The bounds of a type that has infinities bound nothing but those.
+    // The ends of a type with infinities clip only those.
     let bounds = |side: &ScalarOrBlob| !matches!(side, ScalarOrBlob::Number(n) if n.abs() >= f32::MAX);
     let (min, max) = (min.filter(bounds), max.filter(bounds));
     let x = lower.side_blob(x)?;

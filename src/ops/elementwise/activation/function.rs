@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use super::Activation;
 use crate::tensor::erf;
 
-/// An activation of one number, as the spec defines it.
+/// Evaluates an activation as the specification defines it.
 pub(super) fn evaluate(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Celu { alpha } => {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn activations_are_those_of_the_spec() {
+    fn activations_match_the_specification() {
         for (activation, x, y) in [
             (Activation::Celu { alpha: 2.0 }, -1.0, -0.786_938_680_574_733_2),
             (Activation::Celu { alpha: 2.0 }, 1.0, 1.0),

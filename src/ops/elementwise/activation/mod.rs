@@ -1,7 +1,9 @@
-//! Activations: functions of each element that end a layer of a network.
+//! Activations.
 //!
-//! BNLL does not overflow where ncnn's Softplus does. The layer Shrink keeps what it should make 0 until 2024-08.
-//! Inputs are taken to be numbers: what becomes of NaN is left open.
+//! Softplus becomes BNLL, which does not overflow as ncnn's Softplus does. The layer Shrink keeps elements
+//! that it should set to 0 before 2024-08.
+//! The result for NaN is not defined.
+//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Relu.html> and so on.
 
 mod clip;
@@ -30,11 +32,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_clip)
         .lower(lower_clip)
         .ignore(MEMORY_ADVICE)
-        .lowers_to("Clip; ReLU for 0 alone; BinaryOp for one bound, and for bounds computed at run time"),
+        .lowers_to("Clip; ReLU for a lower bound of 0; BinaryOp for one bound, and for bounds computed at run time"),
     activation("Elu", &[1, 6, 22]).lowers_to("ELU"),
     activation("Gelu", &[20]).lowers_to("GELU"),
     activation("HardSigmoid", &[1, 6, 22])
-        .lowers_to("HardSigmoid; BinaryOp and Clip where alpha is not above 0"),
+        .lowers_to("HardSigmoid; BinaryOp and Clip if alpha is not positive"),
     activation("HardSwish", &[14, 22]).lowers_to("HardSwish"),
     activation("LeakyRelu", &[1, 6, 16]).lowers_to("ReLU"),
     activation("Mish", &[18, 22]).lowers_to("Mish"),
@@ -49,12 +51,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
     activation("Sigmoid", &[1, 6, 13]).lowers_to("Sigmoid"),
     activation("Softplus", &[1, 22]).lowers_to("BNLL"),
     activation("Softsign", &[1, 22]).lowers_to("UnaryOp, BinaryOp"),
-    activation("Swish", &[24]).lowers_to("Swish; BinaryOp and Sigmoid where `alpha` is not 1"),
+    activation("Swish", &[24]).lowers_to("Swish; BinaryOp and Sigmoid if `alpha` is not 1"),
     activation("Tanh", &[1, 6, 13]).lowers_to("TanH"),
     activation("ThresholdedRelu", &[10, 22]).lowers_to("Threshold, BinaryOp"),
 ];
 
-/// Factors that may be multiplied with and divided by again.
+/// The factors by which a value can be multiplied and divided again without loss of range.
 const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;
 
 const fn activation(name: &'static str, since: &'static [i64]) -> Row {
@@ -88,7 +90,7 @@ fn read_activation(attributes: &Attributes) -> Result<Activation> {
     let float = |name, default| attributes.float_or(name, default);
     Ok(match attributes.op_type() {
         "Celu" => match float("alpha", 1.0)? {
-            0.0 => unsupported!("an alpha of 0, by which Celu divides"),
+            0.0 => unsupported!("alpha is 0, by which Celu divides"),
             alpha => Activation::Celu { alpha },
         },
         "Elu" => Activation::Elu { alpha: float("alpha", 1.0)? },
@@ -119,7 +121,7 @@ fn read_approximate(attributes: &Attributes) -> Result<bool> {
     match attributes.string_or("approximate", "none")? {
         "none" => Ok(false),
         "tanh" => Ok(true),
-        other => invalid!("Gelu by \"{other}\""),
+        other => invalid!("unknown approximate \"{other}\""),
     }
 }
 
@@ -158,7 +160,7 @@ fn lower_activation(lower: &mut Lower) -> Result<()> {
             lower.binary(binary_op::DIV, x, size)?
         }
         Activation::Swish { alpha: 1.0 } => lower.map(Swish::default(), x)?,
-        // x * sigmoid(a * x) is swish(a * x) / a, and nothing has two readers.
+        // `x * sigmoid(a * x)` is `swish(a * x) / a`, and no blob has two readers.
         Activation::Swish { alpha } if GENTLE.contains(&alpha.abs()) => {
             let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
             let y = lower.map(Swish::default(), scaled)?;
@@ -189,10 +191,10 @@ fn hard_sigmoid(lower: &mut Lower, x: BlobId, alpha: f32, beta: f32) -> Result<B
     )
 }
 
-/// `x - bias` above `lambd`, `x + bias` below `-lambd`.
+/// Emits `x - bias` above `lambd`, `x + bias` below `-lambd`, otherwise 0.
 fn shrink(lower: &mut Lower, x: BlobId, bias: f32, lambd: f32) -> Result<BlobId> {
     if lambd < 0.0 {
-        unsupported!("a negative lambd, {lambd}");
+        unsupported!("lambd {lambd} is negative");
     }
     let above = lower.gt(x, lambd)?;
     let below = lower.lt(x, -lambd)?;

@@ -1,5 +1,6 @@
-//! PRelu: a slope for negative numbers, of any shape that broadcasts to that of the input
-//! (<https://onnx.ai/onnx/operators/onnx__PRelu.html>).
+//! PRelu: a slope for negative elements, of any shape that broadcasts to that of the input.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__PRelu.html>.
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Call, Fact, Lower, required_input};
@@ -8,12 +9,13 @@ use crate::lower::ScalarOrBlob;
 use crate::ncnn::layer::{PReLU, ReLU, binary_op};
 use crate::tensor::{Array, Dim, display_shape};
 
-/// Before operator set 7 a list of slopes goes along axis 1; then the rules of numpy hold.
+/// Returns the number of axes after those of the slopes: before operator set 7 a list of slopes belongs to
+/// axis 1, then numpy's rules apply.
 fn trailing_axes(attributes: &Attributes, input: usize, slope: usize) -> usize {
     if attributes.since() < 7 && slope == 1 { input.saturating_sub(2) } else { 0 }
 }
 
-/// The shape of the slopes with as many axes as the input has.
+/// Returns the shape of the slopes, extended to the rank of the input.
 fn slope_shape(call: &Call) -> Result<Vec<Dim>> {
     let (input, slope) = (call.shape(0)?, call.shape(1)?);
     let mut shape = slope.to_vec();
@@ -22,12 +24,12 @@ fn slope_shape(call: &Call) -> Result<Vec<Dim>> {
         shape.extend(std::iter::repeat_n(Dim::Known(1), trailing));
     }
     let Some(missing) = input.len().checked_sub(shape.len()) else {
-        // Axes of 1 in front of those of the input change nothing.
+        // Leading axes of size 1 have no effect.
         let surplus = shape.len() - input.len();
         if shape.iter().take(surplus).all(|d| d.is(1)) {
             return Ok(shape.split_off(surplus));
         }
-        invalid!("slopes of more axes than the input");
+        invalid!("the slopes have more axes than the input");
     };
     shape.splice(0..0, std::iter::repeat_n(Dim::Known(1), missing));
     Ok(shape)
@@ -37,7 +39,7 @@ pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {
     let (shape, slopes) = (call.shape(0)?, slope_shape(call)?);
     let differ = |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
     if slopes.iter().zip(shape).any(differ) {
-        invalid!("slopes of shape {} for {}", display_shape(&slopes), display_shape(shape));
+        invalid!("slopes of shape {} do not broadcast to {}", display_shape(&slopes), display_shape(shape));
     }
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }

@@ -1,4 +1,4 @@
-//! Operations on the bits of integers in ncnn: each integer becomes a row of its bits, and the rows are added up again.
+//! Bitwise operations: each integer becomes a row of bits, and the resulting rows are summed.
 
 use super::bits;
 use crate::error::{Result, invalid, unsupported};
@@ -10,7 +10,7 @@ use crate::tensor::{DType, Dim, Tensor};
 pub(super) fn lower_bitwise(lower: &mut Lower) -> Result<()> {
     let dtype = lower.dtype(0)?;
     if dtype.bits() > 16 {
-        unsupported!("the bits of {dtype} at run time: float32 holds 24 of them");
+        unsupported!("the bits of {dtype} at run time: float32 represents only 24 of them");
     }
     let weights = bit_weights(dtype)?;
     let count = Dim::try_from(weights.len())?;
@@ -34,7 +34,7 @@ pub(super) fn lower_bitwise(lower: &mut Lower) -> Result<()> {
     lower.set(0, sum)
 }
 
-/// What each bit is worth, the lowest first. The last bit of a signed type takes away what the others cannot reach.
+/// Returns the value of each bit, the lowest first; that of the sign bit is negative.
 fn bit_weights(dtype: DType) -> Result<Vec<f32>> {
     let sign = i32::from(!dtype.is_unsigned());
     let digits = bits(dtype)? - sign;
@@ -45,7 +45,7 @@ fn bit_weights(dtype: DType) -> Result<Vec<f32>> {
     Ok(weights)
 }
 
-/// The bits of each element of an input along an axis of their own: `floor(x / 2^k) - 2 * floor(x / 2^(k + 1))`.
+/// Emits the bits of each element of an input along a new axis: `floor(x / 2^k) - 2 * floor(x / 2^(k + 1))`.
 fn bit_rows(lower: &mut Lower, index: usize, steps: BlobId) -> Result<BlobId> {
     let one = Dim::product(lower.shape(index)?)?.is(1);
     let x = if one { lower.blob(index)? } else { lower.stretched_input(index)? };
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_add_up_to_the_range_of_the_type() {
+    fn bit_weights_span_the_range_of_the_type() {
         for (dtype, least, most) in
             [(DType::U8, 0.0, 255.0), (DType::I8, -128.0, 127.0), (DType::I16, -32_768.0, 32_767.0)]
         {

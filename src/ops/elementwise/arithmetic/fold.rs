@@ -1,4 +1,4 @@
-//! Arithmetic of constants, and of sizes.
+//! Arithmetic of constants and symbolic sizes.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ fn div_int(x: i64, y: i64) -> Result<i64> {
     if y == 0 { Err(by_zero()) } else { Ok(x.wrapping_div(y)) }
 }
 
-/// ONNX cuts quotients off, `Dim` rounds them down: the same unless the dividend is negative.
+/// ONNX truncates quotients, `Dim` rounds them down: these differ for negative dividends.
 fn div_dim(x: &Dim, y: &Dim) -> Result<Dim> {
     match x.exact_div(y) {
         Some(exact) => Ok(exact),
@@ -43,10 +43,10 @@ fn div_dim(x: &Dim, y: &Dim) -> Result<Dim> {
     }
 }
 
-/// A size, which arithmetic of shapes may have made negative where that cannot be told.
+/// Refuses a size that may be negative.
 fn nonnegative(x: &Dim) -> Result<&Dim> {
     match x.known() {
-        Some(n) if n < 0 => unsupported!("a negative number divided by a size that is not known"),
+        Some(n) if n < 0 => unsupported!("a negative number divided by a size known only at run time"),
         _ => Ok(x),
     }
 }
@@ -59,7 +59,7 @@ fn pow_int(x: i64, y: i64) -> Result<i64> {
     match u32::try_from(y) {
         Ok(y) => Ok(x.wrapping_pow(y)),
         Err(_) if x == 0 => Err(by_zero()),
-        // The reciprocal of anything but 1 and -1 is cut to 0.
+        // The reciprocal of any other integer than 1 and -1 is truncated to 0.
         Err(_) => Ok(match x {
             1 => 1,
             -1 if y % 2 == 0 => 1,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_cut_off_and_wrap() {
+    fn integers_truncate_and_wrap() {
         let a = ints(DType::I8, &[7, -7, 100, -128]);
         let b = ints(DType::I8, &[2, 2, 100, -1]);
         for (kernel, expected) in [
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_stay_expressions() {
+    fn symbolic_sizes_give_expressions() {
         let h = Dim::symbol("H");
         let sizes = Array::from_dims(&[h.clone(), Dim::Known(6)]);
         let two = ints(DType::I64, &[2]);

@@ -1,4 +1,4 @@
-//! Arithmetic in ncnn.
+//! Lowering of arithmetic.
 
 use num_traits::AsPrimitive;
 
@@ -10,10 +10,10 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Exp, binary_op, unary_op};
 use crate::tensor::DType;
 
-/// More bits than any type has.
+/// A shift by more bits than any type has.
 const FAR: f32 = 1e10;
 
-/// One operation from the first input to the last.
+/// Emits one operation over all inputs, from the first to the last.
 fn chain(lower: &mut Lower, op_type: i32) -> Result<BlobId> {
     let sides = lower_operands(lower)?;
     let mut result = *sides.at(0)?;
@@ -68,13 +68,14 @@ pub(super) fn lower_mul(lower: &mut Lower) -> Result<()> {
     lower.set(0, product)
 }
 
-/// The product, wrapped to an integer type.
+/// Emits the product, wrapped to an integer type.
 pub(super) fn multiply(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, dtype: DType) -> Result<BlobId> {
     if !dtype.is_int() || dtype.bits() != 16 {
         let product = lower.combine(binary_op::MUL, a, b)?;
         return lower.wrap(product, dtype);
     }
-    // A product of 32 bits is not exact in float32; one of 16 by 8 bits is. Of the upper half's product only 8 bits count.
+    // A product of 32 bits is not exact in float32; one of 16 by 8 bits is. The upper half contributes only 8
+    // bits.
     let a = lower.side_blob(a)?;
     let upper = lower.binary_scalar(binary_op::MUL, a, 1.0 / 256.0)?;
     let upper = lower.unary(unary_op::FLOOR, upper)?;
@@ -97,19 +98,19 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
     }
     let quotient = lower.nudged_quotient(a, b)?;
     let quotient = lower.unary(unary_op::TRUNC, quotient)?;
-    // The smallest number of a signed type divided by -1 wraps around.
+    // The smallest integer of a signed type divided by -1 wraps around.
     let wrapped = if dtype.is_unsigned() { quotient } else { lower.wrap(quotient, dtype)? };
     lower.set(0, wrapped)
 }
 
 fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
     match b {
-        // Exact, where a vectorized division is off by a unit in the last place.
+        // The vectorized division may differ in the last bit.
         ScalarOrBlob::Number(b) if is_power_of_two(b) => {
             lower.combine(binary_op::MUL, a, ScalarOrBlob::Number(1.0 / b))
         }
         _ if lower.feeds_jump() => lower.exact_quotient(a, b),
-        // A quotient by zero is not chosen, but NaN in its place might spread: 1 is divided by there.
+        // Where discards a quotient by zero, but its NaN could spread: such a divisor is replaced by 1.
         ScalarOrBlob::Blob(divisor) if lower.feeds_choice() => {
             let divides = lower.nonzero(divisor)?;
             let zero = lower.logical_not(divides)?;
@@ -130,7 +131,7 @@ pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
     let dtype = lower.dtype(0)?;
     let last = if dtype.is_unsigned() && dtype.bits() <= 16 { 2_f32.powi(bits(dtype)?) - 1.0 } else { -1.0 };
     if dtype.is_unsigned() && dtype.bits() > 16 {
-        unsupported!("the bits of {dtype} turned round are not integers of float32");
+        unsupported!("float32 does not represent the inverted bits of {dtype}");
     }
     let inverted = lower.binary_scalar(binary_op::RSUB, x, last)?;
     lower.set(0, inverted)
@@ -142,7 +143,7 @@ pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
     let (x, by) = lower_pair(lower)?;
     let all: f32 = bits(dtype)?.as_();
     let direction = if left { 1.0 } else { -1.0 };
-    // A shift by no bits of the type, or by more than it has, is one by all bits.
+    // A shift by a negative amount, or by more bits than the type has, is one by all bits.
     let factor = match by {
         ScalarOrBlob::Number(by) => {
             let by = if by < 0.0 { all } else { by.min(all) };
@@ -162,7 +163,8 @@ pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
     lower.set(0, shifted)
 }
 
-/// What an integer type keeps of a number shifted to the left, which is exact in float32 however large it is.
+/// Wraps a number shifted to the left, which float32 represents exactly however large it is, to an integer
+/// type.
 fn keep_bits(lower: &mut Lower, x: BlobId, dtype: DType) -> Result<BlobId> {
     let range = 2_f32.powi(bits(dtype)?);
     let turns = lower.binary_scalar(binary_op::MUL, x, 1.0 / range)?;

@@ -1,10 +1,11 @@
-//! Arithmetic of two or more values, element by element, with broadcasting.
+//! Elementwise arithmetic of two or more values, with broadcasting.
 //!
-//! Integers of 8 and 16 bits wrap around by FLOOR.
-//! ncnn computes in float32. Integers of 32 and 64 bits are taken to stay below 2^24, dividends below 2^20; then results
-//! are exact. Divisors are taken not to be zero: ncnn's vectorized division gives NaN there. The smaller one of NaN and a number is
-//! either of them.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Add.html>, `onnx__Mod.html`, `onnx__Pow.html`, `onnx__BitShift.html`.
+//! Integers of 8 and 16 bits wrap around by FLOOR. ncnn computes in float32; integers of 32 and 64 bits are
+//! assumed to stay below 2^24, dividends below 2^20, so that results are exact. Divisors are assumed not to
+//! be zero: ncnn's vectorized division gives NaN. The minimum of NaN and a number may be either.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Add.html>, `onnx__Mod.html`, `onnx__Pow.html`,
+//! `onnx__BitShift.html`.
 
 mod bitwise;
 mod fold;
@@ -55,7 +56,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_mul)
         .identity(is_times_one)
         .ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Pow", &[1, 7, 12, 13, 15], Access::Broadcast, infer_first).nan(nan_power).fold(fold_pow).lower(lower_pow).identity(is_over_one).lowers_to("UnaryOp, Power or Exp where one side is a constant; else Exp of a product with Log, the sign apart").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
+    Row::new("Pow", &[1, 7, 12, 13, 15], Access::Broadcast, infer_first).nan(nan_power).fold(fold_pow).lower(lower_pow).identity(is_over_one).lowers_to("UnaryOp, Power or Exp if one side is constant; otherwise Exp of a product with Log, and the sign separately").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
     Row::new("Sub", BINARY, Access::Broadcast, infer_first)
         .fold(fold_sub)
         .lower(lower_sub)
@@ -64,7 +65,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Sum", &[1, 6, 8, 13], Access::Broadcast, infer_first).fold(fold_sum).lower(lower_sum).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
 ];
 
-/// Whether all elements of a constant input are known and satisfy a condition.
+/// Returns whether all elements of a constant input are known and satisfy a condition.
 fn all(graph: &Graph, node: &Node, index: usize, holds: fn(f64) -> bool) -> bool {
     let constant = operand(node, index).and_then(|id| graph.value(id).constant.as_ref());
     let elements = constant.filter(|tensor| tensor.len() <= limits::LOOKED_AT).map(Tensor::load_listed);
@@ -83,12 +84,12 @@ fn nan_power(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
     (!defined).then_some((0, 1.0))
 }
 
-/// How Mod rounds the quotient.
+/// The rounding of the quotient in Mod.
 #[derive(Clone, Copy, PartialEq)]
 enum Quotient {
-    /// Down: the remainder has the sign of the divisor.
+    /// Downwards: the remainder has the sign of the divisor.
     Floor,
-    /// Towards zero, as C does.
+    /// Towards zero, as in C.
     Trunc,
 }
 
@@ -96,49 +97,49 @@ fn read_mod(attributes: &Attributes) -> Result<Quotient> {
     Ok(if attributes.flag("fmod", false)? { Quotient::Trunc } else { Quotient::Floor })
 }
 
-/// Whether BitShift shifts to the left.
+/// Returns whether BitShift shifts to the left.
 fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
     match required(attributes.string("direction")?, "direction")? {
         "LEFT" => Ok(true),
         "RIGHT" => Ok(false),
-        other => invalid!("a shift to the \"{other}\""),
+        other => invalid!("unknown direction \"{other}\""),
     }
 }
 
-/// What 0 is added to.
+/// Returns `x` of `x + 0`.
 fn is_plus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
     beside(graph, node, 0, 0.0).or_else(|| beside(graph, node, 1, 0.0))
 }
 
-/// What 0 is taken away from.
+/// Returns `x` of `x - 0`.
 fn is_minus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
     beside(graph, node, 0, 0.0)
 }
 
-/// What is multiplied by 1.
+/// Returns `x` of `x * 1`.
 fn is_times_one(graph: &Graph, node: &Node) -> Option<ValueId> {
     beside(graph, node, 0, 1.0).or_else(|| beside(graph, node, 1, 1.0))
 }
 
-/// What is divided by 1, or has 1 as its exponent.
+/// Returns `x` of `x / 1` and `x ^ 1`.
 fn is_over_one(graph: &Graph, node: &Node) -> Option<ValueId> {
     beside(graph, node, 0, 1.0)
 }
 
-/// Input `index` of a node, where the other input is a constant of that number and this one is not stretched.
+/// Returns input `index` if the other input is a constant equal to `number` and this one is not broadcast.
 fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
     let (value, other) = (operand(node, index)?, operand(node, 1 - index.min(1))?);
     Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
 }
 
-/// The type of the first input, the shape that all broadcast to.
+/// Infers the type of the first input and the shape to which all inputs broadcast.
 fn infer_first(call: &Call) -> Result<Vec<Fact>> {
     infer_broadcast(call, call.dtype(0)?)
 }
 
 fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
     if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {
-        invalid!("fmod is 0 for floating point");
+        invalid!("fmod must be 1 for float types");
     }
     infer_first(call)
 }
@@ -148,7 +149,7 @@ fn infer_bit_shift(call: &Call) -> Result<Vec<Fact>> {
     infer_first(call)
 }
 
-/// The bits of an integer type.
+/// Returns the number of bits of an integer type.
 fn bits(dtype: DType) -> Result<i32> {
     Ok(i32::try_from(dtype.bits())?)
 }

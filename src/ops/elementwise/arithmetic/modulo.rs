@@ -1,4 +1,5 @@
-//! Remainders in ncnn, which has none of its own before 2026-05. Those of floats are exact where quotients are below 2^24.
+//! Remainders: ncnn has no layer for them before 2026-05. Those of floats are exact if quotients are below
+//! 2^24.
 
 use super::super::broadcast::lower_pair;
 use super::{Quotient, read_mod};
@@ -7,7 +8,7 @@ use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 
-/// What the divisors may be beside numbers.
+/// The values that divisors may have.
 #[derive(Clone, Copy)]
 struct Special {
     infinite: bool,
@@ -39,7 +40,8 @@ fn int_remainder(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: 
     let ratio = match quotient {
         Quotient::Trunc => lower.nudged_quotient(a, b)?,
         Quotient::Floor => {
-            // Half of one more in the dividend, with the divisor's sign, reaches the next quotient never and makes up for rounding.
+            // Half a unit added to the dividend, with the divisor's sign, never reaches the next quotient and
+            // compensates for rounding.
             let half = match b {
                 ScalarOrBlob::Number(b) => ScalarOrBlob::Number(0.5_f32.copysign(b)),
                 ScalarOrBlob::Blob(b) => {
@@ -57,7 +59,8 @@ fn int_remainder(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: 
     lower.combine(binary_op::SUB, a, ScalarOrBlob::Blob(multiple))
 }
 
-/// The remainder of magnitudes, put right where the rounded quotient was one off, then the sign.
+/// Emits the remainder of the magnitudes, corrected if the rounded quotient was off by one, with the sign of
+/// the dividend.
 fn float_remainder(
     lower: &mut Lower,
     a: ScalarOrBlob,
@@ -101,11 +104,11 @@ fn remainder_of_magnitudes(lower: &mut Lower, size: BlobId, step: ScalarOrBlob) 
     let whole = lower.unary(unary_op::TRUNC, ratio)?;
     let rest = lower.minus_product(ScalarOrBlob::Blob(size), whole, step)?;
     let rest = lower.side_blob(rest)?;
-    // Below 0: one step up.
+    // A negative remainder: one divisor is added.
     let negative = lower.lt(rest, 0.0)?;
     let up = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(negative), step)?;
     let rest = lower.binary(binary_op::ADD, rest, up)?;
-    // A whole step and more: one step down.
+    // A remainder of at least the divisor: one divisor is subtracted.
     let room = lower.combine(binary_op::SUB, step, ScalarOrBlob::Blob(rest))?;
     let fits = lower.gt(room, 0.0)?;
     let too_large = lower.logical_not(fits)?;
@@ -113,7 +116,7 @@ fn remainder_of_magnitudes(lower: &mut Lower, size: BlobId, step: ScalarOrBlob) 
     lower.binary(binary_op::SUB, rest, down)
 }
 
-/// One more divisor where the signs of remainder and divisor differ; `infinite` tells where divisors are that.
+/// Adds a divisor if the signs of remainder and divisor differ; `infinite` marks infinite divisors.
 fn round_down(
     lower: &mut Lower,
     remainder: BlobId,
@@ -137,7 +140,7 @@ fn round_down(
         let more = lower.binary(binary_op::MUL, opposite, b)?;
         return lower.binary(binary_op::ADD, remainder, more);
     };
-    // Zero times infinity would be NaN: twice the largest number is infinite only where it is one.
+    // Zero times infinity would be NaN; twice the largest float32 is infinite only at infinite divisors.
     let bounded = lower.binary_scalar(binary_op::MIN, b, f32::MAX)?;
     let bounded = lower.binary_scalar(binary_op::MAX, bounded, f32::MIN)?;
     let more = lower.binary(binary_op::MUL, opposite, bounded)?;

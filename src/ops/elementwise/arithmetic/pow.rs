@@ -1,5 +1,5 @@
-//! Powers in ncnn. BinaryOp POW is `exp(y * log(x))`, which is NaN for every negative and zero base in its vectorized part
-//! (`binaryop_functor.h`), so it is never used.
+//! Powers. BinaryOp POW is `exp(y * log(x))`, which is NaN for every negative and zero base if it is
+//! vectorized (`binaryop_functor.h`), so it is never used.
 
 use super::super::broadcast::lower_pair;
 use super::lower::multiply;
@@ -9,10 +9,11 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Exp, Log, Power, binary_op, unary_op};
 use crate::tensor::DType;
 
-/// Larger constant exponents of small integers are refused: each takes some multiplications that wrap around.
+/// The maximum constant exponent of small integers: each power takes several multiplications that wrap
+/// around.
 const MAX_WRAPPED_EXPONENT: i32 = 16;
 
-/// Logarithms are kept within this: `0 * log(0)` must be 0.
+/// Logarithms are clipped to this magnitude: `0 * log(0)` must be 0.
 const MAX_LOG: f32 = 1e30;
 
 pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
@@ -28,9 +29,9 @@ pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
             }
         }
         _ if dtype.is_int() && dtype.bits() <= 16 => {
-            unsupported!("powers of {dtype} by exponents that are computed at run time");
+            unsupported!("powers of {dtype} with exponents computed at run time");
         }
-        // -1 as the base of Exp stands for e.
+        // As the base of Exp, -1 means e.
         (ScalarOrBlob::Number(base), ScalarOrBlob::Blob(exponent)) if base != -1.0 => {
             let power = lower.map_planar(Exp { base, ..Exp::default() }, exponent)?;
             round_integers(lower, power, dtype)?
@@ -63,7 +64,7 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
     } else if exponent == 0.5 {
         lower.unary(unary_op::SQRT, base)
     } else if exponent == -0.5 {
-        // RSQRT is an estimate of twelve bits on x86 before 2026 (unaryop_x86.cpp).
+        // RSQRT is an estimate of twelve bits on x86 before 2026 (`unaryop_x86.cpp`).
         let root = lower.unary(unary_op::SQRT, base)?;
         lower.unary(unary_op::RECIPROCAL, root)
     } else if exponent == -1.0 {
@@ -98,7 +99,7 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
     }
 }
 
-/// `exp(y * log|x|)`, negative where `x` is negative and `y` odd, NaN where `x` is negative and `y` no integer.
+/// Emits `exp(y * log|x|)`, negative for negative `x` and odd `y`, NaN for negative `x` and fractional `y`.
 fn general_power(lower: &mut Lower, base: BlobId, exponent: BlobId) -> Result<BlobId> {
     let size = lower.unary(unary_op::ABS, base)?;
     let log = lower.map_planar(Log::default(), size)?;

@@ -2,11 +2,11 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | Cast, CastLike to a float | nothing: ncnn computes in float32; bfloat16, and floats of 8, 6 and 4 bits, are rounded to by BinaryOp |
-//! | to an integer | UnaryOp TRUNC from a float; from wider integers 16 bits and fewer wrap around |
+//! | Cast, CastLike to a float | no layer; BinaryOp rounds to bfloat16, and to floats of 8, 6 and 4 bits |
+//! | to an integer | UnaryOp TRUNC from a float; types of up to 16 bits wrap around |
 //! | to bool | Threshold on the magnitude |
 //!
-//! Half precision is taken to be what float32 is: they differ by less than 2^-11. Signed numbers are cast to unsigned ones of
+//! Float16 is treated as float32: they differ by less than 2^-11. Negative integers are cast to unsigned ones of
 //! 32 and 64 bits as constants only: float32 cannot wrap around.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
 
@@ -29,20 +29,20 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_cast)
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
-        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).lowers_to("nothing to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
+        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).lowers_to("no layer to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Row::new("CastLike", &[15, 19, 21, 23, 24, 25], Access::Elementwise, infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like)
-        .identity(keeps_type).lowers_to("Cast").limits("those of Cast"),
+        .identity(keeps_type).lowers_to("Cast").limits("as for Cast"),
 ];
 
-/// 2^110: what is larger overflows when it is split.
+/// 2^110: larger magnitudes overflow in the splitting product.
 const BFLOAT16_LARGE: f32 = 1.298_074_2e33;
 
-/// The type that Cast casts to. Operator set 1 spells it.
+/// Returns the target type of Cast. Operator set 1 has its name.
 fn read_cast(attributes: &Attributes) -> Result<DType> {
     let unknown = |what: &dyn std::fmt::Display| {
-        Error::unsupported(format!("a cast to element type {what}, which is not known"))
+        Error::unsupported(format!("unknown element type {what}"))
             .at_part("attribute to")
     };
     if attributes.since() < 6 {
@@ -53,18 +53,18 @@ fn read_cast(attributes: &Attributes) -> Result<DType> {
     DType::from_onnx(i32::try_from(code)?).ok_or_else(|| unknown(&code))
 }
 
-/// How numbers become floats of 8 and 4 bits.
+/// Returns the rounding to floats of 8 and 4 bits.
 fn read_narrowing(attributes: &Attributes) -> Result<Narrowing> {
     let power = match attributes.string_or("round_mode", "up")? {
         "up" => Power::Up,
         "down" => Power::Down,
         "nearest" => Power::Nearest,
-        other => invalid!("round_mode is {other}"),
+        other => invalid!("unknown round_mode \"{other}\"),
     };
     Ok(Narrowing { saturate: attributes.flag("saturate", true)?, power })
 }
 
-/// The types before and after.
+/// Returns the types of input and output.
 fn dtypes(graph: &Graph, node: &Node) -> (Option<DType>, Option<DType>) {
     let dtype = |id: Option<&Option<ValueId>>| id.copied().flatten().and_then(|id| graph.value(id).dtype);
     (dtype(node.inputs.first()), dtype(node.outputs.first()))
@@ -78,7 +78,7 @@ fn is_to_small_float(graph: &Graph, node: &Node) -> bool {
     dtypes(graph, node).1.is_some_and(is_small)
 }
 
-/// Whether numbers of the type are floats of so few digits that their steps show.
+/// Returns whether a type has so few digits that a cast to it must round.
 fn is_small(dtype: DType) -> bool {
     dtype.is_float() && dtype.bits() <= 8
 }
@@ -108,7 +108,7 @@ fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
     Ok(vec![required_input(inputs, 0)?.cast_with(to, read_narrowing(attributes)?)?])
 }
 
-/// A cast to the type of the other input, whose elements are not looked at.
+/// Expands CastLike to a Cast to the type of the other input.
 fn expand_cast_like(expand: &mut Expand) -> Result<bool> {
     let to = expand.dtype(1)?;
     let x = expand.operand(0)?;
@@ -148,7 +148,7 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
         Change::Bfloat16 => round_to_bfloat16(lower)?,
         Change::Small(steps) => {
             let x = lower.blob(0)?;
-            // Floats of 6 bits have no number for what is too large.
+            // Floats of 6 bits have neither infinity nor NaN.
             let saturate = to.bits() < 8 || read_narrowing(lower)?.saturate;
             narrow::round_to(lower, x, steps, saturate)?
         }
@@ -164,7 +164,7 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
     lower.set(0, changed)
 }
 
-/// What a cast does to numbers in float32.
+/// The effect of a cast on float32 values.
 #[derive(Debug, PartialEq)]
 enum Change {
     None,
@@ -199,7 +199,7 @@ fn change(from: DType, to: DType) -> Result<Change> {
         return Ok(if exact { Change::None } else { Change::Bfloat16 });
     }
     if from.is_float() {
-        // What 8 bits and more do not hold is undefined; runtimes pack fewer bits out of wider integers.
+        // Floats outside 8 and more bits are undefined; onnxruntime packs fewer bits from wider integers.
         return Ok(if to.bits() < 8 { Change::Wrap } else { Change::CutOff });
     }
     let (Some(from_range), Some(to_range)) = (from.int_range(), to.int_range()) else {
@@ -214,11 +214,11 @@ fn change(from: DType, to: DType) -> Result<Change> {
     if to.is_unsigned() && !from.is_unsigned() {
         unsupported!("negative numbers of {from} as {to} at run time");
     }
-    // Wider types are taken to hold what float32 holds exactly.
+    // Wider types are assumed to hold only integers that float32 represents exactly.
     Ok(Change::None)
 }
 
-/// Rounds to the nearest of 8 digits. What is too large for it, infinities among it, is added again after it.
+/// Rounds to the nearest of 8 binary digits. Larger magnitudes, and infinities, are added after that.
 fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
     let x = lower.blob(0)?;
     let below = lower.binary_scalar(binary_op::MIN, x, BFLOAT16_LARGE)?;
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_changes_costs_a_layer() {
+    fn casts_that_keep_the_values_take_no_layer() {
         for (from, to, expected) in [
             (DType::F32, DType::F32, Change::None),
             (DType::F64, DType::F32, Change::None),

@@ -1,4 +1,4 @@
-//! Rounding to few binary digits in arithmetic of float32.
+//! Rounding to few binary digits in float32 arithmetic.
 
 use crate::error::Result;
 use crate::lower::Lower;
@@ -6,16 +6,17 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 use crate::tensor::{Narrowing, Power, Steps};
 
-/// Digits of a single.
+/// The number of binary digits of float32.
 const DIGITS: i32 = 24;
 
-/// The number of a small float that each element becomes: one of all digits, or below those a multiple of the least one. NaN stays; what
-/// is too large becomes the largest, or, where it does not saturate, an infinity or NaN.
+/// Rounds each element to a float with few digits: a multiple of the least step below the range of full
+/// digits. NaN stays; magnitudes beyond the largest become the largest or, without saturation, an infinity or
+/// NaN.
 pub(super) fn round_to(lower: &mut Lower, x: BlobId, steps: Steps, saturate: bool) -> Result<BlobId> {
     let bound = if saturate { steps.largest } else { steps.largest * 4.0 };
     let bounded = clip(lower, x, bound)?;
     let of_digits = lower.round_digits(bounded, steps.digits)?;
-    // A number with so large a one that the last digit of the sum is the least step.
+    // Adding and subtracting a constant whose last digit is the least step rounds to that step.
     let magic = 1.5 * 2_f32.powi(DIGITS - 1) * steps.least;
     let small = clip(lower, bounded, steps.normal)?;
     let raised = lower.binary_scalar(binary_op::ADD, small, magic)?;
@@ -27,13 +28,14 @@ pub(super) fn round_to(lower: &mut Lower, x: BlobId, steps: Steps, saturate: boo
     lower.keep_nan(x, rounded)
 }
 
-/// The nearest of few numbers and their negatives, ties to the one at an even place: the steps that are taken add up. NaN becomes 0.
+/// Rounds to the nearest of a few magnitudes, ties to the one at an even index: the result is the sum of the
+/// steps passed. NaN becomes 0.
 pub(super) fn count_steps(lower: &mut Lower, x: BlobId, magnitudes: &[f32]) -> Result<BlobId> {
     let size = lower.unary(unary_op::ABS, x)?;
     let mut sum = None;
     for (place, (low, high)) in magnitudes.iter().zip(magnitudes.iter().skip(1)).enumerate() {
         let middle = f32::midpoint(*low, *high);
-        // Threshold takes what is above it: from an odd place, the middle too.
+        // Threshold passes elements above its limit: from an odd index, also the tie.
         let threshold = if place % 2 == 0 { middle } else { middle.next_down() };
         let taken = lower.gt(size, threshold)?;
         let step = lower.binary_scalar(binary_op::MUL, taken, high - low)?;
@@ -53,17 +55,17 @@ fn clip(lower: &mut Lower, x: BlobId, bound: f32) -> Result<BlobId> {
     lower.binary_scalar(binary_op::MAX, below, -bound)
 }
 
-/// The power of two that each element becomes, or NaN. 2^-127, the least one, is below the numbers that ncnn computes with: in its place
-/// stands 2^-126, which can be divided by as it could.
+/// Rounds each element to a power of two, or NaN. The least one, 2^-127, is subnormal, which ncnn flushes;
+/// 2^-126 takes its place, and gives the same quotients.
 pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing) -> Result<BlobId> {
     let bounded = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
     let bounded = lower.binary_scalar(binary_op::MAX, bounded, 0.0)?;
-    // Neither may splitting overflow, nor a difference of two numbers be too small for an exponent.
+    // Neither may the splitting product overflow, nor a difference be subnormal.
     let is_large = lower.gt(bounded, 2_f32.powi(50))?;
     let is_small = lower.logical_not(is_large)?;
     let factor = one_or_other(lower, is_large, 2_f32.powi(-27), is_small, 2_f32.powi(50))?;
     let scaled = lower.binary(binary_op::MUL, bounded, factor)?;
-    // The nearest; in the middle the one above, whose only digit stands at an even place.
+    // To the nearest; ties to the power above, whose only digit is at an even index.
     let mut power = lower.round_digits(scaled, 1)?;
     let rest = lower.binary(binary_op::SUB, scaled, power)?;
     let (is_off, step) = match narrowing.power {
@@ -84,7 +86,7 @@ pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing)
     if narrowing.saturate {
         return lower.keep_nan(x, result);
     }
-    // What is not above zero, or beyond the largest.
+    // Elements that are not positive, or beyond the largest.
     let is_positive = lower.gt(x, 0.0)?;
     let is_infinite = lower.gt(x, f32::MAX)?;
     let is_over = lower.gt(power, largest)?;
@@ -94,14 +96,14 @@ pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing)
     lower.set_nan(is_nan, result)
 }
 
-/// One number where its truth is 1, the other where the other's is.
+/// Selects `x` where the first condition is 1, and the other value where its condition is 1.
 fn one_or_other(lower: &mut Lower, one: BlobId, x: f32, other: BlobId, y: f32) -> Result<BlobId> {
     let one = lower.binary_scalar(binary_op::MUL, one, x)?;
     let other = lower.binary_scalar(binary_op::MUL, other, y)?;
     lower.binary(binary_op::ADD, one, other)
 }
 
-/// An infinity, or NaN where the type has none, in place of what is larger than the largest number.
+/// Replaces magnitudes beyond the largest by an infinity, or by NaN for a type without infinities.
 fn overflow(lower: &mut Lower, x: BlobId, steps: Steps) -> Result<BlobId> {
     let magnitude = lower.unary(unary_op::ABS, x)?;
     let is_over = lower.gt(magnitude, steps.largest)?;

@@ -1,4 +1,5 @@
-//! Comparisons and choices of constants, and of sizes where symbols do not matter.
+//! Comparisons and selections of constants, and of symbolic sizes if the result does not depend on the
+//! symbols.
 
 use ndarray::{ArrayD, IxDyn, Zip};
 
@@ -25,10 +26,10 @@ const XOR: Comparison =
     Kernel { float: |_, _| false, int: |x, y| Ok((x != 0) != (y != 0)), dim: |_, _| Err(no_truth()) };
 
 fn no_truth() -> Error {
-    Error::invalid("a size where a boolean is needed")
+    Error::invalid("expected a boolean, found a size")
 }
 
-/// Whether a size is above 0 whatever the symbols are, or never.
+/// Returns whether a size is positive for all symbols, or for none.
 fn is_positive(difference: &Dim) -> Result<Option<bool>> {
     if difference.lower_bound().is_some_and(|n| n > 0) {
         return Ok(Some(true));
@@ -44,13 +45,13 @@ fn equal_dims(x: &Dim, y: &Dim) -> Result<bool> {
     if is_positive(&x.sub(y)?)? == Some(true) || is_positive(&y.sub(x)?)? == Some(true) {
         return Ok(false);
     }
-    unsupported!("whether {x} is {y} depends on sizes that are not fixed")
+    unsupported!("whether {x} equals {y} depends on sizes known only at run time")
 }
 
 fn greater_dims(x: &Dim, y: &Dim) -> Result<bool> {
     match is_positive(&x.sub(y)?)? {
         Some(answer) => Ok(answer),
-        None => unsupported!("whether {x} is above {y} depends on sizes that are not fixed"),
+        None => unsupported!("whether {x} exceeds {y} depends on sizes known only at run time"),
     }
 }
 
@@ -82,14 +83,14 @@ pub(super) fn fold_where(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
         (Elements::F64(x), Elements::F64(y)) => Elements::F64(choose(&condition, x, y)?),
         (Elements::I64(x), Elements::I64(y)) => Elements::I64(choose(&condition, x, y)?),
         (Elements::Dim(x), Elements::Dim(y)) => Elements::Dim(choose(&condition, x, y)?),
-        _ => invalid!("a choice between {} and {}", x.dtype(), y.dtype()),
+        _ => invalid!("a selection from {} and {}", x.dtype(), y.dtype()),
     };
     Ok(vec![Array::new(x.dtype(), elements)])
 }
 
 fn choose<T: Clone>(condition: &ArrayD<i64>, x: &ArrayD<T>, y: &ArrayD<T>) -> Result<ArrayD<T>> {
     let shape = IxDyn(condition.shape());
-    let misfit = || Error::invalid("choices do not broadcast");
+    let misfit = || Error::invalid("the operands do not broadcast");
     let x = x.broadcast(shape.clone()).ok_or_else(misfit)?;
     let y = y.broadcast(shape).ok_or_else(misfit)?;
     Ok(Zip::from(condition).and(x).and(y).map_collect(|c, x, y| if *c == 0 { y.clone() } else { x.clone() }))
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_compare_where_symbols_do_not_matter() {
+    fn symbolic_sizes_compare_if_the_result_is_certain() {
         let h = Dim::symbol("H");
         let more = h.add(&Dim::Known(1)).unwrap();
         let minus_one = Dim::Known(-1);

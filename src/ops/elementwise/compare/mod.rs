@@ -1,8 +1,10 @@
-//! Comparisons, booleans, and the choice between two values.
+//! Comparisons, logic, and Where.
 //!
-//! Where is `max(min(x, u), min(y, -u))` with an infinity of either sign in `u`: that chooses without computing.
-//! Infinities compare and are chosen as ONNX says. NaN is kept from occurring where it would not be chosen; elsewhere it is taken not to
-//! occur: it would be equal to everything, and may be chosen where it should not. Integers are compared in float32, so up to 2^24 exactly.
+//! Where is `max(min(x, u), min(y, -u))` with an infinite `u` of either sign, which selects without
+//! arithmetic on the elements. Comparisons and selections handle infinities as ONNX does. NaN in the operand
+//! that is not selected is avoided; elsewhere NaN is assumed not to occur: it would equal everything.
+//! Integers are compared in float32, up to 2^24 exactly.
+//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Equal.html>, `onnx__Where.html` and so on.
 
 mod fold;
@@ -64,7 +66,7 @@ const fn truth(name: &'static str, since: &'static [i64]) -> Row {
     Row::new(name, since, Access::Broadcast, infer_truth).fold(fold_comparison_of).jumps(|_, _| true)
 }
 
-/// What is chosen, where the condition is the same everywhere.
+/// Returns the selected operand if the condition is uniform.
 fn one_choice(graph: &Graph, node: &Node) -> Option<ValueId> {
     let condition = operand(node, 0)?;
     let chosen = [(1.0, 1), (0.0, 2)]
@@ -82,7 +84,7 @@ fn beside_false(graph: &Graph, node: &Node) -> Option<ValueId> {
     beside(graph, node, 0.0)
 }
 
-/// The input whose other is this boolean everywhere.
+/// Returns the input whose other input is this boolean everywhere.
 fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
     [(0, 1), (1, 0)].into_iter().find_map(|(index, other)| {
         let hands_on = is_filled_with(graph, operand(node, other)?, truth);
@@ -104,7 +106,7 @@ fn fold_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
 
 fn infer_where(call: &Call) -> Result<Vec<Fact>> {
     if call.dtype(0)? != DType::Bool {
-        invalid!("a condition of {}", call.dtype(0)?);
+        invalid!("a condition of type {}, call.dtype(0)?);
     }
     infer_broadcast(call, call.dtype(1)?)
 }
@@ -134,13 +136,13 @@ fn lower_xor(lower: &mut Lower) -> Result<()> {
     lower.set(0, different)
 }
 
-/// Both operands of a comparison.
+/// Returns both operands of a comparison.
 fn lower_compared(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     refuse_nan(lower)?;
     lower_pair(lower)
 }
 
-/// The difference of equal infinities is NaN, which is not above 0 either.
+/// The difference of equal infinities is NaN, which is not positive either.
 fn lower_equal(lower: &mut Lower) -> Result<()> {
     let (a, b) = lower_compared(lower)?;
     let difference = lower.combine(binary_op::SUB, a, b)?;
@@ -195,7 +197,7 @@ fn greater_or_equal(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Resu
     }
 }
 
-/// The largest number below another that the runtime tells from it: it takes numbers too small for an exponent as 0.
+/// Returns the next smaller float32 that ncnn distinguishes: it flushes subnormal numbers to 0.
 fn next_below(x: f32) -> f32 {
     let below = x.next_down();
     if below.is_subnormal() || below == 0.0 { if x > 0.0 { 0.0 } else { -f32::MIN_POSITIVE } } else { below }
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_normal_numbers() {
+    fn neighbours_are_normal_floats() {
         for (x, below) in [
             (1.0, 0.999_999_94),
             (-1.0, -1.000_000_1),

@@ -1,5 +1,5 @@
-//! Where in ncnn: a limit of positive infinity lets everything through a minimum, one of negative infinity nothing. So infinite values
-//! are chosen, or not, as exactly as others; a product with the condition would make NaN of them.
+//! Lowering of Where: in a minimum, a limit of +inf passes everything, and -inf nothing. Unlike a product
+//! with the condition, this selects infinities exactly.
 
 use super::super::broadcast::{lower_operands, refuse_nan};
 use crate::error::{At, Result};
@@ -15,7 +15,7 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
     let (condition, x, y) = (*sides.at(0)?, *sides.at(1)?, *sides.at(2)?);
     let chosen = match condition {
         ScalarOrBlob::Number(truth) => {
-            // The same choice everywhere.
+            // A uniform condition.
             let chosen = lower.stretched_input(if truth == 0.0 { 2 } else { 1 })?;
             return lower.set(0, chosen);
         }
@@ -32,7 +32,7 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
 
 fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) -> Result<BlobId> {
     let (pass, block) = limits(lower, condition)?;
-    // What is infinite wherever it is chosen needs no limit of its own.
+    // An infinite constant needs no limit.
     match (infinity(lower, 1)?, infinity(lower, 2)?) {
         (_, Some(f32::NEG_INFINITY)) => return hold(lower, binary_op::MIN, x, pass),
         (_, Some(_)) => return hold(lower, binary_op::MAX, x, block),
@@ -45,8 +45,9 @@ fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob
     lower.binary(binary_op::MAX, x, y)
 }
 
-/// A side as far as a limit lets it through. Whoever chooses by IsNaN means NaN not to come through: one order of a minimum drops it in
-/// vectorized code, the other one at the places that are left over (`binaryop.cpp`).
+/// Emits an operand as far as a limit passes it. A condition with IsNaN exists to drop NaN: one order of the
+/// operands of a minimum drops it in vectorized code, the other one in the remaining elements
+/// (`binaryop.cpp`).
 fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: ScalarOrBlob) -> Result<BlobId> {
     let held = lower.combine(op_type, side, limit)?;
     let condition = lower.node().inputs.first().copied().flatten();
@@ -56,10 +57,10 @@ fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: ScalarOrBlob
     Ok(held)
 }
 
-/// How many operators there are between IsNaN and Where at most.
+/// The maximum number of operators between IsNaN and Where.
 const MAX_DEPTH: usize = 4;
 
-/// Whether a condition has IsNaN in it.
+/// Returns whether a condition depends on IsNaN.
 fn asks_for_nan(graph: &Graph, condition: ValueId, depth: usize) -> bool {
     let Some(node) = graph.value(condition).producer.and_then(|id| graph.node(id)) else { return false };
     let handed = ["And", "Cast", "Not", "Or", "Unsqueeze", "Xor"].iter().any(|op_type| node.is(op_type));
@@ -69,13 +70,13 @@ fn asks_for_nan(graph: &Graph, condition: ValueId, depth: usize) -> bool {
             && node.inputs.iter().flatten().any(|input| asks_for_nan(graph, *input, depth - 1)))
 }
 
-/// The infinity that a constant input of one element is.
+/// Returns the value of a constant infinite input of one element.
 fn infinity(lower: &Lower, index: usize) -> Result<Option<f32>> {
     let Some(tensor) = lower.constant(index).filter(|tensor| tensor.len() == 1) else { return Ok(None) };
     Ok(Some(tensor.load_listed()?.scalar_f32()?).filter(|x| x.is_infinite()))
 }
 
-/// Positive infinity where the condition holds, negative elsewhere; and the other way round.
+/// Emits +inf where the condition holds and -inf elsewhere, and the negation.
 fn limits(lower: &mut Lower, condition: BlobId) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     if let Some(tensor) = lower.constant(0).cloned() {
         let form = lower.form(condition);
@@ -90,7 +91,7 @@ fn limits(lower: &mut Lower, condition: BlobId) -> Result<(ScalarOrBlob, ScalarO
         return Ok((limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?));
     }
     let form = lower.form(condition);
-    // 1 / (1 - c) is infinite or 1; less 1, its logarithm is infinite in one direction or the other.
+    // `1 / (1 - c)` is infinite or 1; the logarithm of that minus 1 is +inf or -inf.
     let condition = lower.as_3d(condition)?;
     let ratio = lower.map(Power { power: -1.0, scale: -1.0, shift: 1.0 }, condition)?;
     let pass = lower.map(Log { shift: -1.0, ..Log::default() }, ratio)?;

@@ -1,11 +1,11 @@
-//! Hyperbolic functions from exponentials and logarithms, which cancel near 0, and from series there.
+//! Hyperbolic functions: exponentials and logarithms, which cancel near 0, and series there.
 
 use crate::error::Result;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Log, binary_op, unary_op};
 
-/// Below its limit an odd function is the sum of `coefficients[n] * x^(2n + 1)` to float32.
+/// An odd function near 0: the sum of `coefficients[n] * x^(2n + 1)`, exact to float32 below its limit.
 struct Series {
     limit: f32,
     coefficients: [f32; 5],
@@ -17,10 +17,11 @@ const ASINH: Series =
     Series { limit: 0.25, coefficients: [1.0, -1.0 / 6.0, 3.0 / 40.0, -5.0 / 112.0, 35.0 / 1152.0] };
 const ATANH: Series = Series { limit: 0.25, coefficients: [1.0, 1.0 / 3.0, 1.0 / 5.0, 1.0 / 7.0, 1.0 / 9.0] };
 
-/// The square of larger numbers comes near to what float32 holds.
+/// The bound above which a square may overflow float32.
 const SQUARE_LIMIT: f32 = 1e18;
 
-/// The series where the magnitude is below the limit, `beyond` elsewhere. All are of magnitudes; the sign is put on in the end.
+/// Emits the series for magnitudes below the limit, `beyond` for others. All operands are magnitudes; the
+/// sign is restored later.
 fn joined(lower: &mut Lower, size: BlobId, series: &Series, beyond: BlobId) -> Result<BlobId> {
     let small = lower.binary_scalar(binary_op::MIN, size, series.limit)?;
     let square = lower.unary(unary_op::SQUARE, small)?;
@@ -45,7 +46,7 @@ fn joined(lower: &mut Lower, size: BlobId, series: &Series, beyond: BlobId) -> R
     lower.binary(binary_op::ADD, series_value, difference)
 }
 
-/// A magnitude with the sign of `x`.
+/// Emits a magnitude with the sign of `x`.
 fn signed(lower: &mut Lower, x: BlobId, size: BlobId) -> Result<BlobId> {
     let negative = lower.lt(x, 0.0)?;
     let turned = lower.binary_scalar(binary_op::MUL, negative, -2.0)?;
@@ -53,7 +54,7 @@ fn signed(lower: &mut Lower, x: BlobId, size: BlobId) -> Result<BlobId> {
     lower.binary(binary_op::MUL, size, sign)
 }
 
-/// `exp(x) / 2` and `exp(-x) / 2`, halved in the exponent so that the first does not overflow before its time.
+/// Emits `exp(x) / 2` and `exp(-x) / 2`, halved in the exponent so that the first does not overflow early.
 fn half_exponentials(lower: &mut Lower, x: BlobId) -> Result<(BlobId, BlobId)> {
     let rising = lower.binary_scalar(binary_op::SUB, x, std::f32::consts::LN_2)?;
     let rising = lower.unary(unary_op::EXP, rising)?;
@@ -84,7 +85,7 @@ pub(super) fn asinh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     signed(lower, x, joined)
 }
 
-/// `log(x + sqrt(x^2 + 1))` for `x` that is not negative; what is above the limit of squares goes into a logarithm of its own.
+/// Emits `log(x + sqrt(x^2 + 1))` for nonnegative `x`; above the limit of squares by another logarithm.
 fn asinh_of_size(lower: &mut Lower, size: BlobId) -> Result<BlobId> {
     let bounded = lower.binary_scalar(binary_op::MIN, size, SQUARE_LIMIT)?;
     let square = lower.unary(unary_op::SQUARE, bounded)?;
@@ -99,7 +100,7 @@ fn asinh_of_size(lower: &mut Lower, size: BlobId) -> Result<BlobId> {
     joined(lower, size, &ASINH, beyond)
 }
 
-/// `asinh(sqrt(x - 1) * sqrt(x + 1))`; the root of what is below 0 makes it NaN outside of the domain.
+/// Emits `asinh(sqrt(x - 1) * sqrt(x + 1))`; the root of a negative number gives NaN outside of the domain.
 pub(super) fn acosh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     let less = lower.binary_scalar(binary_op::SUB, x, 1.0)?;
@@ -114,7 +115,7 @@ pub(super) fn acosh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     lower.binary(binary_op::ADD, value, outside)
 }
 
-/// `(log(1 + x) - log(1 - x)) / 2`: infinite at 1, NaN beyond.
+/// Emits `(log(1 + x) - log(1 - x)) / 2`: infinite at 1, NaN beyond.
 pub(super) fn atanh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     let size = lower.unary(unary_op::ABS, x)?;

@@ -1,8 +1,11 @@
-//! Functions of each element that mathematics has names for.
+//! Mathematical functions of one operand.
 //!
-//! UnaryOp has the hyperbolic functions since 2026-05 only: they are made of exponentials, and of a series near 0.
-//! UnaryOp is taken to be given numbers that it is right for: ncnn's vectorized exponential stops at 2.4e38 where ONNX's overflows,
-//! its reciprocal of 0 and its arctangent of infinity are NaN, and its sine and cosine lose digits with arguments above 1e4.
+//! UnaryOp has the hyperbolic functions only since 2026-05; they are lowered to exponentials and a series
+//! near 0.
+//! The arguments are assumed to be in the range in which UnaryOp is right: ncnn's vectorized exponential
+//! saturates at 2.4e38, its reciprocal of 0 and its arctangent of infinity are NaN, and its sine and cosine
+//! lose digits for arguments above 1e4.
+//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Abs.html> and so on.
 
 mod hyperbolic;
@@ -120,7 +123,7 @@ fn fold_integers(op_type: &str, x: &Array) -> Result<Array> {
         ("Abs", Elements::Dim(a)) if a.iter().all(|d| d.lower_bound().is_some_and(|n| n >= 0)) => {
             Elements::Dim(a.clone())
         }
-        _ => unsupported!("{op_type} of {} that is not known", x.dtype()),
+        _ => unsupported!("{op_type} of a {} known only at run time", x.dtype()),
     };
     Ok(Array::new(x.dtype(), elements))
 }
@@ -153,7 +156,7 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
                     let x = lower.as_3d(x)?;
                     lower.map(Erf::default(), x)?
                 }
-                // UnaryOp LOG gives NaN at 0 where it is vectorized (sse_mathfun.h, log_ps).
+                // UnaryOp LOG gives NaN at 0 if it is vectorized (`sse_mathfun.h`, log_ps).
                 "Log" => {
                     let x = lower.as_3d(x)?;
                     lower.map(Log::default(), x)?
@@ -170,7 +173,7 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
         }
     };
     let y = lower.unary(op_type, x)?;
-    // Of integers, Abs and Neg alone are defined; both wrap around at the smallest number.
+    // Only Abs and Neg are defined on integers; both wrap around at the smallest integer.
     let y = lower.wrap(y, dtype)?;
     lower.set(0, y)
 }
@@ -183,7 +186,7 @@ fn fold_is_nan(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     Ok(vec![required_input(inputs, 0)?.test(f64::is_nan)?])
 }
 
-/// A magnitude that is not above -1.
+/// NaN is the magnitude that is not above -1.
 fn lower_is_nan(lower: &mut Lower) -> Result<()> {
     let x = lower.blob(0)?;
     let size = lower.unary(unary_op::ABS, x)?;
@@ -192,7 +195,7 @@ fn lower_is_nan(lower: &mut Lower) -> Result<()> {
     lower.set(0, nan)
 }
 
-/// Which infinities IsInf finds.
+/// The infinities that IsInf detects.
 struct Infinities {
     negative: bool,
     positive: bool,
@@ -226,7 +229,7 @@ fn lower_is_inf(lower: &mut Lower) -> Result<()> {
         Infinities { negative: true, positive: false } => lower.lt(x, f32::MIN)?,
         Infinities { negative: false, positive: true } => lower.gt(x, f32::MAX)?,
         Infinities { negative: false, positive: false } => {
-            // Neither is looked for: nothing is found.
+            // Neither is detected: the result is false.
             let none = lower.binary_scalar(binary_op::MIN, x, 0.0)?;
             lower.gt(none, 0.0)?
         }
@@ -239,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_stay_exact() {
+    fn integers_are_exact() {
         let list = |dtype, list: &[i64]| {
             let elements = ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec()).unwrap();
             Array::new(dtype, Elements::I64(elements))

@@ -1,4 +1,5 @@
-//! GatherElements and GatherND with indices that are computed at run time, or constant ones in no order, in simpler operators.
+//! Expansions of GatherElements and GatherND with indices computed at run time, or constant ones in no
+//! regular order.
 
 use num_traits::AsPrimitive;
 
@@ -11,10 +12,10 @@ use crate::op::resolve_axis;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
-/// Most elements that are looked through for one that differs.
+/// The maximum number of elements that are searched for a different one.
 const MAX_UNIFORM: usize = 1 << 16;
 
-/// Whether input 1 is a constant whose places few layers take.
+/// Returns whether input 1 is a constant whose elements few layers can move.
 fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usize>>) -> Result<bool> {
     if expand.constant(1).is_none() {
         return Ok(false);
@@ -30,7 +31,7 @@ fn cast(expand: &mut Expand, x: Operand, dtype: DType) -> Result<Operand> {
     expand.op("Cast", &[x], &[("to", Attribute::Int(dtype.to_onnx().into()))])
 }
 
-/// `sum over place of (index == place) * data[place]`, over data and indices seen as `[outer, axis, inner]`.
+/// Emits `sum over i of (index == i) * data[i]`, over data and indices in the form `[outer, axis, inner]`.
 pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
     if expand_uniform(expand)? {
         return Ok(true);
@@ -41,7 +42,7 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     if index_sizes.len() != sizes.len() {
-        invalid!("indices of {} axes into data of {}", index_sizes.len(), sizes.len());
+        invalid!("indices with {} axes for data with {}", index_sizes.len(), sizes.len());
     }
     let (depth, count) = (*sizes.at(axis)?, *index_sizes.at(axis)?);
     let outer: i64 = index_sizes.iter().take(axis).product();
@@ -58,7 +59,7 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
             (expand.ints(&vec![0; shorter.len()])?, expand.ints(&ends?)?, expand.ints(&axes?)?);
         data = expand.op("Slice", &[data, starts, ends, axes], &[])?;
     }
-    // Products are of numbers: booleans become such.
+    // Products need numbers, not booleans.
     let work = if dtype == DType::Bool { DType::F32 } else { dtype };
     if work != dtype {
         data = cast(expand, data, work)?;
@@ -82,7 +83,7 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Constant data that are the same everywhere are that wherever they are read.
+/// Uniform constant data has the same element at every index.
 fn expand_uniform(expand: &mut Expand) -> Result<bool> {
     if expand.constant(0).is_none_or(|data| data.len() > MAX_UNIFORM) || expand.constant(1).is_some() {
         return Ok(false);
@@ -105,7 +106,7 @@ fn expand_uniform(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// One number a tuple of indices: its row in data whose first axes are one.
+/// Emits one row number for each tuple of indices: the row in data whose first axes are merged.
 pub(in crate::ops) fn row_numbers(
     expand: &mut Expand,
     indices: Operand,
@@ -144,7 +145,7 @@ pub(in crate::ops) fn row_numbers(
     Ok(rows)
 }
 
-/// A Gather of rows of data whose indexed axes are one.
+/// Emits a Gather of rows of data whose indexed axes are merged.
 pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
     let batch = batch_dims(expand)?;
     let moved = |sizes: &[usize], indices: &Array| {
@@ -155,10 +156,10 @@ pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     let (sizes, index_sizes) = (expand.sizes(0)?, expand.sizes(1)?);
-    let Some((width, tuples)) = index_sizes.split_last() else { invalid!("indices without axes") };
+    let Some((width, tuples)) = index_sizes.split_last() else { invalid!("the indices are a scalar") };
     let depth = batch + usize::try_from(*width)?;
     let Some((indexed, slice)) = sizes.split_at_checked(depth) else {
-        invalid!("tuples of {width} indices into {sizes:?}");
+        invalid!("tuples of {width} indices for data of shape {sizes:?}");
     };
     let (indices, data) = (expand.operand(1)?, expand.operand(0)?);
     let rows = row_numbers(expand, indices, tuples, indexed, batch)?;

@@ -1,5 +1,5 @@
-//! Gather at run time: constant places are moved, rows of a constant table are looked up, anything else is a product with a matrix
-//! of zeros and ones.
+//! Lowering of Gather: constant indices move elements, a constant table is looked up, and other indices
+//! select by a product with a matrix of zeros and ones.
 
 use super::{batch_dims, element_places, resolve_index, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
@@ -23,13 +23,13 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
     lower.set(0, blob)
 }
 
-/// The elements at constant places.
+/// Emits the elements at constant indices.
 fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, shape, axis)?;
     let size = shape.at(axis)?;
     if let (None, [only]) = (size.known(), places) {
-        // One element of an axis whose size is not fixed: Crop counts from either end.
+        // One element of an axis of free size: Crop counts from either end.
         let start = i32::try_from(*only)?;
         let end = if start == -1 { OPEN_END } else { start.saturating_add(1) };
         return lower.crop(alone, place, start, end, &Dim::Known(1));
@@ -42,15 +42,16 @@ fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result
 fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
     let size = shape.at(axis)?;
     size.known().ok_or_else(|| {
-        Error::unsupported(format!("places along an axis of {size}: it must be fixed here"))
+        Error::unsupported(format!("indices along an axis of free size {size}"))
             .help("give it with --input-shape")
     })
 }
 
-/// Rows of a constant table, by 32-bit integers. Embed takes a negative index for 0: token ids do not count from the end.
+/// Emits rows of a constant table by 32-bit indices. Embed reads row 0 for negative indices: token ids are
+/// not negative.
 fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
     if table.is_empty() {
-        unsupported!("rows of a table of shape {:?}", table.shape());
+        unsupported!("a table of shape {:?}", table.shape());
     }
     let rank = table.shape().len();
     let first: Vec<usize> = std::iter::once(axis).chain((0..rank).filter(|other| *other != axis)).collect();
@@ -76,7 +77,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
     };
     let count = lower.form(indices).at(0)?.clone();
     let found = lower.emit(layer, &[indices], &[count, Dim::try_from(width)?])?;
-    // The axes of the indices stand in the place of the axis, so the axes before it come first again.
+    // The axes of the indices replace the axis, so the axes before it are moved to the front again.
     let mut sizes = lower.shape(1)?.to_vec();
     let depth = sizes.len();
     for size in rows_shape.iter().skip(1) {
@@ -86,7 +87,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
     lower.transpose(found, &sizes, &perm)
 }
 
-/// Elements by indices that are numbers: a matrix product.
+/// Emits the elements at indices computed at run time: a matrix product.
 fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let size = known_axis(shape, axis)?;
     let indices = lower.blob(1)?;
@@ -108,7 +109,7 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     lower.emit(MatMul::default(), &[matrix, data], &[outer, count, inner])
 }
 
-/// The elements at constant places of the input seen as rows of `width` elements.
+/// Emits the elements at constant indices of the input in rows of `width` elements.
 fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
     let count = Dim::product(lower.shape(0)?)?.floor_div(&Dim::try_from(width)?)?;
     let blob = lower.blob(0)?;

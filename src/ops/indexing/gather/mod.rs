@@ -2,9 +2,9 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | Crop, Slice, Concat, Tile; a product with a matrix of zeros and ones for many that are in no order |
-//! | Gather of a constant table by a graph input | Embed, which reads int32 and takes a negative index for 0 |
-//! | other indices that are computed at run time | a product with a matrix of zeros and ones that compares them with all places |
+//! | constant indices | Crop, Slice, Concat, Tile; a product with a matrix of zeros and ones for many in no regular order |
+//! | Gather of a constant table by a graph input | Embed, which reads int32 and row 0 for a negative index |
+//! | other indices computed at run time | a product with a matrix of zeros and ones, their comparison with all indices |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`, `onnx__GatherND.html`.
 
@@ -19,27 +19,27 @@ use crate::tensor::{Array, coordinates, display_shape, row_major};
 pub(in crate::ops) use expand::row_numbers;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather).fold(fold_gather).lower(lower::lower_gather).transparent(|_, _| true).lowers_to("Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; else a product with a matrix of zeros and ones"),
+    Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather).fold(fold_gather).lower(lower::lower_gather).transparent(|_, _| true).lowers_to("Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; otherwise a product with a matrix of zeros and ones"),
     Row::new("GatherElements", &[11, 13], Access::Selection, infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)
-        .lower(lower::lower_gather_elements).transparent(|_, _| true).lowers_to("Crop, Slice, Concat for constant indices; else a product with a matrix of zeros and ones"),
+        .lower(lower::lower_gather_elements).transparent(|_, _| true).lowers_to("Crop, Slice, Concat for constant indices; otherwise a product with a matrix of zeros and ones"),
     Row::new("GatherND", &[11, 12, 13], Access::Selection, infer_gather_nd)
         .fold(fold_gather_nd)
         .expand(expand::expand_gather_nd)
-        .lower(lower::lower_gather_nd).transparent(|_, _| true).lowers_to("Crop, Slice, Concat for constant indices; else a product with a matrix of zeros and ones"),
+        .lower(lower::lower_gather_nd).transparent(|_, _| true).lowers_to("Crop, Slice, Concat for constant indices; otherwise a product with a matrix of zeros and ones"),
 ];
 
-/// An index counted from the front; negative ones count from the end of an axis of `size`.
+/// Returns an index counted from the front; negative ones count from the end of an axis of `size`.
 pub(in crate::ops) fn resolve_index(index: i64, size: i64) -> Result<i64> {
     let counted = if index < 0 { index.saturating_add(size) } else { index };
     if !(0..size).contains(&counted) {
-        invalid!("index {index} into an axis of {size}");
+        invalid!("index {index} is out of range for an axis of size {size}");
     }
     Ok(counted)
 }
 
-/// The indices in an array, counted from the front of an axis of `size`.
+/// Returns the indices in an array, counted from the front of an axis of `size`.
 fn resolved(indices: &Array, size: usize) -> Result<Vec<usize>> {
     let size = i64::try_from(size)?;
     indices.int_list()?.into_iter().map(|i| Ok(usize::try_from(resolve_index(i, size)?)?)).collect()
@@ -75,10 +75,11 @@ fn infer_gather_elements(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(1)?.to_vec())])
 }
 
-/// The row-major places in data of shape `data` of the elements that GatherElements and ScatterElements mean.
+/// Returns the row-major offsets in data of shape `data` of the elements that GatherElements and
+/// ScatterElements address.
 pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usize) -> Result<Vec<usize>> {
     if data.len() != indices.shape().len() {
-        invalid!("indices of {} axes into data of {}", indices.shape().len(), data.len());
+        invalid!("indices with {} axes for data with {}", indices.shape().len(), data.len());
     }
     let along = resolved(indices, *data.at(axis)?)?;
     let mut places = Vec::with_capacity(along.len());
@@ -87,7 +88,7 @@ pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usiz
             *slot = index;
         }
         if at.iter().zip(data).any(|(i, size)| i >= size) {
-            invalid!("indices of shape {:?} into data of shape {data:?}", indices.shape());
+            invalid!("indices of shape {:?} for data of shape {data:?}", indices.shape());
         }
         places.push(row_major(data, &at));
     }
@@ -102,7 +103,7 @@ fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Re
 
 // GatherND
 
-/// How many leading axes of data and indices are one and the same; since version 12.
+/// Returns the number of leading axes that data and indices share; since version 12.
 fn batch_dims(attributes: &Attributes) -> Result<usize> {
     let batch = if attributes.since() >= 12 { attributes.int_or("batch_dims", 0)? } else { 0 };
     Ok(usize::try_from(batch)?)
@@ -111,32 +112,33 @@ fn batch_dims(attributes: &Attributes) -> Result<usize> {
 fn infer_gather_nd(call: &Call) -> Result<Vec<Fact>> {
     let (data, indices) = (call.shape(0)?, call.shape(1)?);
     let batch = batch_dims(call)?;
-    let Some((width, tuples)) = indices.split_last() else { invalid!("indices without axes") };
+    let Some((width, tuples)) = indices.split_last() else { invalid!("the indices are a scalar") };
     let Some(width) = width.known() else {
         return Err(crate::error::Error::unsupported(format!("indices of shape {}", display_shape(indices))));
     };
     let width = usize::try_from(width)?;
     if batch + width > data.len() || batch > tuples.len() || width == 0 {
-        invalid!("tuples of {width} indices into {}", display_shape(data));
+        invalid!("tuples of {width} indices for data of shape {}", display_shape(data));
     }
     let mut shape = tuples.to_vec();
     shape.extend(data.iter().skip(batch + width).cloned());
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// The row-major places in data of shape `data` where the slices begin that tuples of indices mean, and how long a slice is.
+/// Returns the row-major offsets in data of shape `data` of the slices that tuples of indices address, and
+/// the length of a slice.
 pub(in crate::ops) fn tuple_places(
     data: &[usize],
     indices: &Array,
     batch: usize,
 ) -> Result<(Vec<usize>, usize)> {
-    let Some((width, tuples)) = indices.shape().split_last() else { invalid!("indices without axes") };
+    let Some((width, tuples)) = indices.shape().split_last() else { invalid!("the indices are a scalar") };
     let (batch_sizes, rest) = data.split_at_checked(batch).unwrap_or((data, &[]));
     let Some((indexed, slice)) = rest.split_at_checked(*width) else {
-        invalid!("tuples of {width} indices into {data:?}");
+        invalid!("tuples of {width} indices for data of shape {data:?}");
     };
     if tuples.get(..batch) != Some(batch_sizes) {
-        invalid!("indices of shape {:?} into data of shape {data:?}", indices.shape());
+        invalid!("indices of shape {:?} for data of shape {data:?}", indices.shape());
     }
     let slice_len: usize = slice.iter().product();
     let per_batch: usize = tuples.iter().skip(batch).product();
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_the_spec() {
+    fn offsets_match_the_specification() {
         assert_eq!(
             element_places(&[3, 3], &ints(&[2, 3], &[1, 2, 0, 2, 0, 0]), 0).unwrap(),
             [3, 7, 2, 6, 1, 2]

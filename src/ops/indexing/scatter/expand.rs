@@ -1,4 +1,4 @@
-//! Scatter with indices that are computed at run time, or constant ones in no order, in simpler operators.
+//! Expansions of Scatter with indices computed at run time, or constant ones in no regular order.
 
 use super::{Reduction, read_reduction};
 use crate::common::limits;
@@ -10,7 +10,7 @@ use crate::ops::indexing::gather::{element_places, row_numbers, tuple_places};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
-/// Whether the indices are a constant, and data with the elements at them replaced is made of few parts.
+/// Returns whether the indices are a constant, and the result consists of few parts of data and updates.
 fn is_moved(
     expand: &Expand,
     places: impl Fn(&[usize], &Array) -> Result<(Vec<usize>, usize)>,
@@ -38,14 +38,14 @@ fn cast(expand: &mut Expand, x: Operand, dtype: DType) -> Result<Operand> {
     expand.op("Cast", &[x], &[("to", Attribute::Int(dtype.to_onnx().into()))])
 }
 
-/// Updates on their way to their places: `hits` is true where an update along `axis` meets a place.
+/// Updates and their positions: `hits` is true where an update along `axis` has a position.
 struct Meeting {
     hits: Operand,
     updates: Operand,
     axis: i64,
 }
 
-/// The data where no update meets it, and what the reduction makes of them where one does. Computed in float32.
+/// Emits the data where no update hits, and the result of the reduction elsewhere. Computed in float32.
 fn meet(expand: &mut Expand, data: Operand, meeting: &Meeting, reduction: Reduction) -> Result<Operand> {
     let (neutral, reduce, combine) = match reduction {
         Reduction::Replace | Reduction::Add => (0.0, "ReduceSum", "Add"),
@@ -73,7 +73,7 @@ fn one_hot(expand: &mut Expand, indices: Operand, depth: i64, axis: i64) -> Resu
     expand.op("OneHot", &[indices, depth, values], &[("axis", Attribute::Int(axis))])
 }
 
-/// Inputs 0 and 2 as float32, in these forms.
+/// Returns inputs 0 and 2 as float32, in these forms.
 fn operands(expand: &mut Expand, data: &[i64], updates: &[i64]) -> Result<(Operand, Operand)> {
     let dtype = expand.dtype(0)?;
     let mut both = [expand.operand(0)?, expand.operand(2)?];
@@ -99,16 +99,16 @@ fn finish(expand: &mut Expand, result: Operand) -> Result<bool> {
     Ok(true)
 }
 
-/// Rows of data whose indexed axes are one: `[rows, updates, elements of a row]`.
+/// Expands to rows of data whose indexed axes are merged: `[rows, updates, elements of a row]`.
 pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     if is_moved(expand, |sizes, indices| tuple_places(sizes, indices, 0))? {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;
     let (sizes, index_sizes) = (expand.sizes(0)?, expand.sizes(1)?);
-    let Some((width, tuples)) = index_sizes.split_last() else { invalid!("indices without axes") };
+    let Some((width, tuples)) = index_sizes.split_last() else { invalid!("the indices are a scalar") };
     let Some((indexed, slice)) = sizes.split_at_checked(usize::try_from(*width)?) else {
-        invalid!("tuples of {width} indices into {sizes:?}");
+        invalid!("tuples of {width} indices for data of shape {sizes:?}");
     };
     let (rows, count, wide): (i64, i64, i64) =
         (indexed.iter().product(), tuples.iter().product(), slice.iter().product());
@@ -125,7 +125,7 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     finish(expand, result)
 }
 
-/// `[outer, axis, updates, inner]`.
+/// Expands to `[outer, axis, updates, inner]`.
 pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     let (sizes, index_sizes) = (expand.sizes(0)?, expand.sizes(1)?);
     let axis = resolve_axis(expand.int_or("axis", 0)?, sizes.len())?;
@@ -138,14 +138,14 @@ pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     };
     if others(&sizes) != others(&index_sizes) {
         unsupported!(
-            "indices of shape {index_sizes:?} that are computed at run time, into data of shape {sizes:?}"
+            "indices of shape {index_sizes:?} computed at run time for data of shape {sizes:?}"
         );
     }
     let outer: i64 = sizes.iter().take(axis).product();
     let inner: i64 = sizes.iter().skip(axis + 1).product();
     let (depth, count) = (*sizes.at(axis)?, *index_sizes.at(axis)?);
     if outer.saturating_mul(inner).saturating_mul(depth).saturating_mul(count) > limits::COMPARED {
-        unsupported!("{count} updates, each compared with {depth} places of {} axes", outer * inner);
+        unsupported!("{count} updates, each compared with {depth} positions of {} axes", outer * inner);
     }
     let indices = expand.operand(1)?;
     let form = expand.ints(&[outer, count, inner])?;

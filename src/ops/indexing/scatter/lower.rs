@@ -1,4 +1,4 @@
-//! Scatter with constant indices: the result is taken from the data and the updates, one after the other.
+//! Lowering of Scatter with constant indices: the result consists of parts of the data and the updates.
 
 use super::{Reduction, read_reduction, rounds};
 use crate::common::limits;
@@ -28,7 +28,7 @@ pub(super) fn lower_scatter_nd(lower: &mut Lower) -> Result<()> {
     scatter_rows(lower, &sizes, &rows, width)
 }
 
-/// Rows of `width` elements of the data, each met by the updates for it.
+/// Emits rows of `width` elements of the data, combined with the updates for them.
 fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: usize) -> Result<()> {
     let count = sizes.iter().product::<usize>() / width.max(1);
     limits::check_listed(count)?;

@@ -1,9 +1,9 @@
-//! Scatter, ScatterElements, ScatterND: data with some elements replaced.
+//! Scatter, ScatterElements, ScatterND: data with replaced elements.
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | data and updates are joined, and the result is taken from them: Concat, Crop; BinaryOp for reductions |
-//! | indices that are computed at run time | a product with a matrix of zeros and ones that compares them with all places |
+//! | constant indices | Concat and Crop of data and updates; BinaryOp for reductions |
+//! | indices computed at run time | a product with a matrix of zeros and ones, their comparison with all positions |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__ScatterElements.html>, `onnx__ScatterND.html`.
 
@@ -23,24 +23,24 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Scatter", &[9, 11], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .lower(lower::lower_scatter_elements).lowers_to("what ScatterElements becomes").limits("those of ScatterElements"),
+        .lower(lower::lower_scatter_elements).lowers_to("the layers of ScatterElements").limits("as for ScatterElements"),
     Row::new("ScatterElements", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .lower(lower::lower_scatter_elements).lowers_to("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
+        .lower(lower::lower_scatter_elements).lowers_to("Concat, Crop of data and updates for constant indices; otherwise a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
     Row::new("ScatterND", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
-        .lower(lower::lower_scatter_nd).lowers_to("Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
+        .lower(lower::lower_scatter_nd).lowers_to("Concat, Crop of data and updates for constant indices; otherwise a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
 ];
 
-/// Most updates of one element that are evaluated: each goes over all data.
+/// The maximum number of evaluated updates of one element: each iterates over all data.
 const MAX_ITERATIONS: usize = 1 << 10;
 
-/// Most elements that all such rounds go over.
+/// The maximum number of elements over which all iterations run.
 const MAX_VISITED: usize = 1 << 28;
 
-/// What happens to an element that is there.
+/// The combination of an update with the element at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reduction {
     Replace,
@@ -50,7 +50,7 @@ enum Reduction {
     Min,
 }
 
-/// Version 16 knows sums and products, version 18 also maxima and minima.
+/// Version 16 has sums and products, version 18 also maxima and minima.
 fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
     if attributes.op_type() == "Scatter" || attributes.since() < 16 {
         return Ok(Reduction::Replace);
@@ -61,7 +61,7 @@ fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
         ("mul", _) => Reduction::Mul,
         ("max", 18..) => Reduction::Max,
         ("min", 18..) => Reduction::Min,
-        (other, since) => unsupported!("the reduction \"{other}\" in version {since}"),
+        (other, since) => unsupported!("unknown reduction \"{other}\" in version {since}"),
     })
 }
 
@@ -110,7 +110,7 @@ fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array
     let updates = updates.reshape(&[updates.len()])?;
     let rounds = rounds(places)?;
     if rounds.len().saturating_mul(data.len()) > MAX_VISITED {
-        unsupported!("{} updates of one element of {}", rounds.len(), data.len());
+        unsupported!("{} updates of one element of {} (too many)", rounds.len(), data.len());
     }
     for members in rounds {
         let targets: Vec<usize> = members.iter().filter_map(|number| places.get(*number)).copied().collect();
@@ -120,8 +120,8 @@ fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array
     result.reshape(data.shape())
 }
 
-/// The numbers of the first update of every place, then those of the second of places that have one, and so on: each sees the result
-/// of those before it.
+/// Returns the indices of the first update of every position, then those of the second, and so on: each
+/// depends on the result of the previous ones.
 fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
     let mut met: BTreeMap<usize, usize> = BTreeMap::new();
@@ -139,7 +139,7 @@ fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
     Ok(rounds)
 }
 
-/// How an update meets what is there; `None` where it takes its place.
+/// Returns the combination of an update with an element; `None` if it replaces the element.
 fn kernel(reduction: Reduction) -> Option<Kernel<f64, i64, Dim>> {
     Some(match reduction {
         Reduction::Replace => return None,

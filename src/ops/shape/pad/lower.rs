@@ -1,4 +1,4 @@
-//! Padding at run time: first what is taken away, then what is added.
+//! Lowering of padding: first negative amounts, then positive ones.
 
 use super::{Amounts, Mode, center_amounts, center_target, input_dims, pad_amounts, read_mode, source};
 use crate::error::{At, Error, Result, invalid, unsupported};
@@ -28,7 +28,7 @@ pub(super) fn lower_center(lower: &mut Lower) -> Result<()> {
     pad(lower, shape, &amounts, Mode::Constant, 0.0)
 }
 
-/// An axis and the elements added before and after it.
+/// An axis and the numbers of elements added before and after it.
 #[derive(Clone, Copy)]
 struct Added {
     axis: usize,
@@ -67,7 +67,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             let (alone, place) = lower.alone(blob, &shape, axis)?;
             let end = if back == 0 { OPEN_END } else { i32::try_from(back)? };
             if end == OPEN_END && back != 0 {
-                unsupported!("{back} elements: ncnn takes the number for the end of the axis");
+                unsupported!("{back} elements: in ncnn this number means the end of the axis");
             }
             blob = lower.crop(alone, place, i32::try_from(-front)?, end, &size)?;
             if let Some(slot) = shape.get_mut(axis) {
@@ -93,7 +93,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             blob
         }
     };
-    // Where sizes tell how much is added, it is the most, and what is too much is left out again.
+    // For a free amount, the maximum is added, and the excess is cropped.
     for one in added.iter().filter(|_| !surplus.is_empty()) {
         grow(&mut shape, one)?;
     }
@@ -110,7 +110,8 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
     lower.set(0, top)
 }
 
-/// An axis with what mirrors its ends: of the elements in reverse order, those up to the last one, which takes the place of itself.
+/// Emits an axis with its mirror images: of the reversed elements, those up to the last one, which is not
+/// repeated.
 fn mirror(
     lower: &mut Lower,
     blob: BlobId,
@@ -148,8 +149,9 @@ fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {
     Ok(())
 }
 
-/// Axes that Padding can mirror, and those that it cannot: it reads beyond an axis that is shorter than what is added, and knows no
-/// wrapping. A size that is not fixed is taken to be larger than its padding: of less there is no mirror image.
+/// Splits the axes into those that Padding can mirror and others: Padding reads out of bounds if the axis is
+/// shorter than the padding, and has no wrap mode. A free size is assumed to exceed its padding, since a
+/// smaller one has no mirror image.
 fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Added>) {
     added.iter().copied().partition(|one| {
         let known = shape.get(one.axis).and_then(Dim::known);
@@ -157,7 +159,7 @@ fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Add
     })
 }
 
-/// The elements of axes of known sizes at the places that are padded with them.
+/// Emits the elements of axes of known sizes at the indices of the padded axes.
 fn take_places(
     lower: &mut Lower,
     blob: BlobId,
@@ -179,7 +181,8 @@ fn take_places(
     Ok(blob)
 }
 
-/// Padding layers: one for all axes where a Mat of three axes, or the inner three of four, has them apart, else one an axis.
+/// Emits one Padding for all axes of a blob with three axes, or for the inner three of four; otherwise one
+/// for each axis.
 fn pad_layers(
     lower: &mut Lower,
     blob: BlobId,

@@ -1,11 +1,11 @@
-//! Pad and CenterCropPad: elements added around a value, or taken away.
+//! Pad and CenterCropPad: elements added around a value, or removed.
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | amounts below 0 | Crop |
+//! | negative amounts | Crop |
 //! | constant, edge, reflect | Padding over up to three axes at once |
-//! | reflect by more than an axis holds, wrap | the places are taken by Crop and Concat; the sizes must be fixed |
-//! | a constant that is infinite | Padding with a value a channel: a param holds no infinity |
+//! | reflect beyond the size of an axis, wrap | Crop and Concat; the sizes must be known |
+//! | an infinite constant | Padding with a value for each channel: a param cannot be infinite |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Pad.html>, `onnx__CenterCropPad.html`.
 
@@ -29,7 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Padding, Crop")
-        .limits("sizes that are not fixed"),
+        .limits("free sizes"),
     Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], Access::Any, infer_pad)
         .padding(constant_padding)
         .fold(fold_pad)
@@ -43,19 +43,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("amounts or a constant computed at run time"),
 ];
 
-/// Where the elements that are added come from.
+/// The values of added elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Constant,
-    /// Those at the edge.
+    /// The element at the edge.
     Edge,
-    /// A mirror image that does not repeat the edge.
+    /// The mirror image, without the element at the edge.
     Reflect,
-    /// Those at the other end.
+    /// The elements at the other end.
     Wrap,
 }
 
-/// Elements added before and after an axis; negative ones are taken away.
+/// The numbers of elements added before and after each axis; negative ones are removed.
 type Amounts = Vec<(Dim, Dim)>;
 
 fn read_mode(attributes: &Attributes) -> Result<Mode> {
@@ -64,11 +64,12 @@ fn read_mode(attributes: &Attributes) -> Result<Mode> {
         ("edge", _) => Mode::Edge,
         ("reflect", _) => Mode::Reflect,
         ("wrap", 19..) => Mode::Wrap,
-        (other, since) => unsupported!("the mode \"{other}\" in version {since}"),
+        (other, since) => unsupported!("unknown mode \"{other}\" in version {since}"),
     })
 }
 
-/// The amounts of every axis: attributes before version 11, then an input, from version 18 on for the axes of another input.
+/// Returns the amounts of every axis: attributes before version 11, then an input; since version 18 for the
+/// axes of another input.
 fn pad_amounts(
     attributes: &Attributes,
     rank: usize,
@@ -91,7 +92,7 @@ fn pad_amounts(
     let mut padded = Vec::new();
     let (before, after) = pads.split_at_checked(axes.len()).unwrap_or((&pads, &[]));
     for ((axis, before), after) in axes.iter().zip(before).zip(after) {
-        let Some(axis) = axis.known() else { unsupported!("the axis {axis}") };
+        let Some(axis) = axis.known() else { unsupported!("axis {axis} is a free size") };
         let axis = resolve_axis(axis, rank)?;
         if padded.contains(&axis) {
             invalid!("axis {axis} is padded twice");
@@ -101,7 +102,7 @@ fn pad_amounts(
             if amount.unsigned_abs() > limits::BLOB_ELEMENTS.unsigned_abs() {
                 let most = limits::BLOB_ELEMENTS;
                 let message =
-                    format!("an axis is padded by {amount}; {most} elements are the most of a blob");
+                    format!("an axis is padded by {amount} elements, a blob has at most {most}");
                 return Err(Error::limit(message));
             }
         }
@@ -112,7 +113,7 @@ fn pad_amounts(
     Ok(amounts)
 }
 
-/// The axes of CenterCropPad.
+/// Returns the axes of CenterCropPad.
 fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
     match attributes.ints("axes")? {
         Some(axes) => distinct_axes(&axes, rank),
@@ -120,7 +121,7 @@ fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
     }
 }
 
-/// The sizes that CenterCropPad brings its axes to; where they are computed at run time, those that the model declares.
+/// Returns the target sizes of CenterCropPad; if they are computed at run time, the declared ones.
 fn center_target(call: &Call) -> Result<Vec<Dim>> {
     let axes = center_axes(call, call.shape(0)?.len())?;
     call.check_list(1, axes.len())?;
@@ -130,7 +131,8 @@ fn center_target(call: &Call) -> Result<Vec<Dim>> {
     })
 }
 
-/// The amounts that bring each of `axes` to its size in `target`; of an odd number the larger half goes after.
+/// Returns the amounts that bring each of `axes` to its size in `target`; of an odd number the larger half
+/// goes after.
 fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
     let axes = center_axes(attributes, shape.len())?;
     if axes.len() != target.len() {
@@ -139,7 +141,7 @@ fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Res
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); shape.len()];
     for (axis, size) in axes.iter().zip(target) {
         let difference = size.sub(shape.at(*axis)?)?;
-        let Some(n) = difference.known() else { unsupported!("{} brought to {size}", shape.at(*axis)?) };
+        let Some(n) = difference.known() else { unsupported!("an axis of size {} is brought to {size}", shape.at(*axis)?) };
         let before = n / 2;
         if let Some(slot) = amounts.get_mut(*axis) {
             *slot = (Dim::Known(before), Dim::Known(n - before));
@@ -166,19 +168,19 @@ fn padded_shape(shape: &[Dim], amounts: &Amounts) -> Result<Vec<Dim>> {
     Ok(padded)
 }
 
-/// The amounts of a node.
+/// Returns the amounts of a node.
 fn call_amounts(call: &Call) -> Result<Amounts> {
     pad_amounts(call, call.shape(0)?.len(), |index| input_dims(call, index))
 }
 
-/// The data, where nothing is added to it or taken away.
+/// Returns the data if all amounts are 0.
 fn adds_nothing(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
     let amounts = call_amounts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
     Some(data).filter(|_| amounts.iter().all(|(before, after)| before.is(0) && after.is(0)))
 }
 
-/// What a Pad adds before and after each axis, all numbers, and its value, where that is one constant for all.
+/// Returns the constant of a Pad and its amounts, if all are known.
 fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
     if read_mode(call).ok()? != Mode::Constant {
         return None;
@@ -205,7 +207,7 @@ fn infer_center(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &amounts)?)])
 }
 
-/// The place of an element of the padded axis in the axis of `size`.
+/// Returns the index in an axis of `size` of an element of the padded axis.
 fn source(place: i64, size: i64, mode: Mode) -> Option<i64> {
     match mode {
         _ if (0..size).contains(&place) => Some(place),
@@ -249,7 +251,7 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
         let (Some(before), Some(after)) = (before.known(), after.known()) else {
             unsupported!("{before} and {after} elements around an axis");
         };
-        // What is taken away is not seen by what is added.
+        // Removed elements are not visible to the padding mode.
         let size = i64::try_from(*data.shape().at(axis)?)?;
         let padded = size.saturating_add(before).saturating_add(after);
         let kept: Vec<usize> = (0.max(before.saturating_neg())..size.min(size.saturating_add(after)))
@@ -258,7 +260,7 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
         let size = i64::try_from(kept.len())?;
         data = data.take(axis, &kept)?;
         if size == 0 && mode != Mode::Constant && (before > 0 || after > 0) {
-            invalid!("an axis without elements is padded with its own");
+            invalid!("an axis without elements is padded with its elements");
         }
         let block = |count: i64| {
             let mut shape = data.shape().to_vec();
@@ -271,7 +273,8 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
             let places = range.filter_map(|place| source(place, size, mode)).map(usize::try_from);
             data.take(axis, &places.collect::<std::result::Result<Vec<_>, _>>()?)
         };
-        // Where nothing is left of the axis, what is still to be taken away is taken from what is added.
+        // If no element of the axis is left, the remaining negative amount is removed from the added
+        // elements.
         let (before, after) = if size == 0 { (0, padded) } else { (before.max(0), after.max(0)) };
         let parts = match mode {
             Mode::Constant => [block(before)?, data.clone(), block(after)?],
@@ -286,9 +289,9 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
 mod tests {
     use super::*;
 
-    /// As onnxruntime 1.31 does.
+    /// As in onnxruntime 1.31.
     #[test]
-    fn more_may_be_taken_away_than_there_is() {
+    fn negative_amounts_may_exceed_the_axis() {
         let data = Array::f32(ndarray::ArrayD::from_elem(vec![6], 1.0));
         let value = fill(9.0, &data).unwrap();
         let padded = |before, after| {
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_numpy() {
+    fn indices_match_numpy() {
         let places = |mode, size, range: std::ops::Range<i64>| -> Vec<i64> {
             range.filter_map(|place| source(place, size, mode)).collect()
         };

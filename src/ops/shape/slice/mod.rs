@@ -19,13 +19,13 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Acc
     .lower(lower_slice)
     .identity(keeps_all)
     .transparent(|_, _| true)
-    .lowers_to("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for bounds computed at run time")
-    .limits("bounds computed at run time where the shape of the output is not stated")];
+    .lowers_to("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for starts computed at run time")
+    .limits("bounds computed at run time without a declared shape of the output; axes and steps computed at run time")];
 
-/// Bounds from this on are "to the end" in models: no axis of a blob is larger.
+/// Bounds from this on mean "to the end" in models: no axis of a blob is larger.
 const BEYOND: i64 = (1 << 31) - 1;
 
-/// What is kept of an axis: the elements at `start`, `start + step`, and so on.
+/// The slice of an axis: the elements at `start`, `start + step`, and so on.
 #[derive(Clone, Debug, PartialEq)]
 struct AxisSlice {
     axis: usize,
@@ -34,7 +34,7 @@ struct AxisSlice {
     count: Dim,
 }
 
-/// Bounds and steps as the node gives them: attributes in version 1, then inputs.
+/// Reads bounds and steps: attributes in version 1, then inputs.
 fn read_cuts(
     attributes: &Attributes,
     input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
@@ -53,7 +53,7 @@ fn read_cuts(
     if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
         invalid!("{} starts, {} ends, {} axes, {} steps", starts.len(), ends.len(), axes.len(), steps.len());
     }
-    let number = |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("{d} as an axis or step")));
+    let number = |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("an axis or step of {d}")));
     let mut cuts: Vec<AxisSlice> = Vec::with_capacity(starts.len());
     for (i, (start, end)) in starts.iter().zip(&ends).enumerate() {
         let axis = resolve_axis(number(axes.at(i)?)?, shape.len())?;
@@ -65,7 +65,7 @@ fn read_cuts(
     Ok(cuts)
 }
 
-/// A bound counted from the front, where it is known on which side of the axis it counts.
+/// Returns a bound counted from the front, if its sign is known.
 fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
     match bound.known() {
         Some(n) if n >= BEYOND => Ok(size.clone()),
@@ -73,7 +73,7 @@ fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
         _ => match bound.bounds() {
             (Some(0..), _) => Ok(bound.clone()),
             (_, Some(..0)) => size.add(bound),
-            _ => unsupported!("whether the bound {bound} counts from the front is not known"),
+            _ => unsupported!("whether the bound {bound} counts from the front is known only at run time"),
         },
     }
 }
@@ -82,10 +82,11 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
     let (zero, before, last) = (Dim::Known(0), Dim::Known(-1), size.sub(&Dim::Known(1))?);
     let (mut start, mut end) = (from_front(start, size)?, from_front(end, size)?);
     let distance = match step {
-        0 => invalid!("a step of 0"),
+        0 => invalid!("a step is 0"),
         1.. => {
             start = start.larger(&zero)?.smaller(size)?;
-            // A negative end leaves nothing, and nothing is not a blob: an end that may be negative is taken as it is.
+            // A negative end gives an empty slice, which is not a blob: an end that may be negative is
+            // assumed to be valid.
             end = if end.known().is_some() { end.larger(&zero)? } else { end }.smaller(size)?;
             end.sub(&start)?
         }
@@ -110,7 +111,7 @@ fn call_cuts(call: &Call) -> Result<Vec<AxisSlice>> {
     read_cuts(call, input, call.shape(0)?)
 }
 
-/// The data, where all of it is kept in its order.
+/// Returns the data if the slice is all of it, in its order.
 fn keeps_all(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
     let cuts = call_cuts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
@@ -151,11 +152,11 @@ fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 }
 
 impl AxisSlice {
-    /// The elements that are kept, where they are numbers.
+    /// Returns the indices of the elements, if they are known.
     fn places(&self) -> Result<Vec<i64>> {
         let (Some(start), Some(count)) = (self.start.known(), self.count.known()) else {
             return Err(Error::unsupported(format!(
-                "{} elements from {} on in steps of {}: they must be fixed here",
+                "{} elements from {} on in steps of {}: these sizes must be known",
                 self.count, self.start, self.step
             ))
             .help("fix the sizes with --input-shape"));
@@ -166,13 +167,13 @@ impl AxisSlice {
             .ok_or_else(|| Error::limit("a step is too large"))
     }
 
-    /// Whether the elements of an axis of `size`, which is not fixed, are taken in reverse order.
+    /// Returns whether the elements of an axis of free size are reversed.
     fn reverses(&self, size: &Dim) -> Result<bool> {
         let last = size.sub(&Dim::Known(1))?;
         Ok(self.step == -1 && self.start == last && self.count == *size && size.known().is_none())
     }
 
-    /// Start and end as Crop takes them for an axis of `size`: from the front, or negative from the end.
+    /// Returns start and end for Crop of an axis of `size`: from the front, or negative from the end.
     fn crop(&self, size: &Dim) -> Result<Option<(i32, i32)>> {
         if self.step != 1 {
             return Ok(None);
@@ -224,9 +225,9 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The cuts of numpy's `range(size)[start:end:step]`.
+    /// The slices of numpy's `range(size)[start:end:step]`.
     #[test]
-    fn bounds_are_those_of_numpy() {
+    fn bounds_match_numpy() {
         for (size, start, end, step, first, count) in [
             (5, 1, 3, 1, 1, 2),
             (5, 0, i64::MAX, 1, 0, 5),
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_may_be_symbols() {
+    fn sizes_may_be_symbolic() {
         let h = Dim::symbol("H");
         let half = h.floor_div(&Dim::Known(2)).unwrap();
         for (start, end, step, count, crop) in [
