@@ -94,8 +94,10 @@ pub(in crate::ops) fn refuse_nan(lower: &Lower) -> Result<()> {
     for index in 0..lower.input_count() {
         let Some(tensor) = lower.constant(index).filter(|tensor| tensor.dtype().is_float()) else { continue };
         tensor.for_each_f32(&mut |elements| match elements.iter().any(|element| element.is_nan()) {
-            true => Err(Error::unsupported("NaN in minima and maxima: the result of ncnn depends on the order")
-                .at_part(lower.label(index))),
+            true => {
+                Err(Error::unsupported("NaN in minima and maxima: the result of ncnn depends on the order")
+                    .at_part(lower.label(index)))
+            }
             false => Ok(()),
         })?;
     }

@@ -72,8 +72,7 @@ fn lower_compress(lower: &mut Lower) -> Result<()> {
         shape = vec![Dim::product(&shape)?];
     }
     let axis = axis.unwrap_or(0);
-    let size =
-        shape.at(axis)?.known().ok_or_else(|| Error::unsupported("an axis of free size"))?;
+    let size = shape.at(axis)?.known().ok_or_else(|| Error::unsupported("an axis of free size"))?;
     let places: Result<Vec<i64>> = kept(&lower.int_list(1)?, usize::try_from(size)?)?
         .into_iter()
         .map(|place| Ok(i64::try_from(place)?))

@@ -102,7 +102,9 @@ fn fold_tile(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Ar
     let mut data = required_input(inputs, 0)?.clone();
     let input = |index| Ok(required_input(inputs, index)?.to_dims()?.iter().cloned().collect());
     for (axis, times) in repeats(attributes, data.shape().len(), input)?.iter().enumerate() {
-        let Some(times) = times.known() else { unsupported!("the number of repeats {times} is known only at run time") };
+        let Some(times) = times.known() else {
+            unsupported!("the number of repeats {times} is known only at run time")
+        };
         if times == 1 {
             continue;
         }

@@ -52,7 +52,9 @@ fn fold_trilu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     let data = required_input(inputs, 0)?;
     let k = inputs.get(1).and_then(Option::as_ref).map_or(Ok(0), Array::scalar_i64)?;
     let upper = read_upper(attributes)?;
-    let [.., rows, columns] = *data.shape() else { invalid!("the input has shape {:?}, expected at least 2 axes", data.shape()) };
+    let [.., rows, columns] = *data.shape() else {
+        invalid!("the input has shape {:?}, expected at least 2 axes", data.shape())
+    };
     let offsets = offsets(i64::try_from(rows)?, i64::try_from(columns)?)?;
     let dropped = |place: &usize| {
         let offset = place.checked_rem(offsets.len()).and_then(|place| offsets.get(place));
@@ -69,7 +71,9 @@ fn expand_trilu(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     let sizes = expand.sizes(0)?;
-    let [.., rows, columns] = *sizes.as_slice() else { invalid!("the input has shape {sizes:?}, expected at least 2 axes") };
+    let [.., rows, columns] = *sizes.as_slice() else {
+        invalid!("the input has shape {sizes:?}, expected at least 2 axes")
+    };
     let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
     let offsets = Array::i64(ndarray::ArrayD::from_shape_vec(shape.as_slice(), offsets(rows, columns)?)?);
     let (data, k, offsets) = (expand.operand(0)?, expand.operand(1)?, expand.literal(&offsets)?);
@@ -84,7 +88,9 @@ fn expand_trilu(expand: &mut Expand) -> Result<bool> {
 fn lower_trilu(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let sizes = lower.sizes(0)?;
-    let [.., rows, columns] = *sizes.as_slice() else { invalid!("the input has shape {sizes:?}, expected at least 2 axes") };
+    let [.., rows, columns] = *sizes.as_slice() else {
+        invalid!("the input has shape {sizes:?}, expected at least 2 axes")
+    };
     let k = if lower.has_input(1) { lower.int_list(1)?.first().copied().unwrap_or(0) } else { 0 };
     let upper = read_upper(lower)?;
     let outer = Dim::product(shape.iter().take(shape.len() - 2))?;

@@ -26,17 +26,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_constant_of_shape)
         .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),
-    Row::new("EyeLike", &[9, 22], Access::Any, infer_eye_like)
-        .lowers_to("a constant")
-        .limits("free sizes"),
+    Row::new("EyeLike", &[9, 22], Access::Any, infer_eye_like).lowers_to("a constant").limits("free sizes"),
     Row::new("Range", &[11, 27], Access::Any, infer_range)
         .fold(fold_range)
         .expand(expand_range)
         .lower(lower_range)
         .ignore(RANGE_STASH)
-        .lowers_to(
-            "a constant; CumulativeSum of ones if the length is a free size",
-        )
+        .lowers_to("a constant; CumulativeSum of ones if the length is a free size")
         .limits("a length known only at run time"),
     Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], Access::Any, infer_shape)
         .lowers_to("a constant, or expressions of free sizes")

@@ -32,7 +32,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_clip)
         .lower(lower_clip)
         .ignore(MEMORY_ADVICE)
-        .lowers_to("Clip; ReLU for a lower bound of 0; BinaryOp for one bound, and for bounds computed at run time"),
+        .lowers_to(
+            "Clip; ReLU for a lower bound of 0; BinaryOp for one bound, and for bounds computed at run time",
+        ),
     activation("Elu", &[1, 6, 22]).lowers_to("ELU"),
     activation("Gelu", &[20]).lowers_to("GELU"),
     activation("HardSigmoid", &[1, 6, 22])

@@ -42,8 +42,7 @@ const BFLOAT16_LARGE: f32 = 1.298_074_2e33;
 /// Returns the target type of Cast. Operator set 1 has its name.
 fn read_cast(attributes: &Attributes) -> Result<DType> {
     let unknown = |what: &dyn std::fmt::Display| {
-        Error::unsupported(format!("unknown element type {what}"))
-            .at_part("attribute to")
+        Error::unsupported(format!("unknown element type {what}")).at_part("attribute to")
     };
     if attributes.since() < 6 {
         let name = required(attributes.string("to")?, "to")?;
@@ -59,7 +58,7 @@ fn read_narrowing(attributes: &Attributes) -> Result<Narrowing> {
         "up" => Power::Up,
         "down" => Power::Down,
         "nearest" => Power::Nearest,
-        other => invalid!("unknown round_mode \"{other}\"),
+        other => invalid!("unknown round_mode \"{other}\""),
     };
     Ok(Narrowing { saturate: attributes.flag("saturate", true)?, power })
 }

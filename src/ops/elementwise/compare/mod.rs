@@ -106,7 +106,7 @@ fn fold_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
 
 fn infer_where(call: &Call) -> Result<Vec<Fact>> {
     if call.dtype(0)? != DType::Bool {
-        invalid!("a condition of type {}, call.dtype(0)?);
+        invalid!("a condition of type {}", call.dtype(0)?);
     }
     infer_broadcast(call, call.dtype(1)?)
 }

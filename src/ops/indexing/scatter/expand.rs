@@ -137,9 +137,7 @@ pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
         list.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, n)| *n).collect::<Vec<_>>()
     };
     if others(&sizes) != others(&index_sizes) {
-        unsupported!(
-            "indices of shape {index_sizes:?} computed at run time for data of shape {sizes:?}"
-        );
+        unsupported!("indices of shape {index_sizes:?} computed at run time for data of shape {sizes:?}");
     }
     let outer: i64 = sizes.iter().take(axis).product();
     let inner: i64 = sizes.iter().skip(axis + 1).product();

@@ -110,7 +110,7 @@ fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array
     let updates = updates.reshape(&[updates.len()])?;
     let rounds = rounds(places)?;
     if rounds.len().saturating_mul(data.len()) > MAX_VISITED {
-        unsupported!("{} updates of one element of {} (too many)", rounds.len(), data.len());
+        unsupported!("{} updates of one element of {}", rounds.len(), data.len());
     }
     for members in rounds {
         let targets: Vec<usize> = members.iter().filter_map(|number| places.get(*number)).copied().collect();

@@ -101,8 +101,7 @@ fn pad_amounts(
         for amount in [before, after].into_iter().filter_map(Dim::known) {
             if amount.unsigned_abs() > limits::BLOB_ELEMENTS.unsigned_abs() {
                 let most = limits::BLOB_ELEMENTS;
-                let message =
-                    format!("an axis is padded by {amount} elements, a blob has at most {most}");
+                let message = format!("an axis is padded by {amount} elements, a blob has at most {most}");
                 return Err(Error::limit(message));
             }
         }
@@ -141,7 +140,9 @@ fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Res
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); shape.len()];
     for (axis, size) in axes.iter().zip(target) {
         let difference = size.sub(shape.at(*axis)?)?;
-        let Some(n) = difference.known() else { unsupported!("an axis of size {} is brought to {size}", shape.at(*axis)?) };
+        let Some(n) = difference.known() else {
+            unsupported!("an axis of size {} is brought to {size}", shape.at(*axis)?)
+        };
         let before = n / 2;
         if let Some(slot) = amounts.get_mut(*axis) {
             *slot = (Dim::Known(before), Dim::Known(n - before));
