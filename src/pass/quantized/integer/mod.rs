@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_traits::AsPrimitive;
 
-use super::{CLIP, dequantize_before, is_move, with_first_input};
+use super::{CLIP, is_move, with_first_input};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, NodeId, ValueId};
 use crate::op::OWN_DOMAIN;
-use crate::pass::pattern::{Readers, scalar};
+use crate::pass::pattern::{Readers, producer, scalar};
 use crate::pass::simplify::{InsertionPoint, input, only_output};
 use crate::tensor::DType;
 
@@ -75,15 +75,14 @@ fn read(graph: &mut Graph, node: &Node, value: ValueId) -> Result<Option<Quantiz
     Ok(Some(Quantized { value, dtype, scale, step, zero, zero_point }))
 }
 
-/// Returns the quantized values that DequantizeLinear converts to input `index` of a node.
-fn quantized_input(graph: &mut Graph, node: &Node, index: usize) -> Result<Option<Quantized>> {
-    let is_float = |value| graph.value(value).dtype == Some(DType::F32);
-    if !input(node, index).is_some_and(is_float) {
+/// Returns the quantized values that DequantizeLinear converts to `value`.
+fn quantized_source(graph: &mut Graph, value: Option<ValueId>) -> Result<Option<Quantized>> {
+    let Some(value) = value.filter(|value| graph.value(*value).dtype == Some(DType::F32)) else {
         return Ok(None);
-    }
-    let Some(dequantize) = dequantize_before(graph, node, index).cloned() else { return Ok(None) };
-    let Some(quantized) = input(&dequantize, 0) else { return Ok(None) };
-    read(graph, &dequantize, quantized)
+    };
+    let Some(node) = producer(graph, value, "DequantizeLinear").cloned() else { return Ok(None) };
+    let Some(quantized) = input(&node, 0) else { return Ok(None) };
+    read(graph, &node, quantized)
 }
 
 /// The bounds of quantized values, narrowed by an activation before QuantizeLinear.
@@ -131,7 +130,6 @@ fn fuse(graph: &mut Graph, readers: &Readers, quantize: &Node) -> Result<Option<
     let Some(target) = read(graph, quantize, result)? else { return Ok(None) };
     let mut bounds = Bounds::of(&target);
     let mut inner = Vec::new();
-    let mut reader = quantize.clone();
     if let Some(id) = graph.value(value).producer
         && readers.only(value).is_some()
         && let Some(node) = graph.node(id)
@@ -140,14 +138,13 @@ fn fuse(graph: &mut Graph, readers: &Readers, quantize: &Node) -> Result<Option<
     {
         bounds.narrow(&target, low, high);
         value = before;
-        reader = node.clone();
         inner.push(id);
     }
     let Some(id) = graph.value(value).producer else { return Ok(None) };
     let Some(node) = graph.node(id).cloned() else { return Ok(None) };
     let site = Site { node: &node, quantize, target, bounds };
     let nodes = if node.is("DequantizeLinear") {
-        let x = quantized_input(graph, &reader, 0)?;
+        let x = quantized_source(graph, Some(value))?;
         x.filter(|x| x.is_like(&target)).map(|x| site.clip(graph, &x)).transpose()?
     } else if readers.only(value).is_some() {
         inner.push(id);
@@ -223,7 +220,7 @@ impl Site<'_> {
         }
         let mut parts = Vec::new();
         for index in 0..if is_move(node) { 1 } else { node.inputs.len() } {
-            let Some(part) = quantized_input(graph, node, index)? else { return Ok(None) };
+            let Some(part) = quantized_source(graph, input(node, index))? else { return Ok(None) };
             parts.push(part);
         }
         if is_move(node) {

@@ -4,7 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::super::weight::{bias, is_symmetric, scales};
 use super::super::{CLIP, constant_input, dequantize_before, is_plain_gemm, is_set};
-use super::{Quantized, Site, quantized_input};
+use super::{Quantized, Site, quantized_source};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::OWN_DOMAIN;
@@ -79,10 +79,10 @@ impl Site<'_> {
     pub(super) fn product(&self, graph: &mut Graph) -> Result<Option<Vec<Node>>> {
         let node = self.node;
         let Some(kind) = Kind::of(graph, node) else { return Ok(None) };
-        let Some(x) = quantized_input(graph, node, 0)? else { return Ok(None) };
+        let Some(x) = quantized_source(graph, input(node, 0))? else { return Ok(None) };
         let result = self.result();
         if kind == Kind::MatMul
-            && let Some(other) = quantized_input(graph, node, 1)?
+            && let Some(other) = quantized_source(graph, input(node, 1))?
         {
             let inputs = x.inputs().into_iter().chain(other.inputs()).chain(result);
             return Ok(Some(self.own(graph, "QLinearMatMul", inputs, AttributeMap::new())));
@@ -137,7 +137,7 @@ fn integer_bias(
 /// Replaces a product whose result is not quantized by integer sums times the scale of each output.
 pub(super) fn to_float(graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
     let Some(kind) = Kind::of(graph, node) else { return Ok(None) };
-    let Some(x) = quantized_input(graph, node, 0)? else { return Ok(None) };
+    let Some(x) = quantized_source(graph, input(node, 0))? else { return Ok(None) };
     let Some(weight) = Weight::read(graph, node, kind)? else { return Ok(None) };
     if kind == Kind::Gemm {
         let Some(bias) = integer_bias(graph, node, &x, &weight)? else { return Ok(None) };
