@@ -115,8 +115,7 @@ pub(super) fn levels(x: &mut Expand, index: usize, zero: i64) -> Result<Levels> 
         return Ok(levels);
     }
     let range = Target::new(x.dtype(index)?, zero)?;
-    let operand = x.operand(index)?;
-    let operand = x.cast(operand, DType::F32)?;
+    let operand = x.operand_as(index, DType::F32)?;
     let operand = minus(x, operand, zero)?;
     Ok(Levels { operand, low: range.low - zero, high: range.high - zero })
 }

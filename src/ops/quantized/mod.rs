@@ -119,10 +119,7 @@ fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
 
 fn infer_dequantize(call: &Call) -> Result<Vec<Fact>> {
     read_granularity(call)?;
-    let dtype = match read_output_dtype(call)? {
-        Some(dtype) => dtype,
-        None => call.dtype(1)?,
-    };
+    let dtype = read_output_dtype(call)?.map_or_else(|| call.dtype(1), Ok)?;
     Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
 }
 
@@ -147,21 +144,24 @@ fn parameter(x: &mut Expand, index: usize, granularity: &Granularity) -> Result<
     if let Some(size) = merged.get_mut(axis) {
         *size = size.saturating_mul(granularity.block_size);
     }
-    let operand = x.operand(index)?;
-    let operand = x.cast(operand, DType::F32)?;
+    let operand = x.operand_as(index, DType::F32)?;
     let operand = x.reshape(operand, &split)?;
     let repeated = x.ints(&repeated)?;
     let operand = x.op("Expand", &[operand, repeated], &[])?;
     let operand = x.reshape(operand, &merged)?;
     // The last block may be shorter.
-    let (start, end, axes) = (x.ints(&[0])?, x.ints(&[*sizes.at(axis)?])?, x.ints(&[i64::try_from(axis)?])?);
+    first(x, operand, i64::try_from(axis)?, *sizes.at(axis)?)
+}
+
+/// Emits the first `size` elements of an axis.
+fn first(x: &mut Expand, operand: Operand, axis: i64, size: i64) -> Result<Operand> {
+    let (start, end, axes) = (x.ints(&[0])?, x.ints(&[size])?, x.ints(&[axis])?);
     x.op("Slice", &[operand, start, end, axes], &[])
 }
 
 /// Emits a scalar parameter, or a vector along an axis of `rank` axes, as float32.
 fn axis_parameter(x: &mut Expand, index: usize, axis: i64, rank: usize) -> Result<Operand> {
-    let operand = x.operand(index)?;
-    let operand = x.cast(operand, DType::F32)?;
+    let operand = x.operand_as(index, DType::F32)?;
     if x.shape(index)?.iter().all(|d| d.is(1)) {
         return x.reshape(operand, &[]);
     }
@@ -292,10 +292,10 @@ fn expand_dynamic(x: &mut Expand) -> Result<bool> {
     let high = x.op("Max", &[high, zero], &[])?;
     let range = x.op("Sub", &[high, low], &[])?;
     // The scale is 1 if all elements are 0.
-    let is_empty = x.op("Equal", &[range, zero], &[])?;
-    let is_empty = x.cast(is_empty, DType::F32)?;
+    let is_zero = x.op("Equal", &[range, zero], &[])?;
+    let is_zero = x.cast(is_zero, DType::F32)?;
     let scale = quotient(x, range, levels)?;
-    let scale = x.op("Add", &[scale, is_empty], &[])?;
+    let scale = x.op("Add", &[scale, is_zero], &[])?;
     let minus_low = x.op("Neg", &[low], &[])?;
     let zero_point = quotient(x, minus_low, scale)?;
     let zero_point = round_to(x, zero_point, None, DType::U8)?;
@@ -326,8 +326,7 @@ pub(in crate::ops) fn multiply_integers(x: &mut Expand) -> Result<Option<Operand
 
 /// Emits scale or zero point of a matrix, input `index`: a scalar, or a vector along the rows or the columns.
 fn matrix_parameter(x: &mut Expand, index: usize, rows: bool) -> Result<Operand> {
-    let operand = x.operand(index)?;
-    let operand = x.cast(operand, DType::F32)?;
+    let operand = x.operand_as(index, DType::F32)?;
     match x.shape(index)? {
         [size] if rows && !size.is(1) => x.reshape(operand, &[-1, 1]),
         _ => Ok(operand),

@@ -1,6 +1,6 @@
 //! MatMulNBits: weights of 4 or 8 bits in blocks, each with a scale. The other factor is not rounded.
 
-use super::{MICROSOFT, level};
+use super::{MICROSOFT, first, level};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Call, Fact, required};
@@ -73,11 +73,11 @@ fn expand(x: &mut Expand) -> Result<bool> {
         unsupported!("weights known only at run time");
     }
     let blocks = (rows - 1) / block + 1;
-    let weight = unpacked(x, input::WEIGHT, bits, [columns, blocks, block])?;
+    let weight = unpack(x, input::WEIGHT, bits, [columns, blocks, block])?;
     let zero = if x.has_input(input::ZERO_POINTS) && x.dtype(input::ZERO_POINTS)? == DType::U8 {
         // Each column begins at a byte.
         let padded = if bits == 4 { blocks.saturating_add(blocks % 2) } else { blocks };
-        let zero = unpacked(x, input::ZERO_POINTS, bits, [columns, padded, 1])?;
+        let zero = unpack(x, input::ZERO_POINTS, bits, [columns, padded, 1])?;
         first(x, zero, 1, blocks)?
     } else if x.has_input(input::ZERO_POINTS) {
         let zero = x.operand_as(input::ZERO_POINTS, DType::F32)?;
@@ -106,7 +106,7 @@ fn expand(x: &mut Expand) -> Result<bool> {
 }
 
 /// Emits the values of input `index` as float32. A byte holds two values of 4 bits, the low one first.
-fn unpacked(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Operand> {
+fn unpack(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Operand> {
     let mut operand = x.operand(index)?;
     if bits == 4 {
         let bytes = x.reshape(operand, &[-1, 1])?;
@@ -120,10 +120,4 @@ fn unpacked(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<
     }
     let operand = x.reshape(operand, &shape)?;
     x.cast(operand, DType::F32)
-}
-
-/// Emits the first `size` elements of an axis.
-fn first(x: &mut Expand, operand: Operand, axis: i64, size: i64) -> Result<Operand> {
-    let (start, end, axes) = (x.ints(&[0])?, x.ints(&[size])?, x.ints(&[axis])?);
-    x.op("Slice", &[operand, start, end, axes], &[])
 }

@@ -150,10 +150,8 @@ fn dequantize_before_moves(graph: &mut Graph) -> Result<()> {
         let mut moved =
             plain.dequantize([Some(value), input(&node, 1), input(&node, 2)], AttributeMap::new());
         for step in moves.iter().rev() {
-            let output = Value { dtype: Some(DType::F32), ..Value::default() };
-            let output = plain.point.graph.add_value(output);
-            let outputs = smallvec![Some(output)];
-            plain.point.push(Node { outputs, ..with_first_input(step, moved) });
+            let output = plain.point.graph.add_value(Value { dtype: Some(DType::F32), ..Value::default() });
+            plain.point.push(Node { outputs: smallvec![Some(output)], ..with_first_input(step, moved) });
             moved = output;
         }
         let last = Node { outputs: node.outputs.clone(), ..with_first_input(last, moved) };
