@@ -15,9 +15,9 @@ impl Plain<'_> {
     pub(super) fn lstm(mut self) -> Result<Vec<Node>> {
         let mut inputs: Ids = (0..8).map(|index| self.input(index)).collect();
         for [weight, scale, zero] in WEIGHTS {
-            let mut operand = self.to_float(weight)?;
+            let mut operand = self.cast_to_float(weight)?;
             for (op_type, index) in [("Sub", zero), ("Mul", scale)] {
-                let parameter = self.to_float(index)?;
+                let parameter = self.cast_to_float(index)?;
                 // Directions, then gates or one element for all.
                 let parameter = self.point.reshape(parameter, &[0, 1, -1])?;
                 operand = self.point.op(op_type, &[operand, parameter], &[]);
@@ -33,7 +33,7 @@ impl Plain<'_> {
     }
 
     /// Casts input `index` to float32.
-    fn to_float(&mut self, index: usize) -> Result<ValueId> {
+    fn cast_to_float(&mut self, index: usize) -> Result<ValueId> {
         let value = self.input(index).ok_or_else(|| Error::invalid(format!("input {index} is missing")))?;
         let to = ("to", Attribute::Int(i64::from(DType::F32.to_onnx())));
         Ok(self.point.op("Cast", &[value], &[to]))
