@@ -85,28 +85,6 @@ fn quantized_source(graph: &mut Graph, value: Option<ValueId>) -> Result<Option<
     read(graph, &node, quantized)
 }
 
-/// The bounds of quantized values, narrowed by an activation before QuantizeLinear.
-struct Bounds {
-    low: i64,
-    high: i64,
-    is_narrow: bool,
-}
-
-impl Bounds {
-    fn of(target: &Quantized) -> Bounds {
-        let (low, high) = if target.dtype == DType::U8 { (0, 255) } else { (-128, 127) };
-        Bounds { low, high, is_narrow: false }
-    }
-
-    /// Narrows the bounds to those of an activation: rounding is monotonic.
-    fn narrow(&mut self, target: &Quantized, low: f32, high: f32) {
-        let level = |number: f32| AsPrimitive::<i64>::as_((number / target.step).round_ties_even());
-        self.low = level(low).saturating_add(target.zero_point).clamp(self.low, self.high);
-        self.high = level(high).saturating_add(target.zero_point).clamp(self.low, self.high);
-        self.is_narrow = true;
-    }
-}
-
 /// Returns the bounds of Relu, or of Clip with constant bounds.
 fn activation_bounds(graph: &Graph, node: &Node) -> Option<(f32, f32)> {
     if node.is("Relu") {
@@ -128,7 +106,7 @@ fn fuse(graph: &mut Graph, readers: &Readers, quantize: &Node) -> Result<Option<
         return Ok(None);
     };
     let Some(target) = read(graph, quantize, result)? else { return Ok(None) };
-    let mut bounds = Bounds::of(&target);
+    let mut bounds = None;
     let mut inner = Vec::new();
     if let Some(id) = graph.value(value).producer
         && readers.only(value).is_some()
@@ -136,7 +114,7 @@ fn fuse(graph: &mut Graph, readers: &Readers, quantize: &Node) -> Result<Option<
         && let Some((low, high)) = activation_bounds(graph, node)
         && let Some(before) = input(node, 0)
     {
-        bounds.narrow(&target, low, high);
+        bounds = Some([low, high].map(|bound| target.quantize(bound)));
         value = before;
         inner.push(id);
     }
@@ -166,6 +144,13 @@ impl Quantized {
             && self.step.to_bits() == other.step.to_bits()
     }
 
+    /// Rounds a float to a quantized value within the bounds of the type.
+    fn quantize(&self, float: f32) -> i64 {
+        let (low, high) = if self.dtype == DType::U8 { (0, 255) } else { (-128, 127) };
+        let level = AsPrimitive::<i64>::as_((float / self.step).round_ties_even());
+        level.saturating_add(self.zero_point).clamp(low, high)
+    }
+
     fn inputs(&self) -> [Option<ValueId>; 3] {
         [self.value, self.scale, self.zero].map(Some)
     }
@@ -176,7 +161,8 @@ struct Site<'a> {
     node: &'a Node,
     quantize: &'a Node,
     target: Quantized,
-    bounds: Bounds,
+    /// The bounds of an activation between both, as quantized values.
+    bounds: Option<[i64; 2]>,
 }
 
 impl Site<'_> {
@@ -193,9 +179,9 @@ impl Site<'_> {
         inputs: impl IntoIterator<Item = Option<ValueId>>,
         mut attributes: AttributeMap,
     ) -> Vec<Node> {
-        if self.bounds.is_narrow {
-            attributes.insert("low".into(), Attribute::Int(self.bounds.low));
-            attributes.insert("high".into(), Attribute::Int(self.bounds.high));
+        if let Some([low, high]) = self.bounds {
+            attributes.insert("low".into(), Attribute::Int(low));
+            attributes.insert("high".into(), Attribute::Int(high));
         }
         InsertionPoint::in_place_of(graph, self.quantize, OWN_DOMAIN, 1).finish(op_type, inputs, attributes)
     }
@@ -204,11 +190,10 @@ impl Site<'_> {
     fn clip(&self, graph: &mut Graph, x: &Quantized) -> Result<Vec<Node>> {
         let version = self.quantize.version.max(CLIP);
         let mut point = InsertionPoint::in_place_of(graph, self.quantize, "", version);
-        if !self.bounds.is_narrow {
+        let Some([low, high]) = self.bounds else {
             return Ok(point.finish("Identity", [Some(x.value)], AttributeMap::new()));
-        }
-        let low = point.number(x.dtype, self.bounds.low.as_())?;
-        let high = point.number(x.dtype, self.bounds.high.as_())?;
+        };
+        let (low, high) = (point.number(x.dtype, low.as_())?, point.number(x.dtype, high.as_())?);
         Ok(point.finish("Clip", [x.value, low, high].map(Some), AttributeMap::new()))
     }
 
@@ -224,7 +209,7 @@ impl Site<'_> {
             parts.push(part);
         }
         if is_move(node) {
-            let can_move = |x: &&Quantized| x.is_like(&self.target) && !self.bounds.is_narrow;
+            let can_move = |x: &&Quantized| x.is_like(&self.target) && self.bounds.is_none();
             return Ok(parts.first().filter(can_move).map(|x| {
                 vec![Node { outputs: self.quantize.outputs.clone(), ..with_first_input(node, x.value) }]
             }));
