@@ -1,8 +1,7 @@
-//! Levels: quantized values less their zero point, which is what layers compute with. They are integers in floats.
+//! Levels: quantized values minus their zero point. Layers compute with them as integers in float32.
 
 use num_traits::AsPrimitive;
 
-use super::cast;
 use crate::error::{Error, Result};
 use crate::graph::Attribute;
 use crate::lower::Lower;
@@ -11,16 +10,16 @@ use crate::op::{Call, Fact, OWN_DOMAIN};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
-/// Most nodes between a value and the levels that it was made of: what expansion leaves are identities.
+/// The maximum number of Identity nodes, which expansion leaves, between the node `Levels` and a reader.
 const MAX_IDENTITIES: usize = 4;
 
-/// Most bits of quantized values, those of sums among them: levels are counted in 64.
+/// The maximum width of quantized values, sums included: levels are `i64`.
 const MAX_BITS: usize = 32;
 
-/// The farthest zero point of such values.
-const FARTHEST: i64 = 1 << 32;
+/// The largest magnitude of a zero point.
+const MAX_ZERO: i64 = 1 << 32;
 
-/// Levels and the bounds that they have.
+/// Levels with their bounds.
 #[derive(Clone, Copy)]
 pub(super) struct Levels {
     pub operand: Operand,
@@ -28,7 +27,7 @@ pub(super) struct Levels {
     pub high: i64,
 }
 
-/// The type of quantized values, their zero point, and the bounds of the quantized values themselves.
+/// The type of quantized values, their zero point, and their bounds.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub dtype: DType,
@@ -38,7 +37,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// All numbers of a type about a zero point.
+    /// Returns the target with all values of a type.
     pub fn new(dtype: DType, zero: i64) -> Result<Target> {
         let bounds =
             dtype.int_range().and_then(|(low, high)| Some((low.try_into().ok()?, high.try_into().ok()?)));
@@ -48,13 +47,13 @@ impl Target {
         Ok(Target { dtype, zero, low, high })
     }
 
-    /// The same about another zero point.
+    /// Returns the target with another zero point.
     pub fn at_zero(self, zero: i64) -> Target {
         Target { zero, ..self }
     }
 
-    /// What output 0 is, with the zero point at input `zero`; none where that is not a single constant. Nodes that passes make tell
-    /// the bounds, where an activation has narrower ones than the type.
+    /// Returns the target of output 0, or `None` unless input `zero` is a single constant. The attributes
+    /// `low` and `high` of this program's own nodes narrow the bounds to those of an activation.
     pub fn of_output(x: &Expand, zero: usize) -> Result<Option<Target>> {
         let Some(zero) = constant_int(x, zero)? else { return Ok(None) };
         let mut target = Target::new(x.output_dtype(0)?, zero)?;
@@ -66,7 +65,7 @@ impl Target {
     }
 }
 
-/// Reads the bounds that [`Target::of_output`] takes into account.
+/// Reads the attributes that [`Target::of_output`] uses.
 pub(super) fn read_bounds(call: &Call) -> Result<()> {
     if call.node().domain == OWN_DOMAIN {
         call.int("low")?;
@@ -75,7 +74,7 @@ pub(super) fn read_bounds(call: &Call) -> Result<()> {
     Ok(())
 }
 
-/// The zero point that input `index` is, where it is one constant for all elements; 0 where it is left out.
+/// Returns the zero point at input `index` if it is one constant for all elements; 0 if it is omitted.
 pub(super) fn constant_int(x: &Call, index: usize) -> Result<Option<i64>> {
     if !x.has_input(index) {
         return Ok(Some(0));
@@ -85,39 +84,44 @@ pub(super) fn constant_int(x: &Call, index: usize) -> Result<Option<i64>> {
     };
     let elements = constant.load_listed()?.int_list()?;
     let Some((first, rest)) = elements.split_first() else { return Ok(None) };
-    if !(-FARTHEST..=FARTHEST).contains(first) {
+    if !(-MAX_ZERO..=MAX_ZERO).contains(first) {
         return Err(Error::unsupported(format!("a zero point of {first}")));
     }
     Ok(rest.iter().all(|element| element == first).then_some(*first))
 }
 
-/// A single of no axes.
-pub(super) fn number(x: &mut Expand, value: f32) -> Result<Operand> {
-    x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)))
+/// Emits a float32 scalar.
+pub(super) fn scalar(x: &mut Expand, value: f32) -> Result<Operand> {
+    x.literal(&Array::f32(ndarray::arr0(value).into_dyn()))
 }
 
-/// A integer of no axes, as a float.
-pub(super) fn whole(x: &mut Expand, value: i64) -> Result<Operand> {
-    number(x, value.as_())
+/// Emits an integer as a float32 scalar.
+pub(super) fn int_scalar(x: &mut Expand, value: i64) -> Result<Operand> {
+    scalar(x, value.as_())
 }
 
-/// The levels of input `index` about a zero point.
+/// Emits the difference of an operand and an integer.
+pub(super) fn minus(x: &mut Expand, operand: Operand, by: i64) -> Result<Operand> {
+    if by == 0 {
+        return Ok(operand);
+    }
+    let by = int_scalar(x, by)?;
+    x.op("Sub", &[operand, by], &[])
+}
+
+/// Emits the levels of input `index` for a zero point.
 pub(super) fn levels(x: &mut Expand, index: usize, zero: i64) -> Result<Levels> {
-    if let Some(known) = known_levels(x, index, zero)? {
-        return Ok(known);
+    if let Some(levels) = source_levels(x, index, zero)? {
+        return Ok(levels);
     }
     let range = Target::new(x.dtype(index)?, zero)?;
-    let operand = x.operand(index)?;
-    let mut operand = cast(x, operand, DType::F32)?;
-    if zero != 0 {
-        let zero = whole(x, zero)?;
-        operand = x.op("Sub", &[operand, zero], &[])?;
-    }
+    let operand = x.operand_as(index, DType::F32)?;
+    let operand = minus(x, operand, zero)?;
     Ok(Levels { operand, low: range.low - zero, high: range.high - zero })
 }
 
-/// The levels that input `index` was made of, about this zero point.
-fn known_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels>> {
+/// Returns the operand of the node `Levels` that computes input `index`, shifted to a zero point.
+fn source_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels>> {
     let Operand::Value(mut value) = x.operand(index)? else { return Ok(None) };
     for _ in 0..MAX_IDENTITIES {
         let Some(node) = x.graph().value(value).producer.and_then(|id| x.graph().node(id)) else { break };
@@ -135,11 +139,7 @@ fn known_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels
             && let (Some(other), Some(low), Some(high)) = (int("zero"), int("low"), int("high"))
         {
             let by = zero.saturating_sub(other);
-            let mut operand = Operand::Value(input);
-            if by != 0 {
-                let by = whole(x, by)?;
-                operand = x.op("Sub", &[operand, by], &[])?;
-            }
+            let operand = minus(x, Operand::Value(input), by)?;
             return Ok(Some(Levels { operand, low: low.saturating_sub(by), high: high.saturating_sub(by) }));
         }
         break;
@@ -147,21 +147,22 @@ fn known_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels
     Ok(None)
 }
 
-/// Rounds numbers of levels, halves to even, holds them within the bounds, and makes quantized values of them.
-pub(super) fn finalize(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
-    let levels = round(x, scaled, target)?;
-    name_levels(x, levels, target)
+/// Emits quantized values of scaled levels, which are rounded half to even and clipped to the bounds.
+pub(super) fn requantize(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
+    let levels = round_levels(x, scaled, target)?;
+    from_levels(x, levels, target)
 }
 
-/// Levels of numbers of them.
-pub(super) fn round(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
+/// Emits scaled levels rounded half to even and clipped to the bounds.
+pub(super) fn round_levels(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
     let rounded = x.op("Round", &[scaled], &[])?;
-    let (least, most) = (whole(x, target.low - target.zero)?, whole(x, target.high - target.zero)?);
-    x.op("Clip", &[rounded, least, most], &[])
+    let low = int_scalar(x, target.low - target.zero)?;
+    let high = int_scalar(x, target.high - target.zero)?;
+    x.op("Clip", &[rounded, low, high], &[])
 }
 
-/// Quantised values of levels.
-pub(super) fn name_levels(x: &mut Expand, levels: Operand, target: Target) -> Result<Operand> {
+/// Emits the quantized values of levels.
+pub(super) fn from_levels(x: &mut Expand, levels: Operand, target: Target) -> Result<Operand> {
     x.own_op(
         "Levels",
         &[levels],
@@ -184,13 +185,13 @@ pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, dtype)?])
 }
 
-/// The quantized values themselves.
+/// Adds the zero point.
 pub(super) fn lower_levels(lower: &mut Lower) -> Result<()> {
     let zero = lower.int_or("zero", 0)?;
     if zero == 0 {
         return lower.alias();
     }
     let levels = lower.blob(0)?;
-    let moved = lower.binary_scalar(binary_op::ADD, levels, zero.as_())?;
-    lower.set(0, moved)
+    let values = lower.binary_scalar(binary_op::ADD, levels, zero.as_())?;
+    lower.set(0, values)
 }

@@ -1,7 +1,7 @@
-//! onnxruntime's operators that multiply quantized values and give numbers: what its quantizer writes for attention and recurrent
-//! networks, and its optimizer for products of matrices.
+//! onnxruntime's operators that multiply quantized values into floats. Its quantizer writes them for
+//! attention and recurrent networks, its optimizer for matrix products.
 
-use super::{MICROSOFT, cast};
+use super::MICROSOFT;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, required};
@@ -20,8 +20,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand_dynamic_matmul)
         .rounds()
         .lowers_to("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
-        .limits("a rounding that follows another one"),
-    // `past_present_share_buffer` is about memory.
+        .limits("a second rounding"),
+    // `past_present_share_buffer` concerns memory only.
     Row::new("QAttention", &[1], Access::Any, infer_attention)
         .domain(MICROSOFT)
         .expand(expand_attention)
@@ -34,13 +34,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .ignore(&["activation_alpha", "activation_beta", "activations", "clip", "input_forget"])
         .rounds()
         .lowers_to("LSTM, with --dequantize")
-        .limits("its rounding, which follows another one at each step of the sequence"),
+        .limits("rounding at every step of the sequence"),
 ];
 
-/// The places of steps and of the number that is added: none of them makes the result larger.
-fn infer_product(call: &Call, numbers: &[usize]) -> Result<Vec<Fact>> {
+/// Infers a product of inputs 0 and 1. The scales and the bias, inputs `operands`, must broadcast to its
+/// shape.
+fn infer_product(call: &Call, operands: &[usize]) -> Result<Vec<Fact>> {
     let shape = matmul_shape(call.shape(0)?, call.shape(1)?)?;
-    numbers.iter().try_for_each(|index| call.check_stretches(*index, &shape))?;
+    operands.iter().try_for_each(|index| call.check_stretches(*index, &shape))?;
     Ok(vec![Fact::new(DType::F32, shape)])
 }
 
@@ -50,17 +51,17 @@ fn infer_to_float(call: &Call) -> Result<Vec<Fact>> {
 
 fn infer_dynamic_matmul(call: &Call) -> Result<Vec<Fact>> {
     if !call.dtype(0)?.is_float() {
-        invalid!("the range of {}", call.dtype(0)?);
+        invalid!("dynamic quantization of {}", call.dtype(0)?);
     }
     infer_product(call, &[2, 4])
 }
 
-/// Input `index`, which may be left out.
-fn required_input(x: &Expand, index: usize) -> Result<Option<Operand>> {
+/// Returns input `index`, which may be omitted.
+fn optional(x: &Expand, index: usize) -> Result<Option<Operand>> {
     if x.has_input(index) { x.operand(index).map(Some) } else { Ok(None) }
 }
 
-/// A product of integers `a`, `b` with their zero points, times both steps, plus a number.
+/// Emits the product of quantized `a` and `b`, times both scales, plus a bias.
 fn product(
     x: &mut Expand,
     [a, b]: [Operand; 2],
@@ -69,7 +70,7 @@ fn product(
     bias: Option<Operand>,
 ) -> Result<Operand> {
     let sums = x.op_n("MatMulInteger", &[Some(a), Some(b), zeros[0], zeros[1]], &[], 1)?;
-    let sums = cast(x, *sums.at(0)?, DType::F32)?;
+    let sums = x.cast(*sums.at(0)?, DType::F32)?;
     let scale = x.op("Mul", &[a_scale, b_scale], &[])?;
     let result = x.op("Mul", &[sums, scale], &[])?;
     match bias {
@@ -81,8 +82,8 @@ fn product(
 fn expand_to_float(x: &mut Expand) -> Result<bool> {
     let operands = [x.operand(0)?, x.operand(1)?];
     let scales = [x.operand(2)?, x.operand(3)?];
-    let zeros = [required_input(x, 4)?, required_input(x, 5)?];
-    let bias = required_input(x, 6)?;
+    let zeros = [optional(x, 4)?, optional(x, 5)?];
+    let bias = optional(x, 6)?;
     let result = product(x, operands, scales, zeros, bias)?;
     x.output(0, result)?;
     Ok(true)
@@ -90,16 +91,16 @@ fn expand_to_float(x: &mut Expand) -> Result<bool> {
 
 fn expand_dynamic_matmul(x: &mut Expand) -> Result<bool> {
     let a = x.operand(0)?;
-    let quantised = x.op_n("DynamicQuantizeLinear", &[Some(a)], &[], 3)?;
-    let [a, a_scale, a_zero] = [*quantised.at(0)?, *quantised.at(1)?, *quantised.at(2)?];
+    let quantized = x.op_n("DynamicQuantizeLinear", &[Some(a)], &[], 3)?;
+    let [a, a_scale, a_zero] = [*quantized.at(0)?, *quantized.at(1)?, *quantized.at(2)?];
     let (b, b_scale) = (x.operand(1)?, x.operand(2)?);
-    let (b_zero, bias) = (required_input(x, 3)?, required_input(x, 4)?);
+    let (b_zero, bias) = (optional(x, 3)?, optional(x, 4)?);
     let result = product(x, [a, b], [a_scale, b_scale], [Some(a_zero), b_zero], bias)?;
     x.output(0, result)?;
     Ok(true)
 }
 
-/// Places of the inputs of QAttention.
+/// Indices of the inputs of QAttention.
 mod attention {
     pub const BIAS: usize = 2;
     pub const X_SCALE: usize = 3;
@@ -121,29 +122,28 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
         call.float(name)?;
     }
     let ([batch, length, _], [_, projected]) = (call.shape(0)?, call.shape(1)?) else {
-        return Err(Error::invalid("a sequence that has not three axes, or a weight that has not two"));
+        return Err(Error::invalid("a sequence without three axes, or a weight without two"));
     };
-    // Queries, keys and values stand one after the other.
+    // The weight is the concatenation of those of queries, keys and values.
     let hidden = projected.floor_div(&Dim::Known(3))?;
     Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden])])
 }
 
-/// What is quantized as numbers, then Attention: nothing is rounded on the way.
+/// Attention of the dequantized operands: the kernel rounds no intermediate result.
 fn expand_attention(x: &mut Expand) -> Result<bool> {
-    let mut numbers = Vec::new();
-    for (operand, scale, zero, axis) in [
-        (0, attention::X_SCALE, attention::X_ZERO, 1),
-        (1, attention::WEIGHT_SCALE, attention::WEIGHT_ZERO, 1),
-    ] {
-        let inputs = [Some(x.operand(operand)?), Some(x.operand(scale)?), required_input(x, zero)?];
-        let axis = ("axis", Attribute::Int(axis));
-        numbers.extend(x.op_n("DequantizeLinear", &inputs, &[axis], 1)?.into_iter().map(Some));
+    let mut operands = Vec::new();
+    for (operand, scale, zero) in
+        [(0, attention::X_SCALE, attention::X_ZERO), (1, attention::WEIGHT_SCALE, attention::WEIGHT_ZERO)]
+    {
+        let inputs = [Some(x.operand(operand)?), Some(x.operand(scale)?), optional(x, zero)?];
+        let axis = ("axis", Attribute::Int(1));
+        operands.extend(x.op_n("DequantizeLinear", &inputs, &[axis], 1)?.into_iter().map(Some));
     }
-    numbers.extend([required_input(x, attention::BIAS)?, required_input(x, attention::MASK)?]);
+    operands.extend([optional(x, attention::BIAS)?, optional(x, attention::MASK)?]);
     let attributes = x.node().attributes.clone();
     let attributes: Vec<(&str, Attribute)> =
         attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone())).collect();
-    let result = x.contrib_op("Attention", &numbers, &attributes)?;
+    let result = x.contrib_op("Attention", &operands, &attributes)?;
     x.output(0, result)?;
     Ok(true)
 }
@@ -152,7 +152,7 @@ fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {
     let hidden = Dim::Known(required(call.int("hidden_size")?, "hidden_size")?);
     call.string("direction")?;
     let ([length, batch, _], [directions, _, _]) = (call.shape(0)?, call.shape(1)?) else {
-        return Err(Error::invalid("a sequence or a weight that has not three axes"));
+        return Err(Error::invalid("a sequence or a weight without three axes"));
     };
     let last = Fact::new(DType::F32, vec![directions.clone(), batch.clone(), hidden.clone()]);
     let all = Fact::new(DType::F32, vec![length.clone(), directions.clone(), batch.clone(), hidden]);
@@ -160,6 +160,6 @@ fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_lstm(_: &mut Expand) -> Result<bool> {
-    Err(Error::unsupported("its states are rounded to steps of their own range at each step of the sequence")
+    Err(Error::unsupported("its states are quantized by their own range at every step of the sequence")
         .help("convert the model from before its quantization, or this one with --dequantize"))
 }

@@ -1,31 +1,37 @@
-//! Numbers for which float arithmetic rounds every byte, and every pair of bytes, as onnxruntime's kernels do.
+//! Float32 constants with which separate products and sums round every value, and every pair of values, as
+//! onnxruntime's kernels do.
 //!
-//! There are so few that all are tried. Where two ways of computing differ, they differ in the last bits of a value in the middle
-//! between two steps, and a neighbour of the number moves that.
+//! The two computations differ only in the last bits of values about halfway between two steps, so constants
+//! next to the exact ones give the results of the kernel. The candidates are few enough to try on all values.
 
 use num_traits::AsPrimitive;
 
 use super::level::Target;
 
-/// How many neighbours of a number are tried on either side.
+/// The number of neighbours of a float that are tried on either side.
 const NEIGHBOURS: i32 = 24;
 
-/// Most levels that are all tried: those of 16 bits.
+/// The maximum number of levels that are enumerated: those of 16 bits.
 const MAX_LEVELS: i64 = 1 << 16;
 
-/// How many numbers are tried for each of two ratios.
+/// The number of candidates for each of two ratios.
 const RATIOS: usize = 9;
 
-/// Most pairs that are given other values. Ratios of few digits have many sums exactly in the middle between two steps; those of
-/// networks have about one.
+/// The maximum number of corrected pairs. Ratios of few digits have many sums exactly halfway between two
+/// steps; those of networks have about one.
 const MAX_EXCEPTIONS: usize = 8;
 
-/// How near to the middle between two steps a sum is looked at: last bits are far smaller, and so is what the numbers are moved by.
+/// The distance from halfway between two steps within which a sum is examined. It exceeds by far the last
+/// bits and the change of the constants.
 const NEAR: f64 = 1e-3;
 
-/// One product for the quotient `(level * from) / to`.
+fn round_within(value: f32, low: i64, high: i64) -> i64 {
+    AsPrimitive::<i64>::as_(value.round_ties_even()).clamp(low, high)
+}
+
+/// The quotient `(level * from) / to`, which one product replaces.
 pub(super) struct Line {
-    /// The steps from which and to which.
+    /// `from` and `to`.
     pub scales: [f32; 2],
     /// The bounds of the levels.
     pub bounds: (i64, i64),
@@ -33,66 +39,66 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The factor that gives all levels of the target, where there is one.
+    /// Returns a factor that rounds every level as the quotient does, if there is one.
     pub fn solve(&self) -> Option<f32> {
         let [from, to] = self.scales;
         if self.bounds.1.saturating_sub(self.bounds.0) > MAX_LEVELS {
             return None;
         }
-        let (low, high) = (self.target.low - self.target.zero, self.target.high - self.target.zero);
-        let held =
-            |number: f32| -> i64 { AsPrimitive::<i64>::as_(number.round_ties_even()).clamp(low, high) };
+        let Target { zero, low, high, .. } = self.target;
+        let round = |value: f32| round_within(value, low - zero, high - zero);
         let fits = |factor: &f32| {
             (self.bounds.0..=self.bounds.1).all(|level| {
                 let level: f32 = level.as_();
-                held(level * factor) == held((level * from) / to)
+                round(level * factor) == round((level * from) / to)
             })
         };
         neighbours(from / to).find(fits)
     }
 }
 
-/// A sum of two bytes in steps of the result: `ratio_a * a + (ratio_b * b + rest)`, both products fused with their sums.
+/// The sum of two bytes in the scale of the result, `ratio_a * a + (ratio_b * b + rest)`, with fused
+/// multiply-add.
 pub(super) struct Plane {
-    /// The steps of both over that of the result.
+    /// The scales of both operands over that of the result.
     pub ratios: [f32; 2],
     pub zeros: [i64; 2],
-    /// The bounds of the levels of both.
+    /// The bounds of the levels of both operands.
     pub bounds: [(i64, i64); 2],
     pub target: Target,
 }
 
-/// What levels are multiplied with, and what is added to the sum.
+/// The constants of a sum of separate products.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Solution {
     pub ratios: [f32; 2],
     pub zero: f32,
-    /// What the zero point is added to.
     pub first: First,
 }
 
-/// A pair for which the value is another one.
+/// A pair of levels whose value needs a correction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Exception {
-    /// The levels of both.
+    /// The levels of both operands.
     pub at: [i64; 2],
-    /// What is added to the value.
+    /// The correction.
     pub by: i64,
 }
 
-/// The order in which two products and the zero point are added up.
+/// The two terms that are added first, of two products and the zero point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum First {
-    /// Both products first.
+    /// Both products.
     Products,
-    /// The first product and the zero point first.
+    /// The first product and the zero point.
     A,
-    /// The second product and the zero point first.
+    /// The second product and the zero point.
     B,
 }
 
 impl Solution {
-    fn sum(&self, a: f32, b: f32) -> f32 {
+    fn sum(&self, at: [i64; 2]) -> f32 {
+        let [a, b]: [f32; 2] = at.map(AsPrimitive::as_);
         let [a, b] = [a * self.ratios[0], b * self.ratios[1]];
         match self.first {
             First::Products => (a + b) + self.zero,
@@ -103,95 +109,89 @@ impl Solution {
 }
 
 impl Plane {
-    /// What gives the values of the kernel for all pairs but some exceptions; mostly there are none.
+    /// Returns the constants with the fewest exceptions, mostly none.
     pub fn solve(&self) -> (Solution, Vec<Exception>) {
         let zero: f32 = self.target.zero.as_();
-        let wanted = self.undecided();
-        // The zero point is moved by parts of the last bit of the largest value, the ratios by their own last bits.
+        let expected = self.undecided();
+        // The zero point changes by fractions of the last bit of the largest value, the ratios by their last
+        // bits.
         let unit = f32::EPSILON * 32.0;
         let mut best = (usize::MAX, Solution { ratios: self.ratios, zero, first: First::Products });
         for step in alternating(NEIGHBOURS) {
             let zero = zero + AsPrimitive::<f32>::as_(step) * unit;
             for first in [First::Products, First::A, First::B] {
                 for ratios in pairs_near(self.ratios) {
-                    let tried = Solution { ratios, zero, first };
-                    let misses = self.misses(tried, &wanted, best.0);
+                    let candidate = Solution { ratios, zero, first };
+                    let misses = self.misses(candidate, &expected, best.0);
                     if misses < best.0 {
-                        best = (misses, tried);
+                        best = (misses, candidate);
                     }
                     if misses == 0 {
-                        return (tried, Vec::new());
+                        return (candidate, Vec::new());
                     }
                 }
             }
         }
-        let exception = |(at, value): &([i64; 2], i64)| {
-            let [a, b]: [f32; 2] = at.map(AsPrimitive::as_);
-            Exception { at: *at, by: value - self.held(best.1.sum(a, b)) }
-        };
-        let exceptions = wanted.iter().map(exception).filter(|exception| exception.by != 0);
+        let exception =
+            |(at, value): &([i64; 2], i64)| Exception { at: *at, by: value - self.round(best.1.sum(*at)) };
+        let exceptions = expected.iter().map(exception).filter(|exception| exception.by != 0);
         (best.1, exceptions.take(MAX_EXCEPTIONS).collect())
     }
 
-    /// The value of the kernel for each pair whose sum is near the middle between two steps. Elsewhere no last bit decides.
+    /// Returns the value of the kernel for each pair whose sum is about halfway between two steps. Last bits
+    /// do not affect the others.
     fn undecided(&self) -> Vec<([i64; 2], i64)> {
         let [(a_low, a_high), (b_low, b_high)] = self.bounds;
         let [ratio_a, ratio_b]: [f64; 2] = self.ratios.map(f64::from);
         let mut pairs = Vec::new();
-        for a in a_low..=a_high {
-            for b in b_low..=b_high {
-                let (a_number, b_number): (f64, f64) = (a.as_(), b.as_());
-                let sum = a_number * ratio_a + b_number * ratio_b;
-                if ((sum - sum.floor()) - 0.5).abs() < NEAR {
-                    pairs.push(([a, b], self.value(a, b)));
-                }
+        for at in (a_low..=a_high).flat_map(|a| (b_low..=b_high).map(move |b| [a, b])) {
+            let [a, b]: [f64; 2] = at.map(AsPrimitive::as_);
+            let sum = a * ratio_a + b * ratio_b;
+            if ((sum - sum.floor()) - 0.5).abs() < NEAR {
+                pairs.push((at, self.value(at)));
             }
         }
         pairs
     }
 
-    fn held(&self, number: f32) -> i64 {
-        AsPrimitive::<i64>::as_(number.round_ties_even()).clamp(self.target.low, self.target.high)
+    fn round(&self, value: f32) -> i64 {
+        round_within(value, self.target.low, self.target.high)
     }
 
-    /// What the kernel gives.
-    fn value(&self, a: i64, b: i64) -> i64 {
+    /// Returns the value of the kernel.
+    fn value(&self, [a, b]: [i64; 2]) -> i64 {
         let [ratio_a, ratio_b] = self.ratios;
         let [zero_a, zero_b]: [f32; 2] = self.zeros.map(AsPrimitive::as_);
         let zero: f32 = self.target.zero.as_();
         // The compiler fuses one of these products with the sum.
         let rest = zero - ratio_a.mul_add(zero_a, ratio_b * zero_b);
         let (a, b): (f32, f32) = ((a + self.zeros[0]).as_(), (b + self.zeros[1]).as_());
-        self.held(a.mul_add(ratio_a, b.mul_add(ratio_b, rest)))
+        self.round(a.mul_add(ratio_a, b.mul_add(ratio_b, rest)))
     }
 
-    /// For how many pairs separate products and sums give another value, counted up to a number.
-    fn misses(&self, solution: Solution, wanted: &[([i64; 2], i64)], most: usize) -> usize {
-        let differs = |(at, value): &&([i64; 2], i64)| {
-            let [a, b]: [f32; 2] = at.map(AsPrimitive::as_);
-            self.held(solution.sum(a, b)) != *value
-        };
-        wanted.iter().filter(differs).take(most).count()
+    /// Counts the pairs for which a solution differs from the kernel, up to `most`.
+    fn misses(&self, solution: Solution, expected: &[([i64; 2], i64)], most: usize) -> usize {
+        let differs = |(at, value): &&([i64; 2], i64)| self.round(solution.sum(*at)) != *value;
+        expected.iter().filter(differs).take(most).count()
     }
 }
 
-/// 0, 1, -1, 2, -2 and so on.
+/// Returns 0, 1, -1, 2, -2 and so on.
 fn alternating(count: i32) -> impl Iterator<Item = i32> {
     (0..=2 * count).map(|index| if index % 2 == 0 { -(index / 2) } else { index / 2 + 1 })
 }
 
-/// Two numbers and those next to them.
-fn pairs_near(numbers: [f32; 2]) -> impl Iterator<Item = [f32; 2]> {
-    let [a, b] = numbers;
+/// Returns the pairs of two floats and their neighbours.
+fn pairs_near([a, b]: [f32; 2]) -> impl Iterator<Item = [f32; 2]> {
     neighbours(a).take(RATIOS).flat_map(move |a| neighbours(b).take(RATIOS).map(move |b| [a, b]))
 }
 
-/// A positive number and those next to it, nearest first.
+/// Returns a positive float and its neighbours, nearest first.
 fn neighbours(number: f32) -> impl Iterator<Item = f32> {
     let bits: i64 = number.to_bits().into();
     alternating(NEIGHBOURS).filter_map(move |step| {
-        let moved = u32::try_from(bits + i64::from(step)).ok().map(f32::from_bits);
-        moved.filter(|moved| moved.is_normal())
+        let near = u32::try_from(bits + i64::from(step)).ok().map(f32::from_bits);
+        near.filter(|near| near.is_normal())
     })
 }
 
@@ -201,7 +201,7 @@ mod tests {
     use crate::tensor::DType;
 
     #[test]
-    fn one_product_gives_what_a_quotient_gives() {
+    fn a_product_replaces_a_quotient() {
         let target = Target::new(DType::U8, 3).unwrap();
         for (from, to) in [(0.02, 0.03), (0.017_3, 0.017_9), (0.25, 0.5)] {
             let line = Line { scales: [from, to], bounds: (-128, 127), target };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn separate_sums_give_what_fused_ones_give() {
+    fn separate_sums_replace_fused_ones() {
         let target = Target::new(DType::U8, 114).unwrap();
         let mut seed = 1_u32;
         let mut draw = || {
@@ -224,10 +224,9 @@ mod tests {
             let plane = Plane { ratios, zeros: [121, 130], bounds: [(-121, 134), (-130, 125)], target };
             let (solution, exceptions) = plane.solve();
             assert!(exceptions.len() < MAX_EXCEPTIONS, "{ratios:?}: {exceptions:?}");
-            for (a, b) in (-121..=134).flat_map(|a| (-130..=125).map(move |b| (a, b))) {
-                let (x, y): (f32, f32) = (a.as_(), b.as_());
-                let by = exceptions.iter().find(|e| e.at == [a, b]).map_or(0, |e| e.by);
-                assert_eq!(plane.held(solution.sum(x, y)) + by, plane.value(a, b), "{ratios:?} {a} {b}");
+            for at in (-121..=134).flat_map(|a| (-130..=125).map(move |b| [a, b])) {
+                let by = exceptions.iter().find(|e| e.at == at).map_or(0, |e| e.by);
+                assert_eq!(plane.round(solution.sum(at)) + by, plane.value(at), "{ratios:?} {at:?}");
             }
         }
     }

@@ -1,6 +1,6 @@
-//! MatMulNBits: weights of 4 or 8 bits, in blocks with a step each, two of 4 bits to a byte. What they are multiplied with is not rounded.
+//! MatMulNBits: weights of 4 or 8 bits in blocks, each with a scale. The other factor is not rounded.
 
-use super::{MICROSOFT, cast};
+use super::{MICROSOFT, first, level};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, required};
@@ -9,18 +9,16 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    // `accuracy_level` allows for rounding, and never asks for it.
+    // `accuracy_level` permits rounding and does not require it.
     Row::new("MatMulNBits", &[1], Access::Any, infer)
         .domain(MICROSOFT)
         .expand(expand)
         .ignore(&["accuracy_level", "weight_prepacked"])
         .lowers_to("MatMul")
-        .limits(
-            "other weights than those of 4 and 8 bits; an order of the columns; weights that are computed",
-        ),
+        .limits("weights not of 4 or 8 bits; a column order; weights known only at run time"),
 ];
 
-/// Places of the inputs.
+/// Indices of the inputs.
 mod input {
     pub const WEIGHT: usize = 1;
     pub const SCALES: usize = 2;
@@ -29,7 +27,7 @@ mod input {
     pub const BIAS: usize = 5;
 }
 
-/// Sizes of the matrix, and how it is packed.
+/// The sizes and the packing of the matrix.
 struct Matrix {
     rows: i64,
     columns: i64,
@@ -47,7 +45,7 @@ fn read_matrix(call: &Call) -> Result<Matrix> {
         unsupported!("weights of {bits} bits");
     }
     if call.has_input(input::ORDER) {
-        unsupported!("an order of the columns");
+        unsupported!("a column order");
     }
     Ok(Matrix { rows: size("K")?, columns: size("N")?, bits, block: size("block_size")? })
 }
@@ -56,14 +54,14 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     let matrix = read_matrix(call)?;
     let (dtype, weight) = (call.dtype(0)?, call.dtype(input::WEIGHT)?);
     if !dtype.is_float() || weight != DType::U8 {
-        invalid!("a product of {dtype} and {weight}, which holds packed weights");
+        invalid!("a product of {dtype} and packed weights of type {weight}");
     }
     let mut shape = call.shape(0)?.to_vec();
     match shape.last_mut() {
         Some(last) if last.known().is_none_or(|size| size == matrix.rows) => {
             *last = Dim::Known(matrix.columns)
         }
-        _ => invalid!("{} by a matrix of {} rows", display_shape(&shape), matrix.rows),
+        _ => invalid!("a product of {} and a matrix of {} rows", display_shape(&shape), matrix.rows),
     }
     call.check_stretches(input::BIAS, &shape)?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
@@ -72,31 +70,31 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
 fn expand(x: &mut Expand) -> Result<bool> {
     let Matrix { rows, columns, bits, block } = read_matrix(x)?;
     if x.constant(input::WEIGHT).is_none() {
-        unsupported!("weights that are computed");
+        unsupported!("weights known only at run time");
     }
     let blocks = (rows - 1) / block + 1;
-    let weight = unpacked(x, input::WEIGHT, bits, [columns, blocks, block])?;
+    let weight = unpack(x, input::WEIGHT, bits, [columns, blocks, block])?;
     let zero = if x.has_input(input::ZERO_POINTS) && x.dtype(input::ZERO_POINTS)? == DType::U8 {
-        // Each column begins with a byte of its own.
+        // Each column begins at a byte.
         let padded = if bits == 4 { blocks.saturating_add(blocks % 2) } else { blocks };
-        let zero = unpacked(x, input::ZERO_POINTS, bits, [columns, padded, 1])?;
+        let zero = unpack(x, input::ZERO_POINTS, bits, [columns, padded, 1])?;
         first(x, zero, 1, blocks)?
     } else if x.has_input(input::ZERO_POINTS) {
         let zero = x.operand_as(input::ZERO_POINTS, DType::F32)?;
         x.reshape(zero, &[columns, blocks, 1])?
     } else {
         let middle = if bits == 4 { 8.0 } else { 128.0 };
-        x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), middle)))?
+        level::scalar(x, middle)?
     };
     let scale = x.operand_as(input::SCALES, DType::F32)?;
     let scale = x.reshape(scale, &[columns, blocks, 1])?;
     let levels = x.op("Sub", &[weight, zero], &[])?;
-    let numbers = x.op("Mul", &[levels, scale], &[])?;
-    let numbers = x.reshape(numbers, &[columns, blocks.saturating_mul(block)])?;
-    let numbers = first(x, numbers, 1, rows)?;
+    let weights = x.op("Mul", &[levels, scale], &[])?;
+    let weights = x.reshape(weights, &[columns, blocks.saturating_mul(block)])?;
+    let weights = first(x, weights, 1, rows)?;
     let dtype = x.dtype(0)?;
-    let numbers = cast(x, numbers, dtype)?;
-    let matrix = x.transpose(numbers, &[1, 0])?;
+    let weights = x.cast(weights, dtype)?;
+    let matrix = x.transpose(weights, &[1, 0])?;
     let a = x.operand(0)?;
     let mut result = x.op("MatMul", &[a, matrix], &[])?;
     if x.has_input(input::BIAS) {
@@ -107,14 +105,13 @@ fn expand(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The numbers of input `index` in floats: those of 4 bits are two in each byte, the lower half first.
-fn unpacked(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Operand> {
+/// Emits the values of input `index` as float32. A byte holds two values of 4 bits, the low one first.
+fn unpack(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Operand> {
     let mut operand = x.operand(index)?;
     if bits == 4 {
         let bytes = x.reshape(operand, &[-1, 1])?;
         let byte = |x: &mut Expand, value: i64| {
-            let value = ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value);
-            x.literal(&Array::i64(value).cast(DType::U8)?)
+            x.literal(&Array::i64(ndarray::arr0(value).into_dyn()).cast(DType::U8)?)
         };
         let (mask, half) = (byte(x, 15)?, byte(x, 4)?);
         let low = x.op("BitwiseAnd", &[bytes, mask], &[])?;
@@ -122,11 +119,5 @@ fn unpacked(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<
         operand = x.op("Concat", &[low, high], &[("axis", Attribute::Int(1))])?;
     }
     let operand = x.reshape(operand, &shape)?;
-    cast(x, operand, DType::F32)
-}
-
-/// The first `size` places of an axis.
-fn first(x: &mut Expand, operand: Operand, axis: i64, size: i64) -> Result<Operand> {
-    let (start, end, axes) = (x.ints(&[0])?, x.ints(&[size])?, x.ints(&[axis])?);
-    x.op("Slice", &[operand, start, end, axes], &[])
+    x.cast(operand, DType::F32)
 }

@@ -1,13 +1,13 @@
-//! Convolutions and linear maps of quantized values. Sums of products of bytes are integers, and computed exactly: by ncnn's
-//! int8 layers, which make floats of them when they are summed up, or in floats, which hold integers below 2^24.
+//! Convolutions and matrix products of quantized values. Sums of products of bytes are exact integers: in
+//! ncnn's int8 layers, which convert the sums to float32, and in float32 itself below 2^24.
 //!
-//! ncnn's int8 layers take numbers from -127 to 127, ONNX's bytes have 256 values. Bytes that may have all of them are two numbers: one
-//! within these bounds, and one for the last value, which is 0 or 1. Both are multiplied, and the sums added.
+//! ncnn's int8 layers take integers from -127 to 127, and a byte has 256 values. Levels with all of them are
+//! split into a part within these bounds and the excess, which is 0 or 1; the sums of both parts are added.
 
 use num_traits::AsPrimitive;
 
-use super::level::{Levels, constant_int, levels, number, whole};
-use super::{cast, channel_parameter, difference};
+use super::level::{Levels, constant_int, levels, minus, scalar};
+use super::{axis_parameter, difference};
 use crate::error::Result;
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
@@ -16,60 +16,60 @@ use crate::tensor::{DType, Dim, Tensor};
 /// The largest magnitude of an integer in ncnn's int8 layers.
 const LARGEST: i64 = 127;
 
-/// Where the inputs of a product stand.
+/// The indices of the inputs of a product.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
     pub x: usize,
     pub x_zero: usize,
     pub weight: usize,
     pub weight_zero: usize,
-    /// Whole numbers that are added to the sums.
+    /// Integers that are added to the sums.
     pub bias: Option<usize>,
 }
 
-/// Weights that ncnn multiplies as integers.
+/// The weights of an int8 layer.
 struct Weights {
-    /// In int8, the outputs along the first axis.
+    /// The int8 values, with the outputs along the first axis.
     operand: Operand,
-    /// What the weights of each output add up to.
+    /// The sum of the weights of each output.
     sums: Vec<i64>,
 }
 
-/// How levels are brought within the bounds of ncnn's integers.
+/// The shift that brings levels within the bounds of ncnn's int8 layers.
 struct Shift {
-    /// The levels are moved down by this.
+    /// The integer that is subtracted from the levels.
     by: i64,
-    /// The one level that is still out of the bounds.
-    beyond: Beyond,
+    excess: Excess,
 }
 
+/// The side on which one shifted level exceeds the bounds.
 #[derive(Clone, Copy, PartialEq)]
-enum Beyond {
-    Nothing,
+enum Excess {
+    None,
     Above,
     Below,
 }
 
-/// The smallest shift: none keeps padding what it is.
+/// Returns 0 if possible, which leaves the padding unchanged.
 fn shift(levels: &Levels) -> Option<Shift> {
     let (low, high) = (levels.low, levels.high);
-    let (by, beyond) = if low >= -LARGEST && high <= LARGEST {
-        (0, Beyond::Nothing)
+    let (by, excess) = if low >= -LARGEST && high <= LARGEST {
+        (0, Excess::None)
     } else if high - low <= 2 * LARGEST {
-        (low + LARGEST, Beyond::Nothing)
+        (low + LARGEST, Excess::None)
     } else if high - low > 2 * LARGEST + 1 {
         return None;
     } else if high == LARGEST {
-        (0, Beyond::Below)
+        (0, Excess::Below)
     } else {
-        (low + LARGEST, Beyond::Above)
+        (low + LARGEST, Excess::Above)
     };
-    // Padding is a number, too.
-    (by.abs() <= LARGEST).then_some(Shift { by, beyond })
+    // The padding, `-by`, must be within the bounds too.
+    (by.abs() <= LARGEST).then_some(Shift { by, excess })
 }
 
-/// The weights of a product, where they are constants of bytes about one zero point and none is beyond what ncnn multiplies.
-/// `transposed`: the outputs lie along the last of two axes.
+/// Returns the weights of a product if they are constant bytes with one zero point and within ncnn's bounds.
+/// `transposed`: the outputs are along the last of two axes.
 fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<Weights>> {
     let (Some(tensor), Some(zero)) = (x.constant(places.weight), constant_int(x, places.weight_zero)?) else {
         return Ok(None);
@@ -95,11 +95,11 @@ fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<We
     }
     let mut operand = x.operand(places.weight)?;
     if zero != 0 || dtype != DType::I8 {
-        operand = cast(x, operand, DType::I32)?;
+        operand = x.cast(operand, DType::I32)?;
         let zero = x.ints(&[zero])?;
-        let zero = cast(x, zero, DType::I32)?;
+        let zero = x.cast(zero, DType::I32)?;
         operand = x.op("Sub", &[operand, zero], &[])?;
-        operand = cast(x, operand, DType::I8)?;
+        operand = x.cast(operand, DType::I8)?;
     }
     if transposed {
         operand = x.transpose(operand, &[1, 0])?;
@@ -107,8 +107,8 @@ fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<We
     Ok(Some(Weights { operand, sums }))
 }
 
-/// The bias of each output, together with what moving the levels takes from the sums. None where it is not constant.
-fn moved_bias(x: &Expand, places: Places, sums: &[i64], by: i64) -> Result<Option<Tensor>> {
+/// Returns the bias of each output plus the contribution of the shift, or `None` if the bias is not constant.
+fn shifted_bias(x: &Expand, places: Places, sums: &[i64], by: i64) -> Result<Option<Tensor>> {
     let given = match places.bias.filter(|index| x.has_input(*index)) {
         None => None,
         Some(index) => match x.constant(index) {
@@ -124,38 +124,53 @@ fn moved_bias(x: &Expand, places: Places, sums: &[i64], by: i64) -> Result<Optio
     Tensor::from_f32(&[sums.len()], bias.collect()).map(Some)
 }
 
-/// A product by an int8 layer, or by two of them: the operands of one that take the place of `Conv` or `Gemm` over levels.
-struct Int8<'a> {
+/// A product of levels by one int8 layer, or by two of them if a level exceeds the bounds.
+struct Int8 {
     op_type: &'static str,
     levels: Levels,
     shift: Shift,
     weights: Weights,
     bias: Tensor,
-    attributes: Vec<(&'a str, Attribute)>,
+    attributes: Vec<(&'static str, Attribute)>,
 }
 
-impl Int8<'_> {
+impl Int8 {
+    fn read(
+        x: &mut Expand,
+        op_type: &'static str,
+        places: Places,
+        transposed: bool,
+        attributes: &[(&'static str, Attribute)],
+    ) -> Result<Option<Int8>> {
+        let Some(zero) = constant_int(x, places.x_zero)? else { return Ok(None) };
+        let Some(weights) = weights(x, places, transposed)? else { return Ok(None) };
+        let levels = levels(x, places.x, zero)?;
+        let Some(shift) = shift(&levels) else { return Ok(None) };
+        let Some(bias) = shifted_bias(x, places, &weights.sums, shift.by)? else { return Ok(None) };
+        Ok(Some(Int8 { op_type, levels, shift, weights, bias, attributes: attributes.to_vec() }))
+    }
+
     fn emit(self, x: &mut Expand) -> Result<Operand> {
-        let moved = moved_down(x, self.levels.operand, self.shift.by)?;
-        let most = self.layer(x, moved, self.bias.clone(), -self.shift.by)?;
-        let rest = match self.shift.beyond {
-            Beyond::Nothing => return Ok(most),
-            Beyond::Above => {
-                let above = moved_down(x, self.levels.operand, self.shift.by + LARGEST)?;
+        let shifted = minus(x, self.levels.operand, self.shift.by)?;
+        let sums = self.layer(x, shifted, self.bias.clone(), -self.shift.by)?;
+        let excess = match self.shift.excess {
+            Excess::None => return Ok(sums),
+            Excess::Above => {
+                let above = minus(x, self.levels.operand, self.shift.by + LARGEST)?;
                 x.op("Relu", &[above], &[])?
             }
-            Beyond::Below => {
-                let below = moved_down(x, self.levels.operand, self.shift.by - LARGEST)?;
-                let zero = number(x, 0.0)?;
+            Excess::Below => {
+                let below = minus(x, self.levels.operand, self.shift.by - LARGEST)?;
+                let zero = scalar(x, 0.0)?;
                 x.op("Min", &[below, zero], &[])?
             }
         };
         let no_bias = Tensor::all(0.0, self.bias.shape().to_vec())?;
-        let rest = self.layer(x, rest, no_bias, 0)?;
-        x.op("Add", &[most, rest], &[])
+        let excess = self.layer(x, excess, no_bias, 0)?;
+        x.op("Add", &[sums, excess], &[])
     }
 
-    /// The layer, where padding is `padding`. Its scales are 1: it is given integers, and gives integers.
+    /// Emits the layer. Its scales are 1, so that it maps integers to integers.
     fn layer(&self, x: &mut Expand, input: Operand, bias: Tensor, padding: i64) -> Result<Operand> {
         let scales = x.tensor(Tensor::all(1.0, bias.shape().to_vec())?)?;
         let bias = x.tensor(bias)?;
@@ -166,31 +181,22 @@ impl Int8<'_> {
     }
 }
 
-fn moved_down(x: &mut Expand, operand: Operand, by: i64) -> Result<Operand> {
-    if by == 0 {
-        return Ok(operand);
-    }
-    let by = whole(x, by)?;
-    x.op("Sub", &[operand, by], &[])
-}
-
-/// The sums of a convolution, integers in floats.
+/// Emits the sums of a convolution, integers in float32.
 pub(super) fn convolve(x: &mut Expand, places: Places) -> Result<Operand> {
     let attributes = crate::ops::spatial::conv::conv_attributes(x);
     if let Some(sums) = convolve_int8(x, places, &attributes)? {
         return Ok(sums);
     }
     let rank = x.shape(places.x)?.len();
-    let x_zero = channel_zero(x, places.x_zero, 1, rank)?;
-    let weight_zero = channel_zero(x, places.weight_zero, 0, rank)?;
+    let x_zero = zero_point(x, places.x_zero, 1, rank)?;
+    let weight_zero = zero_point(x, places.weight_zero, 0, rank)?;
     let (input, weight) = (difference(x, places.x, x_zero)?, difference(x, places.weight, weight_zero)?);
     let mut inputs = vec![input, weight];
     if let Some(bias) = places.bias.filter(|index| x.has_input(*index)) {
-        let bias = x.operand(bias)?;
-        inputs.push(cast(x, bias, DType::F32)?);
+        inputs.push(x.operand_as(bias, DType::F32)?);
     }
     let sum = x.op("Conv", &inputs, &attributes)?;
-    // Winograd's transforms have fractions; elsewhere sums are whole already.
+    // Winograd's transforms of kernels of 3x3 have fractions; the other sums are integers already.
     let kernel = x.shape(places.weight)?.get(2..).unwrap_or_default();
     if kernel.len() == 2 && kernel.iter().all(|size| size.is(3)) {
         return x.op("Round", &[sum], &[]);
@@ -198,11 +204,12 @@ pub(super) fn convolve(x: &mut Expand, places: Places) -> Result<Operand> {
     Ok(sum)
 }
 
-fn channel_zero(x: &mut Expand, index: usize, axis: usize, rank: usize) -> Result<Option<Operand>> {
+/// Emits the zero point at input `index`, if there is one.
+fn zero_point(x: &mut Expand, index: usize, axis: i64, rank: usize) -> Result<Option<Operand>> {
     if !x.has_input(index) {
         return Ok(None);
     }
-    channel_parameter(x, index, axis, rank).map(Some)
+    axis_parameter(x, index, axis, rank).map(Some)
 }
 
 fn convolve_int8(
@@ -210,7 +217,6 @@ fn convolve_int8(
     places: Places,
     attributes: &[(&'static str, Attribute)],
 ) -> Result<Option<Operand>> {
-    let Some(zero) = constant_int(x, places.x_zero)? else { return Ok(None) };
     let [batch, _, _, _] = x.shape(places.x)? else { return Ok(None) };
     let [outputs, channels, _, _] = x.shape(places.weight)? else { return Ok(None) };
     let group = x.int_or("group", 1)?;
@@ -218,22 +224,15 @@ fn convolve_int8(
     if !batch.is(1) || !(group == 1 || depth_wise) {
         return Ok(None);
     }
-    let Some(weights) = weights(x, places, false)? else { return Ok(None) };
-    let levels = levels(x, places.x, zero)?;
-    let Some(shift) = shift(&levels) else { return Ok(None) };
-    // Two layers of integers take longer than one of floats where each weight is used for one channel only.
-    if group != 1 && shift.beyond != Beyond::Nothing {
-        return Ok(None);
-    }
-    let Some(bias) = moved_bias(x, places, &weights.sums, shift.by)? else { return Ok(None) };
-    let attributes = attributes.to_vec();
-    Int8 { op_type: "Int8Conv", levels, shift, weights, bias, attributes }.emit(x).map(Some)
+    // Two depth-wise int8 layers are slower than one in float32.
+    let int8 = Int8::read(x, "Int8Conv", places, false, attributes)?
+        .filter(|int8| group == 1 || int8.shift.excess == Excess::None);
+    int8.map(|int8| int8.emit(x)).transpose()
 }
 
-/// The sums of a product with a matrix, of which input `places.weight` is the transposed one where that is said. Whole numbers in
-/// floats.
+/// Emits the sums of a product with a matrix, integers in float32, if an int8 layer can compute them.
+/// `weight_transposed`: the outputs are along the first axis of the weight.
 pub(super) fn multiply(x: &mut Expand, places: Places, weight_transposed: bool) -> Result<Option<Operand>> {
-    let Some(zero) = constant_int(x, places.x_zero)? else { return Ok(None) };
     let shape = x.shape(places.x)?.to_vec();
     let weight_shape = x.shape(places.weight)?.to_vec();
     let ([outer @ .., size], [rows, columns]) = (shape.as_slice(), weight_shape.as_slice()) else {
@@ -242,19 +241,15 @@ pub(super) fn multiply(x: &mut Expand, places: Places, weight_transposed: bool) 
     let outputs = if weight_transposed { rows } else { columns };
     let sizes: Option<Vec<i64>> = outer.iter().chain([size, outputs]).map(Dim::known).collect();
     let Some(mut sizes) = sizes else { return Ok(None) };
-    let Some(weights) = weights(x, places, !weight_transposed)? else { return Ok(None) };
-    let mut levels = levels(x, places.x, zero)?;
-    let Some(shift) = shift(&levels) else { return Ok(None) };
-    let Some(bias) = moved_bias(x, places, &weights.sums, shift.by)? else { return Ok(None) };
+    let Some(mut int8) = Int8::read(x, "Int8Linear", places, !weight_transposed, &[])? else {
+        return Ok(None);
+    };
     let size = sizes.remove(outer.len());
-    if outer.len() != 1 {
-        levels.operand = x.reshape(levels.operand, &[-1, size])?;
-    }
-    let sums =
-        Int8 { op_type: "Int8Linear", levels, shift, weights, bias, attributes: Vec::new() }.emit(x)?;
     if outer.len() == 1 {
-        return Ok(Some(sums));
+        return int8.emit(x).map(Some);
     }
+    int8.levels.operand = x.reshape(int8.levels.operand, &[-1, size])?;
+    let sums = int8.emit(x)?;
     x.reshape(sums, &sizes).map(Some)
 }
 
@@ -263,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_moved_within_the_bounds() {
+    fn smallest_shift_within_bounds() {
         let cases = [
             ((-127, 127), Some((0, true))),
             ((0, 127), Some((0, true))),
@@ -275,7 +270,7 @@ mod tests {
         ];
         for ((low, high), expected) in cases {
             let levels = Levels { operand: Operand::New(0), low, high };
-            let found = shift(&levels).map(|shift| (shift.by, shift.beyond == Beyond::Nothing));
+            let found = shift(&levels).map(|shift| (shift.by, shift.excess == Excess::None));
             assert_eq!(found, expected, "{low} {high}");
         }
     }

@@ -1,7 +1,8 @@
-//! Networks whose values are rounded to quantized steps on the way: QuantizeLinear, and DequantizeLinear after it.
+//! Networks whose values are rounded to quantized steps by QuantizeLinear, and converted back by
+//! DequantizeLinear.
 //!
-//! Float arithmetic does not compute what they compute (see `pass::rounding`): either the steps are left out, or it is computed with
-//! the integers that they are meant for.
+//! Float arithmetic does not give the same result (see `pass::rounding`): either the rounding is dropped, or
+//! the computation uses integers.
 
 mod float;
 mod integer;
@@ -10,33 +11,38 @@ mod weight;
 
 use std::collections::BTreeMap;
 
-use super::pattern::{producer, scalar};
-use crate::error::Result;
-use crate::graph::{AttributeMap, Graph, Ids, Node, Symbol, Value, ValueId};
-use crate::ncnn::Scales;
-use crate::op::{CONTRIB_DOMAIN, OWN_DOMAIN};
-use crate::tensor::{Array, DType, Tensor};
+use num_traits::AsPrimitive;
 
-/// What becomes of a network that is quantized throughout.
+use super::pattern::{producer, scalar};
+use super::simplify::{InsertionPoint, input, int, only_output};
+use crate::error::Result;
+use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, ValueId};
+use crate::ncnn::Scales;
+use crate::op::CONTRIB_DOMAIN;
+use crate::tensor::{DType, Tensor};
+
+/// The conversion of a network that is quantized throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Quantization {
-    /// It is refused, where it is not operators on quantized values: no float arithmetic gives the same.
+    /// The network is refused, unless it consists of operators on quantized values: float arithmetic does not
+    /// give the same result.
     #[default]
     Exact,
-    /// Steps are left out, and the bounds of the quantized types stay.
+    /// The rounding is dropped, and the bounds of the quantized types stay.
     Float,
-    /// Operators between steps are computed in integers, convolutions and linear maps by ncnn's int8 layers.
+    /// Operators on quantized values compute in integers; convolutions and matrix products become int8
+    /// layers.
     Int8,
 }
 
-/// The versions of Clip from which bounds are inputs.
+/// The version since which the bounds of Clip are inputs.
 const CLIP: i64 = 11;
 
-/// The versions of QuantizeLinear and DequantizeLinear from which quantized values may have 16 or 4 bits.
+/// The version of QuantizeLinear and DequantizeLinear since which quantized values may have 16 or 4 bits.
 const NARROW_AND_WIDE: i64 = 21;
 
-/// Operators that move elements or choose among them: what they do to numbers they do to quantized values.
+/// Operators that move or select elements, and so commute with quantization.
 const MOVING: &[&str] = &[
     "DepthToSpace",
     "Expand",
@@ -54,55 +60,82 @@ const MOVING: &[&str] = &[
     "Unsqueeze",
 ];
 
-/// A value that is rounded to steps, and taken as a number again.
+/// A value that QuantizeLinear rounds and DequantizeLinear converts back.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
-    /// What is rounded.
+    /// The value before rounding.
     x: ValueId,
-    /// The size of a step.
     scale: f32,
-    /// The steps from zero to the bounds of the type.
+    /// The bounds of the type minus the zero point.
     low: i32,
     high: i32,
 }
 
-/// Pairs of QuantizeLinear and DequantizeLinear with one scale, by what the latter gives.
+/// Finds pairs of QuantizeLinear and DequantizeLinear with one scale, by the output of the latter.
 fn find_steps(graph: &Graph) -> BTreeMap<ValueId, Steps> {
     let pairs = graph.nodes().filter(|(_, node)| node.is("DequantizeLinear"));
-    pairs
-        .filter_map(|(_, node)| Some((node.outputs.first().copied().flatten()?, read_steps(graph, node)?)))
-        .collect()
-}
-
-fn input(node: &Node, index: usize) -> Option<ValueId> {
-    node.inputs.get(index).copied().flatten()
+    pairs.filter_map(|(_, node)| Some((only_output(node)?, read_steps(graph, node)?))).collect()
 }
 
 fn read_steps(graph: &Graph, dequantize: &Node) -> Option<Steps> {
-    let quantised = input(dequantize, 0)?;
-    let quantize = producer(graph, quantised, "QuantizeLinear")?;
+    let quantized = input(dequantize, 0)?;
+    let quantize = producer(graph, quantized, "QuantizeLinear")?;
     let x = input(quantize, 0)?;
-    let number = |node: &Node, index: usize| match input(node, index) {
+    let parameter = |node: &Node, index: usize| match input(node, index) {
         Some(value) => scalar(graph, value),
         None => Some(0.0),
     };
-    let (scale, zero) = (number(quantize, 1)?, number(quantize, 2)?);
-    let same = number(dequantize, 1) == Some(scale) && number(dequantize, 2) == Some(zero);
-    let result = dequantize.outputs.first().copied().flatten()?;
-    let singles = [x, result].iter().all(|value| graph.value(*value).dtype == Some(DType::F32));
-    let (low, high) = graph.value(quantised).dtype?.int_range()?;
+    let (scale, zero) = (parameter(quantize, 1)?, parameter(quantize, 2)?);
+    let is_pair = parameter(dequantize, 1) == Some(scale) && parameter(dequantize, 2) == Some(zero);
+    let is_float = [x, only_output(dequantize)?].iter().all(|v| graph.value(*v).dtype == Some(DType::F32));
+    let (low, high) = graph.value(quantized).dtype?.int_range()?;
     let zero: i64 = num_traits::cast(zero)?;
-    let steps = |bound: i128| i32::try_from(bound.checked_sub(i128::from(zero))?).ok();
+    let level = |bound: i128| i32::try_from(bound.checked_sub(i128::from(zero))?).ok();
     let scale: f32 = num_traits::cast(scale)?;
-    (same && singles && scale.is_normal() && scale > 0.0).then_some(Steps {
-        x,
-        scale,
-        low: steps(low)?,
-        high: steps(high)?,
-    })
+    let steps = Steps { x, scale, low: level(low)?, high: level(high)? };
+    (is_pair && is_float && scale.is_normal() && scale > 0.0).then_some(steps)
 }
 
-/// Makes of the steps what is asked for; the answer is what users should know. `scales` are those of a net in float.
+/// Returns the DequantizeLinear that computes input `index` of a node.
+fn dequantize_before<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Node> {
+    producer(graph, input(node, index)?, "DequantizeLinear")
+}
+
+/// Returns input `index` of a node if it is a constant.
+fn constant_input<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tensor> {
+    graph.value(input(node, index)?).constant.as_ref()
+}
+
+/// Whether the operator moves or selects elements of its first input.
+fn is_move(node: &Node) -> bool {
+    node.domain.is_empty() && MOVING.contains(&node.op_type.as_str()) && node.outputs.len() == 1
+}
+
+/// Returns a node with another first input.
+fn with_first_input(node: &Node, value: ValueId) -> Node {
+    let mut node = node.clone();
+    if let Some(first) = node.inputs.first_mut() {
+        *first = Some(value);
+    }
+    node
+}
+
+/// Whether Gemm is the product of two matrices plus a bias: A is not transposed, alpha and beta are 1.
+fn is_plain_gemm(node: &Node) -> bool {
+    let is_one = |name: &str| match node.attributes.get(name) {
+        Some(Attribute::Float(value)) => *value == 1.0,
+        _ => true,
+    };
+    is_one("alpha") && is_one("beta") && !is_set(node, "transA")
+}
+
+/// Whether an integer attribute is given and not 0.
+fn is_set(node: &Node, name: &str) -> bool {
+    int(node, name).is_some_and(|flag| flag != 0)
+}
+
+/// Applies `quantization` and returns a warning for the user. `scales` receives the scales of a float
+/// network.
 pub(crate) fn requantize(
     graph: &mut Graph,
     quantization: Quantization,
@@ -111,23 +144,25 @@ pub(crate) fn requantize(
     Ok(match quantization {
         Quantization::Exact => None,
         Quantization::Float => {
-            name_operators(graph)?;
+            to_onnx_domain(graph)?;
             float::to_plain(graph)?;
             let found = find_steps(graph);
             *scales = table::scales_of(graph, &found)?;
-            let steps = to_float(graph, &found)?;
-            Some(format!("{steps} values are not rounded to quantized steps: the net computes in float"))
+            clip_only(graph, &found)?;
+            let count = found.len();
+            Some(format!("{count} values are not rounded to quantized steps: the net computes in float"))
         }
         Quantization::Int8 => {
-            name_operators(graph)?;
+            to_onnx_domain(graph)?;
             integer::to_integers(graph)?;
             None
         }
     })
 }
 
-/// QuantizeLinear and DequantizeLinear of onnxruntime's domain, which have types of 16 and 4 bits in any operator set, are ONNX's own.
-fn name_operators(graph: &mut Graph) -> Result<()> {
+/// Replaces QuantizeLinear and DequantizeLinear of onnxruntime's domain, which have types of 16 and 4 bits in
+/// any operator set, by ONNX's own.
+fn to_onnx_domain(graph: &mut Graph) -> Result<()> {
     let opset = float::opset(graph);
     graph.rewrite_nodes(|graph, id| {
         let is_known = |node: &&Node| {
@@ -136,77 +171,23 @@ fn name_operators(graph: &mut Graph) -> Result<()> {
         };
         let Some(node) = graph.node(id).filter(is_known) else { return Ok(None) };
         let mut values = node.inputs.iter().chain(&node.outputs).flatten();
-        let old = values.all(|value| {
+        let has_old_types = values.all(|value| {
             matches!(graph.value(*value).dtype, Some(DType::F32 | DType::I8 | DType::U8 | DType::I32))
         });
-        let version = if old { opset } else { opset.max(NARROW_AND_WIDE) };
+        let version = if has_old_types { opset } else { opset.max(NARROW_AND_WIDE) };
         Ok(Some(vec![Node { domain: Symbol::default(), version, ..node.clone() }]))
     })
 }
 
-/// Leaves out the steps: what is beyond the bounds of the quantized type is still held there, which is how quantized networks write
-/// their activations. The answer is how many there were.
-fn to_float(graph: &mut Graph, found: &BTreeMap<ValueId, Steps>) -> Result<usize> {
+/// Replaces each pair by Clip to the bounds of the quantized type, which often are those of an activation.
+fn clip_only(graph: &mut Graph, found: &BTreeMap<ValueId, Steps>) -> Result<()> {
     graph.rewrite_nodes(|graph, id| {
-        let Some((node, steps)) = steps_of(graph, found, id) else { return Ok(None) };
-        let bounds = [steps.low, steps.high].map(|bound| bound_as(bound, steps.scale));
-        Ok(Some(vec![clip(graph, &node, steps.x, bounds, node.outputs.clone())?]))
-    })?;
-    Ok(found.len())
-}
-
-/// The node at `id`, where it is the second of a pair.
-fn steps_of(
-    graph: &Graph,
-    found: &BTreeMap<ValueId, Steps>,
-    id: crate::graph::NodeId,
-) -> Option<(Node, Steps)> {
-    let node = graph.node(id).filter(|node| node.is("DequantizeLinear"))?;
-    let steps = found.get(&node.outputs.first().copied().flatten()?)?;
-    Some((node.clone(), *steps))
-}
-
-fn bound_as(bound: i32, scale: f32) -> f32 {
-    let bound: f32 = num_traits::AsPrimitive::as_(bound);
-    bound * scale
-}
-
-/// A constant of no axes.
-fn number(graph: &mut Graph, value: f32) -> Result<ValueId> {
-    let array = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value));
-    graph.add_constant("", Tensor::from_array(&array)?)
-}
-
-/// A node in the place of `at`.
-fn made(at: &Node, op_type: &str, inputs: &[ValueId], outputs: Ids) -> Node {
-    Node {
-        name: at.name.clone(),
-        index: at.index,
-        op_type: op_type.into(),
-        version: at.version.max(CLIP),
-        inputs: inputs.iter().copied().map(Some).collect(),
-        outputs,
-        ..Node::default()
-    }
-}
-
-/// The same of this program's own domain.
-fn own(at: &Node, op_type: &str, inputs: &[ValueId], attributes: AttributeMap) -> Node {
-    Node {
-        domain: OWN_DOMAIN.into(),
-        version: 1,
-        attributes,
-        ..made(at, op_type, inputs, at.outputs.clone())
-    }
-}
-
-fn clip(graph: &mut Graph, at: &Node, x: ValueId, bounds: [f32; 2], outputs: Ids) -> Result<Node> {
-    let [low, high] = bounds;
-    let (low, high) = (number(graph, low)?, number(graph, high)?);
-    Ok(made(at, "Clip", &[x, low, high], outputs))
-}
-
-/// A value that a new node gives.
-fn between(graph: &mut Graph) -> ValueId {
-    graph.add_value(Value::default())
+        let Some(node) = graph.node(id).filter(|node| node.is("DequantizeLinear")) else { return Ok(None) };
+        let Some(steps) = only_output(node).and_then(|output| found.get(&output)) else { return Ok(None) };
+        let node = node.clone();
+        let mut point = InsertionPoint::in_place_of(graph, &node, "", node.version.max(CLIP));
+        let [low, high] = [steps.low, steps.high].map(|bound| AsPrimitive::<f32>::as_(bound) * steps.scale);
+        let (low, high) = (point.number(DType::F32, low)?, point.number(DType::F32, high)?);
+        Ok(Some(point.finish("Clip", [steps.x, low, high].map(Some), AttributeMap::new())))
+    })
 }

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, Symbol, Value, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, Symbol, Value, ValueId};
 use crate::op::NEWEST_OPSET;
 use crate::tensor::{Array, DType, Tensor};
 
@@ -47,15 +47,31 @@ impl Edits {
 
 /// New nodes for one position of the graph. Those that read only constants are folded later.
 #[derive(Debug)]
-pub(super) struct InsertionPoint<'g> {
+pub(in crate::pass) struct InsertionPoint<'g> {
     pub graph: &'g mut Graph,
+    /// Name, domain, version and outputs of new nodes.
+    template: Node,
     nodes: Vec<Node>,
 }
 
 impl<'g> InsertionPoint<'g> {
     /// Starts an empty list of nodes.
     pub fn new(graph: &'g mut Graph) -> InsertionPoint<'g> {
-        InsertionPoint { graph, nodes: Vec::new() }
+        let template = Node { version: NEWEST_OPSET, ..Node::default() };
+        InsertionPoint { graph, template, nodes: Vec::new() }
+    }
+
+    /// Starts a list of nodes that replace `node`, with its name and a version of a domain's operator set.
+    pub fn in_place_of(graph: &'g mut Graph, node: &Node, domain: &str, version: i64) -> InsertionPoint<'g> {
+        let template = Node {
+            name: node.name.clone(),
+            index: node.index,
+            domain: domain.into(),
+            version,
+            outputs: node.outputs.clone(),
+            ..Node::default()
+        };
+        InsertionPoint { graph, template, nodes: Vec::new() }
     }
 
     /// Returns the shape of a constant.
@@ -83,16 +99,32 @@ impl<'g> InsertionPoint<'g> {
         inputs: &[ValueId],
         attributes: &[(&str, Attribute)],
     ) -> ValueId {
-        let output = self.graph.add_value(Value::default());
-        self.nodes.push(Node {
-            op_type: op_type.into(),
-            version: NEWEST_OPSET,
-            inputs: inputs.iter().copied().map(Some).collect(),
-            outputs: smallvec![Some(output)],
-            attributes: attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect(),
-            ..Node::default()
-        });
+        let attributes = attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect();
+        self.op_of(None, op_type, inputs.iter().copied().map(Some), attributes)
+    }
+
+    /// Adds a node with optional inputs and one output of a given type.
+    pub fn op_of(
+        &mut self,
+        dtype: Option<DType>,
+        op_type: impl Into<Symbol>,
+        inputs: impl IntoIterator<Item = Option<ValueId>>,
+        attributes: AttributeMap,
+    ) -> ValueId {
+        let output = self.graph.add_value(Value { dtype, ..Value::default() });
+        let node = self.node(op_type, inputs, attributes);
+        self.nodes.push(Node { outputs: smallvec![Some(output)], ..node });
         output
+    }
+
+    fn node(
+        &self,
+        op_type: impl Into<Symbol>,
+        inputs: impl IntoIterator<Item = Option<ValueId>>,
+        attributes: AttributeMap,
+    ) -> Node {
+        let inputs = inputs.into_iter().collect();
+        Node { op_type: op_type.into(), inputs, attributes, ..self.template.clone() }
     }
 
     /// Adds a Reshape.
@@ -113,6 +145,17 @@ impl<'g> InsertionPoint<'g> {
         self.nodes.push(node);
     }
 
+    /// Returns the nodes with a last one, which computes the outputs of the replaced node.
+    pub fn finish(
+        self,
+        op_type: impl Into<Symbol>,
+        inputs: impl IntoIterator<Item = Option<ValueId>>,
+        attributes: AttributeMap,
+    ) -> Vec<Node> {
+        let node = self.node(op_type, inputs, attributes);
+        self.end_with(node)
+    }
+
     /// Returns the nodes with a last one.
     pub fn end_with(mut self, node: Node) -> Vec<Node> {
         self.nodes.push(node);
@@ -121,7 +164,7 @@ impl<'g> InsertionPoint<'g> {
 }
 
 /// Returns an integer attribute of a node.
-pub(super) fn int(node: &Node, name: &str) -> Option<i64> {
+pub(in crate::pass) fn int(node: &Node, name: &str) -> Option<i64> {
     match node.attributes.get(name) {
         Some(Attribute::Int(n)) => Some(*n),
         _ => None,
@@ -129,12 +172,12 @@ pub(super) fn int(node: &Node, name: &str) -> Option<i64> {
 }
 
 /// Returns input `index` of a node.
-pub(super) fn input(node: &Node, index: usize) -> Option<ValueId> {
+pub(in crate::pass) fn input(node: &Node, index: usize) -> Option<ValueId> {
     node.inputs.get(index).copied().flatten()
 }
 
 /// Returns the output of a node with only one.
-pub(super) fn only_output(node: &Node) -> Option<ValueId> {
+pub(in crate::pass) fn only_output(node: &Node) -> Option<ValueId> {
     match node.outputs.as_slice() {
         [Some(output), rest @ ..] if rest.iter().all(Option::is_none) => Some(*output),
         _ => None,

@@ -14,7 +14,8 @@ mod view;
 
 use crate::pass::rewrite::Rewrite;
 
-use edit::{Edits, InsertionPoint, input, int, only_output};
+use edit::Edits;
+pub(in crate::pass) use edit::{InsertionPoint, input, int, only_output};
 
 /// The simplifications. They have the names of onnx-optimizer where it has an equivalent.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[

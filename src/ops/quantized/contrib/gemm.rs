@@ -1,15 +1,15 @@
 //! QGemm.
 
-use super::super::level::{Target, finalize, number, read_bounds};
+use super::super::level::{Target, read_bounds, requantize, scalar};
 use super::super::product::{Places, multiply};
-use super::super::{cast, difference, matrix_parameter, rescaled};
+use super::super::{difference, matrix_parameter, rescale};
 use crate::error::{Result, unsupported};
 use crate::op::{Call, Fact};
 use crate::ops::linear::matmul::matmul_shape;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
-// Places of the inputs.
+// Indices of the inputs.
 const C: usize = 6;
 const Y_SCALE: usize = 7;
 const Y_ZERO: usize = 8;
@@ -17,27 +17,27 @@ const Y_ZERO: usize = 8;
 pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
     read_bounds(call)?;
     call.float("alpha")?;
-    let seen = |index: usize, transposed: bool| -> Result<Vec<Dim>> {
+    let matrix = |index: usize, transposed: &str| -> Result<Vec<Dim>> {
         let mut shape = call.shape(index)?.to_vec();
-        if transposed {
+        if call.flag(transposed, false)? {
             shape.reverse();
         }
         Ok(shape)
     };
-    let (a, b) = (seen(0, call.flag("transA", false)?)?, seen(3, call.flag("transB", false)?)?);
+    let (a, b) = (matrix(0, "transA")?, matrix(3, "transB")?);
     let dtype = if call.has_input(Y_ZERO) { call.dtype(Y_ZERO)? } else { DType::F32 };
     let shape = matmul_shape(&a, &b)?;
     call.check_stretches(C, &shape)?;
     Ok(vec![Fact::new(dtype, shape)])
 }
 
-/// Whole sums, with `c` among them, times a ratio (`quant_gemm.cc`).
+/// Integer sums, including `c`, times a ratio (`quant_gemm.cc`).
 pub(super) fn expand_gemm(x: &mut Expand) -> Result<bool> {
     let alpha = x.float_or("alpha", 1.0)?;
     let (transposed_a, transposed_b) = (x.flag("transA", false)?, x.flag("transB", false)?);
     let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(C) };
-    let quick = if transposed_a { None } else { multiply(x, places, transposed_b)? };
-    let sums = match quick {
+    let int8 = if transposed_a { None } else { multiply(x, places, transposed_b)? };
+    let sums = match int8 {
         Some(sums) => sums,
         None => {
             let (a_zero, b_zero) = (matrix_parameter(x, 2, false)?, matrix_parameter(x, 5, transposed_b)?);
@@ -49,31 +49,28 @@ pub(super) fn expand_gemm(x: &mut Expand) -> Result<bool> {
             if transposed_b {
                 b = x.transpose(b, &[1, 0])?;
             }
-            let product = x.op("MatMul", &[a, b], &[])?;
+            let mut sums = x.op("MatMul", &[a, b], &[])?;
             if x.has_input(C) {
-                let c = x.operand(C)?;
-                let c = cast(x, c, DType::F32)?;
-                x.op("Add", &[product, c], &[])?
-            } else {
-                product
+                let c = x.operand_as(C, DType::F32)?;
+                sums = x.op("Add", &[sums, c], &[])?;
             }
+            sums
         }
     };
     let (a_scale, b_scale) = (matrix_parameter(x, 1, false)?, matrix_parameter(x, 4, false)?);
-    let alpha = number(x, alpha)?;
+    let alpha = scalar(x, alpha)?;
     let scale = x.op("Mul", &[alpha, a_scale], &[])?;
     let scale = x.op("Mul", &[scale, b_scale], &[])?;
-    if !x.has_input(Y_SCALE) {
-        let result = x.op("Mul", &[sums, scale], &[])?;
-        x.output(0, result)?;
-        return Ok(true);
-    }
-    let y_scale = matrix_parameter(x, Y_SCALE, false)?;
-    let scaled = rescaled(x, sums, scale, y_scale, [1, 4, Y_SCALE])?;
-    let Some(target) = Target::of_output(x, Y_ZERO)? else {
-        unsupported!("a zero point of the result that is computed at run time");
+    let result = if x.has_input(Y_SCALE) {
+        let y_scale = matrix_parameter(x, Y_SCALE, false)?;
+        let scaled = rescale(x, sums, scale, y_scale, [1, 4, Y_SCALE])?;
+        let Some(target) = Target::of_output(x, Y_ZERO)? else {
+            unsupported!("a zero point of the result that is computed at run time");
+        };
+        requantize(x, scaled, target)?
+    } else {
+        x.op("Mul", &[sums, scale], &[])?
     };
-    let result = finalize(x, scaled, target)?;
     x.output(0, result)?;
     Ok(true)
 }

@@ -1,5 +1,5 @@
-//! onnxruntime's operators on quantized values, of the domain `com.microsoft`, computed as its kernels do: the last bit decides where a
-//! value in the middle between two steps goes.
+//! onnxruntime's operators on quantized values, of the domain `com.microsoft`. They follow its kernels to the
+//! last bit, which decides how a value halfway between two steps is rounded.
 
 mod arithmetic;
 mod function;
@@ -8,15 +8,16 @@ mod part;
 mod pool;
 
 use super::MICROSOFT as DOMAIN;
-use super::level::{Target, finalize};
+use super::level::{Target, int_scalar, requantize};
 use crate::error::Result;
-use crate::op::{Access, Call, OWN_DOMAIN};
+use crate::op::{Access, Call, Infer, OWN_DOMAIN};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::expand::{Expand, ExpandNode, Operand};
 use crate::tensor::DType;
 
-/// A row twice: as models have it, and as this program makes it of other nodes, with the bounds of an activation.
-const fn row(name: &'static str, infer: crate::op::Infer, expand: crate::pass::expand::ExpandNode) -> Row {
+/// A row without its domain. Most rows are used twice: for nodes of models, and in this program's own domain
+/// for nodes of the pass `quantized`, which have the bounds of an activation.
+const fn row(name: &'static str, infer: Infer, expand: ExpandNode) -> Row {
     Row::new(name, &[1], Access::Any, infer).expand(expand).rounds().exact()
 }
 
@@ -34,11 +35,10 @@ const POOL: Row = row("QLinearGlobalAveragePool", pool::infer_global_pool, pool:
 const GEMM: Row = row("QGemm", gemm::infer_gemm, gemm::expand_gemm)
     .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
     .limits("an alpha together with c");
-
 const MEAN: Row = row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
     .lowers_to("Pooling, QuantizeLinear")
     .limits("channels_last");
-/// The exponentials of two runtimes differ in their last bits.
+// Not exact: the exponentials of two runtimes differ in their last bits.
 const SOFTMAX: Row = Row::new("QLinearSoftmax", &[1], Access::Any, function::infer_softmax)
     .expand(function::expand_softmax)
     .rounds()
@@ -71,7 +71,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     GEMM.domain(OWN_DOMAIN),
 ];
 
-/// The step that input `index` is, where it is one constant.
+/// Returns the scale at input `index` if it is one constant.
 fn constant_scale(x: &Call, index: usize) -> Result<Option<f32>> {
     let Some(constant) = x.constant(index) else { return Ok(None) };
     Ok(match constant.load_listed()?.float_list()?.as_slice() {
@@ -80,28 +80,33 @@ fn constant_scale(x: &Call, index: usize) -> Result<Option<f32>> {
     })
 }
 
-/// Input `index` as a number again, with its step and zero point after it.
-fn dequantised(x: &mut Expand, index: usize) -> Result<Operand> {
+/// Emits the dequantized input `index`; its scale and zero point are the next two inputs.
+fn dequantize(x: &mut Expand, index: usize) -> Result<Operand> {
     let inputs = [x.operand(index)?, x.operand(index + 1)?, x.operand(index + 2)?];
     x.op("DequantizeLinear", &inputs, &[])
 }
 
-/// Output 0 as quantized values of `operand`, with step and zero point at these inputs.
-fn quantised(x: &mut Expand, operand: Operand, scale: usize) -> Result<bool> {
+/// Makes the quantized `operand` output 0; its scale and zero point are the inputs from `scale` on.
+fn quantize(x: &mut Expand, operand: Operand, scale: usize) -> Result<bool> {
     let inputs = [operand, x.operand(scale)?, x.operand(scale + 1)?];
     let result = x.op("QuantizeLinear", &inputs, &[])?;
     x.output(0, result)?;
     Ok(true)
 }
 
-/// What signed values are moved by before they are computed with: onnxruntime makes the quantized values of a network with
-/// DequantizeLinear and QuantizeLinear unsigned (`qdq_s8_to_u8.cc`), but for processors of ARM.
+/// The offset of signed values during the computation. Except on ARM, onnxruntime makes the quantized values
+/// of a network with DequantizeLinear and QuantizeLinear unsigned (`qdq_s8_to_u8.cc`).
 fn base(x: &Call, target: Target) -> i64 {
     if x.node().domain == OWN_DOMAIN && target.dtype == DType::I8 { 128 } else { 0 }
 }
 
-/// As [`finalize`], of numbers that the zero point is added to already: halves go to even values, not to even levels.
-fn finalize_values(x: &mut Expand, operand: Operand, target: Target) -> Result<Operand> {
+/// Makes `scaled` plus the zero point output 0. The sum is rounded: half goes to even values, not to even
+/// levels.
+fn add_zero(x: &mut Expand, scaled: Operand, target: Target) -> Result<bool> {
     let base = base(x, target);
-    finalize(x, operand, target.at_zero(-base))
+    let zero = int_scalar(x, target.zero + base)?;
+    let values = x.op("Add", &[scaled, zero], &[])?;
+    let result = requantize(x, values, target.at_zero(-base))?;
+    x.output(0, result)?;
+    Ok(true)
 }

@@ -1,57 +1,54 @@
-//! Values that are quantized by their own range stay as they are.
+//! Values that are quantized by their own range are not rounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use smallvec::smallvec;
-
-use super::Plain;
+use super::{Plain, axis_attribute};
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, NodeId, ValueId};
+use crate::graph::{AttributeMap, Graph, Ids, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
-use crate::pass::quantized::input;
-use crate::tensor::{Array, DType, Tensor};
+use crate::pass::simplify::{InsertionPoint, input};
+use crate::tensor::{DType, Tensor};
 
-/// Products of what DynamicQuantizeLinear gives become products of what it reads, with a step of 1.
-pub(super) fn keep_ranges(graph: &mut Graph) -> Result<()> {
+/// Replaces products of outputs of DynamicQuantizeLinear by products of its input, with a scale of 1.
+pub(super) fn drop_ranges(graph: &mut Graph) -> Result<()> {
     let readers = Readers::of(graph);
-    let mut numbers: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let mut floats: BTreeMap<ValueId, ValueId> = BTreeMap::new();
     let mut zeros: BTreeSet<ValueId> = BTreeSet::new();
-    let mut steps: Vec<ValueId> = Vec::new();
+    let mut scales: Vec<ValueId> = Vec::new();
     for (_, node) in graph.nodes().filter(|(_, node)| node.is("DynamicQuantizeLinear")) {
         let output = |index: usize| node.outputs.get(index).copied().flatten();
-        let (Some(x), Some(quantised)) = (input(node, 0), output(0)) else { continue };
-        let known =
+        let (Some(x), Some(quantized)) = (input(node, 0), output(0)) else { continue };
+        let is_known =
             |id: &NodeId| graph.node(*id).is_some_and(|node| is_product(node) || node.is("DequantizeLinear"));
-        let is_used_so = |value: ValueId| !readers.is_output(value) && readers.all(value).iter().all(known);
-        if [Some(quantised), output(2)].into_iter().flatten().all(is_used_so) {
-            numbers.insert(quantised, x);
+        let has_known_readers =
+            |value: ValueId| !readers.is_output(value) && readers.all(value).iter().all(is_known);
+        if [Some(quantized), output(2)].into_iter().flatten().all(has_known_readers) {
+            floats.insert(quantized, x);
             zeros.extend(output(2));
-            steps.extend(output(1).filter(|step| !readers.is_output(*step)));
+            scales.extend(output(1).filter(|scale| !readers.is_output(*scale)));
         }
     }
-    if numbers.is_empty() {
+    if floats.is_empty() {
         return Ok(());
     }
-    let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 1.0));
-    let one = graph.add_constant("", Tensor::from_array(&one)?)?;
+    let one = InsertionPoint::new(graph).number(DType::F32, 1.0)?;
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
-        let number = input(&node, 0).and_then(|value| numbers.get(&value).copied());
-        let mut plain = Plain { graph, node: &node, nodes: Vec::new() };
-        match number {
+        let float = input(&node, 0).and_then(|value| floats.get(&value).copied());
+        let plain = Plain::new(graph, &node);
+        Ok(match float {
             Some(x) if node.is("DequantizeLinear") => {
-                plain.push("Identity", smallvec![Some(x)], AttributeMap::new(), node.outputs.clone());
+                Some(plain.point.finish("Identity", [Some(x)], AttributeMap::new()))
             }
             _ if is_product(&node)
-                && node.inputs.iter().flatten().any(|value| numbers.contains_key(value)) =>
+                && node.inputs.iter().flatten().any(|value| floats.contains_key(value)) =>
             {
-                plain.product(&numbers, &zeros)?;
+                Some(plain.product(&floats, &zeros)?)
             }
-            _ => return Ok(None),
-        }
-        Ok(Some(plain.nodes))
+            _ => None,
+        })
     })?;
-    graph.redirect(&steps.into_iter().map(|step| (step, one)).collect());
+    graph.redirect(&scales.into_iter().map(|scale| (scale, one)).collect());
     Ok(())
 }
 
@@ -60,41 +57,36 @@ fn is_product(node: &Node) -> bool {
 }
 
 impl Plain<'_> {
-    /// MatMulInteger or ConvInteger on numbers. What it gives is a number, too: it is cast to one anyway.
-    fn product(&mut self, numbers: &BTreeMap<ValueId, ValueId>, zeros: &BTreeSet<ValueId>) -> Result<()> {
+    /// Replaces MatMulInteger or ConvInteger by the float operator. Its outputs become float32, to which
+    /// models cast them anyway.
+    fn product(
+        mut self,
+        floats: &BTreeMap<ValueId, ValueId>,
+        zeros: &BTreeSet<ValueId>,
+    ) -> Result<Vec<Node>> {
         let mut operands = Ids::new();
         for index in [0, 1] {
             let Some(value) = self.input(index) else { continue };
-            operands.push(match numbers.get(&value) {
-                Some(number) => Some(*number),
-                None => {
-                    Some(self.difference(value, self.input(index + 2).filter(|zero| !zeros.contains(zero)))?)
-                }
-            });
+            let zero = self.input(index + 2).filter(|zero| !zeros.contains(zero));
+            operands.push(Some(match floats.get(&value) {
+                Some(float) => *float,
+                None => self.difference(value, zero)?,
+            }));
+        }
+        for output in self.node.outputs.iter().flatten() {
+            self.point.graph.value_mut(*output)?.dtype = Some(DType::F32);
         }
         let plain = if self.node.is("ConvInteger") { "Conv" } else { "MatMul" };
-        self.push(plain, operands, self.node.attributes.clone(), self.node.outputs.clone());
-        for output in self.node.outputs.iter().flatten() {
-            self.graph.value_mut(*output)?.dtype = Some(DType::F32);
-        }
-        Ok(())
+        Ok(self.point.finish(plain, operands, self.node.attributes.clone()))
     }
 
-    /// Whole numbers less their zero point, as floats. The zero points of a weight of a convolution are one for each output.
+    /// Emits integers minus their zero point as float32. The weight of a convolution has a zero point for
+    /// each output.
     fn difference(&mut self, value: ValueId, zero: Option<ValueId>) -> Result<ValueId> {
         let axis = if self.node.is("ConvInteger") { 0 } else { -1 };
-        let constant = zero.and_then(|zero| self.graph.value(zero).constant.as_ref());
+        let constant = zero.and_then(|zero| self.point.graph.value(zero).constant.as_ref());
         let shape = constant.map_or(Vec::new(), |constant| constant.shape().to_vec());
-        let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 1.0));
-        let scale = self.graph.add_constant("", Tensor::filled(&one, shape)?)?;
-        let number = self.number();
-        let attributes = AttributeMap::from_iter([("axis".into(), Attribute::Int(axis))]);
-        self.push(
-            "DequantizeLinear",
-            smallvec![Some(value), Some(scale), zero],
-            attributes,
-            smallvec![Some(number)],
-        );
-        Ok(number)
+        let scale = self.point.graph.add_constant("", Tensor::all(1.0, shape)?)?;
+        Ok(self.dequantize([Some(value), Some(scale), zero], axis_attribute(axis)))
     }
 }
