@@ -11,11 +11,10 @@ use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("TensorScatter", &[24], Access::Any, Access::Any, infer_tensor_scatter)
-        .expand(expand_tensor_scatter)
-        .lowers_to("Where for each element that is written; Concat where it is written at the front")
-        .limits("many elements at places computed at run time")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", &[24], Access::Any, infer_tensor_scatter)
+    .expand(expand_tensor_scatter)
+    .lowers_to("Where for each element that is written; Concat where it is written at the front")
+    .limits("many elements at places computed at run time")];
 
 /// Most elements that are written one by one: each is a choice over the whole cache.
 const MAX_WRITES: i64 = 64;

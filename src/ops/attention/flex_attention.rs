@@ -11,12 +11,11 @@ use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("FlexAttention", &[1], Access::Any, Access::Any, infer_flex_attention)
-        .domain("ai.onnx.preview")
-        .expand(expand_flex_attention)
-        .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
-        .limits("sizes that are not fixed")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("FlexAttention", &[1], Access::Any, infer_flex_attention)
+    .domain("ai.onnx.preview")
+    .expand(expand_flex_attention)
+    .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
+    .limits("sizes that are not fixed")];
 
 struct FlexAttention {
     scale: f32,

@@ -13,7 +13,7 @@ use crate::tensor::{Array, DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `chunk_size` is about speed.
-    Row::new("LinearAttention", &[27], Access::Any, Access::Any, infer_linear_attention)
+    Row::new("LinearAttention", &[27], Access::Any, infer_linear_attention)
         .variadic()
         .expand(expand_linear_attention)
         .ignore(&["chunk_size"])

@@ -12,11 +12,10 @@ use crate::op::{Access, Call, Fact, OWN_DOMAIN, required};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("MultiHeadAttention", &[1], Access::Any, Access::Any, infer_multi_head)
-        .domain(OWN_DOMAIN)
-        .lower(lower_multi_head)
-        .lowers_to("MultiHeadAttention")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("MultiHeadAttention", &[1], Access::Any, infer_multi_head)
+    .domain(OWN_DOMAIN)
+    .lower(lower_multi_head)
+    .lowers_to("MultiHeadAttention")];
 
 /// Places of the inputs.
 mod input {

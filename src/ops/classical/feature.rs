@@ -14,34 +14,34 @@ use crate::tensor::{Array, DType, Dim};
 const DOMAIN: &str = "ai.onnx.ml";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ArrayFeatureExtractor", &[1], Access::Any, Access::Any, infer_extractor)
+    Row::new("ArrayFeatureExtractor", &[1], Access::Any, infer_extractor)
         .domain(DOMAIN)
         .expand(expand_extractor)
         .lowers_to("Gather along the last axis"),
-    Row::new("Binarizer", &[1], Access::Any, Access::Any, infer_binarizer)
+    Row::new("Binarizer", &[1], Access::Any, infer_binarizer)
         .domain(DOMAIN)
         .expand(expand_binarizer)
         .lowers_to("Greater, Cast"),
-    Row::new("FeatureVectorizer", &[1], Access::Any, Access::Any, infer_vectorizer)
+    Row::new("FeatureVectorizer", &[1], Access::Any, infer_vectorizer)
         .domain(DOMAIN)
         .expand(expand_vectorizer)
         .lowers_to("Concat")
         .limits("inputs that are not matrices of the sizes given"),
-    Row::new("Imputer", &[1], Access::Any, Access::Any, infer_imputer)
+    Row::new("Imputer", &[1], Access::Any, infer_imputer)
         .domain(DOMAIN)
         .expand(expand_imputer)
         .lowers_to("Where the input is the value that is replaced"),
-    Row::new("LinearRegressor", &[1], Access::Any, Access::Any, infer_regressor)
+    Row::new("LinearRegressor", &[1], Access::Any, infer_regressor)
         .domain(DOMAIN)
         .expand(expand_regressor)
         .lowers_to("MatMul, Add")
         .limits("a function after it"),
-    Row::new("Normalizer", &[1], Access::Any, Access::Any, infer_normalizer)
+    Row::new("Normalizer", &[1], Access::Any, infer_normalizer)
         .domain(DOMAIN)
         .expand(expand_normalizer)
         .lowers_to("Div by the sum or the root of the squares of each row")
         .limits("the norm MAX, which runtimes read in two ways"),
-    Row::new("Scaler", &[1], Access::Any, Access::Any, infer_scaler)
+    Row::new("Scaler", &[1], Access::Any, infer_scaler)
         .domain(DOMAIN)
         .expand(expand_scaler)
         .lowers_to("(x - offset) * scale"),

@@ -16,11 +16,10 @@ use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("TfIdfVectorizer", &[9], Access::Any, Access::Any, infer_vectorizer)
-        .expand(expand_vectorizer)
-        .lowers_to("Equal with the elements of the n-grams, products of neighbours, and their sums")
-        .limits("n-grams of text; rows that are not fixed; weights of n-grams that share a column")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], Access::Any, infer_vectorizer)
+    .expand(expand_vectorizer)
+    .lowers_to("Equal with the elements of the n-grams, products of neighbours, and their sums")
+    .limits("n-grams of text; rows that are not fixed; weights of n-grams that share a column")];
 
 /// Most products of neighbours: each is a few layers.
 const MAX_PRODUCTS: i64 = 512;

@@ -16,7 +16,7 @@ use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], Access::Any,  Access::Any, infer_trees)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], Access::Any, infer_trees)
     .domain("ai.onnx.ml")
     .expand(expand_trees)
     // How often nodes were visited in training; members of sets, which are refused.

@@ -14,26 +14,26 @@ use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `past_present_share_buffer` is about memory; `qkv_hidden_sizes` is checked against the weight.
-    Row::new("Attention", &[1], Access::Any,  Access::Any, attention::infer_attention)
+    Row::new("Attention", &[1], Access::Any, attention::infer_attention)
         .domain(DOMAIN)
         .expand(attention::expand_attention)
         .ignore(&["past_present_share_buffer"]).lowers_to("MatMul, Add, Mul, Softmax, MatMul").limits("past and present states; rotary positions inside; masks that give lengths"),
-    Row::new("MultiHeadAttention", &[1], Access::Any,  Access::Any, attention::infer_multi_head)
+    Row::new("MultiHeadAttention", &[1], Access::Any, attention::infer_multi_head)
         .domain(DOMAIN)
         .expand(attention::expand_multi_head).lowers_to("Add, Mul, MatMul, Softmax, MatMul").limits("queries, keys and values in one tensor; masks that give lengths; a causal mask of a length that is not fixed"),
-    Row::new("RotaryEmbedding", &[1], Access::Any,  Access::Any, attention::infer_rotary).domain(DOMAIN).expand(attention::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat").limits("packed batches, a scale, positions given by an offset"),
-    Row::new("Gelu", &[1], Access::Elementwise,  Access::Elementwise, infer_like_input).domain(DOMAIN).expand(expand_gelu).lowers_to("Gelu"),
-    Row::new("BiasGelu", &[1], Access::Any,  Access::Any, infer_like_input).domain(DOMAIN).expand(expand_bias_gelu).lowers_to("Add, Gelu"),
-    Row::new("FastGelu", &[1], Access::Elementwise,  Access::Elementwise, infer_like_input).domain(DOMAIN).expand(expand_fast_gelu).lowers_to("Add, Gelu"),
-    Row::new("QuickGelu", &[1], Access::Elementwise,  Access::Elementwise, infer_quick_gelu).domain(DOMAIN).expand(expand_quick_gelu).lowers_to("x * Sigmoid(alpha * x)"),
-    Row::new("SkipLayerNormalization", &[1], Access::Any,  Access::Any, infer_skip).domain(DOMAIN).expand(expand_skip).lowers_to("Add, LayerNormalization").limits("the outputs mean and inv_std_var"),
-    Row::new("SkipSimplifiedLayerNormalization", &[1], Access::Any,  Access::Any, infer_skip).domain(DOMAIN).expand(expand_skip_rms).lowers_to("Add, RMSNormalization").limits("the outputs mean and inv_std_var"),
+    Row::new("RotaryEmbedding", &[1], Access::Any, attention::infer_rotary).domain(DOMAIN).expand(attention::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat").limits("packed batches, a scale, positions given by an offset"),
+    Row::new("Gelu", &[1], Access::Elementwise, infer_like_input).domain(DOMAIN).expand(expand_gelu).lowers_to("Gelu"),
+    Row::new("BiasGelu", &[1], Access::Any, infer_like_input).domain(DOMAIN).expand(expand_bias_gelu).lowers_to("Add, Gelu"),
+    Row::new("FastGelu", &[1], Access::Elementwise, infer_like_input).domain(DOMAIN).expand(expand_fast_gelu).lowers_to("Add, Gelu"),
+    Row::new("QuickGelu", &[1], Access::Elementwise, infer_quick_gelu).domain(DOMAIN).expand(expand_quick_gelu).lowers_to("x * Sigmoid(alpha * x)"),
+    Row::new("SkipLayerNormalization", &[1], Access::Any, infer_skip).domain(DOMAIN).expand(expand_skip).lowers_to("Add, LayerNormalization").limits("the outputs mean and inv_std_var"),
+    Row::new("SkipSimplifiedLayerNormalization", &[1], Access::Any, infer_skip).domain(DOMAIN).expand(expand_skip_rms).lowers_to("Add, RMSNormalization").limits("the outputs mean and inv_std_var"),
     // onnxruntime's optimizer writes this one without a domain.
-    Row::new("SimplifiedLayerNormalization", &[1], Access::Any,  Access::Any, infer_rms).expand(expand_rms).ignore(&["stash_type"]).lowers_to("RMSNormalization").limits("the output inv_std_var"),
-    Row::new("EmbedLayerNormalization", &[1], Access::Any,  Access::Any, infer_embed).domain(DOMAIN).expand(expand_embed).lowers_to("Gather, Add, LayerNormalization").limits("the output mask_index; positions of a length that is not fixed"),
-    Row::new("FusedMatMul", &[1], Access::Any,  Access::Any, infer_fused_matmul).domain(DOMAIN).expand(expand_fused_matmul).lowers_to("Transpose, MatMul, Mul"),
-    Row::new("FusedGemm", &[1], Access::Any,  Access::Any, gemm::infer_fused_gemm).domain(DOMAIN).expand(gemm::expand_fused_gemm).lowers_to("Gemm, the activation").limits("other activations than those of networks"),
-    Row::new("FusedConv", &[1], Access::Any,  Access::Any, infer_fused_conv).domain(DOMAIN).expand(expand_fused_conv).lowers_to("Conv, Add, the activation").limits("other activations than those of networks"),
+    Row::new("SimplifiedLayerNormalization", &[1], Access::Any, infer_rms).expand(expand_rms).ignore(&["stash_type"]).lowers_to("RMSNormalization").limits("the output inv_std_var"),
+    Row::new("EmbedLayerNormalization", &[1], Access::Any, infer_embed).domain(DOMAIN).expand(expand_embed).lowers_to("Gather, Add, LayerNormalization").limits("the output mask_index; positions of a length that is not fixed"),
+    Row::new("FusedMatMul", &[1], Access::Any, infer_fused_matmul).domain(DOMAIN).expand(expand_fused_matmul).lowers_to("Transpose, MatMul, Mul"),
+    Row::new("FusedGemm", &[1], Access::Any, gemm::infer_fused_gemm).domain(DOMAIN).expand(gemm::expand_fused_gemm).lowers_to("Gemm, the activation").limits("other activations than those of networks"),
+    Row::new("FusedConv", &[1], Access::Any, infer_fused_conv).domain(DOMAIN).expand(expand_fused_conv).lowers_to("Conv, Add, the activation").limits("other activations than those of networks"),
 ];
 
 fn like_input(call: &Call) -> Result<Fact> {

@@ -14,48 +14,48 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ConcatFromSequence", &[11], Access::Any, Access::Any, infer_reader)
+    Row::new("ConcatFromSequence", &[11], Access::Any, infer_reader)
         .inline(inline_concat)
         .lowers_to("Concat")
         .limits("sequences whose length is not known"),
-    Row::new("Optional", &[15, 28], Access::Any, Access::Any, infer_container)
+    Row::new("Optional", &[15, 28], Access::Any, infer_container)
         .lowers_to("nothing: it names the value")
         .limits("an optional value that is an input or output of the net"),
-    Row::new("OptionalGetElement", &[15, 18, 28], Access::Any, Access::Any, infer_reader)
+    Row::new("OptionalGetElement", &[15, 18, 28], Access::Any, infer_reader)
         .inline(inline_get)
         .lowers_to("the value")
         .limits("an optional value that is an input of the net"),
-    Row::new("OptionalHasElement", &[15, 18, 28], Access::Any, Access::Any, infer_reader)
+    Row::new("OptionalHasElement", &[15, 18, 28], Access::Any, infer_reader)
         .inline(inline_has)
         .lowers_to("a constant")
         .limits("an optional value that is an input of the net"),
-    Row::new("SequenceAt", &[11], Access::Any, Access::Any, infer_reader)
+    Row::new("SequenceAt", &[11], Access::Any, infer_reader)
         .inline(inline_at)
         .lowers_to("the element")
         .limits("positions computed at run time"),
-    Row::new("SequenceConstruct", &[11], Access::Any, Access::Any, infer_container)
+    Row::new("SequenceConstruct", &[11], Access::Any, infer_container)
         .lowers_to("nothing: it names the elements")
         .limits("a sequence that is an input or output of the net"),
-    Row::new("SequenceEmpty", &[11], Access::Any, Access::Any, infer_container)
+    Row::new("SequenceEmpty", &[11], Access::Any, infer_container)
         .lowers_to("nothing")
         .limits("a sequence that is an input or output of the net"),
-    Row::new("SequenceErase", &[11], Access::Any, Access::Any, infer_container)
+    Row::new("SequenceErase", &[11], Access::Any, infer_container)
         .inline(inline_erase)
         .lowers_to("SequenceConstruct")
         .limits("positions computed at run time"),
-    Row::new("SequenceInsert", &[11], Access::Any, Access::Any, infer_container)
+    Row::new("SequenceInsert", &[11], Access::Any, infer_container)
         .inline(inline_insert)
         .lowers_to("SequenceConstruct")
         .limits("positions computed at run time"),
-    Row::new("SequenceLength", &[11], Access::Any, Access::Any, infer_reader)
+    Row::new("SequenceLength", &[11], Access::Any, infer_reader)
         .inline(inline_length)
         .lowers_to("a constant")
         .limits("sequences whose length is not known"),
-    Row::new("SequenceMap", &[17], Access::Any, Access::Any, infer_container)
+    Row::new("SequenceMap", &[17], Access::Any, infer_container)
         .inline(inline_map)
         .lowers_to("its body, once for each element")
         .limits("sequences whose length is not known"),
-    Row::new("SplitToSequence", &[11, 24], Access::Any, Access::Any, infer_container)
+    Row::new("SplitToSequence", &[11, 24], Access::Any, infer_container)
         .inline(inline_split)
         .lowers_to("Split, SequenceConstruct")
         .limits("lengths computed at run time"),

@@ -8,12 +8,11 @@ use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("BitCast", &[26], Access::Any, Access::Any, infer_bit_cast)
-        .fold(fold_bit_cast)
-        .expand(expand_bit_cast)
-        .lowers_to("Cast between integers of 8 or 16 bits")
-        .limits("floats, and integers of 32 and 64 bits, computed at run time")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", &[26], Access::Any, infer_bit_cast)
+    .fold(fold_bit_cast)
+    .expand(expand_bit_cast)
+    .lowers_to("Cast between integers of 8 or 16 bits")
+    .limits("floats, and integers of 32 and 64 bits, computed at run time")];
 
 fn read_to(attributes: &Attributes) -> Result<DType> {
     let code = required(attributes.int("to")?, "to")?;

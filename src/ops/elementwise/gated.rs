@@ -11,11 +11,8 @@ use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("GLU", &[1], Access::Any, Access::Any, infer_glu)
-        .domain(OWN_DOMAIN)
-        .lower(lower_glu)
-        .lowers_to("GLU"),
-    Row::new("SwiGLU", &[28], Access::Any, Access::Any, infer_swiglu)
+    Row::new("GLU", &[1], Access::Any, infer_glu).domain(OWN_DOMAIN).lower(lower_glu).lowers_to("GLU"),
+    Row::new("SwiGLU", &[28], Access::Any, infer_swiglu)
         .expand(expand_swiglu)
         .lowers_to("a * Sigmoid(alpha * a) * b"),
 ];

@@ -13,12 +13,11 @@ use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("OneHot", &[9, 11, 28], Access::Any, Access::Any, infer_one_hot)
-        .fold(fold_one_hot)
-        .lower(lower_one_hot)
-        .lowers_to("BinaryOp, Threshold: the distance to each position")
-        .limits("a depth computed at run time")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], Access::Any, infer_one_hot)
+    .fold(fold_one_hot)
+    .lower(lower_one_hot)
+    .lowers_to("BinaryOp, Threshold: the distance to each position")
+    .limits("a depth computed at run time")];
 
 /// Returns the position of the new axis in the result.
 fn read_axis(attributes: &Attributes, rank: usize) -> Result<usize> {

@@ -9,12 +9,12 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, Elements, Tensor, coordinates};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Compress", &[9, 11, 28], Access::Any, Access::Any, infer_compress)
+    Row::new("Compress", &[9, 11, 28], Access::Any, infer_compress)
         .fold(fold_compress)
         .lower(lower_compress)
         .lowers_to("Crop, Concat")
         .limits("a condition computed at run time"),
-    Row::new("NonZero", &[9, 13], Access::Any, Access::Any, infer_non_zero)
+    Row::new("NonZero", &[9, 13], Access::Any, infer_non_zero)
         .lowers_to("a constant")
         .limits("elements computed at run time: they determine the size of the output"),
 ];

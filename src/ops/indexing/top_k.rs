@@ -15,13 +15,12 @@ use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, Access::Any, infer_top_k)
-        .variadic()
-        .fold(fold_top_k)
-        .expand(expand_top_k)
-        .lowers_to("MatMul with a matrix of zeros and ones, from the rank of each element among all")
-        .limits("axes whose comparisons take more than 256 MiB; a K computed at run time")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
+    .variadic()
+    .fold(fold_top_k)
+    .expand(expand_top_k)
+    .lowers_to("MatMul with a matrix of zeros and ones, from the rank of each element among all")
+    .limits("axes whose comparisons take more than 256 MiB; a K computed at run time")];
 
 struct Order {
     axis: usize,

@@ -12,28 +12,16 @@ use crate::ops::Row;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Hardmax", &[1, 11, 13], Access::Any, Access::Any, infer_softmax)
+    Row::new("Hardmax", &[1, 11, 13], Access::Any, infer_softmax)
         .lower(lower_hardmax)
         .lowers_to("Reduction, Threshold: the first place of the maximum")
         .limits("an axis whose size is not fixed"),
-    Row::new(
-        "LogSoftmax",
-        &[1, 11, 13],
-        Access::Lanes { since: 13, default: Some(-1) },
-        Access::Lanes { since: 13, default: Some(-1) },
-        infer_softmax,
-    )
-    .lower(lower_log_softmax)
-    .lowers_to("Reduction, BinaryOp, UnaryOp"),
-    Row::new(
-        "Softmax",
-        &[1, 11, 13],
-        Access::Lanes { since: 13, default: Some(-1) },
-        Access::Lanes { since: 13, default: Some(-1) },
-        infer_softmax,
-    )
-    .lower(lower_softmax)
-    .lowers_to("Softmax"),
+    Row::new("LogSoftmax", &[1, 11, 13], Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
+        .lower(lower_log_softmax)
+        .lowers_to("Reduction, BinaryOp, UnaryOp"),
+    Row::new("Softmax", &[1, 11, 13], Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
+        .lower(lower_softmax)
+        .lowers_to("Softmax"),
 ];
 
 fn read_axis(attributes: &Attributes) -> Result<i64> {

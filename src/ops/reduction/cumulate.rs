@@ -20,12 +20,12 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim, Elements, round_float};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CumProd", &[26], Access::Any, Access::Any, infer_cumulate)
+    Row::new("CumProd", &[26], Access::Any, infer_cumulate)
         .fold(fold_cumulate)
         .expand(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat: one element after the other")
         .limits("an axis whose size is not fixed"),
-    Row::new("CumSum", &[11, 14], Access::Any, Access::Any, infer_cumulate)
+    Row::new("CumSum", &[11, 14], Access::Any, infer_cumulate)
         .fold(fold_cumulate)
         .lower(lower_cum_sum)
         .lowers_to("CumulativeSum"),

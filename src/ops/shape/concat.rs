@@ -13,18 +13,12 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new(
-        "Concat",
-        &[1, 4, 11, 13],
-        Access::Lanes { since: 4, default: None },
-        Access::Lanes { since: 4, default: None },
-        infer_concat,
-    )
-    .fold(fold_concat)
-    .lower(lower_concat)
-    .identity(only_part)
-    .lowers_to("Concat"),
-    Row::new("Split", &[1, 2, 11, 13, 18], Access::Any, Access::Any, infer_split)
+    Row::new("Concat", &[1, 4, 11, 13], Access::Lanes { since: 4, default: None }, infer_concat)
+        .fold(fold_concat)
+        .lower(lower_concat)
+        .identity(only_part)
+        .lowers_to("Concat"),
+    Row::new("Split", &[1, 2, 11, 13, 18], Access::Any, infer_split)
         .fold(fold_split)
         .identity(same_shape)
         .lower(lower_split)

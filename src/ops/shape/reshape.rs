@@ -16,7 +16,7 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], Access::Any, Access::Elementwise, infer_dropout)
+    Row::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], Access::Elementwise, infer_dropout)
         .fold(fold_dropout)
         .lower(lower_alias)
         .identity(first)
@@ -24,25 +24,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to("nothing")
         .limits("training: its output is random"),
-    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], Access::View, Access::View, infer_flatten)
+    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], Access::View, infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("no layer: each reader reads a blob in the shape that it needs"),
-    Row::new(
-        "Identity",
-        &[1, 13, 14, 16, 19, 21, 23, 24, 25],
-        Access::Elementwise,
-        Access::Elementwise,
-        infer_identity,
-    )
-    .fold(fold_identity)
-    .lower(lower_alias)
-    .identity(first)
-    .transparent(|_, _| true)
-    .lowers_to("nothing"),
-    Row::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], Access::View, Access::View, infer_reshape)
+    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], Access::Elementwise, infer_identity)
+        .fold(fold_identity)
+        .lower(lower_alias)
+        .identity(first)
+        .transparent(|_, _| true)
+        .lowers_to("nothing"),
+    Row::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], Access::View, infer_reshape)
         .fold(fold_reshape)
         .lower(lower_alias)
         .identity(same_shape)
@@ -50,14 +44,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to("no layer: each reader reads a blob in the shape that it needs")
         .limits("a shape computed at run time"),
-    Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, Access::View, infer_squeeze)
+    Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_squeeze)
         .fold(fold_squeeze)
         .expand(expand_squeeze)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("nothing"),
-    Row::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, Access::View, infer_unsqueeze)
+    Row::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_unsqueeze)
         .fold(fold_unsqueeze)
         .lower(lower_alias)
         .identity(same_shape)

@@ -12,12 +12,11 @@ use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("ReverseSequence", &[10, 28], Access::Any, Access::Any, infer_reverse)
-        .fold(fold_reverse)
-        .expand(expand_reverse)
-        .lower(lower_reverse)
-        .lowers_to("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", &[10, 28], Access::Any, infer_reverse)
+    .fold(fold_reverse)
+    .expand(expand_reverse)
+    .lower(lower_reverse)
+    .lowers_to("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
 
 /// The maximum number of sequences that are reversed by separate layers.
 const MAX_SEQUENCES: i64 = 32;

@@ -10,14 +10,14 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Expand", &[8, 13], Access::Selection, Access::Selection, infer_expand)
+    Row::new("Expand", &[8, 13], Access::Selection, infer_expand)
         .fold(fold_expand)
         .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
         .lowers_to("Tile along each axis; a product with ones along a free one")
         .limits("a shape computed at run time"),
-    Row::new("Tile", &[1, 6, 13], Access::Selection, Access::Selection, infer_tile)
+    Row::new("Tile", &[1, 6, 13], Access::Selection, infer_tile)
         .fold(fold_tile)
         .identity(same_shape)
         .lower(lower_tile)

@@ -12,7 +12,7 @@ use crate::ops::Row;
 use crate::tensor::Array;
 
 pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], Access::Selection, Access::Selection, infer_transpose)
+    &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], Access::Selection, infer_transpose)
         .fold(fold_transpose)
         .lower(lower_transpose)
         .identity(moves_nothing)

@@ -11,7 +11,7 @@ use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, coordinates};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], Access::Any, Access::Any, infer_trilu)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], Access::Any, infer_trilu)
     .fold(fold_trilu)
     .expand(expand_trilu)
     .lower(lower_trilu)

@@ -18,28 +18,26 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], Access::Any, Access::Any, infer_constant)
+    Row::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], Access::Any, infer_constant)
         .lowers_to("a constant")
         .limits("text"),
-    Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], Access::Any, Access::Any, infer_constant_of_shape)
+    Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], Access::Any, infer_constant_of_shape)
         .fold(fold_constant_of_shape)
         .lower(lower_constant_of_shape)
         .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),
-    Row::new("EyeLike", &[9, 22], Access::Any, Access::Any, infer_eye_like)
-        .lowers_to("a constant")
-        .limits("free sizes"),
-    Row::new("Range", &[11, 27], Access::Any, Access::Any, infer_range)
+    Row::new("EyeLike", &[9, 22], Access::Any, infer_eye_like).lowers_to("a constant").limits("free sizes"),
+    Row::new("Range", &[11, 27], Access::Any, infer_range)
         .fold(fold_range)
         .expand(expand_range)
         .lower(lower_range)
         .ignore(RANGE_STASH)
         .lowers_to("a constant; CumulativeSum of ones if the length is a free size")
         .limits("a length known only at run time"),
-    Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], Access::Any, Access::Any, infer_shape)
+    Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], Access::Any, infer_shape)
         .lowers_to("a constant, or expressions of free sizes")
         .limits("expressions of free sizes as elements of a blob"),
-    Row::new("Size", &[1, 13, 19, 21, 23, 24, 25], Access::Any, Access::Any, infer_size)
+    Row::new("Size", &[1, 13, 19, 21, 23, 24, 25], Access::Any, infer_size)
         .lowers_to("a constant, or an expression of free sizes")
         .limits("an expression of free sizes as an element of a blob"),
 ];

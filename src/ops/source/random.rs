@@ -13,27 +13,27 @@ use crate::tensor::{DType, Dim, Shape};
 const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer for random numbers";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Bernoulli", &[15, 22], Access::Any, Access::Any, infer_like)
+    Row::new("Bernoulli", &[15, 22], Access::Any, infer_like)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("Multinomial", &[7, 22], Access::Any, Access::Any, infer_multinomial)
+    Row::new("Multinomial", &[7, 22], Access::Any, infer_multinomial)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormal", &[1, 22], Access::Any, Access::Any, infer_shaped)
+    Row::new("RandomNormal", &[1, 22], Access::Any, infer_shaped)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormalLike", &[1, 22], Access::Any, Access::Any, infer_like)
+    Row::new("RandomNormalLike", &[1, 22], Access::Any, infer_like)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniform", &[1, 22], Access::Any, Access::Any, infer_shaped)
+    Row::new("RandomUniform", &[1, 22], Access::Any, infer_shaped)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniformLike", &[1, 22], Access::Any, Access::Any, infer_like)
+    Row::new("RandomUniformLike", &[1, 22], Access::Any, infer_like)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),

@@ -10,7 +10,7 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("CausalConvWithState", &[27], Access::Any, Access::Any, infer_causal_conv)
+    &[Row::new("CausalConvWithState", &[27], Access::Any, infer_causal_conv)
         .variadic()
         .expand(expand_causal_conv)
         .lowers_to(

@@ -11,7 +11,7 @@ use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Dim, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], Access::Any, Access::Any, infer_col2im)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], Access::Any, infer_col2im)
     .expand(expand_col2im)
     .lowers_to("depthwise Deconvolution with one-hot kernels")
     .limits("image or block sizes known only at run time; dilations over other than two axes")];

@@ -17,11 +17,11 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("AffineGrid", &[20], Access::Any, Access::Any, infer_affine_grid)
+    Row::new("AffineGrid", &[20], Access::Any, infer_affine_grid)
         .expand(expand_affine_grid)
         .lowers_to("MatMul of the identity grid with the transform")
         .limits("sizes computed at run time"),
-    Row::new("GridSample", &[16, 20, 22], Access::Any, Access::Any, infer_grid_sample)
+    Row::new("GridSample", &[16, 20, 22], Access::Any, infer_grid_sample)
         .lower(lower_grid_sample)
         .lowers_to("GridSample for each image")
         .limits("mode cubic over three axes; large batches"),

@@ -16,19 +16,19 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("DepthToSpace", &[1, 11, 13, 28], Access::Selection, Access::Selection, infer_rearrange)
+    Row::new("DepthToSpace", &[1, 11, 13, 28], Access::Selection, infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
-    Row::new("SpaceToDepth", &[1, 13, 28], Access::Selection, Access::Selection, infer_rearrange)
+    Row::new("SpaceToDepth", &[1, 13, 28], Access::Selection, infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
-    Row::new("ShuffleChannel", &[1], Access::Any, Access::Any, infer_shuffle)
+    Row::new("ShuffleChannel", &[1], Access::Any, infer_shuffle)
         .domain(OWN_DOMAIN)
         .lower(lower_shuffle)
         .transparent(|_, _| true)

@@ -9,14 +9,13 @@ use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("MaxUnpool", &[9, 11, 22], Access::Any, Access::Any, infer_unpool)
-        .expand(expand_unpool)
-        .lowers_to("Gather of the elements and of a zero; ScatterElements for indices computed at run time")
-        .limits(
-            "many elements with indices computed at run time; an output larger than the pooled input, if \
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], Access::Any, infer_unpool)
+    .expand(expand_unpool)
+    .lowers_to("Gather of the elements and of a zero; ScatterElements for indices computed at run time")
+    .limits(
+        "many elements with indices computed at run time; an output larger than the pooled input, if \
         onnxruntime and the specification interpret the indices differently",
-        )];
+    )];
 
 /// The maximum number of elements of an output: the index of each is listed.
 const MAX_ELEMENTS: i64 = 1 << 22;

@@ -9,23 +9,23 @@ use crate::op::Access;
 use crate::ops::Row;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("BlackmanWindow", &[17], Access::Any,  Access::Any, window::infer_window)
+    Row::new("BlackmanWindow", &[17], Access::Any, window::infer_window)
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
-    Row::new("DFT", &[17, 20], Access::Any,  Access::Any, transform::infer_dft)
+    Row::new("DFT", &[17, 20], Access::Any, transform::infer_dft)
         .expand(transform::expand_dft)
         .lowers_to("MatMul with a constant matrix")
         .limits("axes and lengths computed at run time where the shape of the output is not stated; one side of a spectrum with other bins than its length has"),
-    Row::new("HammingWindow", &[17], Access::Any,  Access::Any, window::infer_window)
+    Row::new("HammingWindow", &[17], Access::Any, window::infer_window)
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
-    Row::new("HannWindow", &[17], Access::Any,  Access::Any, window::infer_window)
+    Row::new("HannWindow", &[17], Access::Any, window::infer_window)
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
-    Row::new("MelWeightMatrix", &[17], Access::Any,  Access::Any, window::infer_mel_weight)
+    Row::new("MelWeightMatrix", &[17], Access::Any, window::infer_mel_weight)
         .lowers_to("a constant")
         .limits("sizes computed at run time; bands beyond the bins of the transform"),
-    Row::new("STFT", &[17], Access::Any,  Access::Any, transform::infer_stft)
+    Row::new("STFT", &[17], Access::Any, transform::infer_stft)
         .expand(transform::expand_stft)
         .lowers_to("Conv with constant kernels")
         .limits("frames computed at run time where the shape of the output is not stated; a signal shorter than a frame"),

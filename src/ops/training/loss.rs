@@ -13,11 +13,11 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("NegativeLogLikelihoodLoss", &[12, 13, 22], Access::Any, Access::Any, infer_loss)
+    Row::new("NegativeLogLikelihoodLoss", &[12, 13, 22], Access::Any, infer_loss)
         .expand(expand_likelihood)
         .lowers_to("Equal with a ramp of classes, Where, ReduceSum, Mul")
         .limits("a number of classes that is not fixed"),
-    Row::new("SoftmaxCrossEntropyLoss", &[12, 13], Access::Any, Access::Any, infer_cross_entropy)
+    Row::new("SoftmaxCrossEntropyLoss", &[12, 13], Access::Any, infer_cross_entropy)
         .expand(expand_cross_entropy)
         .lowers_to("LogSoftmax, then what NegativeLogLikelihoodLoss becomes")
         .limits("a number of classes that is not fixed"),

@@ -13,15 +13,15 @@ use crate::tensor::{Array, DType};
 const DOMAIN: &str = "ai.onnx.preview.training";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Adagrad", &[1], Access::Any, Access::Any, infer_adagrad)
+    Row::new("Adagrad", &[1], Access::Any, infer_adagrad)
         .domain(DOMAIN)
         .expand(expand_adagrad)
         .lowers_to("Mul, Add, Sub, Div, Sqrt"),
-    Row::new("Adam", &[1], Access::Any, Access::Any, infer_adam)
+    Row::new("Adam", &[1], Access::Any, infer_adam)
         .domain(DOMAIN)
         .expand(expand_adam)
         .lowers_to("Mul, Add, Sub, Div, Sqrt; Exp for powers of the count of steps"),
-    Row::new("Momentum", &[1], Access::Any, Access::Any, infer_momentum)
+    Row::new("Momentum", &[1], Access::Any, infer_momentum)
         .domain(DOMAIN)
         .expand(expand_momentum)
         .lowers_to("Mul, Add, Sub"),

@@ -16,11 +16,11 @@ use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // The precision of the softmax is single or better in any case.
-    Row::new("Attention", &[23, 24, 25], Access::Any,  Access::Any, infer_attention)
+    Row::new("Attention", &[23, 24, 25], Access::Any, infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
         .ignore(&["softmax_precision"]).lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of booleans computed at run time as an output; heads of a size that is not fixed"),
-    Row::new("RotaryEmbedding", &[23], Access::Any,  Access::Any, rotary::infer_rotary).expand(rotary::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat"),
+    Row::new("RotaryEmbedding", &[23], Access::Any, rotary::infer_rotary).expand(rotary::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];
 
 /// Places of the inputs of Attention.

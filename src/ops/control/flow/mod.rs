@@ -18,18 +18,18 @@ use counter::Counter;
 use scan::{infer_scan, inline_scan};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, Access::Any, infer_if)
+    Row::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, infer_if)
         .variadic()
         .inline(inline_if)
         .expand(expand_if)
         .lowers_to("the branch that a constant condition takes; else both branches, and Where")
         .limits("a condition computed at run time where the branches give different shapes"),
-    Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, Access::Any, infer_loop)
+    Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, infer_loop)
         .variadic()
         .unroll(inline_loop)
         .lowers_to("its body, once for each round")
         .limits("a number of rounds, or a condition, known only at run time"),
-    Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], Access::Any, Access::Any, infer_scan)
+    Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], Access::Any, infer_scan)
         .variadic()
         .unroll(inline_scan)
         .lowers_to("its body, once for each element")

@@ -28,7 +28,7 @@ use prelu::{fold_prelu, infer_prelu, lower_prelu};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     activation("Celu", &[12, 28]).lowers_to("CELU"),
-    Row::new("Clip", &[1, 6, 11, 12, 13], Access::Elementwise, Access::Elementwise, infer_clip)
+    Row::new("Clip", &[1, 6, 11, 12, 13], Access::Elementwise, infer_clip)
         .fold(fold_clip)
         .lower(lower_clip)
         .ignore(MEMORY_ADVICE)
@@ -42,7 +42,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     activation("HardSwish", &[14, 22]).lowers_to("HardSwish"),
     activation("LeakyRelu", &[1, 6, 16]).lowers_to("ReLU"),
     activation("Mish", &[18, 22]).lowers_to("Mish"),
-    Row::new("PRelu", &[1, 6, 7, 9, 16], Access::Broadcast, Access::Broadcast, infer_prelu)
+    Row::new("PRelu", &[1, 6, 7, 9, 16], Access::Broadcast, infer_prelu)
         .fold(fold_prelu)
         .lower(lower_prelu)
         .ignore(MEMORY_ADVICE)

@@ -24,13 +24,13 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Narrowing, Power, Steps, magnitudes, steps};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], Access::Elementwise,  Access::Elementwise, infer_cast)
+    Row::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], Access::Elementwise, infer_cast)
         .fold(fold_cast)
         .lower(lower_cast)
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
         .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).lowers_to("no layer to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
-    Row::new("CastLike", &[15, 19, 21, 23, 24, 25], Access::Elementwise,  Access::Elementwise, infer_cast_like)
+    Row::new("CastLike", &[15, 19, 21, 23, 24, 25], Access::Elementwise, infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like)
         .identity(keeps_type).lowers_to("Cast").limits("as for Cast"),

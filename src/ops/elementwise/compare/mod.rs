@@ -47,12 +47,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
     truth("LessOrEqual", OR_EQUAL)
         .lower(lower_less_or_equal)
         .lowers_to("Threshold of one side, or of the difference"),
-    Row::new("Not", &[1], Access::Elementwise, Access::Elementwise, infer_not)
+    Row::new("Not", &[1], Access::Elementwise, infer_not)
         .fold(fold_not)
         .lower(lower_not)
         .lowers_to("BinaryOp: 1 - x"),
     truth("Or", LOGIC).lower(lower_or).identity(beside_false).lowers_to("BinaryOp MAX"),
-    Row::new("Where", &[9, 16], Access::Broadcast, Access::Broadcast, infer_where)
+    Row::new("Where", &[9, 16], Access::Broadcast, infer_where)
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)

@@ -37,11 +37,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Erf", &[9, 13]).lowers_to("Erf"),
     unary("Exp", OLD).lowers_to("UnaryOp"),
     unary("Floor", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
-    Row::new("IsInf", &[10, 20], Access::Elementwise, Access::Elementwise, infer_is_inf)
+    Row::new("IsInf", &[10, 20], Access::Elementwise, infer_is_inf)
         .fold(fold_is_inf)
         .lower(lower_is_inf)
         .lowers_to("Threshold"),
-    Row::new("IsNaN", &[9, 13, 20], Access::Elementwise, Access::Elementwise, infer_is_nan)
+    Row::new("IsNaN", &[9, 13, 20], Access::Elementwise, infer_is_nan)
         .fold(fold_is_nan)
         .lower(lower_is_nan)
         .chooses()

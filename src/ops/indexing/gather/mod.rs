@@ -19,12 +19,12 @@ use crate::tensor::{Array, coordinates, display_shape, row_major};
 pub(in crate::ops) use expand::row_numbers;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gather", &[1, 11, 13], Access::Selection,  Access::Selection, infer_gather).fold(fold_gather).lower(lower::lower_gather).transparent(|_, _| true).lowers_to("Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; otherwise a product with a matrix of zeros and ones"),
-    Row::new("GatherElements", &[11, 13], Access::Selection,  Access::Selection, infer_gather_elements)
+    Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather).fold(fold_gather).lower(lower::lower_gather).transparent(|_, _| true).lowers_to("Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; otherwise a product with a matrix of zeros and ones"),
+    Row::new("GatherElements", &[11, 13], Access::Selection, infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)
         .lower(lower::lower_gather_elements).transparent(|_, _| true).lowers_to("Crop, Slice, Concat for constant indices; otherwise a product with a matrix of zeros and ones"),
-    Row::new("GatherND", &[11, 12, 13], Access::Selection,  Access::Selection, infer_gather_nd)
+    Row::new("GatherND", &[11, 12, 13], Access::Selection, infer_gather_nd)
         .fold(fold_gather_nd)
         .expand(expand::expand_gather_nd)
         .lower(lower::lower_gather_nd).transparent(|_, _| true).lowers_to("Crop, Slice, Concat for constant indices; otherwise a product with a matrix of zeros and ones"),

@@ -20,15 +20,15 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Scatter", &[9, 11], Access::Any,  Access::Any, infer_scatter)
+    Row::new("Scatter", &[9, 11], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
         .lower(lower::lower_scatter_elements).lowers_to("the layers of ScatterElements").limits("as for ScatterElements"),
-    Row::new("ScatterElements", &[11, 13, 16, 18], Access::Any,  Access::Any, infer_scatter)
+    Row::new("ScatterElements", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
         .lower(lower::lower_scatter_elements).lowers_to("Concat, Crop of data and updates for constant indices; otherwise a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
-    Row::new("ScatterND", &[11, 13, 16, 18], Access::Any,  Access::Any, infer_scatter)
+    Row::new("ScatterND", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
         .lower(lower::lower_scatter_nd).lowers_to("Concat, Crop of data and updates for constant indices; otherwise a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),

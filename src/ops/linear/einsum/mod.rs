@@ -17,10 +17,9 @@ use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("Einsum", &[12, 28], Access::Any, Access::Any, infer_einsum)
-        .expand(contract::expand_einsum)
-        .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", &[12, 28], Access::Any, infer_einsum)
+    .expand(contract::expand_einsum)
+    .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 
 /// The name of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,20 +15,20 @@ use crate::tensor::{Dim, broadcast_shapes, display_shape};
 pub(in crate::ops) use gemm::infer_gemm;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gemm", &[1, 6, 7, 9, 11, 13], Access::Any, Access::Any, gemm::infer_gemm)
+    Row::new("Gemm", &[1, 6, 7, 9, 11, 13], Access::Any, gemm::infer_gemm)
         .fold(gemm::fold_gemm)
         .work(product::work_of)
         .multiply_adds(gemm::multiply_adds)
         .lower(gemm::lower_gemm)
         .lowers_to("InnerProduct for one row and a stored matrix; else Gemm"),
-    Row::new("MatMul", &[1, 9, 13], Access::Any, Access::Any, infer_matmul)
+    Row::new("MatMul", &[1, 9, 13], Access::Any, infer_matmul)
         .fold(product::fold_matmul)
         .work(product::work_of)
         .multiply_adds(multiply_adds)
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
         .lowers_to("InnerProduct or Gemm for a stored matrix; else MatMul"),
-    Row::new("MatMulInteger", &[10], Access::Any, Access::Any, integer::infer_matmul_integer)
+    Row::new("MatMulInteger", &[10], Access::Any, integer::infer_matmul_integer)
         .expand(integer::expand_matmul_integer)
         .exact()
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),

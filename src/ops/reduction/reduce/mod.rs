@@ -17,12 +17,12 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ArgMax", &[1, 11, 12, 13], Access::Any, Access::Any, arg::infer_arg)
+    Row::new("ArgMax", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
         .fold(arg::fold_arg)
         .lower(arg::lower_arg)
         .lowers_to("Reduction, Threshold, Reduction over an index ramp")
         .limits("an axis of more than 2^24 elements"),
-    Row::new("ArgMin", &[1, 11, 12, 13], Access::Any, Access::Any, arg::infer_arg)
+    Row::new("ArgMin", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
         .fold(arg::fold_arg)
         .lower(arg::lower_arg)
         .lowers_to("Reduction, Threshold, Reduction over an index ramp")

@@ -23,14 +23,14 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CenterCropPad", &[18], Access::Any, Access::Any, infer_center)
+    Row::new("CenterCropPad", &[18], Access::Any, infer_center)
         .fold(fold_center)
         .lower(lower::lower_center)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Padding, Crop")
         .limits("free sizes"),
-    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], Access::Any, Access::Any, infer_pad)
+    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], Access::Any, infer_pad)
         .padding(constant_padding)
         .fold(fold_pad)
         .lower(lower::lower_pad)

@@ -13,7 +13,7 @@ use crate::ops::Row;
 
 use crate::tensor::{Array, Dim, Shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Access::Selection,  Access::Selection, infer_slice)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Access::Selection, infer_slice)
     .fold(fold_slice)
     .expand(computed::expand_slice)
     .lower(lower_slice)

@@ -24,7 +24,7 @@ use crate::tensor::{Dim, Tensor, display_shape};
 use kernel::Kernel;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Conv", &[1, 11, 22], Access::Any, Access::Any, infer_conv)
+    Row::new("Conv", &[1, 11, 22], Access::Any, infer_conv)
         .multiply_adds(multiply_adds)
         .expand(unfold::expand_conv)
         .lower(lower_conv)
@@ -33,7 +33,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             unfolded windows for weights computed at run time over three axes, or over two with a batch",
         )
         .limits("over four axes or more"),
-    Row::new("ConvTranspose", &[1, 11, 22], Access::Any, Access::Any, transpose::infer_conv_transpose)
+    Row::new("ConvTranspose", &[1, 11, 22], Access::Any, transpose::infer_conv_transpose)
         .multiply_adds(transpose::multiply_adds)
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
@@ -43,15 +43,15 @@ pub(in crate::ops) const OPS: &[Row] = &[
             batch",
         )
         .limits("over four axes or more"),
-    Row::new("Int8Conv", &[1], Access::Any, Access::Any, int8::infer_conv)
+    Row::new("Int8Conv", &[1], Access::Any, int8::infer_conv)
         .domain(OWN_DOMAIN)
         .lower(int8::lower_conv)
         .lowers_to("Convolution and ConvolutionDepthWise in int8"),
-    Row::new("Int8Linear", &[1], Access::Any, Access::Any, int8::infer_linear)
+    Row::new("Int8Linear", &[1], Access::Any, int8::infer_linear)
         .domain(OWN_DOMAIN)
         .lower(int8::lower_linear)
         .lowers_to("InnerProduct in int8"),
-    Row::new("DeformConv", &[19, 22], Access::Any, Access::Any, deform::infer_deform_conv)
+    Row::new("DeformConv", &[19, 22], Access::Any, deform::infer_deform_conv)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
         .lowers_to(

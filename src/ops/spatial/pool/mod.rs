@@ -19,28 +19,28 @@ use crate::ops::Row;
 use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("AveragePool", &[1, 7, 10, 11, 19, 22], Access::Any, Access::Any, infer_pool)
+    Row::new("AveragePool", &[1, 7, 10, 11, 19, 22], Access::Any, infer_pool)
         .lower(lower::lower_pool)
         .identity(has_unit_windows)
         .lowers_to("Pooling, Pooling1D, Pooling3D")
         .limits("over four axes or more"),
-    Row::new("GlobalAveragePool", &[1, 22], Access::Any, Access::Any, infer_global)
+    Row::new("GlobalAveragePool", &[1, 22], Access::Any, infer_global)
         .lower(lower::lower_global)
         .identity(same_shape)
         .lowers_to("Pooling"),
-    Row::new("GlobalLpPool", &[1, 2, 22], Access::Any, Access::Any, infer_global)
+    Row::new("GlobalLpPool", &[1, 2, 22], Access::Any, infer_global)
         .lower(lp::lower_global_lp)
         .lowers_to("Reduction of powers, UnaryOp"),
-    Row::new("GlobalMaxPool", &[1, 22], Access::Selection, Access::Selection, infer_global)
+    Row::new("GlobalMaxPool", &[1, 22], Access::Selection, infer_global)
         .lower(lower::lower_global)
         .exact()
         .identity(same_shape)
         .lowers_to("Pooling"),
-    Row::new("LpPool", &[1, 2, 11, 18, 22], Access::Any, Access::Any, infer_pool)
+    Row::new("LpPool", &[1, 2, 11, 18, 22], Access::Any, infer_pool)
         .lower(lower::lower_pool)
         .lowers_to("Pooling of powers, UnaryOp")
         .limits("over four axes or more"),
-    Row::new("MaxPool", &[1, 8, 10, 11, 12, 22], Access::Selection, Access::Selection, infer_pool)
+    Row::new("MaxPool", &[1, 8, 10, 11, 12, 22], Access::Selection, infer_pool)
         .expand(indices::expand_max_pool)
         .lower(lower::lower_pool)
         .identity(has_unit_windows)

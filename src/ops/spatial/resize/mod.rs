@@ -17,7 +17,7 @@ use crate::ops::Row;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Resize", &[10, 11, 13, 18, 19], Access::Any, Access::Any, infer_resize)
+    Row::new("Resize", &[10, 11, 13, 18, 19], Access::Any, infer_resize)
         .lower(lower::lower_resize)
         .lowers_to(
             "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             time; sizes computed at run time with an aspect ratio policy if several scales give the \
             declared shape",
         ),
-    Row::new("Upsample", &[7, 9], Access::Any, Access::Any, infer_resize)
+    Row::new("Upsample", &[7, 9], Access::Any, infer_resize)
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")
         .limits("as for Resize"),

@@ -18,11 +18,11 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("MaxRoiPool", &[1, 22], Access::Any, Access::Any, infer_max_roi_pool)
+    Row::new("MaxRoiPool", &[1, 22], Access::Any, infer_max_roi_pool)
         .expand(expand_max_roi_pool)
         .lowers_to("Slice and ReduceMax for each cell of each region")
         .limits("regions computed at run time; many cells"),
-    Row::new("RoiAlign", &[10, 16, 22], Access::Any, Access::Any, infer_roi_align)
+    Row::new("RoiAlign", &[10, 16, 22], Access::Any, infer_roi_align)
         .expand(max::expand_roi_align)
         .lower(lower_roi_align)
         .lowers_to("ROIAlign for each region; Slice, MatMul and ReduceMax for each region in mode max")
