@@ -1,4 +1,4 @@
-//! Writing into a cache of keys or values.
+//! TensorScatter: writing into a cache of keys or values.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TensorScatter.html>.
 
@@ -13,16 +13,16 @@ use crate::tensor::{Array, DType};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", &[24], Access::Any, infer_tensor_scatter)
     .expand(expand_tensor_scatter)
-    .lowers_to("Where for each element that is written; Concat where it is written at the front")
-    .limits("many elements at places computed at run time")];
+    .lowers_to("Where for each element that is written; Concat if it is written at the front")
+    .limits("many elements at positions computed at run time")];
 
-/// Most elements that are written one by one: each is a choice over the whole cache.
+/// The maximum number of elements that are written one by one: each is a Where over the whole cache.
 const MAX_WRITES: i64 = 64;
 
 fn read_tensor_scatter(call: &Call) -> Result<(usize, bool)> {
     let axis = resolve_axis(call.int_or("axis", -2)?, call.shape(0)?.len())?;
     if axis == 0 {
-        return Err(Error::invalid("the axis of the batch").at_part("attribute axis"));
+        return Err(Error::invalid("the axis is that of the batch").at_part("attribute axis"));
     }
     match call.string_or("mode", "linear")? {
         "linear" => Ok((axis, false)),
@@ -40,7 +40,7 @@ fn expand_tensor_scatter(x: &mut Expand) -> Result<bool> {
     let (axis, circular) = read_tensor_scatter(x)?;
     let known = |index: usize| {
         let size = x.shape(index)?.at(axis)?.known();
-        size.ok_or_else(|| Error::unsupported("a cache or an update whose length is not fixed"))
+        size.ok_or_else(|| Error::unsupported("a cache or an update of free length"))
     };
     let (length, writes) = (known(0)?, known(1)?);
     if writes > length {
@@ -55,7 +55,7 @@ fn expand_tensor_scatter(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The update, and what is after it in the cache.
+/// Emits the update, followed by the rest of the cache.
 fn front(x: &mut Expand, axis: usize, [length, writes]: [i64; 2]) -> Result<Operand> {
     let (past, update, axis) = (x.operand(0)?, x.operand(1)?, i64::try_from(axis)?);
     if writes == length {
@@ -66,7 +66,7 @@ fn front(x: &mut Expand, axis: usize, [length, writes]: [i64; 2]) -> Result<Oper
     x.op("Concat", &[update, rest], &[("axis", Attribute::Int(axis))])
 }
 
-/// `list` along an axis of `rank`.
+/// Returns `list` along an axis of a value with `rank` axes.
 fn along(x: &mut Expand, rank: usize, axis: usize, list: Vec<i64>, dtype: DType) -> Result<Operand> {
     let mut shape = vec![1; rank];
     if let Some(size) = shape.get_mut(axis) {
@@ -76,10 +76,10 @@ fn along(x: &mut Expand, rank: usize, axis: usize, list: Vec<i64>, dtype: DType)
     x.literal(&list)
 }
 
-/// The cache with the update from places on that each of the batch has of its own.
+/// Emits the cache with the update written at a position for each element of the batch.
 fn write(x: &mut Expand, axis: usize, [length, writes]: [i64; 2], circular: bool) -> Result<Operand> {
     if writes > MAX_WRITES {
-        unsupported!("{writes} elements written at places of their own, where {MAX_WRITES} are unrolled");
+        unsupported!("{writes} elements written at different positions (at most {MAX_WRITES})");
     }
     let (rank, dtype) = (x.shape(0)?.len(), x.dtype(2)?);
     let (mut cache, update, first) = (x.operand(0)?, x.operand(1)?, x.operand(2)?);

@@ -1,4 +1,4 @@
-//! Attention whose scores and weights go through graphs of the model.
+//! FlexAttention: attention whose scores and weights pass through graphs of the model.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreview_FlexAttention.html>.
 
@@ -15,29 +15,29 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("FlexAttention", &[1], Access:
     .domain("ai.onnx.preview")
     .expand(expand_flex_attention)
     .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
-    .limits("sizes that are not fixed")];
+    .limits("free sizes")];
 
 struct FlexAttention {
     scale: f32,
     /// The type of scores and weights.
     precision: DType,
-    /// Heads of the queries, and of keys and values.
+    /// The numbers of heads of the queries, and of keys and values.
     heads: [i64; 2],
 }
 
 fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
     let precision = match call.int("softmax_precision")? {
         Some(code) => i32::try_from(code).ok().and_then(DType::from_onnx).ok_or_else(|| {
-            Error::invalid(format!("the element type {code}")).at_part("attribute softmax_precision")
+            Error::invalid(format!("unknown element type {code}")).at_part("attribute softmax_precision")
         })?,
         None if call.dtype(0)? == DType::F64 => DType::F64,
         None => DType::F32,
     };
     let ([_, queries, _, size], [_, keys, _, _]) = (call.shape(0)?, call.shape(1)?) else {
-        invalid!("queries or keys that have not batch, heads, length and size");
+        invalid!("queries and keys need four axes: batch, heads, length and size");
     };
     let (Some(queries), Some(keys), Some(size)) = (queries.known(), keys.known(), size.known()) else {
-        unsupported!("heads whose number or size is not fixed");
+        unsupported!("the number or size of the heads is known only at run time");
     };
     if keys < 1 || queries % keys != 0 {
         invalid!("{queries} heads of queries for {keys} heads of keys");
@@ -46,7 +46,7 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
     let scale = call.float("scale")?.unwrap_or(1.0 / size.sqrt());
     for name in ["score_mod", "prob_mod"] {
         if call.body(name)?.is_some_and(|body| body.inputs.len() != 1 || body.outputs.len() != 1) {
-            return Err(Error::invalid("a graph that has not one input and one output")
+            return Err(Error::invalid("the graph needs one input and one output")
                 .at_part(format!("attribute {name}")));
         }
     }
@@ -62,7 +62,7 @@ fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// What the graph `name` makes of `operand`.
+/// Emits the graph `name`, applied to `operand`.
 fn modify(x: &mut Expand, name: &str, operand: Operand) -> Result<Operand> {
     let Some(body) = x.body(name)? else { return Ok(operand) };
     let outputs = x.inline(body, &[operand])?;
@@ -76,9 +76,9 @@ fn expand_flex_attention(x: &mut Expand) -> Result<bool> {
     let dtype = x.dtype(0)?;
     let [mut q, k, v] = [x.operand(0)?, x.operand(1)?, x.operand(2)?];
     let shared = queries != keys;
-    // Heads of queries that share a head of keys stand next to each other: they are rows of one matrix.
+    // Heads of queries that share a head of keys are adjacent: they are rows of one matrix.
     if shared {
-        let (Some(_), Some(_)) = (length, width) else { unsupported!("lengths that are not fixed") };
+        let (Some(_), Some(_)) = (length, width) else { unsupported!("free lengths") };
         q = x.reshape(q, &[0, keys, -1, size(x.shape(0)?.last()).unwrap_or(-1)])?;
     }
     let k = x.transpose(k, &[0, 1, 3, 2])?;

@@ -1,4 +1,4 @@
-//! Attention with a state in place of all keys and values.
+//! LinearAttention: attention with a state in place of all keys and values.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__LinearAttention.html>.
 
@@ -12,27 +12,27 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    // `chunk_size` is about speed.
+    // `chunk_size` affects only speed.
     Row::new("LinearAttention", &[27], Access::Any, infer_linear_attention)
         .variadic()
         .expand(expand_linear_attention)
         .ignore(&["chunk_size"])
         .lowers_to("its recurrence, step by step")
-        .limits("a length that is not fixed, or over the budget of steps"),
+        .limits("a free length; more than 512 steps"),
 ];
 
-/// Most steps that are unrolled: each is a dozen layers.
+/// The maximum number of unrolled steps: each is a dozen layers.
 const MAX_STEPS: i64 = 512;
 
 struct LinearAttention {
-    /// Heads of the queries, and of keys and values: each of these serves as many queries.
+    /// The numbers of heads of the queries, and of keys and values, each of which serves as many queries.
     heads: [i64; 2],
-    /// Sizes of a key and of a value.
+    /// The sizes of a key and of a value.
     sizes: [i64; 2],
     scale: f32,
     /// Whether the state decays.
     gated: bool,
-    /// Whether what the state has for a key already is taken off the value.
+    /// Whether the value that the state already has for a key is subtracted.
     delta: bool,
 }
 
@@ -51,14 +51,14 @@ fn read_linear_attention(call: &Call) -> Result<LinearAttention> {
         other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute update_rule")),
     };
     if gated != call.has_input(4) || delta != call.has_input(5) {
-        invalid!("the decay or the rate that the update rule has, or has not");
+        invalid!("the decay or rate does not match the update rule");
     }
     let size = |index: usize, heads: i64| match call.shape(index)? {
         [_, _, size] => size
             .known()
             .map(|size| size / heads)
-            .ok_or_else(|| Error::unsupported("heads whose size is not fixed")),
-        shape => Err(Error::invalid(format!("{} axes where there are 3", shape.len()))),
+            .ok_or_else(|| Error::unsupported("the size of the heads is known only at run time")),
+        shape => Err(Error::invalid(format!("found {} axes, expected 3", shape.len()))),
     };
     let sizes = [size(0, queries)?, size(2, keys)?];
     let root: f32 = sizes.at(0)?.as_();
@@ -82,7 +82,7 @@ fn infer_linear_attention(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, shape), Fact::new(state_dtype, state)])
 }
 
-/// The steps of input `index`, each in `shape` after the batch.
+/// Emits the steps of input `index`, each in `shape` after the batch.
 fn steps(x: &mut Expand, index: usize, count: i64, shape: &[i64]) -> Result<Vec<Operand>> {
     let operand = x.operand_as(index, DType::F32)?;
     let parts = if count == 1 {
@@ -97,7 +97,8 @@ fn steps(x: &mut Expand, index: usize, count: i64, shape: &[i64]) -> Result<Vec<
     parts.into_iter().map(|part| x.reshape(part, &whole)).collect()
 }
 
-/// Decay or rate at each step: one number a head, one for all, or one for each element of the keys.
+/// Emits the decay or rate of each step: one element for each head, one for all, or one for each element of
+/// the keys.
 fn factors(x: &mut Expand, index: usize, count: i64, attention: &LinearAttention) -> Result<Vec<Operand>> {
     let [_, heads] = attention.heads;
     let [key, _] = attention.sizes;
@@ -106,7 +107,7 @@ fn factors(x: &mut Expand, index: usize, count: i64, attention: &LinearAttention
         Some(size) if size == heads => [heads, 1, 1],
         Some(1) => [1, 1, 1],
         Some(size) if size == heads.saturating_mul(key) => [heads, key, 1],
-        _ => unsupported!("a factor for each of {heads} heads whose size does not fit them"),
+        _ => unsupported!("the factors do not fit {heads} heads"),
     };
     steps(x, index, count, &shape)
 }
@@ -115,12 +116,12 @@ fn expand_linear_attention(x: &mut Expand) -> Result<bool> {
     let attention = read_linear_attention(x)?;
     let ([queries, heads], [key, value]) = (attention.heads, attention.sizes);
     let Some(count) = x.shape(0)?.at(1)?.known() else {
-        unsupported!("a length that is not fixed");
+        unsupported!("the length is known only at run time");
     };
     if !(1..=MAX_STEPS).contains(&count) {
-        return Err(Error::limit(format!("{count} steps, where at most {MAX_STEPS} are unrolled")));
+        return Err(Error::limit(format!("{count} steps (at most {MAX_STEPS} are unrolled)")));
     }
-    // Queries that share a state stand together, as rows of one matrix.
+    // Queries that share a state are rows of one matrix.
     let q = steps(x, 0, count, &[heads, queries / heads, key])?;
     let k = steps(x, 1, count, &[heads, key, 1])?;
     let v = steps(x, 2, count, &[heads, 1, value])?;
@@ -152,7 +153,7 @@ fn expand_linear_attention(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The state after a step. Without a state before it there is nothing to decay and nothing to take off.
+/// Emits the state after a step. The first step has no state to decay or subtract.
 fn update(
     x: &mut Expand,
     state: Option<Operand>,

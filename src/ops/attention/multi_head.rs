@@ -1,8 +1,8 @@
-//! MultiHeadAttention of this program's own domain: attention with its four linear maps, as ncnn's layer computes it.
+//! MultiHeadAttention of ncnn's domain: attention with its four linear maps, as ncnn's layer computes it.
 //!
-//! Inputs: queries, keys and values; weight, `[outputs, inputs]`, and bias of their maps and of the last one, all constants; the mask
-//! that is added to the scores. Scores are divided by the root of the size of a head. All axes but the last are places: there is no
-//! batch, wherever axes of 1 stand.
+//! The inputs are queries, keys and values; weight, `[outputs, inputs]`, and bias of their maps and of the
+//! last one, all constants; the mask that is added to the scores. Scores are divided by the root of the size
+//! of a head. All axes but the last are positions; there is no batch.
 
 use crate::error::{At, Error, Result, invalid};
 use crate::lower::Lower;
@@ -17,12 +17,12 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("MultiHeadAttention", &[1], Ac
     .lower(lower_multi_head)
     .lowers_to("MultiHeadAttention")];
 
-/// Places of the inputs.
+/// The indices of the inputs.
 mod input {
     pub const Q: usize = 0;
     pub const K: usize = 1;
     pub const V: usize = 2;
-    /// Weight and bias by turns, of queries, keys, values and the last map.
+    /// Weight and bias in turn, of queries, keys, values and the last map.
     pub const WEIGHTS: usize = 3;
     pub const OUT_WEIGHT: usize = 9;
     pub const MASK: usize = 11;
@@ -45,11 +45,11 @@ fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::Q)?, shape)])
 }
 
-/// Rows of an input: an element of all axes but the last.
+/// Emits the rows of an input: one for each index of all axes but the last.
 fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
     let shape = lower.shape(index)?.to_vec();
     let (Some(size), outer) = (shape.last(), Dim::product(shape.iter().rev().skip(1))?) else {
-        invalid!("an input without axes");
+        invalid!("the input is a scalar");
     };
     lower.blob_as(index, &[outer, size.clone()])
 }
@@ -57,7 +57,7 @@ fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
 fn lower_multi_head(lower: &mut Lower) -> Result<()> {
     let heads = i32::try_from(read_heads(lower)?)?;
     let ids = [input::Q, input::K, input::V].map(|index| lower.node().inputs.get(index).copied().flatten());
-    // The layer takes those that are left out for the one before.
+    // For an omitted bottom the layer reads the one before.
     let given = match ids {
         [q, k, v] if q == k && k == v => 1,
         [_, k, v] if k == v => 2,
@@ -71,7 +71,7 @@ fn lower_multi_head(lower: &mut Lower) -> Result<()> {
     let attn_mask = i32::from(lower.has_input(input::MASK));
     if attn_mask == 1 {
         let shape = lower.shape(input::MASK)?.to_vec();
-        let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("a mask without axes") };
+        let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("the mask is a scalar") };
         let mut form = vec![queries.clone(), keys.clone()];
         let heads = Dim::product(outer)?;
         if !heads.is(1) {
@@ -81,7 +81,7 @@ fn lower_multi_head(lower: &mut Lower) -> Result<()> {
     }
     let size = |index: usize, axis: usize| -> Result<i32> {
         let size = lower.shape(index)?.at(axis)?.known();
-        Ok(i32::try_from(size.ok_or_else(|| Error::internal("a weight without sizes"))?)?)
+        Ok(i32::try_from(size.ok_or_else(|| Error::internal("the sizes of the weight are unknown"))?)?)
     };
     let weight = |place: usize| lower.required_constant(input::WEIGHTS + place).cloned().map(Some);
     let embed_dim = size(input::WEIGHTS, 0)?;

@@ -1,4 +1,4 @@
-//! Features of classical machine learning: the operators of `ai.onnx.ml` that are plain arithmetic.
+//! Preprocessing and linear models: the operators of `ai.onnx.ml` that are plain arithmetic.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html>, `onnx_aionnxml_Imputer.html`.
 
@@ -26,28 +26,28 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .domain(DOMAIN)
         .expand(expand_vectorizer)
         .lowers_to("Concat")
-        .limits("inputs that are not matrices of the sizes given"),
+        .limits("inputs that are not matrices of the given sizes"),
     Row::new("Imputer", &[1], Access::Any, infer_imputer)
         .domain(DOMAIN)
         .expand(expand_imputer)
-        .lowers_to("Where the input is the value that is replaced"),
+        .lowers_to("Where the input equals the replaced value"),
     Row::new("LinearRegressor", &[1], Access::Any, infer_regressor)
         .domain(DOMAIN)
         .expand(expand_regressor)
         .lowers_to("MatMul, Add")
-        .limits("a function after it"),
+        .limits("a post_transform"),
     Row::new("Normalizer", &[1], Access::Any, infer_normalizer)
         .domain(DOMAIN)
         .expand(expand_normalizer)
         .lowers_to("Div by the sum or the root of the squares of each row")
-        .limits("the norm MAX, which runtimes read in two ways"),
+        .limits("the norm MAX, which runtimes interpret differently"),
     Row::new("Scaler", &[1], Access::Any, infer_scaler)
         .domain(DOMAIN)
         .expand(expand_scaler)
         .lowers_to("(x - offset) * scale"),
 ];
 
-/// A list of numbers as a constant.
+/// Adds a constant list.
 fn list(x: &mut Expand, values: Vec<f32>) -> Result<Operand> {
     x.literal(&Array::f32(ArrayD::from_shape_vec(vec![values.len()], values)?))
 }
@@ -56,8 +56,8 @@ fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let count = Dim::product(call.shape(1)?)?;
     match shape.as_mut_slice() {
-        [] => invalid!("a number has no features"),
-        // What is taken from a list is a matrix of one row.
+        [] => invalid!("the input is a scalar"),
+        // Elements taken from a list form a matrix of one row.
         [_] => shape = vec![Dim::Known(1), count],
         [.., last] => *last = count,
     }
@@ -95,9 +95,9 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
     let sizes = call.ints("inputdimensions")?.unwrap_or_default();
     let mut columns = Dim::Known(0);
     for index in 0..call.input_count() {
-        let [_, size] = call.shape(index)? else { unsupported!("an input that is not a matrix") };
+        let [_, size] = call.shape(index)? else { unsupported!("the input is not a matrix") };
         if sizes.get(index).is_some_and(|given| !size.is(*given)) {
-            unsupported!("an input of {size} columns, of which another number is taken");
+            unsupported!("the input has {size} columns, expected another number");
         }
         columns = columns.add(size)?;
     }
@@ -112,7 +112,7 @@ fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// What is replaced, and by what: one value, or one for each column.
+/// Returns the value to replace, and its replacement: one value, or one for each column.
 fn read_imputer(call: &Call) -> Result<(Array, Array)> {
     let vector = |array: Array| -> Result<Array> { array.cast(call.dtype(0)?) };
     let scalar = IxDyn(&[]);
@@ -127,7 +127,7 @@ fn read_imputer(call: &Call) -> Result<(Array, Array)> {
             vector(Array::i64(ArrayD::from_elem(scalar, replaced)))?,
             vector(Array::i64(ArrayD::from_shape_vec(vec![values.len()], values)?))?,
         )),
-        _ => Err(Error::invalid("no values are given that stand in for others")),
+        _ => Err(Error::invalid("the replacing values are missing")),
     }
 }
 
@@ -135,7 +135,7 @@ fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
     let (_, values) = read_imputer(call)?;
     let columns = call.shape(0)?.last().and_then(Dim::known);
     if values.len() != 1 && columns != Some(i64::try_from(values.len())?) {
-        invalid!("{} values for another number of columns", values.len());
+        invalid!("{} values do not fit the number of columns", values.len());
     }
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
@@ -164,7 +164,7 @@ struct Regressor {
 fn read_regressor(call: &Call) -> Result<Regressor> {
     match call.string_or("post_transform", "NONE")? {
         "NONE" => {}
-        other => unsupported!("the function {other} of the result"),
+        other => unsupported!("post_transform {other}"),
     }
     let (targets, coefficients) =
         (call.int_or("targets", 1)?, call.floats("coefficients")?.unwrap_or_default());
@@ -176,10 +176,10 @@ fn read_regressor(call: &Call) -> Result<Regressor> {
         || columns != count.checked_div(targets)
         || count % targets != 0
     {
-        unsupported!("{count} coefficients of {targets} targets for another number of columns");
+        unsupported!("{count} coefficients of {targets} targets do not fit the number of columns");
     }
     if intercepts.as_ref().is_some_and(|list| i64::try_from(list.len()) != Ok(targets)) {
-        invalid!("another number of intercepts than of targets");
+        invalid!("the numbers of intercepts and targets differ");
     }
     Ok(Regressor { targets, coefficients, intercepts })
 }
@@ -210,7 +210,9 @@ fn read_norm(attributes: &Attributes) -> Result<&'static str> {
         "L1" => Ok("ReduceL1"),
         "L2" => Ok("ReduceL2"),
         "MAX" => {
-            unsupported!("the norm MAX: of the elements in the spec, of their magnitudes in some runtimes")
+            unsupported!(
+                "the norm MAX: of the elements in the specification, of their magnitudes in some runtimes"
+            )
         }
         other => Err(Error::invalid(format!("\"{other}\"")).at_part("attribute norm")),
     }
@@ -226,7 +228,7 @@ fn expand_normalizer(x: &mut Expand) -> Result<bool> {
     let operand = x.operand_as(0, DType::F32)?;
     let axes = x.ints(&[-1])?;
     let size = x.op(norm, &[operand, axes], &[("keepdims", Attribute::Int(1))])?;
-    // A row of zeros stays as it is.
+    // A row of zeros is unchanged.
     let (zero, one) = (list(x, vec![0.0])?, list(x, vec![1.0])?);
     let none = x.op("Equal", &[size, zero], &[])?;
     let divisor = x.op("Where", &[none, one, size], &[])?;
@@ -235,7 +237,7 @@ fn expand_normalizer(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Offset and scale: one value, or one for each column.
+/// Returns offset and scale: one value, or one for each column.
 fn read_scaler(call: &Call) -> Result<[Vec<f32>; 2]> {
     let columns = call.shape(0)?.last().and_then(Dim::known);
     let read = |name: &str, default: f32| -> Result<Vec<f32>> {

@@ -1,6 +1,7 @@
-//! TfIdfVectorizer: how often each of a list of n-grams stands in a row of integers.
+//! TfIdfVectorizer: the number of occurrences of n-grams in a row of integers.
 //!
-//! Each place is compared with the elements of all n-grams; where the products of a place and those after it are 1, there is one.
+//! Each position is compared with the elements of all n-grams; the product over consecutive positions is 1 at
+//! an occurrence.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TfIdfVectorizer.html>.
 
@@ -19,47 +20,48 @@ use crate::tensor::{Array, DType, Dim, display_shape};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], Access::Any, infer_vectorizer)
     .expand(expand_vectorizer)
     .lowers_to("Equal with the elements of the n-grams, products of neighbours, and their sums")
-    .limits("n-grams of text; rows that are not fixed; weights of n-grams that share a column")];
+    .limits("n-grams of strings; rows of free size; weights of n-grams that share a column")];
 
-/// Most products of neighbours: each is a few layers.
+/// The maximum number of products of neighbours: each is a few layers.
 const MAX_PRODUCTS: i64 = 512;
 
-/// Singles hold each integer up to here; one beyond is rounded, but to none below.
+/// The integers that float32 represents exactly. One beyond is rounded, but to none of these.
 const EXACT: std::ops::Range<i64> = -(1 << 24) + 1..1 << 24;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// How often an n-gram stands there.
+    /// The number of occurrences.
     Tf,
-    /// Whether it does.
+    /// 1 if there is an occurrence.
     Idf,
-    /// How often, weighted.
+    /// The weighted number of occurrences.
     TfIdf,
 }
 
 struct Vectorizer {
     mode: Mode,
     skips: i64,
-    /// Lists of n-grams, of which each has as many elements.
+    /// Lists of n-grams of equal length.
     grams: Vec<Grams>,
-    /// Columns of the output.
+    /// The number of columns of the output.
     columns: i64,
-    /// One for each n-gram, those that are not counted too.
+    /// The weight of each n-gram, including those that are not counted.
     weights: Option<Vec<f32>>,
 }
 
 struct Grams {
     length: i64,
-    /// The elements of one n-gram after the other.
+    /// The concatenated elements of the n-grams.
     pool: Vec<i64>,
-    /// Which n-grams they are.
+    /// The indices of the n-grams.
     numbers: std::ops::Range<usize>,
-    /// The column in which each is counted.
+    /// The output column of each n-gram.
     columns: Vec<i64>,
 }
 
 impl Vectorizer {
-    /// How far the elements of n-grams stand apart, in rows of `size`. Single elements are counted once.
+    /// Returns the possible distances between the elements of n-grams in rows of `size`. Single elements are
+    /// counted once.
     fn distances(&self, length: i64, size: i64) -> std::ops::RangeInclusive<i64> {
         match length {
             1 => 1..=1,
@@ -68,7 +70,7 @@ impl Vectorizer {
     }
 }
 
-/// The n-grams of the lengths that are counted.
+/// Returns the n-grams of the lengths that are counted.
 fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<Vec<Grams>> {
     let lengths = attributes.int_or("min_gram_length", 1)?..=attributes.int_or("max_gram_length", 1)?;
     let starts = required(attributes.ints("ngram_counts")?, "ngram_counts")?;
@@ -81,7 +83,7 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
             invalid!("n-grams from {start} to {end} of {} elements", pool.len())
         };
         if part.len() % length != 0 {
-            invalid!("{} elements are not n-grams of {length}", part.len());
+            invalid!("{} elements do not divide into n-grams of length {length}", part.len());
         }
         let count = part.len() / length;
         let Some(columns) = indexes.get(before..before + count) else {
@@ -94,7 +96,7 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
         }
         let different: BTreeSet<&[i64]> = part.chunks(length).collect();
         if different.len() < count {
-            unsupported!("an n-gram that stands twice in the list");
+            unsupported!("an n-gram is listed twice");
         }
         grams.push(Grams {
             length: i64::try_from(length)?,
@@ -111,31 +113,31 @@ fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
         "TF" => Mode::Tf,
         "IDF" => Mode::Idf,
         "TFIDF" => Mode::TfIdf,
-        other => invalid!("mode is \"{other}\""),
+        other => invalid!("unknown mode \"{other}\""),
     };
     let skips = attributes.int_or("max_skip_count", 0)?;
     let indexes = required(attributes.ints("ngram_indexes")?, "ngram_indexes")?;
     let weights = attributes.floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
     let Some(pool) = attributes.ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
-        unsupported!("n-grams of text: ncnn has no blobs of string");
+        unsupported!("n-grams of strings: ncnn has no blobs of strings");
     };
     let grams = read_grams(attributes, &pool, &indexes)?;
     if skips < 0 || indexes.iter().any(|index| *index < 0) {
         invalid!("n-grams in columns {indexes:?}, {skips} skips");
     }
     if grams.is_empty() {
-        unsupported!("no n-grams of the lengths that are counted");
+        unsupported!("no n-gram has a counted length");
     }
     if let Some(beyond) = pool.iter().find(|element| !EXACT.contains(element)) {
-        unsupported!("the integer {beyond}: float32 ends at 2^24");
+        unsupported!("the integer {beyond}: float32 represents integers up to 2^24 exactly");
     }
     let columns = indexes.iter().max().copied().unwrap_or(0).saturating_add(1);
     if weights.as_ref().is_some_and(|weights| weights.len() != indexes.len()) {
-        invalid!("another number of weights than of n-grams, {}", indexes.len());
+        invalid!("the number of weights differs from that of n-grams, {}", indexes.len());
     }
     let different: BTreeSet<i64> = indexes.iter().copied().collect();
     if (weights.is_some() || mode == Mode::Idf) && different.len() < indexes.len() {
-        unsupported!("n-grams that share a column, with weights of their own");
+        unsupported!("n-grams that share a column have different weights");
     }
     if columns > limits::BLOB_ELEMENTS {
         return Err(Error::limit(format!("{columns} columns")));
@@ -158,7 +160,7 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::F32, shape)])
 }
 
-/// How often each of the n-grams stands in each row of `size`.
+/// Emits the number of occurrences of each n-gram in each row of `size`.
 fn counts(x: &mut Expand, rows: Operand, size: i64, of: &Vectorizer, grams: &Grams) -> Result<Operand> {
     let length = usize::try_from(grams.length)?;
     let count = grams.columns.len();
@@ -181,7 +183,7 @@ fn counts(x: &mut Expand, rows: Operand, size: i64, of: &Vectorizer, grams: &Gra
                 None => part,
             });
         }
-        let product = product.ok_or_else(|| Error::internal("an n-gram without elements"))?;
+        let product = product.ok_or_else(|| Error::internal("an n-gram is empty"))?;
         let found = x.op("ReduceSum", &[product, axes], &[("keepdims", Attribute::Int(0))])?;
         sum = Some(match sum {
             Some(sum) => x.op("Add", &[sum, found], &[])?,
@@ -204,7 +206,7 @@ fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
         _ => invalid!("rows of {} axes", sizes.len()),
     };
     if size < 1 {
-        unsupported!("rows without elements");
+        unsupported!("the rows are empty");
     }
     let mut products = 0_i64;
     for grams in &vectorizer.grams {
@@ -213,7 +215,7 @@ fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
         let compared = rows.saturating_mul(size).saturating_mul(i64::try_from(grams.columns.len())?);
         if compared > limits::COMPARED || products > MAX_PRODUCTS {
             unsupported!(
-                "{} n-grams at {rows} x {size} places with {} skips",
+                "{} n-grams at {rows} x {size} positions with {} skips",
                 vectorizer.columns,
                 vectorizer.skips
             );
@@ -252,7 +254,7 @@ fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The counts of n-grams, each in its column.
+/// Emits the counts of n-grams, each in its column.
 fn in_columns(x: &mut Expand, counts: Operand, vectorizer: &Vectorizer) -> Result<Operand> {
     let places: Vec<i64> = vectorizer.grams.iter().flat_map(|grams| grams.columns.iter().copied()).collect();
     if places.iter().copied().eq(0..vectorizer.columns) {

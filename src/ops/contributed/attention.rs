@@ -1,6 +1,6 @@
 //! Attention of the domain `com.microsoft`.
 //!
-//! | com.microsoft | becomes | refused |
+//! | com.microsoft | lowers to | refused |
 //! | --- | --- | --- |
 //! | Attention | MatMul, Softmax, MatMul by head | past and present states, rotary positions |
 //! | MultiHeadAttention | the same, with given queries, keys and values | states; packed keys and values |
@@ -16,7 +16,7 @@ use crate::op::{Call, Fact, required};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, Dim};
 
-/// Attributes that both attentions have.
+/// The attributes of both attentions.
 struct Heads {
     num_heads: i64,
     scale: Option<f32>,
@@ -29,20 +29,20 @@ fn read_heads(call: &Call) -> Result<Heads> {
     if num_heads < 1 {
         return Err(Error::invalid(format!("{num_heads} heads")).at_part("attribute num_heads"));
     }
-    // onnxruntime takes a scale of 0 as the default, one over the root of the head's size.
+    // In onnxruntime a scale of 0 is the default, the reciprocal root of the size of a head.
     let scale = call.float("scale")?.filter(|scale| *scale != 0.0);
     let mask_filter_value = call.float_or("mask_filter_value", -10000.0)?;
     let unidirectional = call.flag("unidirectional", false)?;
     Ok(Heads { num_heads, scale, mask_filter_value, unidirectional })
 }
 
-/// Sizes of queries, keys and values, all heads together.
+/// Returns the sizes of queries, keys and values, all heads together.
 fn hidden_sizes(call: &Call) -> Result<Vec<i64>> {
     if let Some(sizes) = call.ints("qkv_hidden_sizes")? {
         return Ok(sizes);
     }
     let Some(all) = call.shape(1)?.last().and_then(Dim::known) else {
-        unsupported!("a weight whose sizes are not fixed");
+        unsupported!("the sizes of the weight are known only at run time");
     };
     Ok(vec![all / 3; 3])
 }
@@ -89,7 +89,8 @@ pub(super) fn expand_attention(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The mask at input `index` as what is added to the scores: 1 keeps a key and 0 hides it, or it tells which keys there are.
+/// Emits the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
+/// gives the range of valid keys.
 fn padding_mask(x: &mut Expand, index: usize, keys: &Dim, heads: &Heads) -> Result<Option<Operand>> {
     if !x.has_input(index) {
         return Ok(None);
@@ -108,13 +109,13 @@ fn padding_mask(x: &mut Expand, index: usize, keys: &Dim, heads: &Heads) -> Resu
     x.op("Mul", &[hidden, filter], &[]).map(Some)
 }
 
-/// `[batch, keys]`, whether a key lies before the end that input `index` has for its batch, and, where that has twice as many
-/// elements, not before the start that follows.
+/// Emits, `[batch, keys]`, whether a key lies before the end that input `index` has for its batch and, if the
+/// input has twice as many elements, not before the start.
 fn keys_between(x: &mut Expand, index: usize, keys: &Dim) -> Result<Operand> {
     let (batch, given) = (x.shape(0)?.at(0)?.clone(), x.shape(index)?.at(0)?.clone());
     let has_starts = given == batch.mul(&Dim::Known(2))?;
     let (Some(keys), true) = (keys.known(), has_starts || given == batch) else {
-        unsupported!("a mask of {given} ends for {batch} times {keys} keys");
+        unsupported!("a mask of {given} elements for {batch} x {keys} keys");
     };
     limits::check_listed(usize::try_from(keys)?)?;
     let places = Array::i64(
@@ -134,14 +135,14 @@ fn keys_between(x: &mut Expand, index: usize, keys: &Dim) -> Result<Operand> {
     x.op("And", &[before, after], &[])
 }
 
-/// `[batch, length, heads * size]` as `[batch, heads, length, size]`.
+/// Emits `[batch, length, heads * size]` as `[batch, heads, length, size]`.
 fn split_heads(x: &mut Expand, operand: Operand, heads: &Heads) -> Result<Operand> {
     let sizes = x.ints(&[0, 0, heads.num_heads, -1])?;
     let apart = x.op("Reshape", &[operand, sizes], &[])?;
     x.op("Transpose", &[apart], &[("perm", Attribute::Ints(vec![0, 2, 1, 3]))])
 }
 
-/// Softmax(q k / root of the size + masks) v by head; `hidden` is the size of the queries of all heads.
+/// Emits `softmax(q k / sqrt(size) + masks) v` by heads; `hidden` is the size of the queries of all heads.
 fn attend(
     x: &mut Expand,
     heads: &Heads,
@@ -175,16 +176,16 @@ fn attend(
     x.op("Reshape", &[result, sizes], &[])
 }
 
-/// What is added to the scores so that no position looks at later ones.
+/// Emits the term that hides later positions.
 fn causal_mask(x: &mut Expand, lengths: [&Dim; 2]) -> Result<Operand> {
     let [Some(queries), Some(keys)] = lengths.map(Dim::known) else {
-        unsupported!("a causal mask of a length that is not fixed");
+        unsupported!("a causal mask of free length");
     };
     let (rows, columns) = (usize::try_from(queries)?, usize::try_from(keys)?);
     if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
-        unsupported!("a causal mask of {rows} by {columns}");
+        unsupported!("a causal mask of {rows} x {columns} elements");
     }
-    // Less than what padding has: where all earlier keys are padding, later ones stay hidden.
+    // Lower than that of padding: if all earlier keys are padding, later ones stay hidden.
     let hidden = f32::MIN;
     let after = columns.saturating_sub(rows);
     let mask =
@@ -216,7 +217,7 @@ pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
     let heads = read_heads(x)?;
     let (queries, keys, values) = (x.shape(0)?.to_vec(), x.shape(1)?.to_vec(), x.shape(2)?.len());
     let mut parts = [x.operand(0)?, x.operand(1)?, x.operand(2)?];
-    // Keys and values of another sequence may be split by heads already; they have their biases then.
+    // Keys and values of another sequence may be split by heads already; they then include their biases.
     let length = match (keys.as_slice(), values) {
         ([_, length, _], 3) => length,
         ([_, _, length, _], 4) if !x.has_input(3) => {
@@ -230,7 +231,7 @@ pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
     };
     let hidden = |shape: &[Dim]| {
         let last = shape.last().and_then(Dim::known);
-        last.ok_or_else(|| Error::unsupported("a hidden size that is not fixed"))
+        last.ok_or_else(|| Error::unsupported("the hidden size is known only at run time"))
     };
     if x.has_input(3) {
         let sizes = [hidden(x.shape(0)?)?, hidden(x.shape(1)?)?, hidden(x.shape(2)?)?];

@@ -1,14 +1,14 @@
-//! FusedGemm: Gemm and the activation after it.
+//! FusedGemm: Gemm and an activation.
 
 use crate::error::{Result, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Call, Fact};
 use crate::pass::expand::Expand;
 
-/// Attributes of an operator, and their values where they are not given.
+/// The attributes of an operator, and their defaults.
 type Parameters = &'static [(&'static str, f32)];
 
-/// The activations that there are, with their parameters.
+/// The activations, with their parameters.
 const ACTIVATIONS: &[(&str, Parameters)] = &[
     ("Elu", &[("alpha", 1.0)]),
     ("HardSigmoid", &[("alpha", 0.2), ("beta", 0.5)]),
@@ -24,7 +24,7 @@ const ACTIVATIONS: &[(&str, Parameters)] = &[
 /// An operator and its attributes.
 type Activation = (&'static str, Vec<(&'static str, Attribute)>);
 
-/// The operator that the activation is, and its attributes.
+/// Returns the operator of the activation, and its attributes.
 fn read_activation(call: &Call) -> Result<Option<Activation>> {
     let activation = call.string_or("activation", "")?;
     let given = [call.float("activation_alpha")?, call.float("activation_beta")?];
@@ -34,7 +34,7 @@ fn read_activation(call: &Call) -> Result<Option<Activation>> {
         return Ok(None);
     }
     let Some((operator, parameters)) = ACTIVATIONS.iter().find(|(name, _)| *name == activation) else {
-        unsupported!("the activation {activation}");
+        unsupported!("unknown activation {activation}");
     };
     let values = given.into_iter().zip(*parameters);
     let attributes = values.map(|(given, (name, usual))| (*name, Attribute::Float(given.unwrap_or(*usual))));

@@ -1,6 +1,9 @@
-//! Operators of the domain `com.microsoft`, which exporters and onnxruntime's optimizer write, in ONNX's own operators.
+//! Operators of the domain `com.microsoft`, which exporters and onnxruntime's optimizer write, expanded to
+//! ONNX's own operators.
 //!
-//! Refused: outputs Mean and InvStdDev where they are used. <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>
+//! Refused: the outputs Mean and InvStdDev.
+//!
+//! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>.
 
 mod attention;
 mod gemm;
@@ -13,27 +16,76 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    // `past_present_share_buffer` is about memory; `qkv_hidden_sizes` is checked against the weight.
+    // `past_present_share_buffer` affects only memory; `qkv_hidden_sizes` is checked against the weight.
     Row::new("Attention", &[1], Access::Any, attention::infer_attention)
         .domain(DOMAIN)
         .expand(attention::expand_attention)
-        .ignore(&["past_present_share_buffer"]).lowers_to("MatMul, Add, Mul, Softmax, MatMul").limits("past and present states; rotary positions inside; masks that give lengths"),
+        .ignore(&["past_present_share_buffer"])
+        .lowers_to("MatMul, Add, Mul, Softmax, MatMul")
+        .limits("past and present states; rotary positions inside; masks that give lengths"),
     Row::new("MultiHeadAttention", &[1], Access::Any, attention::infer_multi_head)
         .domain(DOMAIN)
-        .expand(attention::expand_multi_head).lowers_to("Add, Mul, MatMul, Softmax, MatMul").limits("queries, keys and values in one tensor; masks that give lengths; a causal mask of a length that is not fixed"),
-    Row::new("RotaryEmbedding", &[1], Access::Any, attention::infer_rotary).domain(DOMAIN).expand(attention::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat").limits("packed batches, a scale, positions given by an offset"),
-    Row::new("Gelu", &[1], Access::Elementwise, infer_like_input).domain(DOMAIN).expand(expand_gelu).lowers_to("Gelu"),
-    Row::new("BiasGelu", &[1], Access::Any, infer_like_input).domain(DOMAIN).expand(expand_bias_gelu).lowers_to("Add, Gelu"),
-    Row::new("FastGelu", &[1], Access::Elementwise, infer_like_input).domain(DOMAIN).expand(expand_fast_gelu).lowers_to("Add, Gelu"),
-    Row::new("QuickGelu", &[1], Access::Elementwise, infer_quick_gelu).domain(DOMAIN).expand(expand_quick_gelu).lowers_to("x * Sigmoid(alpha * x)"),
-    Row::new("SkipLayerNormalization", &[1], Access::Any, infer_skip).domain(DOMAIN).expand(expand_skip).lowers_to("Add, LayerNormalization").limits("the outputs mean and inv_std_var"),
-    Row::new("SkipSimplifiedLayerNormalization", &[1], Access::Any, infer_skip).domain(DOMAIN).expand(expand_skip_rms).lowers_to("Add, RMSNormalization").limits("the outputs mean and inv_std_var"),
-    // onnxruntime's optimizer writes this one without a domain.
-    Row::new("SimplifiedLayerNormalization", &[1], Access::Any, infer_rms).expand(expand_rms).ignore(&["stash_type"]).lowers_to("RMSNormalization").limits("the output inv_std_var"),
-    Row::new("EmbedLayerNormalization", &[1], Access::Any, infer_embed).domain(DOMAIN).expand(expand_embed).lowers_to("Gather, Add, LayerNormalization").limits("the output mask_index; positions of a length that is not fixed"),
-    Row::new("FusedMatMul", &[1], Access::Any, infer_fused_matmul).domain(DOMAIN).expand(expand_fused_matmul).lowers_to("Transpose, MatMul, Mul"),
-    Row::new("FusedGemm", &[1], Access::Any, gemm::infer_fused_gemm).domain(DOMAIN).expand(gemm::expand_fused_gemm).lowers_to("Gemm, the activation").limits("other activations than those of networks"),
-    Row::new("FusedConv", &[1], Access::Any, infer_fused_conv).domain(DOMAIN).expand(expand_fused_conv).lowers_to("Conv, Add, the activation").limits("other activations than those of networks"),
+        .expand(attention::expand_multi_head)
+        .lowers_to("Add, Mul, MatMul, Softmax, MatMul")
+        .limits(
+            "queries, keys and values in one tensor; masks that give lengths; a causal mask of free length",
+        ),
+    Row::new("RotaryEmbedding", &[1], Access::Any, attention::infer_rotary)
+        .domain(DOMAIN)
+        .expand(attention::expand_rotary)
+        .lowers_to("Slice, Mul, Sub, Add, Concat")
+        .limits("packed batches, a scale, positions given by an offset"),
+    Row::new("Gelu", &[1], Access::Elementwise, infer_like_input)
+        .domain(DOMAIN)
+        .expand(expand_gelu)
+        .lowers_to("Gelu"),
+    Row::new("BiasGelu", &[1], Access::Any, infer_like_input)
+        .domain(DOMAIN)
+        .expand(expand_bias_gelu)
+        .lowers_to("Add, Gelu"),
+    Row::new("FastGelu", &[1], Access::Elementwise, infer_like_input)
+        .domain(DOMAIN)
+        .expand(expand_fast_gelu)
+        .lowers_to("Add, Gelu"),
+    Row::new("QuickGelu", &[1], Access::Elementwise, infer_quick_gelu)
+        .domain(DOMAIN)
+        .expand(expand_quick_gelu)
+        .lowers_to("x * Sigmoid(alpha * x)"),
+    Row::new("SkipLayerNormalization", &[1], Access::Any, infer_skip)
+        .domain(DOMAIN)
+        .expand(expand_skip)
+        .lowers_to("Add, LayerNormalization")
+        .limits("the outputs mean and inv_std_var"),
+    Row::new("SkipSimplifiedLayerNormalization", &[1], Access::Any, infer_skip)
+        .domain(DOMAIN)
+        .expand(expand_skip_rms)
+        .lowers_to("Add, RMSNormalization")
+        .limits("the outputs mean and inv_std_var"),
+    // onnxruntime's optimizer writes this operator without a domain.
+    Row::new("SimplifiedLayerNormalization", &[1], Access::Any, infer_rms)
+        .expand(expand_rms)
+        .ignore(&["stash_type"])
+        .lowers_to("RMSNormalization")
+        .limits("the output inv_std_var"),
+    Row::new("EmbedLayerNormalization", &[1], Access::Any, infer_embed)
+        .domain(DOMAIN)
+        .expand(expand_embed)
+        .lowers_to("Gather, Add, LayerNormalization")
+        .limits("the output mask_index; positions of free length"),
+    Row::new("FusedMatMul", &[1], Access::Any, infer_fused_matmul)
+        .domain(DOMAIN)
+        .expand(expand_fused_matmul)
+        .lowers_to("Transpose, MatMul, Mul"),
+    Row::new("FusedGemm", &[1], Access::Any, gemm::infer_fused_gemm)
+        .domain(DOMAIN)
+        .expand(gemm::expand_fused_gemm)
+        .lowers_to("Gemm, the activation")
+        .limits("uncommon activations"),
+    Row::new("FusedConv", &[1], Access::Any, infer_fused_conv)
+        .domain(DOMAIN)
+        .expand(expand_fused_conv)
+        .lowers_to("Conv, Add, the activation")
+        .limits("uncommon activations"),
 ];
 
 fn like_input(call: &Call) -> Result<Fact> {
@@ -91,7 +143,7 @@ fn expand_quick_gelu(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The epsilon of a normalization with its default in onnxruntime.
+/// Returns the epsilon of a normalization, with onnxruntime's default.
 fn epsilon(call: &Call, default: f32) -> Result<(&'static str, Attribute)> {
     Ok(("epsilon", Attribute::Float(call.float_or("epsilon", default)?)))
 }
@@ -133,7 +185,7 @@ fn expand_skip_rms(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Input and skip, with the bias at input `bias` where it is given.
+/// Emits the sum of input and skip, and of the bias in input `bias`, if given.
 fn skip_sum(x: &mut Expand, bias: usize) -> Result<Operand> {
     let (input, skip) = (x.operand(0)?, x.operand(1)?);
     let sum = x.op("Add", &[input, skip], &[])?;
@@ -182,7 +234,7 @@ fn expand_embed(x: &mut Expand) -> Result<bool> {
         x.op("Gather", &[positions, position_ids], &[])?
     } else {
         let Some(length) = x.shape(0)?.last().and_then(Dim::known) else {
-            unsupported!("positions of a sequence whose length is not fixed");
+            unsupported!("positions of a sequence of free length");
         };
         let (start, end, axes) = (x.ints(&[0])?, x.ints(&[length])?, x.ints(&[0])?);
         x.op("Slice", &[positions, start, end, axes], &[])?
@@ -201,10 +253,11 @@ fn expand_embed(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The order of axes in which FusedMatMul sees one of its operands.
+/// Returns the permutation of an operand of FusedMatMul.
 fn operand_perm(rank: usize, transposed: bool, transposed_batch: bool) -> Vec<usize> {
     let mut perm: Vec<usize> = (0..rank).collect();
-    // With transBatch the first axis goes after the other batch axes: (b, s, m, k) is stored as (s, m, b, k).
+    // With transBatch the first axis comes after the other batch axes: (b, s, m, k) is stored as (s, m, b,
+    // k).
     if transposed_batch && rank > 2 {
         let first = perm.remove(0);
         perm.insert(rank - 2, first);
@@ -252,7 +305,7 @@ fn expand_fused_matmul(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The activation of a FusedConv: operator and attributes.
+/// Returns the activation of a FusedConv: operator and attributes.
 fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, Attribute)>)> {
     let params = call.floats("activation_params")?.unwrap_or_default();
     let param = |index: usize| {
@@ -271,7 +324,7 @@ fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, Attr
             "HardSigmoid",
             vec![("alpha", Attribute::Float(param(0)?)), ("beta", Attribute::Float(param(1)?))],
         ),
-        other => unsupported!("the activation {other}"),
+        other => unsupported!("unknown activation {other}"),
     })
 }
 
@@ -294,7 +347,7 @@ fn expand_fused_conv(x: &mut Expand) -> Result<bool> {
     }
     let mut inputs = vec![result];
     if activation == "Clip" {
-        // Bounds are inputs in the newest Clip.
+        // In the newest Clip the bounds are inputs.
         for (_, bound) in std::mem::take(&mut attributes) {
             if let Attribute::Float(bound) = bound {
                 inputs.push(x.scalar_like(0, bound)?);

@@ -1,8 +1,11 @@
-//! Sequences of tensors and optional tensors. ncnn has neither; where their elements are known when the model is converted, who reads
-//! them reads the elements.
+//! Sequences of tensors and optional tensors: ncnn has neither; if the elements are known when the model is
+//! converted, readers of the sequence read the elements.
 //!
-//! Refused: sequences and optional values that are inputs or outputs of the net, positions computed at run time.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`, `onnx__Optional.html`.
+//! Refused: sequences and optional values that are inputs or outputs of the net, positions computed at run
+//! time.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`,
+//! `onnx__Optional.html`.
 
 use ndarray::{ArrayD, IxDyn};
 
@@ -17,9 +20,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ConcatFromSequence", &[11], Access::Any, infer_reader)
         .inline(inline_concat)
         .lowers_to("Concat")
-        .limits("sequences whose length is not known"),
+        .limits("sequences of unknown length"),
     Row::new("Optional", &[15, 28], Access::Any, infer_container)
-        .lowers_to("nothing: it names the value")
+        .lowers_to("no layer: it forwards the value")
         .limits("an optional value that is an input or output of the net"),
     Row::new("OptionalGetElement", &[15, 18, 28], Access::Any, infer_reader)
         .inline(inline_get)
@@ -34,7 +37,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("the element")
         .limits("positions computed at run time"),
     Row::new("SequenceConstruct", &[11], Access::Any, infer_container)
-        .lowers_to("nothing: it names the elements")
+        .lowers_to("no layer: it lists the elements")
         .limits("a sequence that is an input or output of the net"),
     Row::new("SequenceEmpty", &[11], Access::Any, infer_container)
         .lowers_to("nothing")
@@ -50,22 +53,22 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("SequenceLength", &[11], Access::Any, infer_reader)
         .inline(inline_length)
         .lowers_to("a constant")
-        .limits("sequences whose length is not known"),
+        .limits("sequences of unknown length"),
     Row::new("SequenceMap", &[17], Access::Any, infer_container)
         .inline(inline_map)
         .lowers_to("its body, once for each element")
-        .limits("sequences whose length is not known"),
+        .limits("sequences of unknown length"),
     Row::new("SplitToSequence", &[11, 24], Access::Any, infer_container)
         .inline(inline_split)
         .lowers_to("Split, SequenceConstruct")
         .limits("lengths computed at run time"),
 ];
 
-/// Most elements that a tensor is split to: each is a layer at least.
+/// The maximum number of elements into which a tensor is split: each is at least one layer.
 const MAX_ELEMENTS: i64 = 4096;
 
 fn infer_container(_: &Call) -> Result<Vec<Fact>> {
-    Err(Error::unsupported("its output is a sequence, or optional; ncnn has single tensors alone").help(CUT))
+    Err(Error::unsupported("its output is a sequence or optional; ncnn has only tensors").help(CUT))
 }
 
 fn infer_reader(_: &Call) -> Result<Vec<Fact>> {
@@ -73,11 +76,11 @@ fn infer_reader(_: &Call) -> Result<Vec<Fact>> {
         .help(CUT))
 }
 
-/// The node that makes a value, those that hand it on passed over.
-fn maker<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
+/// Returns the producer of a value, through nodes that forward it.
+fn forwarded_producer<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
     let graph = call.graph();
     loop {
-        // Each step goes to a node that stands earlier.
+        // Each step goes to an earlier node.
         let node = graph.node(graph.value(id).producer?)?;
         match (node.op_type.as_str(), node.inputs.first().copied().flatten()) {
             ("Identity", Some(input)) => id = input,
@@ -86,19 +89,19 @@ fn maker<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
     }
 }
 
-/// The node that makes input `index`.
+/// Returns the producer of input `index`.
 fn input_maker<'a>(call: &Call<'a>, index: usize) -> Option<&'a Node> {
-    maker(call, call.node().inputs.get(index).copied().flatten()?)
+    forwarded_producer(call, call.node().inputs.get(index).copied().flatten()?)
 }
 
-/// The elements of the sequence that is input `index`, where they are known.
+/// Returns the elements of the sequence in input `index`, if they are known.
 fn elements(call: &Call, index: usize) -> Option<Vec<Operand>> {
     let node = input_maker(call, index)?;
     let inputs = node.inputs.iter().flatten().copied().map(Operand::Value);
     (node.is("SequenceConstruct") || node.is("SequenceEmpty")).then(|| inputs.collect())
 }
 
-/// A place in a sequence, given by input `index`; negative numbers count from the end.
+/// Returns a position in a sequence from input `index`; negative ones count from the end.
 fn position(call: &Call, index: usize, count: usize) -> Result<usize> {
     let given = call.required_constant(index)?.load_listed()?.scalar_i64()?;
     resolve_axis(given, count)
@@ -130,7 +133,7 @@ fn inline_insert(x: &mut Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let count = elements.len();
     let place = if x.has_input(2) {
-        // The place after the last element is one more.
+        // The position after the last element is valid too.
         let given = x.required_constant(2)?.load_listed()?.scalar_i64()?;
         if i64::try_from(count)? == given { count } else { position(x, 2, count)? }
     } else {
@@ -170,7 +173,7 @@ fn inline_concat(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The sizes of the parts along an axis of `size`.
+/// Returns the sizes of the parts along an axis of `size`.
 fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     let step = if x.has_input(1) {
         let split = x.required_constant(1)?;
@@ -196,7 +199,7 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
 
 fn inline_split(x: &mut Expand) -> Result<bool> {
     let axis = resolve_axis(x.int_or("axis", 0)?, x.shape(0)?.len())?;
-    // What is said of dimensions is about parts of one element that no sizes are given for.
+    // `keepdims` applies only if no sizes are given, for parts of one element.
     let squeezed = !x.flag("keepdims", true)? && !x.has_input(1);
     let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
     let (axis, operand) = (i64::try_from(axis)?, x.operand(0)?);
@@ -226,7 +229,7 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
         let list = match elements(x, index) {
             Some(list) if list.len() == first.len() => list,
             Some(list) => invalid!("sequences of {} and {} elements", first.len(), list.len()),
-            // A tensor is given to each round as it is.
+            // Each iteration gets the whole tensor.
             None if x.input(index)?.dtype.is_some() => vec![x.operand(index)?; first.len()],
             None => return Ok(false),
         };
@@ -245,7 +248,7 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// What an optional input 0 holds.
+/// The content of an optional input 0.
 enum Held {
     Nothing,
     Value(Operand),
@@ -254,12 +257,12 @@ enum Held {
 
 fn held(call: &Call) -> Result<Held> {
     let Some(id) = call.node().inputs.first().copied().flatten() else { return Ok(Held::Nothing) };
-    Ok(match maker(call, id) {
+    Ok(match forwarded_producer(call, id) {
         Some(node) if node.is("Optional") => match node.inputs.first().copied().flatten() {
             Some(value) => Held::Value(Operand::Value(value)),
             None => Held::Nothing,
         },
-        // Since version 18 a tensor or a sequence may be there itself.
+        // Since version 18 the input may be a tensor or a sequence itself.
         Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => {
             Held::Value(Operand::Value(id))
         }
@@ -271,7 +274,7 @@ fn held(call: &Call) -> Result<Held> {
 fn inline_get(x: &mut Expand) -> Result<bool> {
     match held(x)? {
         Held::Value(value) => x.output(0, value)?,
-        Held::Nothing => unsupported!("there is no value in the optional one"),
+        Held::Nothing => unsupported!("the optional value is empty"),
         Held::Unknown => return Ok(false),
     }
     Ok(true)

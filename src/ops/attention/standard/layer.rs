@@ -1,4 +1,4 @@
-//! Attention as the one layer that newer runtimes have for it.
+//! SDPA, the layer for attention in newer releases of ncnn.
 
 use super::{AttentionAttributes, Sizes, input, read_attention, read_sizes};
 use crate::error::Result;
@@ -7,13 +7,14 @@ use crate::ncnn::layer::SDPA;
 use crate::op::Call;
 use crate::tensor::{DType, Dim};
 
-/// Whether SDPA computes the same: no states and no mask, scores neither bounded nor given out, and one batch, in float32.
+/// Returns whether SDPA computes the same: no states, no mask, no bound or output of the scores, one batch,
+/// and float32.
 pub(super) fn is_plain(call: &Call, attention: &AttentionAttributes, sizes: &Sizes) -> Result<bool> {
     let node = call.node();
     let more =
         node.inputs.iter().skip(input::ATTN_MASK).chain(node.outputs.iter().skip(1)).any(Option::is_some);
     let masked = attention.is_causal || attention.left_window.is_some() || attention.right_window.is_some();
-    // The layer takes a scale of 0 for one over the root of the size of a head.
+    // The layer's default scale, 0, is the reciprocal root of the size of a head.
     let scaled = attention.scale.is_none_or(|scale| scale != 0.0 && scale.is_finite());
     let mut singles = sizes.batch.is(1);
     for index in [input::Q, input::K, input::V] {
@@ -22,12 +23,12 @@ pub(super) fn is_plain(call: &Call, attention: &AttentionAttributes, sizes: &Siz
     Ok(!more && !masked && singles && scaled && attention.softcap <= 0.0)
 }
 
-/// The layer that attention of these attributes is.
+/// Returns the layer for these attributes.
 pub(super) fn sdpa(attention: &AttentionAttributes) -> SDPA {
     SDPA { scale: attention.scale.unwrap_or(0.0), ..SDPA::default() }
 }
 
-/// Operands with an axis of heads.
+/// Lowers operands with an axis of heads.
 pub(super) fn lower_attention(lower: &mut Lower) -> Result<()> {
     let attention = read_attention(lower)?;
     let sizes = read_sizes(lower, &attention)?;

@@ -1,8 +1,8 @@
-//! Which keys each query sees, and what is added to their scores.
+//! Masks: the keys that each query sees, and the terms added to the scores.
 
 use ndarray::{ArrayD, Axis, IxDyn};
 
-use super::scores::to_single;
+use super::scores::to_float32;
 use super::window::structure;
 use super::{AttentionAttributes, Sizes, input};
 use crate::error::{Error, Result, unsupported};
@@ -10,34 +10,34 @@ use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, zip_broadcast};
 
-/// Added to the scores of keys that are not seen: finite, so that a query that sees none has no score without a number.
+/// Added to the scores of hidden keys: finite, so that a query without visible keys has no NaN.
 const HIDDEN: f32 = -1e30;
 
-/// 1 for each key that a query sees, else 0; broadcast to the scores.
+/// 1 for each key that a query sees, otherwise 0; broadcast to the scores.
 pub(super) enum Visible {
     Known(ArrayD<f32>),
     Computed(Operand),
 }
 
-/// What the masks do.
+/// The effect of the masks.
 #[derive(Default)]
 pub(super) struct Bias {
     /// Added to the scores.
     pub added: Vec<Operand>,
-    /// 1 for each query that sees a key, a column; none where all do.
+    /// 1 for each query that sees a key, as a column; `None` if all do.
     pub rows: Option<Operand>,
-    /// Added to scores that are an output: with infinities. None for booleans that are computed at run time.
+    /// Added to scores that are an output: with infinities. `None` for booleans computed at run time.
     pub infinite: Option<Vec<Operand>>,
 }
 
-/// The mask that is given.
+/// The mask in the input.
 struct Mask {
     visible: Visible,
-    /// Numbers to be added: without infinities, and with them.
+    /// The terms to be added: without infinities, and with them.
     numbers: Option<(Operand, Operand)>,
 }
 
-/// All masks of a node together.
+/// Combines all masks of a node.
 pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Bias> {
     let mut visible = structure(expand, attention, sizes)?;
     let mut bias = Bias { infinite: infinite(expand, visible.as_ref())?, ..Bias::default() };
@@ -81,7 +81,7 @@ pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, si
     Ok(bias)
 }
 
-/// Minus infinity for each key that is not seen.
+/// Emits -inf for each hidden key.
 fn infinite(expand: &mut Expand, visible: Option<&Visible>) -> Result<Option<Vec<Operand>>> {
     match visible {
         None => Ok(Some(Vec::new())),
@@ -93,7 +93,7 @@ fn infinite(expand: &mut Expand, visible: Option<&Visible>) -> Result<Option<Vec
     }
 }
 
-/// A constant of float32 values, in which the node is computed whatever its type is.
+/// Adds a float32 constant: the node is computed in float32 whatever its type is.
 pub(super) fn literal(expand: &mut Expand, elements: ArrayD<f32>) -> Result<Operand> {
     expand.literal(&Array::f32(elements))
 }
@@ -121,7 +121,7 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     let last = shape.last().cloned().unwrap_or(Dim::Known(1));
     let padding = match sizes.total()?.sub(&last)?.known() {
         Some(n) => usize::try_from(n)?,
-        None => unsupported!("a mask of {last} keys for {}", sizes.total()?),
+        None => unsupported!("the mask has {last} keys, expected {}", sizes.total()?),
     };
     let hidden = if is_bool { 0.0 } else { f32::NEG_INFINITY };
     if let Some(tensor) = expand.constant(input::ATTN_MASK) {
@@ -140,10 +140,10 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
         return Ok(Mask { visible: Visible::Known(visible), numbers });
     }
     let mask = expand.operand(input::ATTN_MASK)?;
-    let mut mask = to_single(expand, mask)?;
+    let mut mask = to_float32(expand, mask)?;
     if padding > 0 {
         let known: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
-        let known = known.ok_or_else(|| Error::unsupported("a mask that is padded and not fixed"))?;
+        let known = known.ok_or_else(|| Error::unsupported("a padded mask of free size"))?;
         let known: std::result::Result<Vec<usize>, _> = known.into_iter().map(usize::try_from).collect();
         let fill = literal(expand, padding_of(&known?, padding, hidden))?;
         mask = expand.op("Concat", &[mask, fill], &[("axis", Attribute::Int(-1))])?;
@@ -151,16 +151,16 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     if is_bool {
         return Ok(Mask { visible: Visible::Computed(mask), numbers: None });
     }
-    // Halves, so that the lowest finite number stays above the bound and infinity below it.
+    // Half of the bound, so that the lowest finite number is above it and -inf below it.
     let (half, lowest) = (number(expand, 0.5)?, number(expand, f32::MIN)?);
     let halves = expand.op("Mul", &[mask, half], &[])?;
     let visible = expand.op("Greater", &[halves, lowest], &[])?;
-    let visible = to_single(expand, visible)?;
+    let visible = to_float32(expand, visible)?;
     let finite = expand.op("Max", &[mask, lowest], &[])?;
     Ok(Mask { visible: Visible::Computed(visible), numbers: Some((finite, mask)) })
 }
 
-/// What a mask that ends too early has after its last key.
+/// Returns the padding of a mask that ends before the last key.
 fn padding_of(shape: &[usize], padding: usize, hidden: f32) -> ArrayD<f32> {
     let mut shape = shape.to_vec();
     if let Some(last) = shape.last_mut() {

@@ -1,7 +1,9 @@
-//! Attention and rotary positions of ONNX's own domain, in simpler operators.
+//! Attention and RotaryEmbedding of ONNX's own domain, expanded to simpler operators.
 //!
-//! Refused: scores with their mask as an output where booleans of the mask are computed at run time.
-//! Specification: <https://onnx.ai/onnx/operators/onnx__Attention.html>, <https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html>.
+//! Refused: scores with their mask as an output if booleans of the mask are computed at run time.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Attention.html>,
+//! <https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html>.
 
 mod layer;
 mod mask;
@@ -15,15 +17,19 @@ use crate::ops::Row;
 use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    // The precision of the softmax is single or better in any case.
+    // The softmax is computed in float32 in any case.
     Row::new("Attention", &[23, 24, 25], Access::Any, infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
-        .ignore(&["softmax_precision"]).lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it").limits("scores with a mask of booleans computed at run time as an output; heads of a size that is not fixed"),
-    Row::new("RotaryEmbedding", &[23], Access::Any, rotary::infer_rotary).expand(rotary::expand_rotary).lowers_to("Slice, Mul, Sub, Add, Concat"),
+        .ignore(&["softmax_precision"])
+        .lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it")
+        .limits("scores with a mask of booleans computed at run time as an output; heads of free size"),
+    Row::new("RotaryEmbedding", &[23], Access::Any, rotary::infer_rotary)
+        .expand(rotary::expand_rotary)
+        .lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];
 
-/// Places of the inputs of Attention.
+/// The indices of the inputs of Attention.
 mod input {
     pub const Q: usize = 0;
     pub const K: usize = 1;
@@ -34,7 +40,7 @@ mod input {
     pub const NONPAD_KV_SEQLEN: usize = 6;
 }
 
-/// Places of the outputs of Attention.
+/// The indices of the outputs of Attention.
 mod output {
     pub const Y: usize = 0;
     pub const PRESENT_KEY: usize = 1;
@@ -49,7 +55,7 @@ struct AttentionAttributes {
     qk_matmul_output_mode: i64,
     scale: Option<f32>,
     softcap: f32,
-    /// How many keys before and after its own place a query sees, where that is bounded.
+    /// The number of keys before and after its own position that a query sees; `None` for all.
     left_window: Option<i64>,
     right_window: Option<i64>,
 }
@@ -73,15 +79,15 @@ fn read_attention(attributes: &Attributes) -> Result<AttentionAttributes> {
     })
 }
 
-/// Sizes of the operands, by heads.
+/// The sizes of the operands.
 struct Sizes {
-    /// Whether the heads are merged with their elements, in three axes.
+    /// Whether heads and their elements are merged in one of three axes.
     merged: bool,
     batch: Dim,
     q_heads: i64,
     kv_heads: i64,
     queries: Dim,
-    /// Keys of this step, and those before it.
+    /// The number of keys of this step, and of those before it.
     keys: Dim,
     past: Dim,
     head: Dim,
@@ -89,7 +95,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// All keys.
+    /// Returns the number of all keys.
     fn total(&self) -> Result<Dim> {
         self.past.add(&self.keys)
     }
@@ -104,7 +110,7 @@ fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {
     };
     if let ([batch, q_heads, queries, head], [_, kv_heads, keys, _], [_, _, _, v_head]) = (q, k, v) {
         let known = |heads: &Dim| {
-            heads.known().ok_or_else(|| Error::unsupported("a number of heads that is not fixed"))
+            heads.known().ok_or_else(|| Error::unsupported("the number of heads is known only at run time"))
         };
         return check_heads(Sizes {
             merged: false,
@@ -119,7 +125,7 @@ fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {
         });
     }
     let ([batch, queries, hidden], [_, keys, _], [_, _, v_hidden]) = (q, k, v) else {
-        invalid!("operands of {}, {} and {}", display_shape(q), display_shape(k), display_shape(v));
+        invalid!("operands of shape {}, {} and {}", display_shape(q), display_shape(k), display_shape(v));
     };
     let (Some(q_heads), Some(kv_heads)) = (attention.q_num_heads, attention.kv_num_heads) else {
         invalid!("three axes need q_num_heads and kv_num_heads");

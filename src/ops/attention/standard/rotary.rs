@@ -1,4 +1,4 @@
-//! RotaryEmbedding: pairs of elements turned by an angle that depends on the position.
+//! RotaryEmbedding: pairs of elements rotated by an angle that depends on the position.
 
 use crate::error::{At, Error, Result, invalid};
 use crate::graph::Attribute;
@@ -6,7 +6,7 @@ use crate::op::{Attributes, Call, Fact};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::display_shape;
 
-/// Places of the inputs.
+/// The indices of the inputs.
 mod input {
     pub const X: usize = 0;
     pub const COS_CACHE: usize = 1;
@@ -17,7 +17,7 @@ mod input {
 struct RotaryAttributes {
     interleaved: bool,
     num_heads: i64,
-    /// How many elements of each head are turned; 0 for all.
+    /// The number of rotated elements of each head; 0 for all.
     rotary_embedding_dim: i64,
 }
 
@@ -38,25 +38,30 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
     let rotary = read_rotary(expand)?;
     let shape = expand.shape(input::X)?.to_vec();
     let mut x = expand.operand(input::X)?;
-    // The angles get an axis for the heads: after that of the positions where the heads are merged, else before it.
+    // The angles get an axis for the heads: after that of the positions if the heads are merged, otherwise
+    // before it.
     let (heads_axis, head) = match shape.as_slice() {
         [_, _, hidden] => {
             let heads = rotary.num_heads;
             let head = hidden.known().and_then(|hidden| hidden.checked_div(heads)).filter(|head| *head > 0);
-            let head = head.ok_or_else(|| Error::invalid(format!("{hidden} elements in {heads} heads")))?;
+            let head = head.ok_or_else(|| {
+                Error::invalid(format!("{hidden} elements do not divide into {heads} heads"))
+            })?;
             let apart = expand.ints(&[0, 0, heads, head])?;
             x = expand.op("Reshape", &[x, apart], &[])?;
             (2, head)
         }
         [_, _, _, head] => {
-            let head = head.known().ok_or_else(|| Error::unsupported("heads whose size is not fixed"))?;
+            let head = head
+                .known()
+                .ok_or_else(|| Error::unsupported("the size of the heads is known only at run time"))?;
             (1, head)
         }
         _ => invalid!("an input of shape {}", display_shape(&shape)),
     };
     let turned = if rotary.rotary_embedding_dim == 0 { head } else { rotary.rotary_embedding_dim };
     if turned > head || turned % 2 != 0 {
-        invalid!("{turned} of {head} elements are turned");
+        invalid!("{turned} of {head} elements are rotated");
     }
     let cos = angles(expand, input::COS_CACHE, heads_axis)?;
     let sin = angles(expand, input::SIN_CACHE, heads_axis)?;
@@ -79,7 +84,8 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Each pair turned by its angle; pairs stand next to each other where `interleaved` gives the number of their elements.
+/// Emits each pair rotated by its angle; pairs are adjacent if `interleaved` gives the number of their
+/// elements.
 fn turn(
     expand: &mut Expand,
     [first, second]: [Operand; 2],
@@ -101,7 +107,7 @@ fn turn(
     expand.op("Reshape", &[pairs, merged], &[])
 }
 
-/// The cosines or sines of each position, with an axis of 1 for the heads.
+/// Emits the cosines or sines of each position, with an axis of size 1 for the heads.
 fn angles(expand: &mut Expand, index: usize, heads_axis: i64) -> Result<Operand> {
     let mut cache = expand.operand(index)?;
     if expand.has_input(input::POSITION_IDS) {
@@ -114,7 +120,7 @@ fn angles(expand: &mut Expand, index: usize, heads_axis: i64) -> Result<Operand>
     expand.op("Unsqueeze", &[cache, axes], &[])
 }
 
-/// A run of the last axis.
+/// Emits a slice of the last axis.
 fn slice(expand: &mut Expand, x: Operand, start: i64, end: i64, step: i64) -> Result<Operand> {
     let bounds = [expand.ints(&[start])?, expand.ints(&[end])?, expand.ints(&[-1])?, expand.ints(&[step])?];
     expand.op("Slice", &[[x].as_slice(), &bounds].concat(), &[])

@@ -1,4 +1,4 @@
-//! Attention: scores, softmax, and the sum of the values.
+//! Attention: scores, softmax, and the weighted sum of the values.
 
 use num_traits::AsPrimitive;
 
@@ -44,7 +44,7 @@ pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
     let bias = read_bias(expand, &attention, &sizes)?;
     if attention.qk_matmul_output_mode == 2 && expand.has_output(output::QK_MATMUL_OUTPUT) {
         let Some(infinite) = &bias.infinite else {
-            unsupported!("scores with a mask that is computed at run time as an output");
+            unsupported!("scores with a mask computed at run time as an output");
         };
         let infinite = infinite.clone();
         let mut masked = scores;
@@ -57,7 +57,7 @@ pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
         scores = expand.op("Add", &[scores, *added], &[])?;
     }
     let mut weights = expand.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
-    // A query that sees no key gives 0.
+    // A query without visible keys gives 0.
     if let Some(rows) = bias.rows {
         weights = expand.op("Mul", &[weights, rows], &[])?;
     }
@@ -70,26 +70,26 @@ pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// `[batch, heads, queries, size]` as `[batch, queries, heads * size]`.
+/// Emits `[batch, heads, queries, size]` as `[batch, queries, heads * size]`.
 fn merge_heads(expand: &mut Expand, y: Operand) -> Result<Operand> {
     let y = transpose(expand, y, &[0, 2, 1, 3])?;
     let shape = expand.ints(&[0, 0, -1])?;
     expand.op("Reshape", &[y, shape], &[])
 }
 
-/// `x` in float32: bounds of the masks do not fit into float16.
-pub(super) fn to_single(expand: &mut Expand, x: Operand) -> Result<Operand> {
+/// Emits `x` in float32: bounds of the masks do not fit into float16.
+pub(super) fn to_float32(expand: &mut Expand, x: Operand) -> Result<Operand> {
     expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(DType::F32.to_onnx())))])
 }
 
-/// `x` as output `index`, in the type of input `like`.
+/// Sets output `index` to `x` in the type of input `like`.
 fn give(expand: &mut Expand, index: usize, like: usize, x: Operand) -> Result<()> {
     let to = Attribute::Int(i64::from(expand.dtype(like)?.to_onnx()));
     let x = expand.op("Cast", &[x], &[("to", to)])?;
     expand.output(index, x)
 }
 
-/// `q` by `k`, scaled: by one over the root of the size of a head where no scale is given.
+/// Emits the products of `q` and `k`, scaled by default by the reciprocal root of the size of a head.
 fn scores_of(
     expand: &mut Expand,
     sizes: &Sizes,
@@ -103,7 +103,7 @@ fn scores_of(
             let head: f32 = head.as_();
             1.0 / head.sqrt()
         }
-        (None, None) => unsupported!("heads whose size is not fixed"),
+        (None, None) => unsupported!("the size of the heads is known only at run time"),
     };
     let scale = number(expand, scale)?;
     let q = expand.op("Mul", &[q, scale], &[])?;
@@ -113,14 +113,14 @@ fn scores_of(
     ungrouped(expand, scores, sizes, &sizes.total()?)
 }
 
-/// The sum of the values by `weights`: `[batch, q_heads, queries, v_head]`.
+/// Emits the sum of the values by `weights`: `[batch, q_heads, queries, v_head]`.
 fn attend_grouped(expand: &mut Expand, sizes: &Sizes, weights: Operand, v: Operand) -> Result<Operand> {
     let weights = grouped(expand, weights, sizes, &sizes.total()?)?;
     let y = expand.op("MatMul", &[weights, v], &[])?;
     ungrouped(expand, y, sizes, &sizes.v_head)
 }
 
-/// The scores as an output, where that is asked for in this state of theirs.
+/// Sets the output for the scores, if it is requested at this stage.
 fn emit_scores(
     expand: &mut Expand,
     attention: &AttentionAttributes,
@@ -136,10 +136,10 @@ fn emit_scores(
     Ok(())
 }
 
-/// Input `index` as `[batch, heads, length, size]`.
+/// Emits input `index` as `[batch, heads, length, size]`.
 fn by_heads(expand: &mut Expand, index: usize, merged: bool, heads: i64) -> Result<Operand> {
     let x = expand.operand(index)?;
-    let x = to_single(expand, x)?;
+    let x = to_float32(expand, x)?;
     if !merged {
         return Ok(x);
     }
@@ -148,13 +148,13 @@ fn by_heads(expand: &mut Expand, index: usize, merged: bool, heads: i64) -> Resu
     transpose(expand, x, &[0, 2, 1, 3])
 }
 
-/// `x` after the state at input `index`.
+/// Emits `x` after the state in input `index`.
 fn with_past(expand: &mut Expand, index: usize, x: Operand) -> Result<Operand> {
     if !expand.has_input(index) || expand.shape(index)?.iter().any(|size| size.is(0)) {
         return Ok(x);
     }
     let past = expand.operand(index)?;
-    let past = to_single(expand, past)?;
+    let past = to_float32(expand, past)?;
     expand.op("Concat", &[past, x], &[("axis", Attribute::Int(2))])
 }
 
@@ -162,7 +162,7 @@ fn transpose(expand: &mut Expand, x: Operand, perm: &[i64]) -> Result<Operand> {
     expand.op("Transpose", &[x], &[("perm", Attribute::Ints(perm.to_vec()))])
 }
 
-/// Heads of queries that share a head of keys are one: their rows follow each other. `[batch, kv_heads, rows, size]`.
+/// Merges heads of queries that share a head of keys: `[batch, kv_heads, rows, size]`.
 fn grouped(expand: &mut Expand, x: Operand, sizes: &Sizes, size: &Dim) -> Result<Operand> {
     if sizes.q_heads == sizes.kv_heads {
         return Ok(x);
@@ -180,11 +180,11 @@ fn ungrouped(expand: &mut Expand, x: Operand, sizes: &Sizes, size: &Dim) -> Resu
     reshape(expand, x, &[sizes.batch.clone(), Dim::Known(sizes.q_heads), sizes.queries.clone(), size.clone()])
 }
 
-/// Another shape, of which one size may not be fixed.
+/// Emits another shape, with at most one free size.
 fn reshape(expand: &mut Expand, x: Operand, shape: &[Dim]) -> Result<Operand> {
     let shape: Vec<i64> = shape.iter().map(|size| size.known().unwrap_or(-1)).collect();
     if shape.iter().filter(|size| **size == -1).count() > 1 {
-        return Err(Error::unsupported("lengths that are not fixed").help("fix them with --input-shape"));
+        return Err(Error::unsupported("several free lengths").help("fix them with --input-shape"));
     }
     let shape = expand.ints(&shape)?;
     expand.op("Reshape", &[x, shape], &[])

@@ -1,18 +1,18 @@
-//! What the places of queries and keys, and the number of valid keys, let a query see.
+//! Masks from the positions of queries and keys, and from the number of valid keys.
 
 use ndarray::{Array2, Array4, IxDyn};
 use num_traits::AsPrimitive;
 
 use super::mask::{Visible, both, literal};
-use super::scores::to_single;
+use super::scores::to_float32;
 use super::{AttentionAttributes, Sizes, input};
 use crate::error::{At, Error, Result, unsupported};
 use crate::pass::expand::Expand;
 
-/// Most elements of a mask that is made here.
+/// The maximum number of elements of a computed mask.
 const MAX_MASK: i64 = 1 << 24;
 
-/// A bound on the number of valid keys: with `n` of them the query `i` of `q` stands at `i + n - q`.
+/// A bound on the number of valid keys: with `n` of them, query `i` of `q` is at position `i + n - q`.
 #[derive(Clone, Copy)]
 enum Bound {
     AtLeast(i64),
@@ -48,7 +48,7 @@ fn rules(attention: &AttentionAttributes, queries: i64, counted: bool) -> Vec<Ru
     rules
 }
 
-/// What `is_causal`, the window and the number of valid keys let a query see; nothing where that is everything.
+/// Returns the mask of `is_causal`, the window and the number of valid keys; `None` if it hides nothing.
 pub(super) fn structure(
     expand: &mut Expand,
     attention: &AttentionAttributes,
@@ -62,11 +62,11 @@ pub(super) fn structure(
     let (Some(queries), Some(keys), Some(past)) =
         (sizes.queries.known(), sizes.total()?.known(), sizes.past.known())
     else {
-        let error = Error::unsupported("a mask over lengths that are not fixed");
+        let error = Error::unsupported("a mask over free lengths");
         return Err(error.help("fix them with --input-shape"));
     };
     if queries.saturating_mul(keys.max(1)) > MAX_MASK {
-        unsupported!("a mask of {queries} by {keys}");
+        unsupported!("a mask of {queries} x {keys} elements");
     }
     let rules = rules(attention, queries, counted);
     let (rows, columns) = (usize::try_from(queries)?, usize::try_from(keys)?);
@@ -85,11 +85,11 @@ pub(super) fn structure(
     Ok(Some(Visible::Known(visible)))
 }
 
-/// The same where the number of valid keys is computed at run time.
+/// Emits the mask for a number of valid keys computed at run time.
 fn computed(expand: &mut Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Option<Visible>> {
     let batch = expand.shape(input::NONPAD_KV_SEQLEN)?.at(0)?.known().unwrap_or(-1);
     let (n, shape) = (expand.operand(input::NONPAD_KV_SEQLEN)?, expand.ints(&[batch, 1, 1, 1])?);
-    let n = to_single(expand, n)?;
+    let n = to_float32(expand, n)?;
     let n = expand.op("Reshape", &[n, shape], &[])?;
     let mut visible = None;
     for rule in rules {
@@ -104,7 +104,7 @@ fn computed(expand: &mut Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Op
             Bound::AtMost(_) => "LessOrEqual",
         };
         let holds = expand.op(name, &[n, matrix], &[])?;
-        let holds = Visible::Computed(to_single(expand, holds)?);
+        let holds = Visible::Computed(to_float32(expand, holds)?);
         visible = Some(match visible {
             None => holds,
             Some(other) => both(expand, other, holds)?,

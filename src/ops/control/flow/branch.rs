@@ -1,6 +1,6 @@
-//! If: the branch that is taken, where that is known; else both are computed, and one is chosen.
+//! If: the branch of a constant condition; otherwise both branches and Where.
 //!
-//! <https://onnx.ai/onnx/operators/onnx__If.html>
+//! Spec: <https://onnx.ai/onnx/operators/onnx__If.html>.
 
 use smallvec::smallvec;
 
@@ -12,8 +12,8 @@ use crate::pass::expand::Expand;
 use crate::pass::infer;
 use crate::tensor::{Array, Tensor, display_shape};
 
-/// The body that a constant condition takes.
-fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
+/// Returns the body that a constant condition selects.
+fn selected<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
     let Some(condition) = call.constant(0) else { return Ok(None) };
     let name = if condition.load_listed()?.scalar_i64()? != 0 { "then_branch" } else { "else_branch" };
     required(call.body(name)?, name).map(Some)
@@ -26,7 +26,7 @@ fn branches<'a>(call: &Call<'a>) -> Result<[&'a Graph; 2]> {
 
 pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
     let [then, otherwise] = branches(call)?;
-    if let Some(taken) = taken(call)? {
+    if let Some(taken) = selected(call)? {
         return outputs_of(call, taken);
     }
     let (then, otherwise) = (outputs_of(call, then)?, outputs_of(call, otherwise)?);
@@ -36,17 +36,17 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
     }
     let (then, otherwise) = (display_facts(&then), display_facts(&otherwise));
     unsupported!(
-        "the condition is computed at run time, and gives {then} or {otherwise}; ncnn has no control flow"
+        "the condition is computed at run time, and the branches give {then} or {otherwise}; ncnn has no control flow"
     )
 }
 
-/// A branch with what is known of its values, and why some of it is not.
+/// Returns a branch with inferred facts, and its deferred errors.
 fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
     let mut body = branch.clone();
     body.budget = call.graph().budget.clone();
     body.budget.sizes_alone = true;
     call.graph().describe_captures(&mut body)?;
-    // A branch that is not taken may be one that cannot be computed: that is not an error of the model.
+    // A branch that cannot be computed may never run: that is not an error of the model.
     let deferred = infer::infer_and_fold(&mut body).map_err(failed)?;
     Ok((body, deferred))
 }
@@ -58,7 +58,7 @@ fn failed(error: Error) -> Error {
     }
 }
 
-/// What is known of the outputs of a branch.
+/// Returns the inferred outputs of a branch.
 fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
     let (body, mut deferred) = inferred(call, branch)?;
     let mut facts = Vec::with_capacity(body.outputs.len());
@@ -67,7 +67,7 @@ fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
         match (value.dtype, &value.shape) {
             (Some(dtype), Some(shape)) if deferred.is_empty() => facts.push(Fact::new(dtype, shape.clone())),
             _ => {
-                let unknown = || Error::unsupported(format!("nothing is known of \"{}\"", value.name));
+                let unknown = || Error::unsupported(format!("the shape of \"{}\" is unknown", value.name));
                 return Err(failed(deferred.pop_first().map_or_else(unknown, |(_, error)| error)));
             }
         }
@@ -75,7 +75,8 @@ fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-/// A branch in which what makes NaN of some numbers is given another one where the branch is not taken: it would go through the choice.
+/// Returns a branch in which operators that may give NaN read a harmless input if the branch is not selected:
+/// the NaN would survive the selection.
 fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
     let (mut body, _) = inferred(x, branch)?;
     let outer = x.node().inputs.first().copied().flatten();
@@ -86,11 +87,11 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
     body.rewrite_nodes(|body, id| {
         let Some(mut node) = body.node(id).cloned() else { return Ok(None) };
         if node.bodies().any(may_make_nan) {
-            unsupported!("a choice within a branch, of what may be no number");
+            unsupported!("an If within a branch that may give NaN");
         }
         let Some((index, number)) = nan_input(body, &node) else { return Ok(None) };
         let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };
-        let given = input.ok_or_else(|| Error::internal("an input that is not given"))?;
+        let given = input.ok_or_else(|| Error::internal("an input is missing"))?;
         let number = Tensor::from_array(&scalar_like(body, given, number)?)?;
         let number = body.add_constant("", number)?;
         let (scalar, chosen) = (body.add_value(Value::default()), body.add_value(Value::default()));
@@ -108,7 +109,7 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
     Ok(body)
 }
 
-/// Whether a body has an operator that makes NaN of some numbers.
+/// Returns whether a body has an operator that may give NaN.
 fn may_make_nan(body: &Graph) -> bool {
     body.nodes().any(|(_, node)| nan_input(body, node).is_some() || node.bodies().any(may_make_nan))
 }
@@ -121,7 +122,7 @@ fn display_facts(facts: &[Fact]) -> String {
 }
 
 pub(super) fn inline_if(x: &mut Expand) -> Result<bool> {
-    let Some(taken) = taken(x)? else { return Ok(false) };
+    let Some(taken) = selected(x)? else { return Ok(false) };
     for (index, output) in x.inline(taken, &[])?.into_iter().enumerate() {
         x.output(index, output)?;
     }

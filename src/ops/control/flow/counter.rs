@@ -1,5 +1,5 @@
-//! Conditions of loops that are counted from constants: Keras writes its recurrent layers as loops that go on while a step number
-//! of the loop's own is below the length of the sequence.
+//! Conditions of loops that depend only on constants and a counter: Keras writes its recurrent layers as
+//! loops that run while a step counter is below the length of the sequence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::op::{self, Attributes};
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Tensor};
 
-/// Operators that counting takes: from one element they make one element.
+/// Operators that compute one element from one element.
 const COUNTING: &[&str] = &[
     "Abs",
     "Add",
@@ -39,19 +39,21 @@ const COUNTING: &[&str] = &[
     "Where",
 ];
 
-/// What the condition of a loop is computed from, evaluated round by round.
+/// The condition of a loop, evaluated for each iteration.
 pub(super) struct Counter<'a> {
     body: &'a Graph,
-    /// The nodes that the condition needs, in the order in which they are evaluated.
+    /// The nodes on which the condition depends, in topological order.
     nodes: Vec<&'a Node>,
-    /// What does not change from round to round.
+    /// Values that are the same in each iteration.
     constants: BTreeMap<ValueId, Array>,
-    /// The states that the condition needs: input and output of the body, and the value before the next round.
+    /// The states on which the condition depends: input and output of the body, and the value before the next
+    /// iteration.
     states: Vec<(ValueId, ValueId, Array)>,
 }
 
 impl<'a> Counter<'a> {
-    /// The counter of a Loop with this body. `None` is a condition that is computed from other things than numbers that are known.
+    /// Returns the counter of a Loop with this body, or `None` if its condition depends on values that are
+    /// not constant.
     pub fn new(x: &Expand, body: &'a Graph) -> Result<Option<Counter<'a>>> {
         let mut counter = Counter { body, nodes: Vec::new(), constants: BTreeMap::new(), states: Vec::new() };
         let captures: BTreeMap<ValueId, ValueId> =
@@ -65,7 +67,7 @@ impl<'a> Counter<'a> {
             }
             let outer = captures.get(&id).and_then(|outer| x.graph().value(*outer).constant.as_ref());
             if let Some(index) = body.inputs.iter().position(|input| *input == id) {
-                // The number of the round and the condition itself are told anew in each round.
+                // The iteration number and the condition itself are set in each iteration.
                 if index >= 2 {
                     let Some(start) = number(x.constant(index))? else { return Ok(None) };
                     let next = *body.outputs.at(index - 1)?;
@@ -96,7 +98,8 @@ impl<'a> Counter<'a> {
         Ok(Some(counter))
     }
 
-    /// The number of rounds: `most`, unless the condition ends the loop before. Rounds that would not be unrolled are not counted.
+    /// Returns the number of iterations: `most`, unless the condition ends the loop earlier. Counting stops
+    /// above the limit of unrolling.
     pub fn rounds(mut self, most: i64) -> Result<i64> {
         let mut round = 0;
         while round < most {
@@ -110,7 +113,7 @@ impl<'a> Counter<'a> {
         Ok(round)
     }
 
-    /// Whether the loop goes on after `round`.
+    /// Returns whether the loop continues after `round`.
     fn goes_on(&mut self, round: i64) -> Result<bool> {
         let mut values = self.constants.clone();
         let scalar = |value| Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value));
@@ -123,7 +126,7 @@ impl<'a> Counter<'a> {
             let inputs: Vec<Option<Array>> =
                 node.inputs.iter().map(|id| id.and_then(|id| values.get(&id).cloned())).collect();
             let made = evaluate(&Attributes::new(node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
-            // An axis more in each round.
+            // A value that gains an axis in each iteration.
             if made.iter().any(|array| array.shape().len() > limits::AXES) {
                 return Err(undecided());
             }
@@ -143,7 +146,7 @@ fn read(node: &Node) -> impl Iterator<Item = ValueId> + '_ {
     node.inputs.iter().copied().flatten()
 }
 
-/// The one element that a constant has.
+/// Returns the element of a constant of one element.
 fn number(tensor: Option<&Tensor>) -> Result<Option<Array>> {
     let one = |tensor: &&Tensor| tensor.shape().iter().all(|size| *size == 1);
     tensor.filter(one).map(Tensor::load).transpose()

@@ -1,6 +1,6 @@
-//! Control flow that is known when the model is converted, and choices between what can be computed either way.
+//! Constant control flow, and conditions whose branches can both be computed.
 //!
-//! <https://onnx.ai/onnx/operators/onnx__Loop.html>
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Loop.html>.
 
 mod branch;
 mod counter;
@@ -22,13 +22,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .variadic()
         .inline(inline_if)
         .expand(expand_if)
-        .lowers_to("the branch that a constant condition takes; else both branches, and Where")
-        .limits("a condition computed at run time where the branches give different shapes"),
+        .lowers_to("the branch of a constant condition; otherwise both branches, and Where")
+        .limits("a condition computed at run time if the branches give different shapes"),
     Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, infer_loop)
         .variadic()
         .unroll(inline_loop)
-        .lowers_to("its body, once for each round")
-        .limits("a number of rounds, or a condition, known only at run time"),
+        .lowers_to("its body, once for each iteration")
+        .limits("a number of iterations, or a condition, known only at run time"),
     Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], Access::Any, infer_scan)
         .variadic()
         .unroll(inline_scan)
@@ -38,15 +38,15 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 fn infer_loop(call: &Call) -> Result<Vec<Fact>> {
     required(call.body("body")?, "body")?;
-    unsupported!("the number of rounds is known only at run time; ncnn has no control flow")
+    unsupported!("the number of iterations is known only at run time; ncnn has no control flow")
 }
 
-/// Whether output 0 of a loop's body, the condition to go on, is true whenever input 1 is.
+/// Returns whether output 0 of a loop's body, the condition to continue, is true whenever input 1 is.
 fn goes_on(body: &Graph) -> Result<bool> {
     let (Some(mut id), Some(condition)) = (body.outputs.first().copied(), body.inputs.get(1).copied()) else {
         return Ok(false);
     };
-    // The chain of Identity nodes is as long as the body at most.
+    // The chain of Identity nodes is at most as long as the body.
     for _ in 0..=body.node_count() {
         if id == condition {
             return Ok(true);
@@ -97,7 +97,7 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
     };
     let rounds = match (starts, goes_on(body)?) {
         (false, _) => 0,
-        (true, true) if rounds == i64::MAX => unsupported!("the loop has no end"),
+        (true, true) if rounds == i64::MAX => unsupported!("the loop does not end"),
         (true, true) => rounds,
         (true, false) => Counter::new(x, body)?.ok_or_else(undecided)?.rounds(rounds)?,
     };
@@ -129,23 +129,23 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Refuses to unroll a body so often that it makes too many nodes.
+/// Refuses to unroll a loop into too many nodes.
 fn check_rounds(rounds: i64, body: &Graph) -> Result<()> {
     let most = limits::UNROLLED_NODES / body.node_count().max(1);
     if usize::try_from(rounds).is_ok_and(|rounds| rounds <= most) || rounds < 0 {
         return Ok(());
     }
-    Err(Error::limit(format!("{rounds} rounds unroll to more than {} nodes", limits::UNROLLED_NODES)))
+    Err(Error::limit(format!("{rounds} iterations unroll to more than {} nodes", limits::UNROLLED_NODES)))
 }
 
 fn undecided() -> Error {
-    Error::unsupported("the loop ends on a condition that is computed at run time")
+    Error::unsupported("the condition of the loop is computed at run time")
 }
 
-/// Puts the elements of a sequence together, along a new axis.
+/// Stacks the elements of a sequence along a new axis.
 fn stack(x: &mut Expand, list: &[Operand], axis: i64) -> Result<Operand> {
     if list.is_empty() {
-        unsupported!("a sequence without elements");
+        unsupported!("an empty sequence");
     }
     let axes = x.ints(&[axis])?;
     let parts =

@@ -1,7 +1,7 @@
-//! Scan over sequences of known length.
+//! Scan over sequences of constant length. In version 8, sequences and states have a batch axis before that
+//! of the elements; each element of the batch is scanned separately.
 //!
-//! <https://onnx.ai/onnx/operators/onnx__Scan.html>. The sequences of version 8 have a batch axis before that of the elements, and so
-//! have the states; each entry of the batch is scanned on its own.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Scan.html>.
 
 use super::stack;
 use crate::error::{At, Error, Result, unsupported};
@@ -15,7 +15,7 @@ const WITHOUT_BATCH: i64 = 9;
 
 struct ScanAttributes {
     batched: bool,
-    /// Inputs before the states: the lengths of the sequences.
+    /// The number of inputs before the states: the lengths of the sequences.
     before: usize,
     scan_inputs: usize,
     input_axes: Vec<i64>,
@@ -78,7 +78,7 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
     let outputs = if scan.batched {
         let Some(batch) = x.shape(first_sequence)?.at(0)?.known() else { return Ok(false) };
         check_lengths(x, length)?;
-        // Without its batch axis, the elements of each sequence lie along the first one.
+        // Without the batch axis, the elements of each sequence lie along the first axis.
         axes.fill(0);
         let mut entries = Vec::new();
         for entry in 0..batch {
@@ -100,7 +100,7 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Refuses sequences of which only a part is scanned.
+/// Refuses sequences that are scanned only in part.
 fn check_lengths(x: &Expand, length: i64) -> Result<()> {
     if !x.has_input(0) {
         return Ok(());
@@ -112,13 +112,13 @@ fn check_lengths(x: &Expand, length: i64) -> Result<()> {
     Ok(())
 }
 
-/// Element `index` along an axis, which it has no more.
+/// Emits element `index` along an axis, without that axis.
 fn pick(x: &mut Expand, from: Operand, axis: usize, index: i64) -> Result<Operand> {
     let index = x.literal(&Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), index)))?;
     x.op("Gather", &[from, index], &[("axis", Attribute::Int(i64::try_from(axis)?))])
 }
 
-/// Scans one set of sequences: states and sequences to states and the sequences that the body makes.
+/// Scans one set of sequences, from states and sequences to states and the sequences that the body computes.
 fn scan_once(
     x: &mut Expand,
     scan: &ScanAttributes,
