@@ -1,33 +1,33 @@
-//! Everything that the converter says when it does not convert.
+//! Errors.
 //!
-//! | kind | it says | exit code |
+//! | kind | meaning | exit code |
 //! | --- | --- | --- |
-//! | [`ErrorKind::Unsupported`] | good ONNX that cannot be expressed in ncnn, or not yet | 1 |
+//! | [`ErrorKind::Unsupported`] | valid ONNX that cannot be expressed in ncnn, or not yet | 1 |
 //! | [`ErrorKind::Invalid`] | the model breaks the ONNX specification | 1 |
 //! | [`ErrorKind::Parse`] | the bytes are not an ONNX model | 1 |
-//! | [`ErrorKind::Limit`] | a size or a count is above a limit | 1 |
-//! | [`ErrorKind::Internal`] | the converter breaks its own rules | 1 |
-//! | [`ErrorKind::Usage`] | what was asked for does not fit the model, or would overwrite it | 2 |
+//! | [`ErrorKind::Limit`] | a size or count exceeds a limit | 1 |
+//! | [`ErrorKind::Internal`] | a fault of the converter | 1 |
+//! | [`ErrorKind::Usage`] | the options do not fit the model, or would overwrite it | 2 |
 //! | [`ErrorKind::Io`] | a file cannot be read or written | 2 |
-//! | [`ErrorKind::Mismatch`] | other runtimes show that a result computes something else | 4 |
+//! | [`ErrorKind::Mismatch`] | a result differs from the model's, as other runtimes show | 4 |
 //!
-//! A run with errors of several kinds ends with the highest of their exit codes. A command line that cannot be parsed is 2 as well.
+//! A run with errors of several kinds ends with the highest of their exit codes. An invalid command line is 2 too.
 //!
-//! A message is a phrase that is read after the name of its kind: `unsupported: a mask of 3 axes`, `invalid model: axis 9 of 4`. It
-//! begins in lower case, has no full stop, and tells what is there and what was needed, with names of the model in double quotes and
-//! shapes as `[1, 3, H, W]`. Its "it" is the node, or the part of the node, that the error is at. What the user can do is the help, in
+//! A message is a phrase that follows the name of its kind: `unsupported: a mask of 3 axes`, `invalid model: axis 9 of 4`. It
+//! begins in lower case, has no full stop, and states the fault and the expectation, with names of the model in double quotes and
+//! shapes as `[1, 3, H, W]`. "It" is the node, or the part of the node, at which the error occurred. Advice for the user is the help, in
 //! the imperative.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// What users can do about an internal error.
-const REPORT: &str = "this is a fault of the converter: please report it";
+/// The help of internal errors.
+const REPORT: &str = "this is a fault of the converter; please report it";
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a model was not converted.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -37,15 +37,15 @@ pub enum ErrorKind {
     Parse,
     /// The model breaks the ONNX specification.
     Invalid,
-    /// Good ONNX that cannot be expressed in ncnn.
+    /// Valid ONNX that cannot be expressed in ncnn.
     Unsupported,
-    /// A size or count above a limit.
+    /// A size or count exceeds a limit.
     Limit,
-    /// The converter breaks its own rules: its fault, whatever the model is.
+    /// A fault of the converter, whatever the model is.
     Internal,
-    /// What was asked for does not fit the model, or the files.
+    /// The options do not fit the model or the files.
     Usage,
-    /// A result computes something else than the model, as other runtimes show.
+    /// A result differs from the model's, as other runtimes show.
     Mismatch,
 }
 
@@ -64,20 +64,20 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// The node that an error speaks of.
+/// The node at which an error occurred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAt {
-    /// The node's own name; may be empty.
+    /// The node's name; may be empty.
     pub name: String,
-    /// Its place in the graph's list of nodes.
+    /// Its index in the graph's list of nodes.
     pub index: usize,
-    /// Operator, with its domain where that is not ONNX's own.
+    /// The operator, with its domain unless it is ONNX's own.
     pub op_type: String,
-    /// The operator set version that the model imports.
+    /// The version of the operator set that the model imports.
     pub version: i64,
 }
 
-/// Where an error is. Everything is optional: the drivers fill in what they know.
+/// The location of an error. Every field is optional; callers add what they know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Where {
@@ -91,7 +91,7 @@ pub struct Where {
     pub part: Option<String>,
 }
 
-/// One reason why a model was not converted, and where.
+/// One reason why a model was not converted, and its location.
 #[derive(Debug)]
 pub struct Error(Box<Content>);
 
@@ -105,33 +105,34 @@ struct Content {
 }
 
 impl Error {
-    /// An error of `kind`; `message` is a lower-case phrase without a full stop.
+    /// Creates an error; `message` is a lower-case phrase without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         Error(Box::new(Content { kind, at: Where::default(), message, help: None, source: None }))
     }
 
-    /// The model breaks the specification.
+    /// Creates an error for a model that breaks the specification.
     pub fn invalid(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Invalid, message)
     }
 
-    /// Good ONNX that cannot be expressed.
+    /// Creates an error for valid ONNX that cannot be expressed.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    /// A limit is exceeded.
+    /// Creates an error for an exceeded limit.
     pub fn limit(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Limit, message)
     }
 
-    /// A rule that the converter keeps by itself is broken.
+    /// Creates an error for a broken rule of the converter itself.
     pub fn internal(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Internal, message).help(REPORT)
     }
 
-    /// The same as a fault of the converter, where what is invalid was made by the converter itself. What ncnn cannot read stays so.
+    /// Turns an invalid-model error into an internal one, for a part of the model that the converter made.
+    /// Other kinds stay.
     #[must_use]
     pub fn into_internal(mut self) -> Self {
         if self.0.kind == ErrorKind::Invalid {
@@ -141,82 +142,82 @@ impl Error {
         self
     }
 
-    /// What was asked for does not fit.
+    /// Creates an error for options that do not fit.
     pub fn usage(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Usage, message)
     }
 
-    /// A file could not be read or written.
+    /// Creates an error for a file that cannot be read or written.
     pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
         let mut error = Error::new(ErrorKind::Io, message);
         error.0.source = Some(Box::new(source));
         error
     }
 
-    /// What the user can do about it.
+    /// Adds advice for the user.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
         self
     }
 
-    /// The error below this one.
+    /// Adds the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// The file it happened in, unless one is known already.
+    /// Adds the file, unless one is known already.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.0.at.file.get_or_insert_with(|| file.into());
         self
     }
 
-    /// The node it happened at, unless one is known already.
+    /// Adds the node, unless one is known already.
     #[must_use]
     pub fn at_node(mut self, node: impl FnOnce() -> NodeAt) -> Self {
         self.0.at.node.get_or_insert_with(node);
         self
     }
 
-    /// The input, output, attribute or tensor it happened at, unless one is known already.
+    /// Adds the input, output, attribute or tensor, unless one is known already.
     #[must_use]
     pub fn at_part(mut self, part: impl Into<String>) -> Self {
         self.0.at.part.get_or_insert_with(|| part.into());
         self
     }
 
-    /// Puts the name of an enclosing graph before those that are known.
+    /// Adds the name of an enclosing graph before those that are known.
     #[must_use]
     pub fn in_graph(mut self, graph: impl Into<String>) -> Self {
         self.0.at.graph.insert(0, graph.into());
         self
     }
 
-    /// What kind of error this is.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Where it happened.
+    /// Returns the location.
     pub fn at(&self) -> &Where {
         &self.0.at
     }
 
-    /// What is wrong, in one phrase.
+    /// Returns the message, one phrase.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What the user can do about it.
+    /// Returns the advice for the user.
     pub fn help_text(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
 }
 
-/// The place and the message; with `{:#}` also what is below them.
+/// The location and the message; `{:#}` adds the causes.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = &self.0.at;
@@ -262,7 +263,7 @@ impl From<std::num::TryFromIntError> for Error {
 
 impl From<ndarray::ShapeError> for Error {
     fn from(source: ndarray::ShapeError) -> Self {
-        Error::invalid("elements and shape do not fit").caused_by(source)
+        Error::invalid("elements and shape do not match").caused_by(source)
     }
 }
 
@@ -271,17 +272,17 @@ impl From<ndarray::ShapeError> for Error {
 pub struct Errors(Vec<Error>);
 
 impl Errors {
-    /// `Err` with the errors if there are any.
+    /// Returns `Err` if there are any errors.
     pub fn check(errors: Vec<Error>) -> std::result::Result<(), Errors> {
         if errors.is_empty() { Ok(()) } else { Err(Errors(errors)) }
     }
 
-    /// Each error, in the order of the nodes.
+    /// Returns each error, in the order of the nodes.
     pub fn iter(&self) -> std::slice::Iter<'_, Error> {
         self.0.iter()
     }
 
-    /// The same with one error more.
+    /// Adds an error.
     #[must_use]
     pub fn and(mut self, error: Error) -> Self {
         self.0.push(error);
@@ -295,7 +296,7 @@ impl From<Error> for Errors {
     }
 }
 
-/// An error a line; with `{:#}` also what is below each.
+/// One line for each error; `{:#}` adds the causes.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, error) in self.0.iter().enumerate() {
@@ -322,15 +323,16 @@ macro_rules! invalid {
 
 pub(crate) use {invalid, unsupported};
 
-/// Indexing that answers with an error where others panic.
+/// Indexing that returns an error instead of panicking.
 pub(crate) trait At<T> {
-    /// The element at `index`.
+    /// Returns the element at `index`.
     fn at(&self, index: usize) -> Result<&T>;
 }
 
 impl<T> At<T> for [T] {
     fn at(&self, index: usize) -> Result<&T> {
         let len = self.len();
-        self.get(index).ok_or_else(|| Error::invalid(format!("element {index} of {len} was asked for")))
+        self.get(index)
+            .ok_or_else(|| Error::invalid(format!("index {index} is out of range for {len} elements")))
     }
 }

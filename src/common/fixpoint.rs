@@ -1,12 +1,12 @@
-//! Passes in turns, until none of them finds anything to do.
+//! Repeated passes until none of them changes anything.
 
 use crate::error::Result;
 
-/// Most rounds of all passes. Each leaves less, or what is simpler; networks need three or four.
+/// The maximum number of iterations. Each pass simplifies, so networks need three or four.
 const MAX_ITERATIONS: usize = 16;
 
-/// Asks `apply` of one pass after the other, again from the first, whether it changed anything; ends when all of them have found
-/// nothing in a row.
+/// Calls `apply` for one pass after the other, from the first again after the last, until none of them has
+/// reported a change since the last change.
 pub(crate) fn apply_to_fixpoint<P>(passes: &[P], mut apply: impl FnMut(&P) -> Result<bool>) -> Result<()> {
     let mut in_vain = 0;
     for pass in passes.iter().cycle().take(passes.len() * MAX_ITERATIONS) {
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_pass_is_tried_after_the_last_change() {
+    fn every_pass_runs_after_the_last_change() {
         let mut left = [2, 0, 1];
         let mut asked = Vec::new();
         apply_to_fixpoint(&[0, 1, 2], |pass: &usize| {
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_that_undo_each_other_end() {
+    fn passes_that_undo_each_other_terminate() {
         let mut asked = 0;
         apply_to_fixpoint(&[0, 1], |_| {
             asked += 1;

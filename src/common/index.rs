@@ -1,4 +1,4 @@
-//! Tables of values, nodes and blobs, which are numbered from 0 on: a place is found without a search. And numbers for what has none.
+//! Containers keyed by dense indices of values, nodes and blobs, and an interner that assigns such indices.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -9,16 +9,16 @@ use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
 use smallvec::{SmallVec, smallvec};
 
-/// What has a number among others of its kind.
+/// A dense index of one kind of things.
 pub(crate) trait Index: Copy {
-    /// The one of a number.
+    /// Creates the key of an index.
     fn of(number: usize) -> Self;
 
-    /// Its number.
+    /// Returns the index.
     fn index(self) -> usize;
 }
 
-/// Places in a list are numbers already.
+/// Positions in a list are indices already.
 impl Index for usize {
     fn of(number: usize) -> usize {
         number
@@ -29,19 +29,19 @@ impl Index for usize {
     }
 }
 
-/// A number in four bytes, also where there may be none. What is numbered here is counted in millions at most
+/// An index in four bytes, with a niche for `Option`. Indices count to millions at most
 /// ([`limits::MESSAGES`](crate::common::limits)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RawIndex(NonZeroU32);
 
 impl RawIndex {
-    /// A number below 2^32 - 1.
+    /// Creates an index below 2^32 - 1.
     pub fn of(number: usize) -> RawIndex {
         let next = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
         RawIndex(NonZeroU32::new(next).unwrap_or(NonZeroU32::MAX))
     }
 
-    /// The number.
+    /// Returns the index.
     pub fn get(self) -> usize {
         usize::try_from(self.0.get() - 1).unwrap_or(usize::MAX)
     }
@@ -53,7 +53,7 @@ impl fmt::Debug for RawIndex {
     }
 }
 
-/// A set.
+/// A set of keys.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexSet<K> {
     has: Vec<bool>,
@@ -68,7 +68,7 @@ impl<K> Default for IndexSet<K> {
 }
 
 impl<K: Index> IndexSet<K> {
-    /// Adds a member; the answer is whether it is new.
+    /// Adds a member, and returns whether it is new.
     pub fn insert(&mut self, key: K) -> bool {
         let number = key.index();
         if self.has.len() <= number {
@@ -79,17 +79,17 @@ impl<K: Index> IndexSet<K> {
         new
     }
 
-    /// Whether this is a member.
+    /// Returns whether `key` is a member.
     pub fn contains(&self, key: K) -> bool {
         self.has.get(key.index()).copied().unwrap_or(false)
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The members, in the order of their numbers.
+    /// Returns the members in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = K> + '_ {
         self.has.iter().enumerate().filter(|(_, has)| **has).map(|(number, _)| K::of(number))
     }
@@ -111,10 +111,10 @@ impl<K: Index> FromIterator<K> for IndexSet<K> {
     }
 }
 
-/// A few numbers, in the list itself.
+/// A list that stores up to four elements inline.
 pub(crate) type SmallList<T> = SmallVec<[T; 4]>;
 
-/// Something for some of them.
+/// A map from keys.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexMap<K, T> {
     items: Vec<Option<T>>,
@@ -129,21 +129,21 @@ impl<K, T> Default for IndexMap<K, T> {
 }
 
 impl<K: Index, T> IndexMap<K, T> {
-    /// Puts something; gives what was there.
+    /// Inserts an item, and returns the previous one.
     pub fn insert(&mut self, key: K, item: T) -> Option<T> {
         let before = self.slot(key).and_then(|slot| slot.replace(item));
         self.len += usize::from(before.is_none());
         before
     }
 
-    /// Takes out what is there.
+    /// Removes an item.
     pub fn remove(&mut self, key: K) -> Option<T> {
         let item = self.items.get_mut(key.index()).and_then(Option::take);
         self.len -= usize::from(item.is_some());
         item
     }
 
-    /// Keeps what a condition holds for.
+    /// Keeps the items that satisfy a condition.
     pub fn retain(&mut self, mut holds: impl FnMut(K, &T) -> bool) {
         for (number, slot) in self.items.iter_mut().enumerate() {
             if slot.as_ref().is_some_and(|item| !holds(K::of(number), item)) {
@@ -153,33 +153,33 @@ impl<K: Index, T> IndexMap<K, T> {
         }
     }
 
-    /// For how many of them there is something.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is nothing for any.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All there is, in the order of the numbers.
+    /// Returns keys and items in ascending order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
         let items = self.items.iter().enumerate();
         items.filter_map(|(number, item)| Some((K::of(number), item.as_ref()?)))
     }
 
-    /// What is there.
+    /// Returns the item of a key.
     pub fn get(&self, key: K) -> Option<&T> {
         self.items.get(key.index()).and_then(Option::as_ref)
     }
 
-    /// Whether something is there.
+    /// Returns whether a key has an item.
     pub fn contains(&self, key: K) -> bool {
         self.get(key).is_some()
     }
 
-    /// What is there, to change it.
+    /// Returns the item of a key, mutably.
     pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
         self.items.get_mut(key.index()).and_then(Option::as_mut)
     }
@@ -194,7 +194,7 @@ impl<K: Index, T> IndexMap<K, T> {
 }
 
 impl<K: Index, T> IndexMap<K, SmallList<T>> {
-    /// Puts something at the end of a list, which is empty at first.
+    /// Appends an item to the list of a key, which is empty at first.
     pub fn push(&mut self, key: K, item: T) {
         match self.get_mut(key) {
             Some(list) => list.push(item),
@@ -221,10 +221,10 @@ impl<K: Index, T> FromIterator<(K, T)> for IndexMap<K, T> {
     }
 }
 
-/// A list for each of them, all in one piece.
+/// A list for each key, all in one allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexLists<K, T> {
-    /// Where the list of each ends; it begins where the one before ends.
+    /// The end of each list; it begins at the end of the previous one.
     ends: Vec<usize>,
     items: Vec<T>,
     of: PhantomData<K>,
@@ -237,7 +237,7 @@ impl<K, T> Default for IndexLists<K, T> {
 }
 
 impl<K: Index, T: Copy> IndexLists<K, T> {
-    /// What stands with each key, in the order that it is given in.
+    /// Collects the items of each key in the order of `pairs`.
     pub fn of(pairs: impl Iterator<Item = (K, T)> + Clone) -> IndexLists<K, T> {
         let (mut ends, mut total) = (Vec::new(), 0);
         for (key, _) in pairs.clone() {
@@ -254,7 +254,8 @@ impl<K: Index, T: Copy> IndexLists<K, T> {
         for end in &mut ends {
             begin += std::mem::replace(end, begin);
         }
-        // Each end is where the next item of the list goes, and comes to the end with the last.
+        // During the fill each entry is the next position of its list, which reaches the end with the last
+        // item.
         let Some((_, first)) = pairs.clone().next() else { return IndexLists::default() };
         let mut items = vec![first; total];
         for (key, item) in pairs {
@@ -268,7 +269,7 @@ impl<K: Index, T: Copy> IndexLists<K, T> {
         IndexLists { ends, items, of: PhantomData }
     }
 
-    /// The list of one.
+    /// Returns the list of a key.
     pub fn get(&self, key: K) -> &[T] {
         let number = key.index();
         let begin = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
@@ -276,8 +277,8 @@ impl<K: Index, T: Copy> IndexLists<K, T> {
     }
 }
 
-/// Numbers for things that have none, from 0 on: what is alike has one number. The table takes four bytes for each, so that those of many
-/// things stay near the processor, where the entries of a map do not.
+/// Assigns indices from 0 on to distinct items. The hash table stores four bytes for each item, which fits
+/// more items into the processor's caches than a map with the items inline.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
     items: Vec<T>,
@@ -292,21 +293,21 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Hash + Eq> Interner<T> {
-    /// One with room for so many things.
+    /// Creates an interner with room for `count` items.
     pub fn with_capacity(count: usize) -> Interner<T> {
         let mut numbering = Interner::default();
         numbering.reserve(count);
         numbering
     }
 
-    /// Makes room for so many more.
+    /// Reserves room for more items.
     pub fn reserve(&mut self, count: usize) {
         let (items, hasher) = (&self.items, &self.hasher);
         self.table.reserve(count, |number| hasher.hash_one(items.get(number.get())));
         self.items.reserve(count);
     }
 
-    /// Numbers a thing; `Err` is the number that it has, or what is like it.
+    /// Assigns an index to an item; `Err` is the index of an equal item.
     pub fn add(&mut self, item: T) -> Result<usize, usize> {
         let (items, hasher) = (&self.items, &self.hasher);
         let hash = |item: Option<&T>| hasher.hash_one(item);
@@ -322,12 +323,12 @@ impl<T: Hash + Eq> Interner<T> {
         }
     }
 
-    /// The thing of a number.
+    /// Returns the item of an index.
     pub fn get(&self, number: usize) -> Option<&T> {
         self.items.get(number)
     }
 
-    /// The number of a thing.
+    /// Returns the index of an item.
     pub fn find(&self, item: &T) -> Option<usize> {
         let is_item = |number: &RawIndex| self.items.get(number.get()) == Some(item);
         self.table.find(self.hasher.hash_one(Some(item)), is_item).map(|number| number.get())
@@ -339,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_what_was_put_in() {
+    fn sets_contain_inserted_members() {
         let mut set: IndexSet<usize> = [5, 2].into_iter().collect();
         assert!(!set.insert(5) && set.insert(3));
         let members: Vec<usize> = (0..9).filter(|n| set.contains(*n)).collect();
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_has_what_was_put_last() {
+    fn maps_keep_the_last_item() {
         let mut map: IndexMap<usize, &str> = [(4, "a"), (1, "b")].into_iter().collect();
         assert_eq!(map.insert(4, "c"), Some("a"));
         assert_eq!((map.get(4), map.get(1), map.get(0), map.get(9)), (Some(&"c"), Some(&"b"), None, None));
@@ -376,7 +377,7 @@ mod tests {
         assert!(none.get(0).is_empty());
     }
     #[test]
-    fn what_is_alike_has_one_number() {
+    fn equal_items_share_an_index() {
         let mut numbers = Interner::default();
         assert_eq!(["a", "b", "a", "c"].map(|item| numbers.add(item)), [Ok(0), Ok(1), Err(0), Ok(2)]);
         let many: Vec<String> = (0..1000).map(|n| n.to_string()).collect();

@@ -1,8 +1,8 @@
-//! How much a model may ask for. A model is a file that somebody else made: whatever it says, converting it takes memory and time in
-//! proportion to its bytes, beside a fixed allowance that every model has.
+//! Limits on the resources that a model may use. A model is untrusted input: converting it takes memory and
+//! time in proportion to its bytes, plus a fixed allowance.
 //!
-//! What is above a limit is refused with an error of kind `Limit`, or stays a node that is computed when the net runs. Bounds of
-//! single operators, on how many layers one node may become, stand with their operators.
+//! Exceeding a limit is an error of kind `Limit`, or leaves a node that is computed at run time. Limits on
+//! the number of layers of one operator are defined beside the operator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,48 +11,53 @@ use crate::error::{Error, Result};
 
 // Reading
 
-/// Largest model file by default, 16 GiB. Protobuf ends at 2 GiB, larger weights lie in external files, which do not count.
+/// The default maximum size of a model file, 16 GiB. Protobuf ends at 2 GiB; external weight files do not
+/// count.
 pub(crate) const MODEL_BYTES: u64 = 1 << 34;
 
-/// Most messages of a model: nodes, attributes, constants, types, notes and what they consist of. The largest exports have some
-/// hundred thousand; in memory these would be about two gigabytes.
+/// The maximum number of messages of a model: nodes, attributes, constants, types, metadata and their parts.
+/// The largest exports have some hundred thousand; these would take about 2 GB of memory.
 pub(crate) const MESSAGES: usize = 1 << 22;
 
-/// Deepest nesting of messages, as in prost, whose answer would list all hundred fields.
+/// The maximum nesting of messages, as in prost, whose error would list all hundred fields.
 pub(crate) const MESSAGE_DEPTH: usize = 100;
 
-/// Deepest nesting of bodies and functions: reading recurses along it. Protobuf itself ends at some thirty bodies.
+/// The maximum nesting of bodies and functions, along which reading recurses. Protobuf itself ends at about
+/// thirty bodies.
 pub(crate) const NESTING: usize = 64;
 
-/// What inlining may cost: about a node, an input, an output or an element of an attribute each, and sixteen bytes of a name. The
-/// largest exports have some ten thousand nodes; functions that call each other twice could make 2^64.
+/// The budget of inlining: about one unit for each node, input, output, attribute element, and sixteen bytes
+/// of a name. The largest exports have some ten thousand nodes; functions that call each other twice could
+/// give 2^64.
 pub(crate) const INLINING: usize = 1 << 19;
 
-/// Most bytes of a name. Those of functions are joined to those of their calls, and exporters write paths of modules: some hundred.
+/// The maximum bytes of a name. Names in functions are joined to those of their calls, and exporters write
+/// module paths of some hundred bytes.
 pub(crate) const NAME_BYTES: usize = 1 << 12;
 
-/// Most axes of a tensor: runtimes end at eight or so.
+/// The maximum number of axes of a tensor: runtimes support about eight.
 pub(crate) const AXES: usize = 64;
 
-/// Most bytes of all sparse constants of a model once they are dense: a few indices must not become gigabytes.
+/// The maximum bytes of all sparse constants of a model in dense form: a few indices must not give gigabytes.
 pub(crate) const DENSE_BYTES: usize = 1 << 28;
 
-/// Most places along the other axes of a tensor that has no elements: it needs no bytes, and whoever walks along its axes would not
-/// come to an end.
+/// The maximum product of the nonzero sizes of an empty tensor: it takes no bytes, but loops along its axes
+/// must terminate.
 pub(crate) const EMPTY_PLACES: usize = 1 << 24;
 
 // Sizes
 
-/// Most terms of one expression of sizes; real models need under ten, the bound keeps products from exploding.
+/// The maximum number of terms of a size expression; real models need fewer than ten, and products could
+/// explode.
 pub(crate) const DIM_TERMS: usize = 64;
 
-/// Deepest nesting of divisions in one expression of sizes: above it recursion could exhaust the stack.
+/// The maximum nesting of divisions in a size expression: deeper recursion could exhaust the stack.
 pub(crate) const DIM_DEPTH: u32 = 200;
 
-/// Most elements of an integer tensor whose elements are followed as sizes.
+/// The maximum number of elements of an integer tensor whose elements are tracked as sizes.
 pub(crate) const SIZE_ELEMENTS: usize = 1 << 12;
 
-/// Most elements of a blob: ncnn counts them in 32-bit integers.
+/// The maximum number of elements of a blob: ncnn counts them in 32-bit integers.
 pub(crate) const BLOB_ELEMENTS: i64 = (1 << 31) - 1;
 
 // Folding
@@ -60,39 +65,40 @@ pub(crate) const BLOB_ELEMENTS: i64 = (1 << 31) - 1;
 /// Constants of at most this many bytes are evaluated at once; larger ones when they are written.
 pub(crate) const EAGER_BYTES: u64 = 1 << 16;
 
-/// A constant may be this much larger than all that it is computed from: a kilobyte must not become a gigabyte.
+/// The maximum growth of a constant over its inputs: a kilobyte must not give a gigabyte.
 pub(crate) const FOLD_GROWTH: u64 = 1 << 26;
 
-/// Most bytes in memory while a constant is evaluated, beside sixteen for each byte of the model: half a gigabyte, so that a
-/// kilobyte does not take a whole one. Constants that are one element repeated take none until then.
+/// The maximum bytes in memory during the evaluation of a constant, plus sixteen for each byte of the model.
+/// Repeated elements take no memory until then.
 pub(crate) const FOLDING_BYTES: u64 = 1 << 29;
 
-/// Most elements that are computed for all constants of a model, each time that they are, beside 256 for each byte of the model: what
-/// is read twice by what is read twice is computed 2^n times. Some seconds.
+/// The maximum number of evaluated elements of all constants, each time that they are evaluated, plus 256 for
+/// each byte of the model: a chain of n doublings evaluates 2^n elements.
 pub(crate) const FOLDING_WORK: u64 = 1 << 28;
 
-/// Most elements that are computed for one constant where only sizes are.
+/// The maximum number of evaluated elements of a constant if only sizes are computed.
 pub(crate) const SIZES_WORK: u64 = 1 << 16;
 
-/// Longest chain of deferred constants: evaluation recurses along it.
+/// The maximum length of a chain of deferred constants, along which evaluation recurses.
 pub(crate) const DEFERRED_DEPTH: usize = 64;
 
-/// Constants of more elements are not looked into by rules that only find something to leave out.
+/// Larger constants are not searched by rules that only optimise.
 pub(crate) const LOOKED_AT: usize = 1 << 16;
 
 // Expansion
 
-/// Most nodes that one node may become: loops are unrolled.
+/// The maximum number of nodes into which one node is unrolled.
 pub(crate) const UNROLLED_NODES: usize = 100_000;
 
-/// Most nodes that all expansions of a model make together, those of bodies among them: loops may stand in loops.
+/// The maximum number of nodes that all expansions of a model add, including those of bodies: loops may be
+/// nested.
 pub(crate) const EXPANDED_NODES: usize = 1 << 19;
 
-/// Longest axis of what is expanded: something may be listed for each of its places, and float32, in which ncnn counts
-/// them, ends there.
+/// The maximum size of an axis that is expanded: its indices may be listed, and float32, in which ncnn
+/// counts, represents no more.
 pub(crate) const EXPANDED_AXIS: i64 = 1 << 24;
 
-/// Refuses to list something for more places than an axis may have.
+/// Refuses to list more indices than an axis may have.
 pub(crate) fn check_listed(places: usize) -> Result<()> {
     match i64::try_from(places) {
         Ok(places) if places <= EXPANDED_AXIS => Ok(()),
@@ -100,21 +106,22 @@ pub(crate) fn check_listed(places: usize) -> Result<()> {
     }
 }
 
-/// Most bytes of constants that all expansions of a model make together, beside eight for each byte of the model.
+/// The maximum bytes of constants that all expansions of a model add, plus eight for each byte of the model.
 pub(crate) const EXPANDED_BYTES: u64 = 1 << 28;
 
 // Lowering
 
-/// Most elements of a matrix that moves or mixes elements: 64 MiB of weights that the model does not have.
+/// The maximum number of elements of a matrix that moves or mixes elements: 64 MiB of additional weights.
 pub(crate) const MATRIX_ELEMENTS: usize = 1 << 24;
 
-/// Most elements of a blob that compares indices with all places: 256 MiB while the net runs.
+/// The maximum number of elements of a blob that compares indices with all positions: 256 MiB at run time.
 pub(crate) const COMPARED: i64 = 1 << 26;
 
-/// Longest axis that is resized: the weights of each of its places are worked out.
+/// The maximum size of an axis that is resized: the weights of each position are computed.
 pub(crate) const RESIZED: i64 = 1 << 20;
 
-/// Most weights of all places of such an axis: a filter that smooths reaches over as many elements as become one.
+/// The maximum number of weights of all positions of a resized axis: a smoothing filter covers as many
+/// elements as it merges.
 pub(crate) const RESIZED_WEIGHTS: i64 = 1 << 23;
 
 /// Most elements that a constant is stretched to where broadcasting has more axes than ncnn.

@@ -1,4 +1,5 @@
-//! Reading the attributes of a node. The reader remembers what was asked for: an attribute that nobody asked for is an error.
+//! Access to the attributes of a node. The reader records which attributes are read: one that is never read
+//! is an error.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,27 +17,27 @@ pub(crate) struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// A reader of `node`, whose row is `op`.
+    /// Creates a reader of `node`, whose operator is `op`.
     pub fn new(node: &'a Node, op: &'a Op) -> Attributes<'a> {
         Attributes { node, op, read: RefCell::default() }
     }
 
-    /// The operator.
+    /// Returns the operator.
     pub fn op_type(&self) -> &'a str {
         &self.node.op_type
     }
 
-    /// The since-version that the node follows.
+    /// Returns the since-version that the node follows.
     pub fn since(&self) -> i64 {
         self.op.since_version(self.node.version).unwrap_or(self.node.version)
     }
 
-    /// The number of outputs, left-out ones among them.
+    /// Returns the number of outputs, including omitted ones.
     pub fn output_count(&self) -> usize {
         self.node.outputs.len()
     }
 
-    /// Whether output `index` is there and named.
+    /// Returns whether output `index` is present and named.
     pub fn has_output(&self, index: usize) -> bool {
         self.node.outputs.get(index).is_some_and(Option::is_some)
     }
@@ -55,59 +56,59 @@ impl<'a> Attributes<'a> {
     ) -> Result<Option<T>> {
         let Some(attribute) = self.get(name) else { return Ok(None) };
         take(attribute).map(Some).ok_or_else(|| {
-            Error::invalid(format!("{} where {kind} is needed", attribute.kind()))
+            Error::invalid(format!("found {}, expected {kind}", attribute.kind()))
                 .at_part(format!("attribute {name}"))
         })
     }
 
-    /// An integer.
+    /// Returns an integer.
     pub fn int(&self, name: &str) -> Result<Option<i64>> {
         self.read(name, "INT", |a| if let Attribute::Int(i) = a { Some(*i) } else { None })
     }
 
-    /// An integer with a default.
+    /// Returns an integer, or a default.
     pub fn int_or(&self, name: &str, default: i64) -> Result<i64> {
         Ok(self.int(name)?.unwrap_or(default))
     }
 
-    /// An integer that means yes where it is not zero.
+    /// Returns whether an integer is not zero.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
         Ok(self.int(name)?.map_or(default, |i| i != 0))
     }
 
-    /// A single.
+    /// Returns a float32.
     pub fn float(&self, name: &str) -> Result<Option<f32>> {
         self.read(name, "FLOAT", |a| if let Attribute::Float(f) = a { Some(*f) } else { None })
     }
 
-    /// A single with a default.
+    /// Returns a float32, or a default.
     pub fn float_or(&self, name: &str, default: f32) -> Result<f32> {
         Ok(self.float(name)?.unwrap_or(default))
     }
 
-    /// A text.
+    /// Returns a string.
     pub fn string(&self, name: &str) -> Result<Option<&'a str>> {
         self.read(name, "STRING", |a| {
             if let Attribute::String(s) = a { std::str::from_utf8(s).ok() } else { None }
         })
     }
 
-    /// A text with a default.
+    /// Returns a string, or a default.
     pub fn string_or(&self, name: &str, default: &'a str) -> Result<&'a str> {
         Ok(self.string(name)?.unwrap_or(default))
     }
 
-    /// A list of integers.
+    /// Returns a list of integers.
     pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
         self.read(name, "INTS", |a| if let Attribute::Ints(i) = a { Some(i.clone()) } else { None })
     }
 
-    /// A list of float32 values.
+    /// Returns a list of float32 values.
     pub fn floats(&self, name: &str) -> Result<Option<Vec<f32>>> {
         self.read(name, "FLOATS", |a| if let Attribute::Floats(f) = a { Some(f.clone()) } else { None })
     }
 
-    /// A list of texts.
+    /// Returns a list of strings.
     pub fn strings(&self, name: &str) -> Result<Option<Vec<&'a str>>> {
         self.read(name, "STRINGS", |a| {
             let Attribute::Strings(list) = a else { return None };
@@ -115,17 +116,17 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// A tensor.
+    /// Returns a tensor.
     pub fn tensor(&self, name: &str) -> Result<Option<&'a Tensor>> {
         self.read(name, "TENSOR", |a| if let Attribute::Tensor(t) = a { Some(t) } else { None })
     }
 
-    /// The body of a control-flow operator.
+    /// Returns the body of a control-flow operator.
     pub fn body(&self, name: &str) -> Result<Option<&'a Graph>> {
         self.read(name, "GRAPH", |a| if let Attribute::Graph(g) = a { Some(g.as_ref()) } else { None })
     }
 
-    /// Refuses the attributes that were not asked for.
+    /// Refuses attributes that were not read.
     pub fn check_all_read(&self) -> Result<()> {
         let read = self.read.borrow();
         for (index, name) in self.node.attributes.keys().enumerate() {
@@ -138,7 +139,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The attribute must be there.
+/// Returns an attribute that must be present.
 pub(crate) fn required<T>(value: Option<T>, name: &str) -> Result<T> {
     value
         .ok_or_else(|| Error::invalid("a required attribute is missing").at_part(format!("attribute {name}")))

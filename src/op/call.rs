@@ -1,4 +1,4 @@
-//! One node with what is known of its inputs: what shape rules and lowerings look at.
+//! A node with the known facts of its inputs: the view of shape rules and lowerings.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -9,47 +9,47 @@ use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
-/// Most nodes in a row that only hand on what they read.
+/// The maximum number of consecutive nodes that only forward their input.
 const MAX_HANDED_ON: usize = 4;
 
-/// What is known of an output.
+/// The facts of an output.
 #[derive(Clone, Debug)]
 pub(crate) struct Fact {
-    /// The type of the elements.
+    /// The element type.
     pub dtype: DType,
-    /// The sizes, where the number of axes is known.
+    /// The shape, if the rank is known.
     pub shape: Option<Shape>,
-    /// The elements, where they are sizes.
+    /// The elements, if they are sizes.
     pub elements: Option<Array>,
-    /// The value itself, where it is a constant that needs no computing.
+    /// The value, if it is a constant that needs no evaluation.
     pub constant: Option<Tensor>,
 }
 
 impl Fact {
-    /// Type and shape.
+    /// Creates the facts of type and shape.
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Fact {
         Fact { dtype, shape: Some(shape.into()), elements: None, constant: None }
     }
 
-    /// A type alone.
+    /// Creates the fact of a type.
     pub fn unranked(dtype: DType) -> Fact {
         Fact { dtype, shape: None, elements: None, constant: None }
     }
 
-    /// A constant.
+    /// Creates the facts of a constant.
     pub fn constant(tensor: Tensor) -> Result<Fact> {
         let shape = Shape::try_from(tensor.shape())?;
         Ok(Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape) })
     }
 
-    /// The sizes that the value carries, exactly.
+    /// Creates the facts of a value of known size elements.
     pub fn elements(elements: Array) -> Result<Fact> {
         let shape = Shape::try_from(elements.shape())?;
         Ok(Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape) })
     }
 }
 
-/// A node, its attributes, and what is known of its inputs.
+/// A node, its attributes, and the facts of its inputs.
 pub(crate) struct Call<'a> {
     graph: &'a Graph,
     node: &'a Node,
@@ -64,60 +64,60 @@ impl<'a> Deref for Call<'a> {
     }
 }
 
-/// The number of elements of a shape, at most `u64::MAX`, if all sizes are known.
+/// Returns the number of elements of a shape, at most `u64::MAX`, if all sizes are known.
 pub(crate) fn element_count(shape: &[Dim]) -> Option<u64> {
     shape.iter().try_fold(1_u64, |count, size| Some(count.saturating_mul(u64::try_from(size.known()?).ok()?)))
 }
 
 impl<'a> Call<'a> {
-    /// The call that `node` is, with its operator, in a version that is handled.
+    /// Returns the call of `node` and its operator, in a version that is handled.
     pub fn of(graph: &'a Graph, node: &'a Node) -> Option<(&'static Op, Call<'a>)> {
         let op = registry::find_handled(node).ok()?;
         Some((op, Call::new(graph, node, op)))
     }
 
-    /// The call of `op` that `node` is.
+    /// Creates the call of `op` by `node`.
     pub fn new(graph: &'a Graph, node: &'a Node, op: &'a Op) -> Call<'a> {
         Call { graph, node, attributes: Attributes::new(node, op) }
     }
 
-    /// The attributes alone, as folding sees them.
+    /// Returns the attributes, as folding reads them.
     pub fn attributes(&self) -> &Attributes<'a> {
         &self.attributes
     }
 
-    /// The graph around the node.
+    /// Returns the graph of the node.
     pub fn graph(&self) -> &'a Graph {
         self.graph
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &'a Node {
         self.node
     }
 
-    /// The number of inputs, left-out ones among them.
+    /// Returns the number of inputs, including omitted ones.
     pub fn input_count(&self) -> usize {
         self.node.inputs.len()
     }
 
-    /// Whether input `index` is given.
+    /// Returns whether input `index` is given.
     pub fn has_input(&self, index: usize) -> bool {
         self.value(index).is_some()
     }
 
-    /// Input `index`, unless it is left out.
+    /// Returns input `index`, unless it is omitted.
     pub fn value(&self, index: usize) -> Option<&'a Value> {
         let id = self.node.inputs.get(index).copied().flatten()?;
         Some(self.graph.value(id))
     }
 
-    /// Input `index`, which must be given.
+    /// Returns input `index`, which must be given.
     pub fn input(&self, index: usize) -> Result<&'a Value> {
         self.value(index).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
-    /// What input `index` is called in messages.
+    /// Returns the label of input `index` in messages.
     pub fn label(&self, index: usize) -> String {
         match self.value(index) {
             Some(value) if !value.name.is_empty() => format!("input {index} \"{}\"", value.name),
@@ -125,37 +125,37 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The element type of input `index`.
+    /// Returns the element type of input `index`.
     pub fn dtype(&self, index: usize) -> Result<DType> {
         self.input(index)?
             .dtype
-            .ok_or_else(|| Error::unsupported("its type is not known").at_part(self.label(index)))
+            .ok_or_else(|| Error::unsupported("its type is unknown").at_part(self.label(index)))
     }
 
-    /// The sizes of input `index`.
+    /// Returns the shape of input `index`.
     pub fn shape(&self, index: usize) -> Result<&'a [Dim]> {
         self.input(index)?
             .shape
             .as_deref()
-            .ok_or_else(|| Error::unsupported("its number of axes is not known").at_part(self.label(index)))
+            .ok_or_else(|| Error::unsupported("its rank is unknown").at_part(self.label(index)))
     }
 
-    /// The shape of input `index` with elements of a type.
+    /// Returns the shape of input `index` with an element type.
     pub fn like(&self, index: usize, dtype: DType) -> Result<Fact> {
         Ok(Fact { shape: self.input(index)?.shape.clone(), ..Fact::unranked(dtype) })
     }
 
-    /// The sizes of input `index`, which must all be numbers.
+    /// Returns the sizes of input `index`, which must be known.
     pub fn sizes(&self, index: usize) -> Result<Vec<i64>> {
         let sizes: Option<Vec<i64>> = self.shape(index)?.iter().map(Dim::known).collect();
         sizes.ok_or_else(|| {
-            Error::unsupported("its sizes must be fixed here")
+            Error::unsupported("its sizes must be known")
                 .at_part(self.label(index))
                 .help("give them with --input-shape")
         })
     }
 
-    /// The tensor of input `index`, if that is a constant.
+    /// Returns the tensor of input `index`, if it is a constant.
     pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
         self.value(index)?.constant.as_ref()
     }
@@ -181,30 +181,30 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Refuses a model in which input `index`, where it is given, has other sizes, as far as they are known.
+    /// Checks that input `index`, if given, has these sizes, as far as they are known.
     pub fn check_shape(&self, index: usize, expected: &[Dim]) -> Result<()> {
         let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
         let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
         if shape.len() == expected.len() && !shape.iter().zip(expected).any(differ) {
             return Ok(());
         }
-        let message = format!("{} where {} is needed", display_shape(shape), display_shape(expected));
+        let message = format!("shape {}, expected {}", display_shape(shape), display_shape(expected));
         Err(Error::invalid(message).at_part(self.label(index)))
     }
 
-    /// Refuses a model in which input `index`, where it is given, does not stretch to these sizes, as far as they are known.
-    pub fn check_stretches(&self, index: usize, to: &[Dim]) -> Result<()> {
+    /// Checks that input `index`, if given, broadcasts to these sizes, as far as they are known.
+    pub fn check_broadcasts(&self, index: usize, to: &[Dim]) -> Result<()> {
         let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
         let differ =
             |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
         if shape.len() <= to.len() && !shape.iter().rev().zip(to.iter().rev()).any(differ) {
             return Ok(());
         }
-        let message = format!("{} does not stretch to {}", display_shape(shape), display_shape(to));
+        let message = format!("{} does not broadcast to {}", display_shape(shape), display_shape(to));
         Err(Error::invalid(message).at_part(self.label(index)))
     }
 
-    /// The tensor of input `index`, which must be a constant.
+    /// Returns the tensor of input `index`, which must be a constant.
     pub fn required_constant(&self, index: usize) -> Result<&'a Tensor> {
         self.input(index)?;
         self.constant(index).ok_or_else(|| {
@@ -213,7 +213,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The elements of input `index` as far as they are known: a constant, or sizes.
+    /// Returns the elements of input `index`: those of a constant, or sizes.
     pub fn array(&self, index: usize) -> Result<Array> {
         if let Some(elements) = &self.input(index)?.elements {
             return Ok(elements.as_ref().clone());
@@ -221,61 +221,62 @@ impl<'a> Call<'a> {
         self.required_constant(index)?.load_listed()
     }
 
-    /// The elements of input `index`, sizes that may be expressions, in row-major order.
+    /// Returns the elements of input `index`, which may be symbolic, in row-major order.
     pub fn dims(&self, index: usize) -> Result<Vec<Dim>> {
         if let Some(count) = self.constant(index).map(Tensor::len).filter(|n| *n > limits::SIZE_ELEMENTS) {
-            return Err(Error::limit(format!("a list of {count} sizes")).at_part(self.label(index)));
+            return Err(Error::limit(format!("{count} sizes are too many")).at_part(self.label(index)));
         }
         Ok(self.array(index)?.to_dims()?.iter().cloned().collect())
     }
 
-    /// The elements of input `index`, which must be known integers, in row-major order.
+    /// Returns the elements of input `index`, which must be known integers, in row-major order.
     pub fn int_list(&self, index: usize) -> Result<Vec<i64>> {
         self.array(index)?.int_list().map_err(|e| e.at_part(self.label(index)))
     }
 
-    /// The axes that input `index` lists, which must be known.
+    /// Returns the axes in input `index`, which must be known.
     pub fn axes(&self, index: usize) -> Result<Vec<i64>> {
         if let Some(count) = self.constant(index).map(Tensor::len).filter(|count| *count > limits::AXES) {
-            return Err(Error::limit(format!("a list of {count} axes")).at_part(self.label(index)));
+            return Err(Error::limit(format!("{count} axes are too many")).at_part(self.label(index)));
         }
         self.int_list(index)
     }
 
-    /// The elements of input `index` as float32.
+    /// Returns the elements of input `index` as float32.
     pub fn float_list(&self, index: usize) -> Result<Vec<f32>> {
         self.array(index)?.float_list().map_err(|e| e.at_part(self.label(index)))
     }
 
-    /// The sizes of output `index`.
+    /// Returns the shape of output `index`.
     pub fn output_shape(&self, index: usize) -> Result<&'a [Dim]> {
         let id = self.node.outputs.get(index).copied().flatten();
         id.and_then(|id| self.graph.value(id).shape.as_deref())
-            .ok_or_else(|| Error::unsupported("the number of axes of the output is not known"))
+            .ok_or_else(|| Error::unsupported("the rank of the output is unknown"))
     }
 
-    /// The sizes that the model declares of output `index`, where all are numbers. They stand in for an input that decides nothing but
-    /// the shape of the output, where that is computed at run time.
+    /// Returns the declared shape of output `index`, if all sizes are known. It replaces an input computed at
+    /// run time that determines only the shape of the output.
     pub fn declared_shape(&self, index: usize) -> Option<&'a [Dim]> {
         self.output_shape(index).ok().filter(|shape| shape.iter().all(|size| size.known().is_some()))
     }
 
-    /// The same of the first output, where input `index` is computed at run time: one that is missing, or wrong, has no stand-in.
-    pub fn stated_instead_of(&self, index: usize) -> Option<&'a [Dim]> {
+    /// Returns the declared shape of the first output if input `index` is computed at run time, not if it is
+    /// missing or wrong.
+    pub fn declared_instead_of(&self, index: usize) -> Option<&'a [Dim]> {
         self.declared_shape(0).filter(|_| self.has_input(index) && self.constant(index).is_none())
     }
 
-    /// Whether a reader of an output jumps where that moves by a rounding error.
+    /// Returns whether a rounding error of an output can change the result of a reader by a whole step.
     pub fn feeds_jump(&self) -> bool {
         self.has_reader(|graph, reader, op| op.jumps.is_some_and(|jumps| jumps(graph, reader)))
     }
 
-    /// Whether a reader of an output may leave out elements of it.
+    /// Returns whether a reader of an output may drop elements of it.
     pub fn feeds_choice(&self) -> bool {
         self.has_reader(|_, _, op| op.chooses)
     }
 
-    /// Whether a reader is so, or a reader of what a reader hands on.
+    /// Returns whether a reader, or a reader of its forwarded result, satisfies `is`.
     fn has_reader(&self, is: impl Fn(&Graph, &Node, &Op) -> bool) -> bool {
         let mut values: BTreeSet<ValueId> = self.node.outputs.iter().flatten().copied().collect();
         for _ in 0..MAX_HANDED_ON {
@@ -300,15 +301,15 @@ impl<'a> Call<'a> {
         false
     }
 
-    /// The element type of output `index`.
+    /// Returns the element type of output `index`.
     pub fn output_dtype(&self, index: usize) -> Result<DType> {
         let id = self.node.outputs.get(index).copied().flatten();
         id.and_then(|id| self.graph.value(id).dtype)
-            .ok_or_else(|| Error::unsupported("the type of the output is not known"))
+            .ok_or_else(|| Error::unsupported("the type of the output is unknown"))
     }
 }
 
-/// Input `index` of a node that is evaluated, which must be given.
+/// Returns input `index` of a node that is evaluated, which must be given.
 pub(crate) fn required_input(inputs: &[Option<Array>], index: usize) -> Result<&Array> {
     inputs
         .get(index)
@@ -316,14 +317,14 @@ pub(crate) fn required_input(inputs: &[Option<Array>], index: usize) -> Result<&
         .ok_or_else(|| Error::invalid(format!("input {index} is missing")))
 }
 
-/// `axis` counted from the front, where it is one of `rank` axes.
+/// Counts `axis` from the front, and checks that it is one of `rank` axes.
 pub(crate) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
     let rank = i64::try_from(rank)?;
     let counted = if axis < 0 { axis.saturating_add(rank) } else { axis };
     if (0..rank).contains(&counted) {
         return Ok(usize::try_from(counted)?);
     }
-    Err(Error::invalid(format!("axis {axis} of {rank}")).at_part("axis"))
+    Err(Error::invalid(format!("axis {axis} is out of range for rank {rank}")).at_part("axis"))
 }
 
 /// Counts axes from the front, and refuses duplicates.

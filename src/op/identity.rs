@@ -1,19 +1,19 @@
-//! When a node hands on an input as it is: rules that several operators share.
+//! Shared identity rules: conditions under which a node forwards an input unchanged.
 
 use crate::common::limits;
 use crate::graph::{Graph, Node, ValueId};
 
-/// Input `index` of a node, where it is given.
+/// Returns input `index` of a node.
 pub(crate) fn operand(node: &Node, index: usize) -> Option<ValueId> {
     node.inputs.get(index).copied().flatten()
 }
 
-/// The first input.
+/// Returns the first input.
 pub(crate) fn first(_: &Graph, node: &Node) -> Option<ValueId> {
     operand(node, 0)
 }
 
-/// The first input, where it is the only one.
+/// Returns the first input, if it is the only one.
 pub(crate) fn only_input(_: &Graph, node: &Node) -> Option<ValueId> {
     operand(node, 0).filter(|_| node.inputs.len() == 1)
 }

@@ -28,7 +28,7 @@ fn read_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
 fn depth_of(call: &Call, axis: usize) -> Result<Dim> {
     call.array(1)
         .and_then(|depth| only_size(&depth))
-        .or_else(|error| call.stated_instead_of(1).and_then(|shape| shape.get(axis)).cloned().ok_or(error))
+        .or_else(|error| call.declared_instead_of(1).and_then(|shape| shape.get(axis)).cloned().ok_or(error))
 }
 
 fn only_size(depth: &Array) -> Result<Dim> {

@@ -50,7 +50,7 @@ fn count_of(call: &Call, axis: usize) -> Result<Dim> {
             [k] => Ok(k.clone()),
             _ => Err(Error::invalid(format!("{} counts", k.len()))),
         })
-        .or_else(|error| call.stated_instead_of(1).and_then(|shape| shape.get(axis)).cloned().ok_or(error))
+        .or_else(|error| call.declared_instead_of(1).and_then(|shape| shape.get(axis)).cloned().ok_or(error))
 }
 
 fn infer_top_k(call: &Call) -> Result<Vec<Fact>> {

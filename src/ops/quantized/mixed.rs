@@ -41,7 +41,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// shape.
 fn infer_product(call: &Call, operands: &[usize]) -> Result<Vec<Fact>> {
     let shape = matmul_shape(call.shape(0)?, call.shape(1)?)?;
-    operands.iter().try_for_each(|index| call.check_stretches(*index, &shape))?;
+    operands.iter().try_for_each(|index| call.check_broadcasts(*index, &shape))?;
     Ok(vec![Fact::new(DType::F32, shape)])
 }
 

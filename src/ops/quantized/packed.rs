@@ -63,7 +63,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
         }
         _ => invalid!("a product of {} and a matrix of {} rows", display_shape(&shape), matrix.rows),
     }
-    call.check_stretches(input::BIAS, &shape)?;
+    call.check_broadcasts(input::BIAS, &shape)?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 

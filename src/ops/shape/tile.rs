@@ -41,7 +41,7 @@ fn expand(data: &[Dim], target: &[Dim]) -> Result<Vec<Dim>> {
 
 fn infer_expand(call: &Call) -> Result<Vec<Fact>> {
     let data = call.shape(0)?;
-    let shape = match (call.dims(1), call.stated_instead_of(1)) {
+    let shape = match (call.dims(1), call.declared_instead_of(1)) {
         (Ok(target), _) => expand(data, &target)?,
         (Err(_), Some(declared)) => expand(data, declared)?,
         (Err(error), None) => return Err(error),
@@ -88,7 +88,7 @@ fn repeats(
 
 fn infer_tile(call: &Call) -> Result<Vec<Fact>> {
     let data = call.shape(0)?;
-    let shape = match (repeats(call, data.len(), |index| call.dims(index)), call.stated_instead_of(1)) {
+    let shape = match (repeats(call, data.len(), |index| call.dims(index)), call.declared_instead_of(1)) {
         (Ok(repeats), _) => {
             data.iter().zip(&repeats).map(|(size, times)| size.mul(times)).collect::<Result<_>>()?
         }

@@ -90,7 +90,7 @@ fn infer_constant(call: &Call) -> Result<Vec<Fact>> {
 
 fn infer_constant_of_shape(call: &Call) -> Result<Vec<Fact>> {
     let fill = read_fill(call)?;
-    let shape = match (call.dims(0), call.stated_instead_of(0)) {
+    let shape = match (call.dims(0), call.declared_instead_of(0)) {
         (Ok(shape), _) => shape,
         (Err(_), Some(declared)) => return Ok(vec![Fact::constant(filled(&fill, declared)?)?]),
         (Err(error), None) => return Err(error),
@@ -192,7 +192,7 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
 
 fn infer_range(call: &Call) -> Result<Vec<Fact>> {
     let len = || range_len(&call.array(0)?, &call.array(1)?, &call.array(2)?);
-    let shape = match (len(), (0..3).find_map(|index| call.stated_instead_of(index))) {
+    let shape = match (len(), (0..3).find_map(|index| call.declared_instead_of(index))) {
         (Ok(len), _) => vec![len],
         (Err(_), Some(declared @ [_])) => declared.to_vec(),
         (Err(error), _) => return Err(error),

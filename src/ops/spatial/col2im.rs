@@ -52,7 +52,7 @@ fn check_sizes(sizes: &[i64]) -> Result<()> {
 /// Returns the sizes of the image; if they are computed at run time, those of the output's declared shape.
 fn image_sizes(call: &Call) -> Result<Vec<Dim>> {
     call.dims(1).or_else(|error| {
-        call.stated_instead_of(1).and_then(|shape| shape.get(2..)).map(<[Dim]>::to_vec).ok_or(error)
+        call.declared_instead_of(1).and_then(|shape| shape.get(2..)).map(<[Dim]>::to_vec).ok_or(error)
     })
 }
 

@@ -162,7 +162,7 @@ fn reflected(lower: &mut Lower, grid: BlobId) -> Result<BlobId> {
 
 /// Returns the sizes of the sampled image: batch, channels and spatial axes.
 fn grid_sizes(call: &Call) -> Result<Vec<Dim>> {
-    let sizes = match (call.dims(1), call.stated_instead_of(1)) {
+    let sizes = match (call.dims(1), call.declared_instead_of(1)) {
         (Ok(sizes), _) => sizes,
         // The number of channels is not used.
         (Err(_), Some([batch, spatial @ .., _])) => {

@@ -46,7 +46,7 @@ fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
 fn infer_unpool(call: &Call) -> Result<Vec<Fact>> {
     let natural = unpooled_shape(call)?;
     let shape = if call.has_input(2) {
-        call.dims(2).or_else(|error| call.stated_instead_of(2).map(<[Dim]>::to_vec).ok_or(error))?
+        call.dims(2).or_else(|error| call.declared_instead_of(2).map(<[Dim]>::to_vec).ok_or(error))?
     } else {
         natural.clone()
     };

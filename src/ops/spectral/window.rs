@@ -31,7 +31,7 @@ fn factors(op_type: &str) -> [f64; 3] {
 pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
     let dtype = read_dtype(call)?;
     let periodic = call.flag("periodic", true)?;
-    let size = match (call.array(0), call.stated_instead_of(0)) {
+    let size = match (call.array(0), call.declared_instead_of(0)) {
         (Ok(size), _) => size.scalar_i64()?,
         // The length that the model declares is the size.
         (Err(_), Some([Dim::Known(size)])) => *size,
@@ -75,7 +75,7 @@ pub(super) fn infer_mel_weight(call: &Call) -> Result<Vec<Fact>> {
     let dtype = read_dtype(call)?;
     let int = |index: usize| call.array(index)?.scalar_i64();
     let float = |index: usize| -> Result<f64> { Ok(f64::from(call.array(index)?.scalar_f32()?)) };
-    let bands = match (int(0), call.stated_instead_of(0)) {
+    let bands = match (int(0), call.declared_instead_of(0)) {
         (Ok(bands), _) => bands,
         (Err(_), Some([_, Dim::Known(bands)])) => *bands,
         (Err(error), _) => return Err(error),

@@ -46,8 +46,8 @@ fn check_scales(call: &Call, axis: usize) -> Result<()> {
     if axis >= shape.len() {
         return Err(Error::invalid(format!("axis {axis} of {} axes", shape.len())));
     }
-    call.check_stretches(1, shape)?;
-    call.check_stretches(2, shape)
+    call.check_broadcasts(1, shape)?;
+    call.check_broadcasts(2, shape)
 }
 
 /// The input as rows that are normalized: any blob whose innermost axis is a row, with up to three axes where the layer takes them.

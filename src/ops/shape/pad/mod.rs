@@ -124,7 +124,7 @@ fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
 fn center_target(call: &Call) -> Result<Vec<Dim>> {
     let axes = center_axes(call, call.shape(0)?.len())?;
     call.check_list(1, axes.len())?;
-    call.dims(1).or_else(|error| match call.stated_instead_of(1) {
+    call.dims(1).or_else(|error| match call.declared_instead_of(1) {
         Some(declared) => axes.iter().map(|axis| declared.at(*axis).cloned()).collect(),
         None => Err(error),
     })

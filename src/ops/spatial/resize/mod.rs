@@ -256,7 +256,7 @@ fn read_sizes(call: &Call, index: usize, axes: &[usize]) -> Result<Vec<Dim>> {
         Err(error) => error,
     };
     call.check_list(index, axes.len())?;
-    match call.stated_instead_of(index) {
+    match call.declared_instead_of(index) {
         Some(declared) if declared.len() == call.shape(0)?.len() => {
             axes.iter().map(|axis| declared.at(*axis).cloned()).collect()
         }
