@@ -6,27 +6,27 @@ use litemap::LiteMap;
 use super::{Graph, Symbol};
 use crate::tensor::Tensor;
 
-/// The attributes of a node by name, close together in memory.
+/// The attributes of a node by name, in one allocation.
 pub type AttributeMap = LiteMap<Symbol, Attribute>;
 
 /// A named constant of a node.
 #[derive(Clone, Debug)]
 pub enum Attribute {
-    /// A single.
+    /// A float32.
     Float(f32),
     /// An integer.
     Int(i64),
-    /// Text, mostly.
+    /// A string of bytes, usually UTF-8.
     String(Bytes),
     /// A constant tensor.
     Tensor(Tensor),
     /// The body of a control-flow operator.
     Graph(Box<Graph>),
-    /// Singles.
+    /// Float32 values.
     Floats(Vec<f32>),
     /// Integers.
     Ints(Vec<i64>),
-    /// Texts.
+    /// Strings.
     Strings(Vec<Bytes>),
     /// Constant tensors.
     Tensors(Vec<Tensor>),
@@ -37,7 +37,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// The kind, in ONNX's word.
+    /// Returns the kind, in ONNX's terms.
     pub fn kind(&self) -> &'static str {
         match self {
             Attribute::Float(_) => "FLOAT",
@@ -54,7 +54,7 @@ impl Attribute {
         }
     }
 
-    /// The graphs in the attribute.
+    /// Returns the graphs in the attribute.
     pub fn graphs(&self) -> &[Graph] {
         match self {
             Attribute::Graph(graph) => std::slice::from_ref(graph),
@@ -63,7 +63,7 @@ impl Attribute {
         }
     }
 
-    /// The graphs in the attribute, to change them.
+    /// Returns the graphs in the attribute, mutably.
     pub fn graphs_mut(&mut self) -> &mut [Graph] {
         match self {
             Attribute::Graph(graph) => std::slice::from_mut(graph),

@@ -1,11 +1,11 @@
-//! What always holds of a graph; run after every pass in tests and under `--check`.
+//! The invariants of a graph, checked after every pass in tests and under `--check`.
 
 use super::{Graph, ValueId};
 use crate::common::index::IndexSet;
 use crate::error::{Error, Result, invalid};
 
 impl Graph {
-    /// Refuses a graph that breaks an invariant: order, producers, constants that fit their value's type and shape.
+    /// Checks the invariants: order, producers, constants that match their value's type and shape.
     pub fn check(&self) -> Result<()> {
         let mut made: IndexSet<ValueId> = self.inputs.iter().copied().collect();
         for (id, node) in self.nodes() {
@@ -22,7 +22,7 @@ impl Graph {
             }
             for output in node.outputs.iter().flatten() {
                 if self.value(*output).producer != Some(id) {
-                    return Err(here(Error::invalid("an output has another producer")));
+                    return Err(here(Error::invalid("an output names another producer")));
                 }
                 if !made.insert(*output) {
                     return Err(here(Error::invalid(format!(
@@ -40,7 +40,7 @@ impl Graph {
         self.check_constants()
     }
 
-    /// Whether a value needs no node: an input, a constant, or a value of a graph around this one.
+    /// Returns whether a value needs no node: an input, a constant, or a captured value.
     fn is_given(&self, id: ValueId) -> bool {
         self.value(id).constant.is_some()
             || self.inputs.contains(&id)
@@ -51,7 +51,10 @@ impl Graph {
         for value in &self.values {
             let (Some(tensor), Some(shape)) = (&value.constant, &value.shape) else { continue };
             if !shape.is(tensor.shape()) || value.dtype != Some(tensor.dtype()) {
-                invalid!("the constant \"{}\" has another type or shape than its value", value.name);
+                invalid!(
+                    "the type or shape of the constant \"{}\" differs from that of its value",
+                    value.name
+                );
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The graph as text, for people.
+//! The graph as readable text.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl Graph {
 }
 
 impl fmt::Display for Graph {
-    /// A line a node: `outputs = op-version(inputs) {attributes}`.
+    /// One line for each node: `outputs = op-version(inputs) {attributes}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for input in &self.inputs {
             writeln!(f, "input {}", self.typed_label(*input))?;

@@ -1,4 +1,4 @@
-//! Nodes that take the places of others, go, or read something else. Each edit notes in the lineage who does whose work.
+//! Replacement and removal of nodes, and redirection of their inputs. Each edit records the lineage.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use crate::common::index::{Index, IndexMap, IndexSet};
 use crate::error::Result;
 
 impl Graph {
-    /// Removes a node whose work others do.
+    /// Removes a node whose work other nodes do.
     fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
         self.cache = Cache::default();
         let Some(node) = self.nodes.get_mut(old.index()).and_then(Option::take) else { return };
         self.lineage.leave(old, node.reads());
-        // What it computed may be computed elsewhere, by one node for several.
+        // One node may compute the results of several removed ones.
         let elsewhere = node.outputs.iter().flatten().filter_map(|output| self.value(*output).producer);
         let by: BTreeSet<NodeId> = new.iter().copied().chain(elsewhere).filter(|id| *id != old).collect();
         for id in by {
@@ -20,13 +20,13 @@ impl Graph {
         }
     }
 
-    /// Puts a whole new list of nodes: `make` is asked for each node in order what stands in its place. Nodes without a name of their
-    /// own are found in the model where that node is.
+    /// Replaces the list of nodes by the replacements that `make` returns for each node in order. Nodes
+    /// without a name get the location of the replaced node.
     pub fn rewrite_nodes(
         &mut self,
         mut make: impl FnMut(&mut Graph, NodeId) -> Result<Option<Vec<Node>>>,
     ) -> Result<()> {
-        // The order, once it is another one.
+        // The new order, once it differs.
         let mut changed: Option<Vec<NodeId>> = None;
         let mut place = 0;
         while let Some(id) = self.order.get(place).copied() {
@@ -52,7 +52,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Removes nodes; what they computed has no producer any more.
+    /// Removes nodes; their outputs have no producer any more.
     pub(crate) fn remove_nodes(&mut self, removed: &IndexSet<NodeId>) {
         if removed.is_empty() {
             return;
@@ -77,13 +77,13 @@ impl Graph {
         self.order.retain(|id| !removed.contains(*id));
     }
 
-    /// Makes every reader of a key of `map` read its value instead; graph outputs are left as they are.
+    /// Redirects every reader of a key of `map` to its value; graph outputs stay.
     pub(crate) fn redirect(&mut self, map: &IndexMap<ValueId, ValueId>) {
         if map.is_empty() {
             return;
         }
         self.cache = Cache::default();
-        // Each step goes to a value that stands earlier, so a chain ends; what is after all of it is found in one walk.
+        // Each step goes to an earlier value, so a chain ends; one walk finds the ends of all chains.
         let mut ends: IndexMap<ValueId, ValueId> = IndexMap::default();
         for (from, _) in map.iter() {
             let (mut id, mut walked) = (from, Vec::new());

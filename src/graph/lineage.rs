@@ -1,47 +1,46 @@
-//! Which nodes do the work of those that were read: what became of each node of the model.
+//! Lineage: which nodes do the work of the model's nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Graph, Node, NodeId, ValueId};
 use crate::common::index::IndexLists;
 
-/// What is noted while a graph is rewritten. Nothing that rewrites it need care: nodes are replaced, removed and read past through the
-/// graph.
+/// The record of rewritings. `Graph` maintains it when nodes are replaced, removed and bypassed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lineage {
     /// Nodes, and those whose work they took over.
     taken: Vec<(NodeId, NodeId)>,
-    /// Values that were read by nodes that are gone: what only they needed was part of their work.
+    /// Values that removed nodes read: nodes that only they needed are part of their work.
     read: Vec<(ValueId, NodeId)>,
-    /// Values that were computed by nodes that are gone as nobody needed them any more.
+    /// Values that nodes computed which were removed for lack of readers.
     computed: Vec<(ValueId, NodeId)>,
 }
 
 impl Lineage {
-    /// A node stands in the place of another, or computes what that one computed.
+    /// Records that a node replaces another, or computes its results.
     pub fn take(&mut self, by: NodeId, of: NodeId) {
         self.taken.push((by, of));
     }
 
-    /// A node that read these values is gone.
+    /// Records that a node which read these values was removed.
     pub fn leave(&mut self, gone: NodeId, reads: impl Iterator<Item = ValueId>) {
         self.read.extend(reads.map(|value| (value, gone)));
     }
 
-    /// A node is gone that nobody needed any more: those that did need it did its work too.
+    /// Records that a node without readers was removed: the former readers do its work too.
     pub fn remove(&mut self, gone: NodeId, node: &Node) {
         self.computed.extend(node.outputs.iter().flatten().map(|output| (*output, gone)));
     }
 }
 
-/// The whole lineage of the nodes of a graph.
+/// The lineage of all nodes of a graph.
 #[derive(Debug)]
 pub(crate) struct Ancestry {
     taken: BTreeMap<NodeId, BTreeSet<NodeId>>,
 }
 
 impl Ancestry {
-    /// All nodes whose work a node does, itself among them.
+    /// Returns all nodes whose work a node does, including itself.
     pub fn of(&self, node: NodeId) -> BTreeSet<NodeId> {
         let mut found = BTreeSet::from([node]);
         let mut stack = vec![node];
@@ -54,7 +53,7 @@ impl Ancestry {
 }
 
 impl Graph {
-    /// What was noted of the lineage of nodes.
+    /// Returns the recorded lineage of all nodes.
     pub(crate) fn ancestry(&self) -> Ancestry {
         let mut taken: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
         let Lineage { taken: noted, read, computed } = &self.lineage;
@@ -76,7 +75,7 @@ mod tests {
     use crate::graph::Value;
     use crate::pass::dead::remove_dead_nodes;
 
-    /// A chain of nodes, one input, one output each.
+    /// Returns a chain of nodes with one input and one output each.
     fn chain(len: usize) -> (Graph, Vec<NodeId>, Vec<ValueId>) {
         let mut graph = Graph::default();
         let values: Vec<ValueId> = (0..=len).map(|_| graph.add_value(Value::default())).collect();
@@ -90,21 +89,21 @@ mod tests {
         Node { inputs: smallvec![Some(from)], outputs: smallvec![Some(to)], ..Node::default() }
     }
 
-    /// The nodes of a chain whose work the last node of the graph does.
+    /// Returns the nodes of a chain whose work the last node of the graph does.
     fn work(graph: &Graph, nodes: &[NodeId]) -> Vec<usize> {
         let last = *graph.node_ids().last().unwrap();
         let done = graph.ancestry().of(last);
         (0..nodes.len()).filter(|index| done.contains(&nodes[*index])).collect()
     }
 
-    /// Puts nodes in the place of another.
+    /// Replaces a node.
     fn replace(graph: &mut Graph, old: NodeId, new: Vec<Node>) {
         let mut new = Some(new);
         graph.rewrite_nodes(|_, id| Ok((id == old).then(|| new.take().unwrap()))).unwrap();
     }
 
     #[test]
-    fn a_node_does_what_the_pattern_did() {
+    fn a_fused_node_does_the_work_of_the_pattern() {
         let (mut graph, nodes, values) = chain(4);
         // The last three become one node, and that one becomes two.
         replace(&mut graph, nodes[3], vec![node(values[1], values[4])]);
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_is_not_part_of_it() {
+    fn shared_values_are_not_part_of_the_work() {
         let (mut graph, nodes, values) = chain(3);
         graph.outputs.insert(0, values[2]);
         replace(&mut graph, nodes[2], vec![node(values[0], values[3])]);
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_past_is_the_work_of_what_is_read_instead() {
+    fn bypassed_nodes_are_the_work_of_the_producer() {
         let (mut graph, nodes, values) = chain(3);
         graph.redirect(&IndexMap::from_iter([(values[2], values[1])]));
         remove_dead_nodes(&mut graph);

@@ -1,4 +1,4 @@
-//! The source graph: ONNX's semantics with typed ids. Everything before lowering works on it.
+//! The source graph: ONNX's semantics with typed ids. Every step before lowering works on it.
 
 mod attribute;
 mod check;
@@ -52,40 +52,40 @@ impl Index for NodeId {
     }
 }
 
-/// Errors of nodes that are reported only if the node is still needed when the graph is lowered.
+/// Errors that are reported only if their node is still needed when the graph is lowered.
 pub type DeferredErrors = BTreeMap<NodeId, Error>;
 
-/// What a node computes or a graph is given: one tensor.
+/// A tensor that a node computes or the graph receives.
 #[derive(Clone, Debug, Default)]
 pub struct Value {
-    /// The name in the model; empty for values made here.
+    /// The name in the model; empty for new values.
     pub name: String,
-    /// The type of the elements, where it is known.
+    /// The element type, if it is known.
     pub dtype: Option<DType>,
-    /// The sizes, where the number of axes is known.
+    /// The shape, if the rank is known.
     pub shape: Option<Shape>,
-    /// The elements, where the value is a constant.
+    /// The elements of a constant.
     pub constant: Option<Tensor>,
-    /// The elements of a small integer tensor that carries sizes, where they are not all numbers.
+    /// The elements of a small integer tensor of sizes, if some are symbolic.
     pub elements: Option<Box<Array>>,
-    /// Whether the model says of what type and shape the value is.
+    /// Whether the model declares type and shape.
     pub declared: bool,
-    /// What the model says of a value that is not a tensor.
+    /// The declared type of a value that is not a tensor.
     pub other_type: Option<Box<OtherType>>,
-    /// The node that computes the value; none for inputs, initializers and captured values.
+    /// The node that computes the value; `None` for inputs, initializers and captured values.
     pub producer: Option<NodeId>,
 }
 
-/// A type that is not a tensor: a sequence, a map. Nothing here looks into it.
+/// A type that is not a tensor, such as a sequence or a map. It is not interpreted.
 #[derive(Clone, Debug)]
 pub struct OtherType {
-    /// What it is, in ONNX's word.
+    /// The kind, in ONNX's terms.
     pub kind: &'static str,
-    /// Its message, encoded.
+    /// The encoded message.
     pub encoded: Bytes,
 }
 
-/// What a node reads or computes, in order; `None` where an optional one is left out. Most have a few, which are in the node itself.
+/// Inputs or outputs in order; `None` for omitted ones. Up to four are stored inline.
 pub type Ids = SmallVec<[Option<ValueId>; 4]>;
 
 /// One call of an operator.
@@ -93,24 +93,24 @@ pub type Ids = SmallVec<[Option<ValueId>; 4]>;
 pub struct Node {
     /// The name in the model; may be empty.
     pub name: String,
-    /// The place in the model's list of nodes, for messages.
+    /// The index in the model's list of nodes, for messages.
     pub index: usize,
-    /// The domain; empty for ONNX's own, however the model spells it.
+    /// The domain; empty for both spellings of ONNX's own.
     pub domain: Symbol,
     /// The operator.
     pub op_type: Symbol,
     /// The version of the domain's operator set that the node follows.
     pub version: i64,
-    /// Inputs in order; `None` where an optional one is left out.
+    /// Inputs in order; `None` for omitted ones.
     pub inputs: Ids,
-    /// Outputs in order; `None` where an optional one is left out.
+    /// Outputs in order; `None` for omitted ones.
     pub outputs: Ids,
     /// Attributes by name.
     pub attributes: AttributeMap,
 }
 
 impl Node {
-    /// The place for messages.
+    /// Returns the location for messages.
     pub fn at(&self) -> NodeAt {
         NodeAt {
             name: self.name.clone(),
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// The operator with its domain, where that is not ONNX's own.
+    /// Returns the operator with its domain, unless that is ONNX's own.
     pub fn qualified_op_type(&self) -> String {
         if self.domain.is_empty() {
             self.op_type.to_string()
@@ -129,32 +129,32 @@ impl Node {
         }
     }
 
-    /// The graphs in the attributes.
+    /// Returns the graphs in the attributes.
     pub fn bodies(&self) -> impl Iterator<Item = &Graph> + Clone {
         self.attributes.values().flat_map(Attribute::graphs)
     }
 
-    /// The graphs in the attributes, to change them.
+    /// Returns the graphs in the attributes, mutably.
     pub fn bodies_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
         self.attributes.iter_mut().flat_map(|(_, attribute)| attribute.graphs_mut())
     }
 
-    /// Every value that the node reads, those of its bodies among them.
+    /// Returns every value that the node or its bodies read.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> + Clone + '_ {
         let captured = self.bodies().flat_map(|body| body.captures.iter().map(|capture| capture.outer));
         self.inputs.iter().flatten().copied().chain(captured)
     }
 
-    /// Whether the node is this operator of ONNX's own domain.
+    /// Returns whether the node calls this operator of ONNX's own domain.
     pub fn is(&self, op_type: &str) -> bool {
         self.domain.is_empty() && self.op_type == op_type
     }
 }
 
-/// A value of the graph around a body, and the value that stands for it in the body.
+/// A captured value: a value of the enclosing graph, and its counterpart in the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// The value in the graph around.
+    /// The value in the enclosing graph.
     pub outer: ValueId,
     /// The value in the body.
     pub inner: ValueId,
@@ -168,36 +168,37 @@ pub struct Graph {
     values: Vec<Value>,
     nodes: Vec<Option<Node>>,
     order: Vec<NodeId>,
-    /// Values that are given from outside, initializers not among them.
+    /// The inputs, without initializers.
     pub inputs: Vec<ValueId>,
-    /// Values that the graph is for.
+    /// The outputs.
     pub outputs: Vec<ValueId>,
-    /// Values that nobody reads and that stay nevertheless.
+    /// Values without readers that are not removed.
     pub kept: Vec<ValueId>,
-    /// In the body of a control-flow node: values of the graph around it.
+    /// The captured values of a body.
     pub captures: Vec<Capture>,
-    /// Versions of the operator sets, by domain; ONNX's own is the empty one.
+    /// The versions of the operator sets, by domain; ONNX's own is the empty one.
     pub opsets: BTreeMap<String, i64>,
-    /// Nodes that were folded, in that order, where they are kept: what they compute may be too large to be written.
+    /// The folded nodes in the order of folding, if they are kept: their results may be too large to be
+    /// written.
     pub folded: Option<Vec<Node>>,
     lineage: Lineage,
-    /// What a look at all nodes told, as long as none changes: most passes find nothing to do.
+    /// Facts about all nodes, valid until a node changes: most passes change nothing.
     cache: Cache,
-    /// What the model has cost so far.
+    /// The resources used so far.
     pub(crate) budget: Budget,
 }
 
-/// What all nodes of a graph have together.
+/// Facts about all nodes of a graph.
 #[derive(Clone, Debug, Default)]
 struct Cache {
-    /// Who reads each value.
+    /// The readers of each value.
     readers: OnceLock<Arc<IndexLists<ValueId, NodeId>>>,
-    /// The operators of ONNX's own domain.
+    /// The operators of ONNX's own domain that occur.
     operators: OnceLock<Arc<BTreeSet<Symbol>>>,
 }
 
 impl Graph {
-    /// A value. Ids are only made by this graph, so the value exists.
+    /// Returns a value.
     pub fn value(&self, id: ValueId) -> &Value {
         const MISSING: &Value = &Value {
             name: String::new(),
@@ -212,25 +213,25 @@ impl Graph {
         self.values.get(id.index()).unwrap_or(MISSING)
     }
 
-    /// A value, to change it.
+    /// Returns a value, mutably.
     pub fn value_mut(&mut self, id: ValueId) -> Result<&mut Value> {
         self.values.get_mut(id.index()).ok_or_else(|| Error::internal("a value of another graph"))
     }
 
-    /// All values, in the order of their making.
+    /// Returns all values, in the order of creation.
     pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
         (0..self.values.len()).map(ValueId::of)
     }
 
-    /// Makes room for values and nodes that are to come, and for as many that may stand in their places later: room that stays empty
-    /// takes no memory, and lists that grow are copied.
+    /// Reserves room for values and nodes, and for as many replacements: untouched room takes no memory, and
+    /// growing lists are copied.
     pub(crate) fn expect(&mut self, values: usize, nodes: usize) {
         self.values.reserve(2 * values);
         self.nodes.reserve(2 * nodes);
         self.order.reserve(nodes);
     }
 
-    /// How many constants there are.
+    /// Returns the number of constants.
     pub(crate) fn constant_count(&self) -> usize {
         self.values.iter().filter(|value| value.constant.is_some()).count()
     }
@@ -243,7 +244,7 @@ impl Graph {
 
     /// Adds a constant.
     pub fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<ValueId> {
-        // Often it is that of the constant before.
+        // Often the type of the previous constant.
         let before = self.values.last().and_then(|value| value.shape.as_ref());
         let shape = match before.filter(|before| before.is(tensor.shape())) {
             Some(before) => before.clone(),
@@ -258,28 +259,28 @@ impl Graph {
         }))
     }
 
-    /// The inputs whose elements are not known before they are given.
+    /// Returns the inputs without constant elements.
     pub fn given_inputs(&self) -> Vec<ValueId> {
         self.inputs.iter().copied().filter(|id| self.value(*id).constant.is_none()).collect()
     }
 
-    /// A node, if it has not been removed.
+    /// Returns a node, unless it has been removed.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.index()).and_then(Option::as_ref)
     }
 
-    /// A node, to change its name or attributes. Inputs and outputs are changed through the graph.
+    /// Returns a node to change its name or attributes. Inputs and outputs are changed through the graph.
     pub fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
         self.cache = Cache::default();
         self.nodes.get_mut(id.index()).and_then(Option::as_mut)
     }
 
-    /// Takes a node out for a while; nobody finds it until it is put back.
+    /// Takes a node out until it is put back.
     pub(crate) fn take_out(&mut self, id: NodeId) -> Option<Node> {
         self.nodes.get_mut(id.index()).and_then(Option::take)
     }
 
-    /// Puts a node back in its place.
+    /// Puts a node back.
     pub(crate) fn put_back(&mut self, id: NodeId, node: Node) {
         if let Some(slot) = self.nodes.get_mut(id.index()) {
             *slot = Some(node);
@@ -287,12 +288,12 @@ impl Graph {
         self.cache = Cache::default();
     }
 
-    /// The nodes in topological order.
+    /// Returns the nodes in topological order.
     pub fn node_ids(&self) -> Vec<NodeId> {
         self.order.clone()
     }
 
-    /// The operators of ONNX's own domain that there are.
+    /// Returns the operators of ONNX's own domain that occur.
     pub(crate) fn operators(&self) -> Arc<BTreeSet<Symbol>> {
         let find = || {
             let mut found = BTreeSet::new();
@@ -306,17 +307,17 @@ impl Graph {
         Arc::clone(self.cache.operators.get_or_init(|| Arc::new(find())))
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(crate) fn node_count(&self) -> usize {
         self.order.len()
     }
 
-    /// The nodes with their ids, in topological order.
+    /// Returns the nodes with their ids, in topological order.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> + Clone {
         self.order.iter().filter_map(|id| Some((*id, self.node(*id)?)))
     }
 
-    /// Appends a node; its outputs get it as their producer.
+    /// Appends a node, which becomes the producer of its outputs.
     pub fn add_node(&mut self, node: Node) -> NodeId {
         let id = self.new_node(node);
         self.order.push(id);
@@ -335,13 +336,13 @@ impl Graph {
         id
     }
 
-    /// The nodes that read each value; one that reads a value twice is there twice.
+    /// Returns the readers of each value; a node that reads a value twice is listed twice.
     pub(crate) fn readers(&self) -> Arc<IndexLists<ValueId, NodeId>> {
         let reads = || self.nodes().flat_map(|(id, node)| node.reads().map(move |value| (value, id)));
         Arc::clone(self.cache.readers.get_or_init(|| Arc::new(IndexLists::of(reads()))))
     }
 
-    /// Tells the body of one of the nodes what is known of the values that it reads from here.
+    /// Copies the facts of captured values to the body of a node.
     pub(crate) fn describe_captures(&self, body: &mut Graph) -> Result<()> {
         for Capture { outer, inner } in body.captures.clone() {
             let (outer, inner) = (self.value(outer), body.value_mut(inner)?);
@@ -351,7 +352,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Every value that a node reads, or that is an output.
+    /// Returns every value that a node reads, or that is an output.
     pub(crate) fn read_values(&self) -> IndexSet<ValueId> {
         self.nodes().flat_map(|(_, node)| node.reads()).chain(self.outputs.iter().copied()).collect()
     }

@@ -1,4 +1,4 @@
-//! The order of nodes: each stands after those that it reads from.
+//! Topological order of the nodes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::common::index::{IndexLists, IndexMap, IndexSet};
 use crate::error::{Error, Result};
 
 impl Graph {
-    /// Whether each node stands after those that it reads from.
+    /// Returns whether each node comes after the producers of its inputs.
     fn is_sorted(&self) -> bool {
         let mut passed: IndexSet<NodeId> = IndexSet::default();
         self.nodes().all(|(id, node)| {
@@ -18,9 +18,9 @@ impl Graph {
         })
     }
 
-    /// Sorts the nodes so that each stands after those that it reads from, and else in the order they have.
+    /// Sorts the nodes topologically, and otherwise keeps their order.
     pub fn sort_nodes(&mut self) -> Result<()> {
-        // As nearly every model has them.
+        // The usual case.
         if self.is_sorted() {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl Graph {
         }
         if order.len() != self.order.len() {
             let stuck = self.nodes().find(|(id, _)| waiting.get(*id).is_some_and(|count| *count > 0));
-            let error = Error::invalid("the node reads, through others, what it computes");
+            let error = Error::invalid("the node depends on its own output");
             return Err(match stuck {
                 Some((_, node)) => error.at_node(|| node.at()),
                 None => error,

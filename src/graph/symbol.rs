@@ -10,15 +10,14 @@ use std::sync::{Arc, OnceLock};
 
 use crate::common::index::RawIndex;
 
-/// The name of a domain, an operator or an attribute. Clones share one allocation, so the names of many nodes stay in the cache.
-///
-/// The empty name, which most domains have, has no allocation.
+/// The name of a domain, an operator or an attribute. Clones share one allocation, which keeps the names of
+/// many nodes in the cache. The empty name, that of most domains, has no allocation.
 #[derive(Clone, Default)]
 pub struct Symbol(Option<Arc<Name>>);
 
 struct Name {
     text: Box<str>,
-    /// The index of the name in the table that is keyed by symbols, once it has been searched.
+    /// The index in the table of operators, once it has been looked up.
     index: OnceLock<Option<RawIndex>>,
 }
 
@@ -27,7 +26,7 @@ struct Name {
 pub(crate) struct Symbols(BTreeSet<Symbol>);
 
 impl Symbols {
-    /// The symbol of `text`, shared with all earlier ones of the same text.
+    /// Returns the symbol of `text`, shared with earlier ones of the same text.
     pub fn get(&mut self, text: &str) -> Symbol {
         if text.is_empty() {
             return Symbol::default();
@@ -56,15 +55,16 @@ impl Borrow<str> for Symbol {
 }
 
 impl Symbol {
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         self.0.as_ref().map_or("", |name| &name.text)
     }
 }
 
 impl Symbol {
-    /// Returns the index of the name in a table of names. The first call for a name searches the table with `find`; passes look up all
-    /// nodes, and a search for each would take a tenth of the time of a large graph. There must be one such table in the program.
+    /// Returns the index of the name in a table of names. The first call for a name searches the table with
+    /// `find`; passes look up all nodes, and a search for each would take a tenth of the time of a large
+    /// graph. The program must have only one such table.
     pub(crate) fn index_in(&self, find: impl FnOnce(&str) -> Option<usize>) -> Option<usize> {
         let name = self.0.as_ref()?;
         name.index.get_or_init(|| find(&name.text).map(RawIndex::of)).map(RawIndex::get)

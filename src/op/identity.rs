@@ -18,19 +18,20 @@ pub(crate) fn only_input(_: &Graph, node: &Node) -> Option<ValueId> {
     operand(node, 0).filter(|_| node.inputs.len() == 1)
 }
 
-/// The first input, where the output has its shape: for operators that change elements only together with the shape.
+/// Returns the first input, if the output has its shape: for operators that change elements only together
+/// with the shape.
 pub(crate) fn same_shape(graph: &Graph, node: &Node) -> Option<ValueId> {
     operand(node, 0).filter(|input| is_as_output(graph, node, *input))
 }
 
-/// Whether a value has the shape of the output.
+/// Returns whether a value has the shape of the output.
 pub(crate) fn is_as_output(graph: &Graph, node: &Node, value: ValueId) -> bool {
     let Some(output) = node.outputs.first().copied().flatten() else { return false };
     let shape = &graph.value(value).shape;
     shape.is_some() && *shape == graph.value(output).shape
 }
 
-/// Whether a value is a constant whose elements are all this number, and few enough to be looked at.
+/// Returns whether a value is a small constant whose elements all equal `number`.
 pub(crate) fn is_filled_with(graph: &Graph, value: ValueId, number: f64) -> bool {
     let Some(tensor) = &graph.value(value).constant else { return false };
     if tensor.len() > limits::LOOKED_AT || tensor.is_deferred() {

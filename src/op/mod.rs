@@ -1,5 +1,5 @@
-//! Operators as the graph and its passes see them: versions, attributes, shape rules, evaluation on constants, and traits. The
-//! families in `ops/` define them; this module depends on none of them.
+//! Operators as the graph and its passes see them: versions, attributes, shape rules, evaluation on
+//! constants, and traits. The families in `ops/` define them; this module depends on none of them.
 
 mod attributes;
 mod call;

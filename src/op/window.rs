@@ -4,8 +4,9 @@ use crate::error::{At, Result, unsupported};
 use crate::graph::{Attribute, AttributeMap};
 use crate::tensor::Dim;
 
-/// The attributes of AveragePool that computes what QLinearAveragePool does: where padding counts, all places of a window count, those
-/// that rounding up adds after the padding among them (`qlinear_pool.cc`). AveragePool leaves these out, unless they are padding.
+/// Returns the attributes of an AveragePool that computes QLinearAveragePool: if padding counts, all
+/// positions of a window count, including those that `ceil_mode` adds after the padding (`qlinear_pool.cc`).
+/// AveragePool excludes these unless they are padding.
 pub(crate) fn whole_windows(
     mut attributes: AttributeMap,
     given: &[Dim],
@@ -26,7 +27,7 @@ pub(crate) fn whole_windows(
     let mut pads = list("pads", vec![0; 2 * kernel.len()]);
     for (axis, size) in kernel.iter().enumerate() {
         let (Some(given), Some(pooled)) = (given.at(axis + 2)?.known(), pooled.at(axis + 2)?.known()) else {
-            unsupported!("ceil_mode where padding counts, of a size that is not fixed");
+            unsupported!("ceil_mode with counted padding over a free size");
         };
         let covered = pooled.saturating_sub(1).saturating_mul(*strides.at(axis)?).saturating_add(*size);
         let begin = *pads.at(axis)?;

@@ -1,7 +1,9 @@
-//! Files that are written whole or not at all: each is written without a name, where the system knows such files, or else beside its
-//! place under another name; all get their places last. So a run that is killed leaves nothing behind.
+//! Files that are written completely or not at all: each is written without a name, if the system supports
+//! that, or else beside its destination under a temporary name; all are moved to their destinations at the
+//! end. A run that is killed leaves nothing behind.
 //!
-//! As with every compiler, the system brings the bytes to the disk when it likes: waiting for that takes longer than converting.
+//! As with every compiler, the system flushes the bytes to the disk later: waiting for that takes longer than
+//! converting.
 
 mod out;
 mod temporary;
@@ -17,37 +19,36 @@ use temporary::TempPath;
 pub(crate) use out::Out;
 pub(crate) use temporary::Room;
 
-/// Bytes that are written at a time, best to multiples of it. The system keeps them in memory of one piece; for large ones it looks where
-/// much is free, which in a virtual machine may have to come from its host: writing 4 GB (Linux 6.18, ext4) took as long as `cp` so, and
-/// three times as long with 256 KB. With half the size a gigabyte that is at hand takes a quarter longer.
+/// The size of a write; file positions are best multiples of it. The system buffers each write in contiguous
+/// memory, and larger ones are slower to find.
 pub(crate) const PIECE: usize = 1 << 16;
 
-/// A place for a file.
+/// The destination of a file.
 pub(crate) struct Target {
-    /// What the user named: for messages.
+    /// The path that the user gave, for messages.
     named: PathBuf,
-    /// Where the file comes to lie: after symbolic links.
+    /// The path of the file, after symbolic links.
     path: PathBuf,
     folder: PathBuf,
 }
 
-/// A whole file that is not in its place yet.
+/// A complete file that is not at its destination yet.
 pub(crate) struct Whole {
     content: Content,
-    /// Its bytes.
+    /// The number of bytes.
     pub len: u64,
 }
 
 enum Content {
-    /// A file beside its place, removed when this is dropped.
+    /// A file beside its destination, removed on drop.
     Named(TempPath),
-    /// A file without a name, gone when it is closed.
+    /// A file without a name, which disappears when it is closed.
     #[cfg(target_os = "linux")]
     Unnamed(File),
 }
 
 impl Whole {
-    /// The file, to be read again before it is in its place.
+    /// Opens the file for reading before it is at its destination.
     pub fn open(&self) -> Result<File> {
         let opened = match &self.content {
             Content::Named(path) => File::open(path),
@@ -57,7 +58,7 @@ impl Whole {
         opened.map_err(|error| Error::io("a new file cannot be opened", error))
     }
 
-    /// A file that is whole already, and is moved to its place.
+    /// Takes an existing complete file, which is moved to its destination.
     pub fn of(path: PathBuf) -> Result<Whole> {
         let len = fs::metadata(&path)
             .map_err(|e| Error::io("the file cannot be examined", e).in_file(&path))?
@@ -66,7 +67,7 @@ impl Whole {
         Ok(Whole { content: Content::Named(path), len })
     }
 
-    /// Gives it a name in the folder of its place: of many files, not all can stay open.
+    /// Gives the file a name in the folder of its destination: only a limited number of files can stay open.
     pub fn with_name(self, target: &Target) -> Result<Whole> {
         let len = self.len;
         let path =
@@ -89,7 +90,7 @@ impl Whole {
     }
 }
 
-/// Files without names (`O_TMPFILE`): the system removes them with the process, however that ends.
+/// Files without names (`O_TMPFILE`): the system removes them when the process ends, in any way.
 #[cfg(target_os = "linux")]
 mod unnamed {
     use std::fs::{File, OpenOptions};
@@ -100,7 +101,8 @@ mod unnamed {
 
     use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 
-    /// A file in a folder; an error where its file system has none without names, or none could be named later.
+    /// Creates a file in a folder; an error if its file system has no files without names, or cannot name
+    /// them later.
     pub fn create(folder: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o666).custom_flags(OFlag::O_TMPFILE.bits());
@@ -109,12 +111,12 @@ mod unnamed {
         Ok(file)
     }
 
-    /// The path of a file that has no name of its own.
+    /// Returns a path to an unnamed file.
     pub fn path_of(file: &File) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
     }
 
-    /// Gives it a name that no other file has.
+    /// Gives the file a name that no other file has.
     pub fn link(file: &File, path: &Path) -> io::Result<()> {
         let from = path_of(file);
         nix::unistd::linkat(AT_FDCWD, &from, AT_FDCWD, path, AtFlags::AT_SYMLINK_FOLLOW)?;
@@ -122,11 +124,11 @@ mod unnamed {
     }
 }
 
-/// Files beside their places.
+/// Files beside their destinations.
 pub(crate) type Staged = Vec<(Target, Whole)>;
 
 impl Target {
-    /// The place that a path names; it need not exist yet, but its folder must.
+    /// Creates the destination of a path; it need not exist yet, but its folder must.
     pub fn new(named: &Path) -> Result<Target> {
         let failed = |error| Error::io("the file cannot be written", error).in_file(named);
         let path = match fs::canonicalize(named) {
@@ -148,17 +150,17 @@ impl Target {
         Ok(Target { named: named.to_owned(), path, folder })
     }
 
-    /// Whether what lies in the place is this file.
+    /// Returns whether the destination is this file.
     pub fn is_file(&self, other: &Path) -> bool {
         fs::canonicalize(other).is_ok_and(|other| other == self.path)
     }
 
-    /// What the user named.
+    /// Returns the path that the user gave.
     pub fn named(&self) -> &Path {
         &self.named
     }
 
-    /// Whether both are one place.
+    /// Returns whether both are the same destination.
     pub fn is(&self, other: &Target) -> bool {
         self.path == other.path
     }
@@ -167,7 +169,7 @@ impl Target {
         Error::io(what, error).in_file(&self.named)
     }
 
-    /// Writes a file that is to be put in the place.
+    /// Writes a file for the destination.
     pub fn write(&self, content: impl FnOnce(&mut Out) -> Result<()>) -> Result<Whole> {
         let failed = |error| self.failed("the file cannot be written", error);
         #[cfg(target_os = "linux")]
@@ -189,7 +191,7 @@ impl Target {
         buffer.into_inner().map_err(|error| self.failed("the file cannot be written", error.into_error()))
     }
 
-    /// Moves what lies in the place aside.
+    /// Moves the existing file aside.
     fn set_aside(&self) -> Result<Option<TempPath>> {
         if !self.path.exists() {
             return Ok(None);
@@ -201,12 +203,12 @@ impl Target {
     }
 
     fn put(&self, whole: Whole) -> Result<()> {
-        let failed = |error| self.failed("the file cannot be put in its place", error);
+        let failed = |error| self.failed("the file cannot be moved to its destination", error);
         let named = whole.name_in(&self.folder).map_err(failed)?;
         temporary::persist(named, &self.path).map_err(failed)
     }
 
-    /// Puts a file in its place and gives what lay there.
+    /// Moves a file to the destination, and returns the previous one.
     fn put_keeping(&self, whole: Whole) -> Result<Option<TempPath>> {
         let kept = self.set_aside()?;
         match self.put(whole) {
@@ -218,7 +220,7 @@ impl Target {
         }
     }
 
-    /// Puts back what was set aside, after another failure, which is the one that is reported.
+    /// Restores the previous file after another failure, which is the one that is reported.
     fn restore(&self, kept: Option<TempPath>) {
         let _ = match kept {
             Some(kept) => temporary::persist(kept, &self.path),
@@ -227,7 +229,7 @@ impl Target {
     }
 }
 
-/// A file of text, beside its place.
+/// Writes a text file beside its destination.
 pub(crate) fn stage_text(path: &Path, text: &str) -> Result<(Target, Whole)> {
     let target = Target::new(path)?;
     let failed = |error| Error::io("writing failed", error);
@@ -235,7 +237,8 @@ pub(crate) fn stage_text(path: &Path, text: &str) -> Result<(Target, Whole)> {
     Ok((target, whole))
 }
 
-/// Closes a file. A file system over a network may tell only then that the disk is full, and dropping a file tells nothing.
+/// Closes a file. A network file system may report only then that the disk is full, and dropping a file
+/// reports nothing.
 fn close(file: File) -> io::Result<()> {
     #[cfg(unix)]
     nix::unistd::close(file)?;
@@ -244,8 +247,8 @@ fn close(file: File) -> io::Result<()> {
     Ok(())
 }
 
-/// Locks of the folders of files, in one order: two runs that write the same files do so one after the other, and what lies there
-/// afterwards is of one of them. A file system without locks goes without.
+/// Locks the folders of files in a fixed order: two runs that write the same files do so one after the other,
+/// so that the result is consistent. File systems without locks are not locked.
 fn lock_folders(files: &Staged) -> Vec<File> {
     let folders: BTreeSet<&Path> = files.iter().map(|(target, _)| target.folder.as_path()).collect();
     folders
@@ -255,13 +258,14 @@ fn lock_folders(files: &Staged) -> Vec<File> {
         .collect()
 }
 
-/// Puts all files in their places, or none.
+/// Moves all files to their destinations, or none.
 pub(crate) fn put_all(files: Staged) -> Result<()> {
     let _locks = lock_folders(&files);
     let mut done: Vec<(Target, Option<TempPath>)> = Vec::with_capacity(files.len());
     let mut left = files.into_iter().peekable();
     while let Some((target, whole)) = left.next() {
-        // The last file replaces the old one in one step; the old ones of the others are kept until nothing can fail any more.
+        // The last file replaces the old one atomically; the old ones of the others are kept until nothing
+        // can fail.
         let put = match left.peek() {
             Some(_) => target.put_keeping(whole),
             None => target.put(whole).map(|()| None),
@@ -285,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_of_a_link_is_replaced_and_not_the_link() {
+    fn links_are_followed() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         fs::write(&real, "old").unwrap();

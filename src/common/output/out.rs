@@ -1,23 +1,23 @@
-//! Bytes on their way out, to a file or to a writer of the caller.
+//! Output to a file or to a writer of the caller.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
-/// A file, or a writer of the caller, while it is written.
+/// A file or a writer of the caller.
 pub(crate) enum Out<'a> {
     /// A new file.
     File(&'a mut BufWriter<File>),
-    /// A writer, and the bytes that it has taken.
+    /// A writer, and the number of bytes written.
     Writer { writer: &'a mut dyn Write, written: u64 },
 }
 
 impl<'a> Out<'a> {
-    /// A writer that has taken nothing yet.
+    /// Creates an output to a writer.
     pub fn writer(writer: &'a mut dyn Write) -> Out<'a> {
         Out::Writer { writer, written: 0 }
     }
 
-    /// The bytes so far. A file has them afterwards; a writer may keep some in a buffer.
+    /// Returns the number of bytes so far. A file contains them after the call; a writer may buffer some.
     pub fn position(&mut self) -> io::Result<u64> {
         match self {
             Out::File(file) => file.stream_position(),
@@ -25,7 +25,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Whether [`Out::go_back`] works.
+    /// Returns whether [`Out::go_back`] is supported.
     pub fn goes_back(&self) -> bool {
         matches!(self, Out::File(_))
     }
@@ -38,7 +38,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Copies all of `from`, from file to file by the system. Gives the number of bytes.
+    /// Copies all of `from`, between files within the system. Returns the number of bytes.
     pub fn copy(&mut self, from: &mut impl Read) -> io::Result<u64> {
         match self {
             Out::File(file) => io::copy(from, *file),

@@ -1,4 +1,4 @@
-//! Files and folders under names of their own, removed when they are dropped.
+//! Temporary files and folders, removed on drop.
 
 #[cfg(any(unix, windows))]
 use files as system;
@@ -20,10 +20,10 @@ mod files {
 
     pub use tempfile::TempPath;
 
-    /// Begins the names of files that are not whole yet.
+    /// The prefix of the names of temporary files.
     const PREFIX: &str = ".onnx2ncnn-";
 
-    /// An empty file in a folder, with the permissions of new files.
+    /// Creates an empty file in a folder, with the permissions of new files.
     pub fn create(folder: &Path) -> io::Result<(File, TempPath)> {
         let mut builder = Builder::new();
         builder.prefix(PREFIX);
@@ -32,39 +32,39 @@ mod files {
         Ok(builder.tempfile_in(folder)?.into_parts())
     }
 
-    /// A file in a folder that `make` makes under the name that it is given.
+    /// Creates a file in a folder by `make`, under the name that it is passed.
     #[cfg(target_os = "linux")]
     pub fn make(folder: &Path, make: impl FnMut(&Path) -> io::Result<()>) -> io::Result<TempPath> {
         Ok(Builder::new().prefix(PREFIX).make_in(folder, make)?.into_temp_path())
     }
 
-    /// A file that exists.
+    /// Takes an existing file.
     pub fn of(path: PathBuf) -> io::Result<TempPath> {
         TempPath::try_from_path(path)
     }
 
-    /// Moves a file to its place, to stay there.
+    /// Moves a file to its destination, to stay there.
     pub fn persist(file: TempPath, place: &Path) -> io::Result<()> {
         file.persist(place).map_err(|error| error.error)
     }
 
-    /// A folder.
+    /// A temporary folder.
     pub(crate) struct Room(TempDir);
 
     impl Room {
-        /// An empty folder in another one.
+        /// Creates an empty folder in another one.
         pub fn create(folder: &Path) -> io::Result<Room> {
             Ok(Room(Builder::new().prefix(PREFIX).tempdir_in(folder)?))
         }
 
-        /// Its path.
+        /// Returns its path.
         pub fn path(&self) -> &Path {
             self.0.path()
         }
     }
 }
 
-/// Systems without files: nothing of this can be made.
+/// Systems without files: no function succeeds.
 #[cfg(not(any(unix, windows)))]
 mod none {
     use std::fs::File;
