@@ -1,4 +1,4 @@
-//! Moving and mixing the elements of a blob along one of its axes.
+//! Layers that move or mix the elements of a blob along one axis.
 
 use super::{Lower, apart_form, form::MAX_AXES, isolate};
 use crate::common::limits;
@@ -9,15 +9,15 @@ use crate::ncnn::layer::{
 };
 use crate::tensor::{Dim, Tensor, display_shape};
 
-/// ncnn's word for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
+/// ncnn's code for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
 pub(crate) const OPEN_END: i32 = -233;
-/// `Pooling::pad_mode`: windows that lie within the blob.
+/// `Pooling::pad_mode`: windows within the blob.
 const VALID: i32 = 1;
-/// Most parts that a blob is cut into; above it a matrix is cheaper than so many layers.
+/// The maximum number of parts of a blob; for more a matrix product is cheaper.
 const MAX_PARTS: usize = 32;
 impl Lower<'_> {
-    /// The blob in a form in which each of `axes` of `shape`, the sizes of its elements, stands alone, and where they are there; `None`
-    /// where that takes more than four axes.
+    /// Returns the blob in a form in which each of `axes` of `shape`, the sizes of its elements, is an axis,
+    /// and the positions of these axes; `None` if that takes more than four axes.
     pub fn apart(
         &mut self,
         blob: BlobId,
@@ -31,7 +31,8 @@ impl Lower<'_> {
         if form.len() > MAX_AXES { Ok(None) } else { Ok(Some((self.reshape(blob, &form)?, found))) }
     }
 
-    /// The blob in a form in which `axis` of `shape`, the sizes of its elements, stands alone, and where it is there.
+    /// Returns the blob in a form in which `axis` of `shape`, the sizes of its elements, is an axis, and the
+    /// position of that axis.
     pub fn alone(&mut self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
         if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {
             return Ok((blob, *found.at(0)?));
@@ -40,7 +41,7 @@ impl Lower<'_> {
         Ok((self.reshape(blob, &form)?, *found.at(0)?))
     }
 
-    /// The blob in a form of at most three axes, what lies before and after the axis at `place` merged.
+    /// Merges the axes before and after the axis at `place`, to at most three axes.
     pub fn grouped(&mut self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
         let form = self.form(blob);
         let outer = Dim::product(form.iter().take(place))?;
@@ -70,21 +71,21 @@ impl Lower<'_> {
         let form = self.form(blob);
         let size = form.at(place)?;
         let known = size.known().ok_or_else(|| {
-            Error::unsupported(format!("an axis of {size}: it must be fixed here"))
-                .help("fix it with --input-shape")
+            Error::unsupported(format!("an axis of free size {size}")).help("fix it with --input-shape")
         })?;
         Ok(usize::try_from(known)?)
     }
 
-    /// `size` elements of an axis from `start` to `end`, negative ones counted from the end.
+    /// Emits the elements of an axis from `start` to `end`, negative ones counted from the end; the result
+    /// has `size` elements.
     pub fn crop(&mut self, blob: BlobId, place: usize, start: i32, end: i32, size: &Dim) -> Result<BlobId> {
         let form = self.resized(blob, place, size.clone());
         let axes = vec![i32::try_from(place)?];
         self.emit(Crop { starts: vec![start], ends: vec![end], axes, ..Crop::default() }, &[blob], &form)
     }
 
-    /// Every `step`th element of an axis from `start` on, to its end: `count` of them. A pooling of windows of one element takes no more
-    /// than where windows begin.
+    /// Emits every `step`th element of an axis from `start` on, `count` of them, by a pooling with windows of
+    /// one element.
     pub fn stride(
         &mut self,
         blob: BlobId,
@@ -97,7 +98,7 @@ impl Lower<'_> {
         let size = form.at(place)?;
         let refuse = || {
             let message =
-                format!("{count} elements from {start} on in steps of {step}: they must be fixed here");
+                format!("{count} elements from {start} on in steps of {step}: these sizes must be known");
             Error::unsupported(message).help("fix the sizes with --input-shape")
         };
         let to_the_end = size.sub(start)?.ceil_div(&Dim::Known(step))? == *count;
@@ -137,10 +138,10 @@ impl Lower<'_> {
         self.reshape(blob, &whole)
     }
 
-    /// A blob that holds a value of shape `from`, stretched to shape `to` of as many axes.
+    /// Emits a blob of a value of shape `from`, broadcast to shape `to` of equal rank.
     pub fn broadcast_to(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let (mut blob, mut shape) = (blob, from.to_vec());
-        // Inner axes first: the fewer elements are copied often.
+        // Inner axes first: fewer elements are copied often.
         for axis in (0..to.len()).rev() {
             let (from, size) = (shape.at(axis)?.clone(), to.at(axis)?.clone());
             if from == size {
@@ -148,7 +149,7 @@ impl Lower<'_> {
             }
             let (alone, place) = self.alone(blob, &shape, axis)?;
             let times = size.exact_div(&from).and_then(|times| times.known());
-            // An axis of a size that is not fixed is 1 or fits: the product stretches it or leaves it.
+            // A free size is 1 or matches: a product broadcasts it or keeps it.
             let is_open = from.known().is_none() && self.call.op_type() == "Expand";
             if from.is(1) && size.known().is_none() || times.is_none() && is_open {
                 let mut ones = vec![Dim::Known(1); self.form(alone).len()];
@@ -159,8 +160,12 @@ impl Lower<'_> {
                 blob = self.binary(binary_op::MUL, alone, ones)?;
             } else {
                 let times = times.ok_or_else(|| {
-                    Error::unsupported(format!("{} repeated to {}", display_shape(&shape), display_shape(to)))
-                        .help("fix the sizes with --input-shape")
+                    Error::unsupported(format!(
+                        "shape {} broadcast to {}",
+                        display_shape(&shape),
+                        display_shape(to)
+                    ))
+                    .help("fix the sizes with --input-shape")
                 })?;
                 blob = self.tile(alone, place, times)?;
             }
@@ -171,7 +176,7 @@ impl Lower<'_> {
         Ok(blob)
     }
 
-    /// Blobs that differ in one axis alone, one after the other along it.
+    /// Concatenates blobs that differ only along one axis.
     pub fn concat(&mut self, blobs: &[BlobId], place: usize) -> Result<BlobId> {
         if let [only] = blobs {
             return Ok(*only);
@@ -185,7 +190,7 @@ impl Lower<'_> {
         self.emit(Concat { axis: i32::try_from(place)? }, blobs, &form)
     }
 
-    /// An axis `times` times in a row.
+    /// Repeats an axis `times` times.
     pub fn tile(&mut self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
         if times == 1 {
             return Ok(blob);
@@ -199,7 +204,7 @@ impl Lower<'_> {
         self.emit(layer, &[blob], &form)
     }
 
-    /// An axis with `before` and `after` elements of `value` around it.
+    /// Adds `before` and `after` elements of `value` around an axis.
     pub fn padded(
         &mut self,
         blob: BlobId,
@@ -222,7 +227,7 @@ impl Lower<'_> {
         self.emit(layer, &[blob], &self.resized(blob, place, size))
     }
 
-    /// Each element of an axis `times` times.
+    /// Repeats each element of an axis `times` times.
     pub fn repeat_each(&mut self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
         let form = self.form(blob);
         let outer = Dim::product(form.iter().take(place + 1))?;
@@ -233,14 +238,14 @@ impl Lower<'_> {
         self.reshape(tiled, &self.resized(blob, place, size))
     }
 
-    /// The elements at `places` along an axis, whose size must be a number.
+    /// Emits the elements at `places` along an axis of known size.
     pub fn gather(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
         let size = i64::try_from(self.known_size(blob, place)?)?;
         if let Some(outside) = places.iter().find(|p| !(0..size).contains(*p)) {
-            invalid!("element {outside} of {size}");
+            invalid!("index {outside} is out of range for {size} elements");
         }
         if places.is_empty() {
-            unsupported!("nothing is taken, and a blob cannot be empty");
+            unsupported!("no element is selected, and a blob cannot be empty");
         }
         if places.iter().copied().eq(0..size) {
             return Ok(blob);
@@ -299,7 +304,7 @@ impl Lower<'_> {
         if step < 0 { self.reverse(rising, place) } else { Ok(rising) }
     }
 
-    /// `count` elements from `start` on, of an axis whose size is a number.
+    /// Emits `count` elements from `start` on, of an axis of known size.
     fn cut(&mut self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
         if i64::try_from(self.known_size(blob, place)?)? == count {
             return Ok(blob);
@@ -307,7 +312,7 @@ impl Lower<'_> {
         self.crop(blob, place, i32::try_from(start)?, i32::try_from(start + count)?, &Dim::Known(count))
     }
 
-    /// Every `stride`th element: the axis seen as rows of `stride`, of which one column is kept.
+    /// Emits every `stride`th element: one column of the axis in rows of `stride`.
     fn strided(&mut self, blob: BlobId, place: usize, start: i64, stride: i64, count: i64) -> Result<BlobId> {
         if count == 1 {
             return self.cut(blob, place, start, 1);
@@ -315,7 +320,7 @@ impl Lower<'_> {
         let (size, whole) = (i64::try_from(self.known_size(blob, place)?)?, count * stride);
         let column = (start + whole - size).max(0);
         if column > start.min(stride - 1) {
-            // Rows for all but the last element fit; no whole row is left for that one.
+            // All but the last element are in complete rows; the last row may be incomplete.
             let most = self.strided(blob, place, start, stride, count - 1)?;
             let last = self.cut(blob, place, start + (count - 1) * stride, 1)?;
             return self.concat(&[most, last], place);
@@ -329,7 +334,7 @@ impl Lower<'_> {
         self.reshape(kept, &self.resized(blob, place, Dim::Known(count)))
     }
 
-    /// An axis in reverse order; its size must be a number where the runtime may be one without Flip.
+    /// Reverses an axis; its size must be known unless the release has Flip.
     pub fn reverse(&mut self, blob: BlobId, place: usize) -> Result<BlobId> {
         let flip = Flip { axes: vec![i32::try_from(place)?] };
         if self.form(blob).at(place)?.known().is_none() {
@@ -369,12 +374,15 @@ impl Lower<'_> {
         self.concat(&[last, rest], place)
     }
 
-    /// A linear map of an axis: each element of the result is the sum of those of the axis, weighted by a row of `matrix`. An element
-    /// that is not finite makes all results along the axis NaN where a weight is 0.
+    /// Emits a linear map of an axis: each element of the result is a sum of the elements of the axis,
+    /// weighted by a row of `matrix`. With a weight of 0, an infinite or NaN element makes all results along
+    /// the axis NaN.
     pub fn linear(&mut self, blob: BlobId, place: usize, matrix: &Tensor) -> Result<BlobId> {
-        let [rows, columns] = *matrix.shape() else { invalid!("a map of {} axes", matrix.shape().len()) };
+        let [rows, columns] = *matrix.shape() else {
+            invalid!("the matrix has {} axes", matrix.shape().len())
+        };
         if self.known_size(blob, place)? != columns {
-            invalid!("a map of {columns} elements along an axis of {}", self.known_size(blob, place)?);
+            invalid!("the matrix has {columns} columns for an axis of {}", self.known_size(blob, place)?);
         }
         let top = self.resized(blob, place, Dim::try_from(rows)?);
         let (blob, at) = self.grouped(blob, place)?;
@@ -394,14 +402,14 @@ impl Lower<'_> {
     }
 }
 
-/// Whether a list of places is taken by few layers; a matrix of zeros and ones does it otherwise.
+/// Returns whether few layers emit these indices; otherwise a matrix of zeros and ones is used.
 pub(crate) fn few_parts(places: &[i64]) -> bool {
     let once = places.get(..period(places)).unwrap_or(places);
     let once: Vec<i64> = once.iter().copied().step_by(repetition(once)).collect();
     segments(&once).len() <= MAX_PARTS
 }
 
-/// The first element and the step of an arithmetic progression.
+/// Returns the first element and the step of an arithmetic progression.
 fn progression(places: &[i64]) -> Option<(i64, i64)> {
     let first = *places.first()?;
     let step = places.get(1).map_or(1, |second| second - first);
@@ -409,16 +417,16 @@ fn progression(places: &[i64]) -> Option<(i64, i64)> {
     follows.then_some((first, step))
 }
 
-/// The length of the shortest part whose repetition the list is.
+/// Returns the length of the shortest part whose repetition is the list.
 fn period(places: &[i64]) -> usize {
     let len = places.len();
     let repeats =
         |n: &usize| len.is_multiple_of(*n) && places.iter().zip(places.iter().skip(*n)).all(|(a, b)| a == b);
-    // Repetitions of less than half the list alone are worth a layer.
+    // Only repetitions of less than half the list are worth a layer.
     (1..=len / 2).find(repeats).unwrap_or(len)
 }
 
-/// How often each element stands in a row, where that is the same for all.
+/// Returns the number of times that each element is repeated, if that is the same for all.
 fn repetition(places: &[i64]) -> usize {
     let count = places.iter().take_while(|p| Some(*p) == places.first()).count().max(1);
     let even = places.len().is_multiple_of(count);
@@ -429,7 +437,7 @@ fn repetition(places: &[i64]) -> usize {
     }
 }
 
-/// Parts that are arithmetic progressions; long enough ones, where the step is not 1 or -1.
+/// Splits a list into arithmetic progressions; those with a step other than 1 or -1 must be long.
 fn segments(places: &[i64]) -> Vec<&[i64]> {
     const WORTH_A_STRIDE: usize = 4;
     let mut parts = Vec::new();
@@ -449,11 +457,11 @@ fn segments(places: &[i64]) -> Vec<&[i64]> {
     parts
 }
 
-/// The 0/1 matrix that takes `places` of `size` elements.
+/// Returns the matrix of zeros and ones that selects `places` of `size` elements.
 fn selection(places: &[i64], size: usize) -> Result<Tensor> {
     let rows = places.len();
     if rows.saturating_mul(size) > limits::MATRIX_ELEMENTS {
-        unsupported!("{rows} elements of {size} in no order that ncnn has a layer for");
+        unsupported!("{rows} of {size} elements in an order that no layer of ncnn gives");
     }
     let columns: std::result::Result<Vec<usize>, _> = places.iter().map(|p| usize::try_from(*p)).collect();
     let columns = columns?;
@@ -473,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_places_are_seen_for_what_they_are() {
+    fn lists_of_indices_are_classified() {
         assert_eq!(progression(&[7]), Some((7, 1)));
         assert_eq!(progression(&[7, 5, 3]), Some((7, -2)));
         assert_eq!(progression(&[7, 5, 4]), None);

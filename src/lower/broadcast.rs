@@ -1,4 +1,4 @@
-//! Blobs of different shapes brought to one number of axes, so that arithmetic layers broadcast them as ONNX does.
+//! Blobs of different shapes in forms of equal rank, so that arithmetic layers broadcast them as ONNX does.
 
 use super::Lower;
 use super::common_form::{express_all, merged_form};
@@ -9,17 +9,17 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape};
 
-/// One side of an arithmetic layer.
+/// An operand of an arithmetic layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ScalarOrBlob {
     /// A blob.
     Blob(BlobId),
-    /// A constant of one element, finite.
+    /// A finite constant of one element.
     Number(f32),
 }
 
 impl Lower<'_> {
-    /// These inputs, seen with shapes of as many elements, brought to one number of axes, each of the size of the result or of 1.
+    /// Returns these inputs, of the given shapes, with equal rank; each size is that of the result or 1.
     pub fn broadcast(&mut self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<ScalarOrBlob>> {
         let mut out = Vec::new();
         for (_, shape) in inputs {
@@ -42,12 +42,13 @@ impl Lower<'_> {
         let mut made = Vec::with_capacity(blobs.len());
         for ((index, shape), target) in blobs.iter().zip(&forms) {
             made.push(match target {
-                // One element goes with any number of axes, also where the user feeds the other side in another form.
+                // One element broadcasts to any number of axes, also if the user passes the other operand in
+                // another form.
                 Some(target) if target.iter().all(|size| size.is(1)) => {
                     self.blob_as(*index, std::slice::from_ref(&one))?
                 }
                 Some(target) => self.blob_as(*index, target)?,
-                None => self.stretched(*index, shape, &out, &form)?,
+                None => self.broadcast_as(*index, shape, &out, &form)?,
             });
         }
         let mut made = made.into_iter();
@@ -55,15 +56,15 @@ impl Lower<'_> {
         for side in sides {
             filled.push(match side {
                 Some(side) => side,
-                None => {
-                    ScalarOrBlob::Blob(made.next().ok_or_else(|| Error::internal("a side without a blob"))?)
-                }
+                None => ScalarOrBlob::Blob(
+                    made.next().ok_or_else(|| Error::internal("an operand without a blob"))?,
+                ),
             });
         }
         Ok(filled)
     }
 
-    /// The value of a constant input of one element, where it can stand in a param.
+    /// Returns the value of a constant input of one element, if a param can hold it.
     fn number(&self, index: usize) -> Result<Option<f32>> {
         let Some(tensor) = self.call.constant(index).filter(|tensor| tensor.len() == 1) else {
             return Ok(None);
@@ -71,7 +72,8 @@ impl Lower<'_> {
         Ok(Some(tensor.load_listed()?.scalar_f32()?).filter(|x| x.is_finite()))
     }
 
-    /// A form of at most four axes for the result, and the form in it of each input; `None` for an input that must be stretched.
+    /// Returns a form of at most four axes for the result, and the form of each input in it; `None` for an
+    /// input that must be broadcast first.
     #[allow(clippy::type_complexity)]
     fn common_form(
         &mut self,
@@ -107,7 +109,7 @@ impl Lower<'_> {
         if let Some((_, form, forms)) = best {
             return Ok((form, forms));
         }
-        // More than four groups of axes: every input that is not of full size is stretched to it.
+        // More than four groups of axes: every smaller input is broadcast first.
         let form = interface_form(out)?;
         let forms = inputs.iter().map(|(_, shape)| (shape == out).then(|| form.clone())).collect();
         Ok((form, forms))
@@ -119,8 +121,8 @@ impl Lower<'_> {
         Ok(held.into_iter().any(|blob| self.form(blob) == form))
     }
 
-    /// Input `index`, whose shape has as many axes as `out`, stretched to `out` and held in `form`.
-    fn stretched(&mut self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
+    /// Returns input `index`, of the same rank as `out`, broadcast to `out` and held in `form`.
+    fn broadcast_as(&mut self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
         let count = Dim::product(out)?.known().filter(|n| *n <= limits::STRETCHED);
         if let (Some(tensor), Some(_)) = (self.call.constant(index).cloned(), count) {
             let rank: Option<Vec<usize>> =
@@ -137,22 +139,22 @@ impl Lower<'_> {
             }
         }
         let blob = self.blob(index)?;
-        let blob = self.stretch(blob, shape, out)?;
+        let blob = self.multiply_to(blob, shape, out)?;
         self.reshape(blob, form)
     }
 
-    /// Input `index` stretched to the shape of the output.
-    pub fn stretched_input(&mut self, index: usize) -> Result<BlobId> {
+    /// Returns input `index` broadcast to the shape of the output.
+    pub fn broadcast_input(&mut self, index: usize) -> Result<BlobId> {
         let out = self.call.output_shape(0)?.to_vec();
         let shape = self.call.shape(index)?;
         let mut from = vec![Dim::Known(1); out.len().saturating_sub(shape.len())];
         from.extend(shape.iter().cloned());
         let blob = self.blob(index)?;
-        self.stretch(blob, &from, &out)
+        self.multiply_to(blob, &from, &out)
     }
 
-    /// A blob that holds a value of shape `from`, stretched to shape `to` of as many axes. Values are multiplied by 1.
-    pub fn stretch(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
+    /// Emits a blob of a value of shape `from`, broadcast to shape `to` of equal rank by products with 1.
+    pub fn multiply_to(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let mut sizes = from.to_vec();
         let mut blob = blob;
         let mut axis = 0;
@@ -161,14 +163,15 @@ impl Lower<'_> {
                 axis += 1;
                 continue;
             }
-            // Neighbouring axes that are all stretched are one.
+            // Adjacent axes that are all broadcast are merged.
             let stretched = |axis: &usize| sizes.get(*axis).is_some_and(|d| d.is(1));
             let run: Vec<usize> = (axis..to.len()).take_while(stretched).collect();
             let count = Dim::product(to.iter().skip(axis).take(run.len()))?;
-            // A size that is not fixed may be the one that is asked for, or 1.
+            // A free size may be the target size, or 1.
             let fixed = count.known().filter(|_| !run.is_empty());
             let Some(n) = fixed.and_then(|n| usize::try_from(n).ok()) else {
-                let message = format!("a blob of {} stretched to {}", display_shape(from), display_shape(to));
+                let message =
+                    format!("a blob of shape {} broadcast to {}", display_shape(from), display_shape(to));
                 return Err(Error::unsupported(message).help("fix the sizes with --input-shape"));
             };
             let before = Dim::product(sizes.iter().take(axis))?;
@@ -186,7 +189,7 @@ impl Lower<'_> {
         Ok(blob)
     }
 
-    /// Arithmetic of two sides.
+    /// Emits arithmetic of two operands.
     pub fn combine(&mut self, op_type: i32, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         match (a, b) {
             (ScalarOrBlob::Blob(a), ScalarOrBlob::Blob(b)) => self.binary(op_type, a, b),
@@ -199,7 +202,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A side as a blob.
+    /// Returns an operand as a blob.
     pub fn side_blob(&mut self, side: ScalarOrBlob) -> Result<BlobId> {
         match side {
             ScalarOrBlob::Blob(blob) => Ok(blob),
@@ -212,7 +215,7 @@ impl Lower<'_> {
     }
 }
 
-/// The operation with its sides exchanged.
+/// Returns the operation with exchanged operands.
 fn reversed(op_type: i32) -> i32 {
     use binary_op::*;
     match op_type {

@@ -1,16 +1,16 @@
-//! Forms that inputs of different shapes have in common, so that arithmetic layers broadcast them.
+//! Common forms of inputs of different shapes, so that arithmetic layers broadcast them.
 
 use super::form::{MAX_AXES, same_elements};
 use crate::error::Result;
 use crate::tensor::Dim;
 
-/// Axes of a form and the axes of a shape that hold the same elements; axes of 1 are in neither list.
+/// Axes of a form and of a shape with the same elements; axes of size 1 are in neither list.
 struct Group {
     form: Vec<usize>,
     shape: Vec<usize>,
 }
 
-/// The forms of all inputs beside a result in `form`, if each can be expressed.
+/// Returns the forms of all inputs for a result in `form`, if each can be expressed.
 pub(super) fn express_all(form: &[Dim], inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Option<Vec<Vec<Dim>>> {
     if form.len() > MAX_AXES || !same_elements(form, out).ok()? {
         return None;
@@ -19,7 +19,7 @@ pub(super) fn express_all(form: &[Dim], inputs: &[(usize, Vec<Dim>)], out: &[Dim
     inputs.iter().map(|(_, shape)| express(form, &groups, shape, out)).collect()
 }
 
-/// The form of an input of `shape` beside a result of shape `out` in `form`.
+/// Returns the form of an input of `shape` for a result of shape `out` in `form`.
 fn express(form: &[Dim], groups: &[Group], shape: &[Dim], out: &[Dim]) -> Option<Vec<Dim>> {
     let mut own = vec![Dim::Known(1); form.len()];
     for group in groups {
@@ -41,12 +41,12 @@ fn express(form: &[Dim], groups: &[Group], shape: &[Dim], out: &[Dim]) -> Option
     Some(own)
 }
 
-/// Whether an axis is 1 or that of the result, which only the runtime can tell.
+/// Returns whether a size may be 1 or that of the result, depending on free sizes.
 fn may_stretch(size: &Dim, whole: &Dim) -> bool {
     size != whole && (size.known().is_none() || whole.known().is_none()) && !size.is(1)
 }
 
-/// Pairs the axes of two lists of sizes with the same elements: the smallest groups with the same product.
+/// Pairs the axes of two lists of sizes with the same elements: the smallest groups with equal products.
 fn match_axes(form: &[Dim], shape: &[Dim]) -> Option<Vec<Group>> {
     let places = |sizes: &[Dim]| -> Vec<usize> {
         sizes.iter().enumerate().filter(|(_, d)| !d.is(1)).map(|(axis, _)| axis).collect()
@@ -73,8 +73,8 @@ fn match_axes(form: &[Dim], shape: &[Dim]) -> Option<Vec<Group>> {
     if shape_axes.next().is_some() { None } else { Some(groups) }
 }
 
-/// The result without its unit axes, and with as many neighbours merged, from the left, as four axes need. Neighbours can be merged
-/// where the same inputs are stretched along both. `None` where more than four axes are left.
+/// Returns the result without unit axes, with adjacent axes merged from the left until at most four are left.
+/// Two axes can be merged if the same inputs are broadcast along both. `None` if more than four are left.
 pub(super) fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Result<Option<Vec<Dim>>> {
     let mut axes: Vec<(Dim, Option<Vec<bool>>)> = Vec::new();
     for (axis, size) in out.iter().enumerate() {
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn inputs_follow_the_form_of_the_result() {
+    fn inputs_are_expressed_in_the_form_of_the_result() {
         for (form, out, shape, own) in [
             (&[3, 8, 8][..], &[1, 3, 8, 8][..], &[1, 3, 1, 1][..], Some(&[3, 1, 1][..])),
             (&[3, 64], &[1, 3, 8, 8], &[1, 3, 1, 1], Some(&[3, 1])),
             (&[3, 64], &[1, 3, 8, 8], &[1, 1, 1, 8], None),
             (&[24, 8], &[1, 3, 8, 8], &[1, 1, 1, 8], Some(&[1, 8])),
-            // One axis of the result in two of the form.
+            // One axis of the result is two of the form.
             (&[2, 12, 5], &[24, 5], &[24, 1], Some(&[2, 12, 1])),
             (&[2, 12, 5], &[24, 5], &[1, 5], Some(&[1, 1, 5])),
             (&[1, 4, 1], &[4], &[1], Some(&[1, 1, 1])),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_merged_where_all_inputs_agree() {
+    fn axes_are_merged_if_all_inputs_agree() {
         for (out, shape, form) in [
             (&[2, 3, 4, 5, 6][..], &[2, 3, 1, 1, 6][..], Some(&[6, 4, 5, 6][..])),
             (&[2, 3, 4, 5, 6], &[2, 1, 4, 1, 6], None),

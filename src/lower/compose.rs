@@ -1,4 +1,4 @@
-//! Small nets that several operators are made of.
+//! Operations of one or few layers.
 
 use super::form::{MAX_AXES, apart_form, order_of_form};
 use super::{Lower, isolate, mismatch};
@@ -8,13 +8,13 @@ use crate::ncnn::layer::{BinaryOp, Permute, Reduction, UnaryOp};
 use crate::tensor::{Dim, display_shape};
 
 impl Lower<'_> {
-    /// A function of each element; `op_type` as in [`crate::ncnn::layer::unary_op`].
+    /// Emits a function of each element; `op_type` as in [`crate::ncnn::layer::unary_op`].
     pub fn unary(&mut self, op_type: i32, x: BlobId) -> Result<BlobId> {
         let form = self.form(x);
         self.emit(UnaryOp { op_type }, &[x], &form)
     }
 
-    /// Arithmetic of a blob with a finite number; `op_type` as in [`crate::ncnn::layer::binary_op`].
+    /// Emits arithmetic of a blob with a finite constant; `op_type` as in [`crate::ncnn::layer::binary_op`].
     pub fn binary_scalar(&mut self, op_type: i32, x: BlobId, b: f32) -> Result<BlobId> {
         if !b.is_finite() {
             unsupported!("arithmetic with the constant {b}");
@@ -23,7 +23,8 @@ impl Lower<'_> {
         self.emit(BinaryOp { op_type, with_scalar: 1, b }, &[x], &form)
     }
 
-    /// Arithmetic of two blobs with the same number of axes, each of the same size or 1. One element goes with any number of axes.
+    /// Emits arithmetic of two blobs of equal rank; each pair of sizes is equal or contains 1. One element
+    /// broadcasts to any number of axes.
     pub fn binary(&mut self, op_type: i32, a: BlobId, b: BlobId) -> Result<BlobId> {
         let (fa, fb) = (self.form(a), self.form(b));
         if let [one] = fb.as_slice()
@@ -45,13 +46,14 @@ impl Lower<'_> {
             if x != y && !x.is(1) && !y.is(1) && !free {
                 return Err(mismatch("a blob", &fa, "with", &fb));
             }
-            // Sizes that are not fixed are 1 or equal: the layer looks when it runs.
+            // Free sizes are 1 or equal: the layer checks at run time.
             form.push(x.broadcast(y)?);
         }
         self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &form)
     }
 
-    /// A reduction along axes of a blob, which stay with a size of 1; `operation` as in [`crate::ncnn::layer::reduction_op`].
+    /// Emits a reduction along axes of a blob, which keep a size of 1; `operation` as in
+    /// [`crate::ncnn::layer::reduction_op`].
     pub fn reduce(&mut self, operation: i32, x: BlobId, axes: &[usize]) -> Result<BlobId> {
         let mut form = self.form(x);
         let mut numbers = Vec::with_capacity(axes.len());
@@ -72,8 +74,8 @@ impl Lower<'_> {
         self.emit(layer, &[x], &form)
     }
 
-    /// Input `index` in a form in which each of `axes` stands alone, and where these axes are in it. Axes that stay together are merged:
-    /// at most `axes.len()` of them stand alone, and what lies before, between and after is one axis each.
+    /// Returns input `index` in a form in which each of `axes` is an axis, and the positions of these axes.
+    /// Axes that may stay together are merged, as are those before, between and after.
     pub fn isolated(&mut self, index: usize, axes: &[usize]) -> Result<(BlobId, Vec<usize>)> {
         let shape = self.call.shape(index)?.to_vec();
         let first = self.blob(index)?;
@@ -88,13 +90,16 @@ impl Lower<'_> {
         let can_be_had = |form: &[Dim]| held.iter().any(|blob| self.state.is_plain(*blob, form));
         let (form, found) = apart_form(&shape, axes, can_be_had)?;
         if form.len() > MAX_AXES {
-            unsupported!("axes {axes:?} of {} apart: ncnn has at most four axes", display_shape(&shape));
+            unsupported!(
+                "axes {axes:?} of {} as separate axes: ncnn has at most four",
+                display_shape(&shape)
+            );
         }
         Ok((self.blob_as(index, &form)?, found))
     }
 
-    /// A blob seen with sizes `shape` (any number of axes, same elements), its axes in the order `perm`. Axes that stay together move
-    /// as one; an order of more than four such groups takes several Permutes.
+    /// Transposes a blob of sizes `shape` (any rank, same elements) by `perm`. Adjacent axes move together;
+    /// more than four groups take several Permutes.
     pub fn transpose(&mut self, blob: BlobId, shape: &[Dim], perm: &[usize]) -> Result<BlobId> {
         let (mut sizes, mut order) = merge_axes(shape, perm)?;
         let mut blob = blob;
@@ -104,7 +109,7 @@ impl Lower<'_> {
         {
             return self.permute(blob, &order);
         }
-        // Sizes that are not fixed are not merged where that can be helped: only other blobs could tell them again.
+        // Free sizes are merged only if necessary: only other blobs could provide them again.
         let free = shape.iter().filter(|size| size.known().is_none()).count();
         let apart: Vec<Dim> = shape.iter().filter(|size| !size.is(1)).cloned().collect();
         if !stays(&order)
@@ -117,7 +122,8 @@ impl Lower<'_> {
             return self.permute(blob, &order);
         }
         while sizes.len() > MAX_AXES {
-            // One group at a time to its place: the block before it is swapped with it, over at most four merged axes.
+            // Moves one group at a time: it is swapped with the block before it, over at most four merged
+            // axes.
             let Some(target) = order.iter().enumerate().position(|(i, axis)| i != *axis) else { break };
             let source = *order.at(target)?;
             let before = Dim::product(sizes.iter().take(target))?;
@@ -144,7 +150,7 @@ impl Lower<'_> {
         self.permute(blob, &order)
     }
 
-    /// The axes of a blob in another order.
+    /// Permutes the axes of a blob.
     pub fn permute(&mut self, blob: BlobId, perm: &[usize]) -> Result<BlobId> {
         if perm.iter().enumerate().all(|(i, axis)| i == *axis) {
             return Ok(blob);
@@ -159,24 +165,25 @@ impl Lower<'_> {
     }
 }
 
-/// The number of an order of axes: ncnn lists the orders of w, h, (d,) c from the innermost axis of the result outwards, sorted as
-/// if each were a word whose letters are read from its end (`permute.cpp`).
+/// Returns the code of a permutation: ncnn lists the orders of w, h, (d,) c from the innermost axis of the
+/// result outwards, in the lexicographic order of their reversals (`permute.cpp`).
 fn order_type(perm: &[usize]) -> Result<i32> {
     let n = perm.len();
-    // Letters: 0 for the innermost axis of the bottom; read from the outermost axis of the top, larger letters first.
+    // Letters: 0 for the innermost axis of the bottom; read from the outermost axis of the top, larger
+    // letters first.
     let word: Vec<usize> = perm.iter().map(|axis| n - 1 - axis).collect();
     let mut left: Vec<usize> = (0..n).rev().collect();
     let mut number = 0;
     for letter in &word {
         let place = left.iter().position(|l| l == letter);
-        let place = place.ok_or_else(|| Error::invalid(format!("{perm:?} is not an order of axes")))?;
+        let place = place.ok_or_else(|| Error::invalid(format!("{perm:?} is not a permutation")))?;
         left.remove(place);
         number = number * (left.len() + 1) + place;
     }
     Ok(i32::try_from(number)?)
 }
 
-/// Leaves out unit axes and merges those that stay together; gives the sizes of what is left and its order.
+/// Drops unit axes and merges axes that stay adjacent; returns the remaining sizes and their permutation.
 fn merge_axes(shape: &[Dim], perm: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
     let mut kept = Vec::new();
     for axis in perm {
@@ -184,7 +191,7 @@ fn merge_axes(shape: &[Dim], perm: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
             kept.push(*axis);
         }
     }
-    // Groups of axes that follow each other both before and after, in the order after.
+    // Groups of axes that are consecutive both before and after, in the order after.
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for axis in kept {
         match groups.last_mut() {
@@ -209,7 +216,7 @@ fn merge_axes(shape: &[Dim], perm: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
     Ok((sizes, order))
 }
 
-/// Whether `axis` is the next one after `last` that is not 1.
+/// Returns whether `axis` is the next one after `last` whose size is not 1.
 fn follows(shape: &[Dim], last: Option<usize>, axis: usize) -> bool {
     last.is_some_and(|last| {
         last < axis && shape.iter().take(axis).skip(last + 1).all(|between| between.is(1))
@@ -221,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_types_are_those_of_the_runtime() {
+    fn order_types_match_the_runtime() {
         for (perm, number) in [
             (&[0, 1][..], 0),
             (&[1, 0], 1),
@@ -241,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_that_travel_together_are_one() {
+    fn adjacent_axes_are_merged() {
         let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         let (sizes, order) = merge_axes(&dims(&[2, 4, 7, 4, 7, 96]), &[0, 1, 3, 2, 4, 5]).unwrap();
         assert_eq!((sizes, order), (dims(&[8, 7, 4, 672]), vec![0, 2, 1, 3]));

@@ -1,8 +1,8 @@
-//! Truth values and integers in float32, made exact.
+//! Booleans and integers in float32, computed exactly.
 //!
-//! ncnn is built with `-ffast-math`: a vectorized division is off by a unit in the last place and gives NaN for a zero or infinite
-//! divisor, and NaN goes through comparisons and minima in either way. Addition, multiplication, minimum, maximum and Threshold are
-//! exact on infinities too.
+//! ncnn is built with `-ffast-math`: a vectorized division may differ in the last bit, and gives NaN for a
+//! zero or infinite divisor; the result of comparisons and minima with NaN depends on the order. Addition,
+//! multiplication, minimum, maximum and Threshold are exact, also on infinities.
 
 use super::{Lower, ScalarOrBlob};
 use crate::error::Result;
@@ -10,21 +10,22 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Layer, Threshold, binary_op, unary_op};
 use crate::tensor::DType;
 
-/// A quotient of integers times this is on the right side of the next integer, though the division may round: quotients of
-/// integers below 2^20 are further from it than this, and no division is off by as much.
+/// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
+/// division: quotients of integers below 2^20 are further from it than this.
 const NUDGE: f32 = 1.0 + 1.0 / 4_194_304.0;
 
-/// From here on all numbers of float32 are integers.
+/// The magnitude from which all float32 numbers are integers.
 const INTEGERS: f32 = 16_777_216.0;
 
-/// Splitting with this leaves 12 of 24 digits: `x * s - (x * s - x)`.
+/// The factor that splits off 12 of 24 digits: `x * s - (x * s - x)`.
 const SPLITTER: f32 = 4097.0;
 
-/// 2^114: the largest number that is split; beyond, the product overflows.
+/// 2^114: the largest magnitude that is split; beyond, the product overflows.
 const SPLIT: f32 = 2.076_918_7e34;
 
 impl Lower<'_> {
-    /// The blob with at most three axes: until 2024-08 Erf, Exp, Log, Power, Softplus and Threshold overlook the axis d.
+    /// Returns the blob with at most three axes: before 2024-08 Erf, Exp, Log, Power, Softplus and Threshold
+    /// ignore the axis d.
     pub fn as_3d(&mut self, x: BlobId) -> Result<BlobId> {
         match self.form(x).as_slice() {
             [c, d, h, w] => {
@@ -35,13 +36,13 @@ impl Lower<'_> {
         }
     }
 
-    /// A layer of one blob that keeps its shape.
+    /// Emits a layer of one blob that keeps its shape.
     pub fn map(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
         let form = self.form(x);
         self.emit(layer, &[x], &form)
     }
 
-    /// As [`Lower::map`], for a layer that overlooks the axis d; the form stays.
+    /// Emits a layer that ignores the axis d, and restores the form.
     pub fn map_planar(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
         let form = self.form(x);
         let planar = self.as_3d(x)?;
@@ -49,29 +50,29 @@ impl Lower<'_> {
         self.reshape(y, &form)
     }
 
-    /// 1 where `x > threshold`, else 0; 0 for NaN.
+    /// Emits 1 where `x > threshold`, otherwise 0; 0 for NaN.
     pub fn gt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
         self.map_planar(Threshold { threshold }, x)
     }
 
-    /// 1 where `x < threshold`, else 0; 0 for NaN.
+    /// Emits 1 where `x < threshold`, otherwise 0; 0 for NaN.
     pub fn lt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
         let negated = self.unary(unary_op::NEG, x)?;
         self.gt(negated, -threshold)
     }
 
-    /// 1 where `x` is not zero, else 0.
+    /// Emits 1 where `x` is not zero, otherwise 0.
     pub fn nonzero(&mut self, x: BlobId) -> Result<BlobId> {
         let magnitude = self.unary(unary_op::ABS, x)?;
         self.gt(magnitude, 0.0)
     }
 
-    /// `1 - x`: truth turned round.
+    /// Emits `1 - x`.
     pub fn logical_not(&mut self, x: BlobId) -> Result<BlobId> {
         self.binary_scalar(binary_op::RSUB, x, 1.0)
     }
 
-    /// `yes` where `truth` is 1, `no` where it is 0; both are finite.
+    /// Emits `yes` where `truth` is 1, `no` where it is 0; both are finite.
     pub fn choose(&mut self, truth: BlobId, yes: BlobId, no: BlobId) -> Result<BlobId> {
         let yes = self.binary(binary_op::MUL, yes, truth)?;
         let untruth = self.logical_not(truth)?;
@@ -79,7 +80,7 @@ impl Lower<'_> {
         self.binary(binary_op::ADD, yes, no)
     }
 
-    /// `y`, and NaN where `x` is it: minima and maxima may lose it.
+    /// Emits `y`, and NaN where `x` is NaN: minima and maxima may drop it.
     pub fn keep_nan(&mut self, x: BlobId, y: BlobId) -> Result<BlobId> {
         let magnitude = self.unary(unary_op::ABS, x)?;
         let is_number = self.gt(magnitude, -1.0)?;
@@ -87,7 +88,7 @@ impl Lower<'_> {
         self.set_nan(is_nan, y)
     }
 
-    /// `y`, and NaN where `truth` is 1.
+    /// Emits `y`, and NaN where `truth` is 1.
     pub fn set_nan(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
         let large = self.binary_scalar(binary_op::MUL, truth, f32::MAX)?;
         let infinite = self.binary_scalar(binary_op::MUL, large, f32::MAX)?;
@@ -96,8 +97,8 @@ impl Lower<'_> {
         self.binary(binary_op::ADD, y, nothing)
     }
 
-    /// The result of integer arithmetic as a type of 8 or 16 bits holds it. Wider types are taken not to overflow: integers are exact
-    /// up to 2^24 in float32.
+    /// Wraps the result of integer arithmetic to a type of 8 or 16 bits. Wider types are assumed not to
+    /// overflow: float32 represents integers up to 2^24 exactly.
     pub fn wrap(&mut self, x: BlobId, dtype: DType) -> Result<BlobId> {
         if !dtype.is_int() || dtype.bits() > 16 {
             return Ok(x);
@@ -111,11 +112,12 @@ impl Lower<'_> {
         self.binary(binary_op::SUB, x, excess)
     }
 
-    /// The quotient, rounded as it should be: the rounded one plus the quotient of what its product with `b` leaves of `a`. For that the
-    /// factors are split into two parts whose products are exact (T. J. Dekker, Numerische Mathematik 18, 1971).
+    /// Emits the correctly rounded quotient: the approximate one, plus the quotient of the remainder `a - q *
+    /// b`. The factors are split into parts whose products are exact (T. J. Dekker, Numerische Mathematik 18,
+    /// 1971).
     pub fn exact_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         let quotient = self.combine(binary_op::DIV, a, b)?;
-        // Above this every quotient is an integer, and infinities have no halves.
+        // Above this every quotient is an integer, and infinities cannot be split.
         let bounded = self.map(Clip { min: -INTEGERS, max: INTEGERS }, quotient)?;
         let rest = self.minus_product(a, bounded, b)?;
         let correction = self.combine(binary_op::DIV, rest, b)?;
@@ -123,7 +125,7 @@ impl Lower<'_> {
         self.binary(binary_op::ADD, quotient, correction)
     }
 
-    /// What the product of `x` and `y` leaves of `a`, exact where that is small.
+    /// Emits `a - x * y`, exact if that is small.
     pub fn minus_product(&mut self, a: ScalarOrBlob, x: BlobId, y: ScalarOrBlob) -> Result<ScalarOrBlob> {
         let (upper, lower) = self.halves(ScalarOrBlob::Blob(x))?;
         let (y_upper, y_lower) = self.halves(y)?;
@@ -137,8 +139,8 @@ impl Lower<'_> {
         Ok(rest)
     }
 
-    /// The nearest of `digits` binary digits, ties to the even one (Veltkamp's splitting: T. J. Dekker, Numerische Mathematik 18, 1971),
-    /// of magnitudes up to `2^(103 + digits)`.
+    /// Rounds to `digits` binary digits, ties to even (Veltkamp's splitting: T. J. Dekker, Numerische
+    /// Mathematik 18, 1971), for magnitudes up to `2^(103 + digits)`.
     pub fn round_digits(&mut self, x: BlobId, digits: u8) -> Result<BlobId> {
         let splitter = 2_f32.powi(24 - i32::from(digits)) + 1.0;
         let scaled = self.binary_scalar(binary_op::MUL, x, splitter)?;
@@ -146,7 +148,7 @@ impl Lower<'_> {
         self.binary(binary_op::SUB, scaled, rest)
     }
 
-    /// A number as the sum of two with half as many digits; of what is above [`SPLIT`] the first one has them alone.
+    /// Splits a number into a sum of two with half as many digits; above [`SPLIT`] the first is the number.
     fn halves(&mut self, x: ScalarOrBlob) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
         let x = match x {
             ScalarOrBlob::Number(x) => {
@@ -163,7 +165,8 @@ impl Lower<'_> {
         Ok((ScalarOrBlob::Blob(upper), ScalarOrBlob::Blob(lower)))
     }
 
-    /// The quotient of integers in float32, rounded up by less than any remainder: cut off, it is exact for dividends below 2^20.
+    /// Emits the float32 quotient of integers, increased by less than any remainder: truncated, it is exact
+    /// for dividends below 2^20.
     pub fn nudged_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         let quotient = self.combine(binary_op::DIV, a, b)?;
         self.binary_scalar(binary_op::MUL, quotient, NUDGE)

@@ -1,19 +1,19 @@
-//! Forms: sizes of Mats that hold the elements of a value in their order.
+//! Forms: shapes of at most four axes in which a blob holds the elements of a value, in their order.
 
 use crate::error::Result;
 use crate::tensor::Dim;
 
-/// Most axes of a Mat.
+/// The maximum number of axes of a blob.
 pub(crate) const MAX_AXES: usize = 4;
 
-/// Whether two lists of sizes have the same number of elements.
+/// Returns whether two lists of sizes have the same number of elements.
 pub(crate) fn same_elements(a: &[Dim], b: &[Dim]) -> Result<bool> {
     Ok(Dim::product(a)? == Dim::product(b)?)
 }
 
-/// The form in which users give and get a value, the one rule of the interface: from rank 2 on the first axis is left out where
-/// it is 1; every other axis stays. Where more than four are left, further unit axes go from the left, then the leading axes are
-/// merged into one.
+/// Returns the form in which users pass and receive a value: from rank 2 on, a first axis of size 1 is
+/// dropped; every other axis stays. If more than four are left, further unit axes are dropped from the left,
+/// then the leading axes are merged.
 pub(crate) fn interface_form(shape: &[Dim]) -> Result<Vec<Dim>> {
     let mut form = shape.to_vec();
     if form.is_empty() {
@@ -34,16 +34,16 @@ pub(crate) fn interface_form(shape: &[Dim]) -> Result<Vec<Dim>> {
     Ok(form)
 }
 
-/// For each of the axes `axes` of `shape`, the axis of a Mat of form `form` that is exactly that axis; `None` where the form merges
-/// one of them with another axis that is not 1. Unit axes of `shape` that the form leaves out cannot be found either.
+/// Returns the position in `form` of each of the axes `axes` of `shape`; `None` if the form merges one of
+/// them with another axis whose size is not 1, or drops it.
 pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec<usize>> {
     let mut place = vec![None; shape.len()];
-    // Both lists are walked together: groups of axes with the same product.
+    // Both lists are traversed together: groups of axes with equal products.
     let (mut i, mut j) = (0, 0);
     while i < form.len() || j < shape.len() {
         match (form.get(i), shape.get(j)) {
             (Some(f), Some(s)) if f.is(1) && s.is(1) => {
-                // Where the form has fewer unit axes than the shape, those that are asked for are among them.
+                // If the form has fewer unit axes than the shape, it has the requested ones.
                 let kept = form.iter().skip(i).take_while(|d| d.is(1)).count();
                 let run = j..j + shape.iter().skip(j).take_while(|d| d.is(1)).count();
                 let mut matched: Vec<usize> = run.clone().filter(|axis| axes.contains(axis)).collect();
@@ -84,8 +84,9 @@ pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec
     axes.iter().map(|axis| place.get(*axis).copied().flatten()).collect()
 }
 
-/// A form of `shape` in which each of `axes` stands alone, and where they are: that of the interface where it has at most three axes
-/// and can be had, since other layers ask for it too; else what lies before, between and after the axes is merged.
+/// Returns a form of `shape` in which each of `axes` is an axis, and their positions: the interface form if
+/// possible with at most three axes, since other layers use it too; otherwise the axes before, between and
+/// after are merged.
 pub(crate) fn apart_form(
     shape: &[Dim],
     axes: &[usize],
@@ -124,7 +125,8 @@ pub(crate) fn apart_form(
     Ok((form, found))
 }
 
-/// The axes of `shape` that each axis of `form` holds; unit axes are in none or in one. `None` where the form splits an axis.
+/// Returns the axes of `shape` that each axis of `form` holds; unit axes are in none or in one. `None` if the
+/// form splits an axis.
 pub(crate) fn groups(form: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
     let mut groups = Vec::with_capacity(form.len());
     let mut next = 0;
@@ -145,7 +147,8 @@ pub(crate) fn groups(form: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
     shape.iter().skip(next).all(|size| size.is(1)).then_some(groups)
 }
 
-/// The order of the axes of `form` that is the order `perm` of the axes of `shape`, where the axes that each holds stay together.
+/// Returns the permutation of the axes of `form` that corresponds to `perm` of `shape`, if the axes of each
+/// stay together.
 pub(crate) fn order_of_form(form: &[Dim], shape: &[Dim], perm: &[usize]) -> Option<Vec<usize>> {
     let mut groups = groups(form, shape)?;
     for group in &mut groups {
@@ -161,7 +164,7 @@ pub(crate) fn order_of_form(form: &[Dim], shape: &[Dim], perm: &[usize]) -> Opti
         }
         order.push(place);
     }
-    // Axes of 1 move freely: they stay where they are among the others.
+    // Unit axes keep their position among the others.
     for place in 0..form.len() {
         if groups.get(place).is_some_and(Vec::is_empty) {
             order.insert(place.min(order.len()), place);
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_drops_the_batch_and_keeps_the_rest() {
+    fn interface_form_drops_only_the_batch() {
         for (shape, form) in [
             (&[][..], &[1][..]),
             (&[5], &[5]),
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_found_only_where_they_stand_alone() {
+    fn merged_axes_are_not_isolated() {
         for (form, shape, axes, found) in [
             (&[3, 8, 8][..], &[1, 3, 8, 8][..], &[1, 2][..], Some(vec![0, 1])),
             (&[24, 8], &[1, 3, 8, 8], &[1], None),
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_of_a_form_move_as_those_of_the_shape() {
+    fn forms_are_permuted_like_shapes() {
         for (form, shape, perm, order) in [
             (&[3, 8, 9][..], &[1, 3, 8, 9][..], &[0, 2, 3, 1][..], Some(vec![1, 2, 0])),
             (&[3, 72], &[1, 3, 8, 9], &[0, 2, 3, 1], Some(vec![1, 0])),
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn free_axes_move_as_others() {
+    fn free_axes_are_permuted() {
         let (h, w, one, four) = (Dim::symbol("H"), Dim::symbol("W"), Dim::Known(1), Dim::Known(4));
         let shape = [one, h.clone(), w.clone(), four.clone()];
         let order = |form: &[Dim]| order_of_form(form, &shape, &[0, 3, 1, 2]);
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_merge_groups_of_axes() {
+    fn groups_of_merged_axes_are_found() {
         for (form, shape, found) in [
             (&[3, 8, 8][..], &[1, 3, 8, 8][..], Some(vec![vec![0, 1], vec![2], vec![3]])),
             (&[24, 8], &[3, 8, 8, 1], Some(vec![vec![0, 1], vec![2]])),

@@ -1,24 +1,26 @@
-//! Where to cut a graph of which some nodes cannot be lowered, so that the rest of it can.
+//! Proposals of cuts: parts of a graph that remain convertible without the nodes that failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::{Graph, NodeId, ValueId};
 
-/// A part of a model, in the names of its values: what [`Converter::inputs`](crate::Converter::inputs) and
-/// [`Converter::outputs`](crate::Converter::outputs) of these names cut out.
+/// A part of a model, by the names of its values: the arguments of
+/// [`Converter::inputs`](crate::Converter::inputs) and [`Converter::outputs`](crate::Converter::outputs).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// The inputs; empty for the model's own.
+    /// The inputs; empty for those of the model.
     pub inputs: Vec<String>,
-    /// The outputs; empty for those asked for.
+    /// The outputs; empty for the requested ones.
     pub outputs: Vec<String>,
 }
 
-/// Most values that are proposed: with more, what is left over is no longer one thing that somebody would compute otherwise.
+/// The maximum number of proposed values: with more, the removed part is no longer a unit that could be
+/// computed elsewhere.
 const MAX_VALUES: usize = 16;
 
-/// Ways to leave out the `failed` nodes, the best first: what comes before them, and what comes after them. Whether what is left
-/// can be converted is for the caller to try. `is_made` tells whether a value is computed and can be an output.
+/// Returns cuts without the `failed` nodes, the best first: the part before them, and the part after. The
+/// caller tries whether they can be converted. `is_made` returns whether a value is computed and can be an
+/// output.
 pub(crate) fn propose_cuts(
     graph: &Graph,
     failed: &BTreeSet<NodeId>,
@@ -29,7 +31,7 @@ pub(crate) fn propose_cuts(
     let mut before = Before { graph, is_made, is_named, seen: BTreeSet::new(), found: Vec::new() };
     before.find(failed);
     let outputs = before.found;
-    let inputs = values_behind(graph, failed).filter(|inputs| inputs.iter().all(is_named));
+    let inputs = values_after(graph, failed).filter(|inputs| inputs.iter().all(is_named));
     let named = |ids: &[ValueId]| ids.iter().map(|id| graph.value(*id).name.clone()).collect();
     let cuts = [
         Cut { inputs: Vec::new(), outputs: named(&outputs) },
@@ -39,7 +41,7 @@ pub(crate) fn propose_cuts(
     cuts.into_iter().filter(few).collect()
 }
 
-/// What each name means where the graph is cut at it. Values made in place of others have none.
+/// Returns the value of each name; values of replaced nodes have none.
 fn first_of_each_name(graph: &Graph) -> BTreeMap<&str, ValueId> {
     let mut names = BTreeMap::new();
     for id in graph.value_ids() {
@@ -51,8 +53,8 @@ fn first_of_each_name(graph: &Graph) -> BTreeMap<&str, ValueId> {
     names
 }
 
-/// The search for the last values before the nodes that failed. Each is a graph output or read by a node that is left out, so none
-/// of them can do without another.
+/// The search for the last values before the failed nodes. Each is a graph output or read by a removed node,
+/// so none is superfluous.
 struct Before<'a, M, N> {
     graph: &'a Graph,
     is_made: M,
@@ -77,7 +79,7 @@ impl<M: FnMut(ValueId) -> bool, N: Fn(&ValueId) -> bool> Before<'_, M, N> {
         }
     }
 
-    /// Finds a value, or those with a name that it is computed from.
+    /// Finds a value, or the named ones from which it is computed.
     fn find_named(&mut self, id: ValueId, missing: &BTreeSet<ValueId>) {
         let mut stack = vec![id];
         while let Some(id) = stack.pop() {
@@ -98,9 +100,9 @@ impl<M: FnMut(ValueId) -> bool, N: Fn(&ValueId) -> bool> Before<'_, M, N> {
     }
 }
 
-/// All that the graph outputs need, once what the nodes that failed compute is given. `None` where an output is computed by such a
-/// node itself, and where the outputs need none of them.
-fn values_behind(graph: &Graph, failed: &BTreeSet<NodeId>) -> Option<Vec<ValueId>> {
+/// Returns the values on which the graph outputs depend if the outputs of the failed nodes are given. `None`
+/// if such a node computes an output, or the outputs do not depend on any of them.
+fn values_after(graph: &Graph, failed: &BTreeSet<NodeId>) -> Option<Vec<ValueId>> {
     let mut found = BTreeSet::new();
     let mut seen = BTreeSet::new();
     let mut helps = false;
@@ -132,8 +134,8 @@ mod tests {
     use super::*;
     use crate::graph::{Node, Value};
 
-    /// The cuts of a graph in lines such as `bad: a b = c`; a node called `bad` has failed, a value called `_` has no name, though
-    /// each `_` is the one before. The inputs are `x` and `z`, the constant is `k`.
+    /// Returns the cuts of a graph in lines such as `bad: a b = c`; the node `bad` has failed, a value `_`
+    /// has no name, and each `_` is the previous one. The inputs are `x` and `z`, the constant is `k`.
     fn cuts(lines: &[&str], outputs: &str) -> Vec<String> {
         let mut graph = Graph::default();
         let mut ids: BTreeMap<String, ValueId> = BTreeMap::new();
@@ -176,15 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn the_last_values_before_what_failed_are_proposed() {
+    fn the_last_values_before_failed_nodes_are_proposed() {
         for (lines, outputs, expected) in [
             (&["ok: x = a", "bad: a = y"][..], "y", &[" | a"][..]),
             (&["ok: x = a", "bad: a = b", "ok: b = y"], "y", &[" | a", "b | "]),
-            // Graph outputs that need nothing of it come first; what follows from a node that failed is left out.
+            // Graph outputs that do not depend on the node come first; consumers of a failed node are
+            // dropped.
             (&["ok: x = a", "bad: a k = b", "ok: a = c", "bad: b c = y"], "y c", &[" | c a"]),
-            // A value that goes past the node is needed after it.
+            // A value that bypasses the node is needed after it.
             (&["ok: x = a", "bad: a = b", "ok: b a = y"], "y", &[" | a", "x b | "]),
-            // Inside of a node that was replaced.
+            // Inside of a replaced node.
             (&["ok: x = a", "ok: z = b", "ok: a b = _", "bad: _ = y"], "y", &[" | a b"]),
             (&["ok: x = _", "bad: _ = y"], "y", &[]),
             // At the beginning.
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_values_are_no_proposal() {
+    fn too_many_values_are_not_proposed() {
         let lines: Vec<String> =
             (0..99).flat_map(|i| [format!("ok: x = a{i}"), format!("bad: a{i} = b{i}")]).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();

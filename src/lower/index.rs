@@ -1,7 +1,7 @@
-//! Indices that are computed at run time: as 32-bit integers where they come straight from a graph input, and else as numbers.
+//! Indices computed at run time: 32-bit integers if they are a graph input, otherwise float32.
 //!
-//! ncnn computes in float32; only Embed reads integers. A graph input that an Embed reads is given as int32, and so that
-//! users need to know one rule alone, all integer inputs of such a net are: what computes with them gets them through Dequantize.
+//! ncnn computes in float32; only Embed reads integers. If an Embed reads a graph input, all integer inputs
+//! of the net are int32, to give users one rule; other readers get them through Dequantize.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,18 @@ use crate::ncnn::layer::{Dequantize, ReLU, binary_op, unary_op};
 use crate::ncnn::{BlobId, Element, Layer, NetLayer};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
-/// Longest axis that as many indices are compared with as the user gives: tables of relative positions have 32 rows or some more.
+/// The maximum size of an axis that is compared with a free number of indices: tables of relative positions
+/// have 32 rows or a few more.
 const MAX_OF_FREE: i64 = 1 << 10;
 
-/// What is known of graph inputs of integers, and of values that are such inputs in other shapes.
+/// Integer graph inputs, and reshaped views of them.
 #[derive(Default)]
 pub(super) struct Integers {
     /// The blobs of graph inputs.
     inputs: BTreeMap<ValueId, BlobId>,
-    /// Values that hold the elements of another one.
+    /// Values with the elements of another value.
     aliases: BTreeMap<ValueId, ValueId>,
-    /// Inputs as Mats of one axis of 32-bit integers.
+    /// Inputs as blobs of one axis of 32-bit integers.
     indices: BTreeMap<BlobId, BlobId>,
 }
 
@@ -47,8 +48,8 @@ impl Integers {
 }
 
 impl State {
-    /// Once all nodes are lowered: if Embed reads a graph input, all integer inputs are 32-bit integers, and other readers get them
-    /// as numbers.
+    /// Called after all nodes are lowered: if Embed reads a graph input, all integer inputs are 32-bit
+    /// integers, and other readers get them as float32.
     pub(super) fn finalize_integers(&mut self) -> Result<()> {
         if self.integers.indices.is_empty() {
             return Ok(());
@@ -74,7 +75,7 @@ impl State {
             return Ok(());
         }
         let shape = net.blob(input).shape.to_vec();
-        // Until 2024-08 Dequantize overlooks the axis d.
+        // Before 2024-08 Dequantize ignores the axis d.
         let planar = match shape.as_slice() {
             [c, d, h, w] => vec![c.clone(), d.mul(h)?, w.clone()],
             _ => shape.clone(),
@@ -105,11 +106,11 @@ impl State {
         Ok(())
     }
 
-    /// A Reshape that hands on integers; others hand on float32 values.
+    /// Emits a Reshape of integers.
     fn integer_reshape(&mut self, name: &str, from: BlobId, form: &[Dim]) -> Result<BlobId> {
         let layer = reshape_layer(&self.net.blob(from).shape, form)?;
         let top = *self.emit(name, layer.into(), &[from], &[form.to_vec()])?.at(0)?;
-        // Layers that are told sizes read no integers; those that read the input get its numbers.
+        // Layers that read sizes do not read integers; readers of the input get float32.
         let shape = self.net.blob(from).shape.clone();
         self.axes.replace(top, from, &shape);
         if let Some(blob) = self.net.blob_mut(top) {
@@ -120,7 +121,7 @@ impl State {
 }
 
 impl Lower<'_> {
-    /// Input `index` as a Mat of one axis of 32-bit integers, where it is a graph input in some shape.
+    /// Returns input `index` as a blob of one axis of 32-bit integers, if it is a reshaped graph input.
     pub fn indices(&mut self, index: usize) -> Result<Option<BlobId>> {
         let Some(input) = self.state.integers.input(self.input_id(index)?) else { return Ok(None) };
         if let Some(indices) = self.state.integers.indices.get(&input) {
@@ -137,21 +138,21 @@ impl Lower<'_> {
         Ok(Some(indices))
     }
 
-    /// Indices into an axis of `size`, which may be negative, counted from its front.
+    /// Emits indices into an axis of `size`, with negative ones counted from its front.
     pub fn counted_from_front(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
         let negative = self.lt(indices, 0.0)?;
         let whole = self.binary_scalar(binary_op::MUL, negative, float(size)?)?;
         self.binary(binary_op::ADD, indices, whole)
     }
 
-    /// A matrix with a row an index and a column a place of an axis of `size`: 1 where the place is that of the index, else 0. The
-    /// indices are integers; what is no place of the axis has no 1.
+    /// Emits a matrix with a row for each index and a column for each position of an axis of `size`: 1 where
+    /// they are equal, otherwise 0. The indices are integers; a row of an index out of range is 0.
     pub fn one_hot(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
         let count = Dim::product(&self.form(indices))?;
         let most =
             count.known().map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= limits::COMPARED);
         if !most {
-            unsupported!("{count} indices into an axis of {size}, compared with each place");
+            unsupported!("{count} indices compared with each position of an axis of size {size}");
         }
         let (one, size) = (Dim::Known(1), Dim::Known(size));
         let indices = self.reshape(indices, &[count, one.clone()])?;
@@ -160,7 +161,7 @@ impl Lower<'_> {
         self.equals_zero(distance)
     }
 
-    /// 1 where an integer is 0, else 0.
+    /// Emits 1 where an integer is 0, otherwise 0.
     pub fn equals_zero(&mut self, distance: BlobId) -> Result<BlobId> {
         let distance = self.unary(unary_op::ABS, distance)?;
         let near = self.binary_scalar(binary_op::RSUB, distance, 1.0)?;
@@ -168,19 +169,21 @@ impl Lower<'_> {
     }
 }
 
-/// The places of an axis: 0, 1, 2 and so on.
+/// Returns the positions of an axis: 0, 1, 2 and so on.
 pub(crate) fn ramp(size: &Dim) -> Result<Tensor> {
-    let Some(size) = size.known() else { unsupported!("the places of an axis of {size}") };
+    let Some(size) = size.known() else { unsupported!("the positions of an axis of size {size}") };
     float(size)?;
     Tensor::deferred(DType::F32, vec![usize::try_from(size)?], Vec::new(), move |_| {
         Ok(Array::f32(ndarray::Array1::from_iter((0..size).map(AsPrimitive::as_)).into_dyn()))
     })
 }
 
-/// A size as float32 holds it.
+/// Returns a size in float32.
 fn float(size: i64) -> Result<f32> {
     if size > 1 << 24 {
-        return Err(Error::unsupported(format!("the places of an axis of {size}: float32 ends at 2^24")));
+        return Err(Error::unsupported(format!(
+            "the positions of an axis of size {size}: float32 represents integers up to 2^24 exactly"
+        )));
     }
     Ok(size.as_())
 }

@@ -1,8 +1,8 @@
-//! From ONNX's words to ncnn's: values become blobs, nodes become layers.
+//! Lowering: values become blobs, nodes become layers.
 //!
-//! A value may be held by several blobs at once, each in another *form*: the sizes of a Mat of at most four axes whose elements, in
-//! row-major order, are those of the value. Merging neighbouring axes or leaving out unit ones moves no data, so every form is a
-//! Reshape away from every other, and reshaping a value costs nothing until a layer needs another form.
+//! Several blobs may hold a value, each in another *form*: a shape of at most four axes whose elements, in
+//! row-major order, are those of the value. Merging adjacent axes or dropping unit axes moves no data, so every form is a
+//! Reshape of every other, and reshaping a value costs nothing until a layer needs another form.
 
 mod along;
 mod broadcast;
@@ -42,10 +42,10 @@ use state::{State, mismatch, reshape_layer};
 /// Expresses a node in ncnn layers.
 pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
 
-/// Finds the lowering of a node's operator.
+/// Returns the lowering of a node's operator.
 pub(crate) type FindLowering = fn(&Node) -> Option<LowerNode>;
 
-/// One node while it is lowered. It reads the node as [`Call`] does.
+/// The lowering of one node. It reads the node as [`Call`] does.
 pub(crate) struct Lower<'a> {
     call: Call<'a>,
     state: &'a mut State,
@@ -59,7 +59,7 @@ impl<'a> Deref for Lower<'a> {
     }
 }
 
-/// The errors of a graph without a net, and parts of it that may have one.
+/// The errors of a graph without a net, and the parts of it that may be convertible.
 pub(crate) struct LowerError {
     pub errors: Errors,
     pub cuts: Vec<Cut>,
@@ -71,7 +71,7 @@ impl<E: Into<Errors>> From<E> for LowerError {
     }
 }
 
-/// Makes the net of a graph. Every node that cannot be lowered is reported, not the first alone.
+/// Builds the net of a graph. Every node that cannot be lowered is reported.
 pub(crate) fn lower_graph(
     graph: &Graph,
     find: FindLowering,
@@ -88,14 +88,14 @@ pub(crate) fn lower_graph(
             errors.push(error.at_part(format!("input \"{}\"", graph.value(input).name)));
         }
     }
-    // What follows a node that failed has no blobs to read: only the node itself is reported.
+    // Readers of a failed node have no bottoms: only the node itself is reported.
     let mut missing: BTreeSet<ValueId> = BTreeSet::new();
     if !errors.is_empty() {
         missing.extend(&graph.inputs);
     }
     let mut failed = BTreeSet::new();
     for (id, node) in graph.nodes() {
-        // Sizes that are not numbers are read from the graph: the shapes that follow from them are known to every lowering.
+        // Symbolic elements are read from the graph: every lowering knows the shapes that depend on them.
         if !node.outputs.is_empty()
             && node.outputs.iter().flatten().all(|id| graph.value(*id).elements.is_some())
         {
@@ -104,7 +104,7 @@ pub(crate) fn lower_graph(
         let reads_missing = node.reads().any(|value| missing.contains(&value));
         let lowered = match deferred.remove(&id) {
             Some(error) if !reads_missing => Err(error),
-            // Even where its inputs are missing: an operator that nobody knows.
+            // Also without its inputs: the operator is unknown.
             _ if reads_missing => op::find_handled(node).map(drop),
             _ => lower_node(graph, find, id, node, &mut state),
         };
@@ -113,7 +113,7 @@ pub(crate) fn lower_graph(
             errors.push(error.at_node(|| node.at()));
             failed.insert(id);
         }
-        // What has no elements needs no blob, unless a model only says that it has none.
+        // An empty value needs no blob, unless it is only declared as empty.
         let absent =
             |value: &&ValueId| !state.holds(graph, **value) && (skipped || !is_empty(graph, **value));
         missing.extend(node.outputs.iter().flatten().filter(absent));
@@ -125,7 +125,7 @@ pub(crate) fn lower_graph(
             errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
         }
     }
-    // Forms that were asked for on the way.
+    // Forms that were used on the way.
     state.net.remove_unread();
     state.place_forms_alone(graph);
     if let Err(error) = state.finalize_integers() {
@@ -138,23 +138,23 @@ pub(crate) fn lower_graph(
     Err(LowerError { errors, cuts })
 }
 
-/// Whether a value is known to have no elements.
+/// Returns whether a value is known to have no elements.
 fn is_empty(graph: &Graph, id: ValueId) -> bool {
     graph.value(id).shape.iter().flatten().any(|size| size.is(0))
 }
 
-/// Refuses outputs that no machine could hold: what is made for each element of an axis must not be made without an end.
+/// Refuses outputs of excessive size: loops over the elements of an axis must be limited.
 fn check_sizes(graph: &Graph, node: &Node) -> Result<()> {
     node.outputs.iter().flatten().try_for_each(|output| check_size(graph, *output))
 }
 
-/// Refuses a value of more elements than a blob can have.
+/// Refuses a value with more elements than a blob can have.
 pub(crate) fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
     let known = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
     let elements = known.fold(1_i64, |n, size| n.saturating_mul(size.max(1)));
     if elements > limits::BLOB_ELEMENTS {
         return Err(Error::limit(format!(
-            "{elements} elements; {} are the most of a blob",
+            "{elements} elements; a blob has at most {}",
             limits::BLOB_ELEMENTS
         )));
     }
@@ -182,7 +182,7 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     Ok(())
 }
 
-/// Refuses elements that are not numbers, or two.
+/// Refuses elements that are not numbers, or are complex.
 fn check_elements(dtype: DType) -> Result<()> {
     match dtype {
         DType::String | DType::C64 | DType::C128 => unsupported!("ncnn has no blobs of {dtype}"),
@@ -193,7 +193,7 @@ fn check_elements(dtype: DType) -> Result<()> {
 fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut State) -> Result<()> {
     let value = graph.value(id);
     let Some(shape) = &value.shape else {
-        unsupported!("its number of axes is not known");
+        unsupported!("its rank is unknown");
     };
     let Some(dtype) = value.dtype else {
         unsupported!("ncnn has no blobs of an unknown type");
@@ -236,7 +236,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     if value.dtype.is_some_and(DType::is_int) {
         state.integers.add_input(id, blob);
     } else if shape.len() > MAX_AXES && form.iter().any(|size| size.is(1)) {
-        // Some axes of 1 had to go to make room: users may well leave out all of them.
+        // Some unit axes were dropped to save axes: users may drop all of them.
         let reshape = reshape_layer(&form, &form)?;
         let tops = state.emit(&value.name, reshape.into(), &[blob], &[form])?;
         held = *tops.at(0)?;
@@ -248,7 +248,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
 fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
     let value = graph.value(id);
     let Some(shape) = &value.shape else {
-        unsupported!("its number of axes is not known");
+        unsupported!("its rank is unknown");
     };
     state.node = value.producer;
     let blob = state.form(graph, id, &interface_form(shape)?)?;
@@ -269,7 +269,7 @@ impl Lower<'_> {
         id.ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
-    /// Input `index` as it is held: any form. A constant is held in its interface form.
+    /// Returns input `index` in any form. A constant is held in its interface form.
     pub fn blob(&mut self, index: usize) -> Result<BlobId> {
         let id = self.input_id(index)?;
         if let Some(blob) = self.state.forms.get(id).and_then(|held| held.first()) {
@@ -282,7 +282,7 @@ impl Lower<'_> {
         self.blob_as(index, &form)
     }
 
-    /// A value that carries sizes that are not fixed, as numbers.
+    /// Returns symbolic elements as float32.
     fn sizes_as_numbers(&mut self, id: ValueId) -> Result<Option<BlobId>> {
         let value = self.call.graph().value(id);
         let held = self.state.forms.contains(id) || value.constant.is_some();
@@ -293,25 +293,25 @@ impl Lower<'_> {
         Ok(Some(blob))
     }
 
-    /// Input `index` in a form: the sizes of a Mat with the same elements in the same order.
+    /// Returns input `index` in a form: a shape with the same elements in the same order.
     pub fn blob_as(&mut self, index: usize, form: &[Dim]) -> Result<BlobId> {
         let id = self.input_id(index)?;
         self.sizes_as_numbers(id)?;
         self.state.form(self.call.graph(), id, form)
     }
 
-    /// The sizes of a blob, outermost first.
+    /// Returns the sizes of a blob, outermost first.
     pub fn form(&self, blob: BlobId) -> Vec<Dim> {
         self.state.net.blob(blob).shape.to_vec()
     }
 
-    /// A blob of three axes whose height and width are these, if there is one: layers read sizes from it.
+    /// Returns a blob of three axes with this height and width, if there is one: layers read sizes from it.
     pub fn plane(&self, height: &Dim, width: &Dim) -> Option<BlobId> {
         let net = &self.state.net;
         net.blob_ids().find(|blob| matches!(&*net.blob(*blob).shape, [_, h, w] if h == height && w == width))
     }
 
-    /// The oldest release of ncnn that must load the net: what is newer may be used where it is this or an older one.
+    /// The oldest release of ncnn that must load the net: newer layers may be used only if it has them.
     pub fn release(&self) -> u32 {
         self.state.net.release
     }
@@ -333,19 +333,19 @@ impl Lower<'_> {
         self.state.emit(&name, layer.into(), bottoms, forms)
     }
 
-    /// A blob in another form; no layer where it has that form.
+    /// Returns a blob in another form; without a layer if it has that form.
     pub fn reshape(&mut self, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
         let name = self.name();
         self.state.reshape(&name, blob, form)
     }
 
-    /// A constant blob in a form of its elements.
+    /// Adds a constant blob in a form of its elements.
     pub fn memory_data(&mut self, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
         let name = self.name();
         self.state.memory_data(&name, tensor, form)
     }
 
-    /// Makes `blob` output `index`: any form of its elements. Nothing is asked for where the output is left out.
+    /// Makes `blob`, in any form of the value, output `index`, if the node has that output.
     pub fn set(&mut self, index: usize, blob: BlobId) -> Result<()> {
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
         self.call.graph().value(id).dtype.map_or(Ok(()), check_elements)?;
@@ -355,7 +355,7 @@ impl Lower<'_> {
             return Err(mismatch(&format!("output {index}"), shape, "lowered to", &form));
         }
         let name = &self.call.graph().value(id).name;
-        // The first value that a blob holds gives it its name, for people who read the .param file.
+        // The first value that a blob holds gives the blob its name, for readers of the .param file.
         if let Some(made) = self.state.net.blob_mut(blob)
             && self.state.named.insert(blob)
         {
@@ -365,7 +365,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Lets output 0 be input 0 in another shape: all forms of the input hold it.
+    /// Makes output 0 an alias of input 0 in another shape.
     pub fn alias(&mut self) -> Result<()> {
         let first = self.blob(0)?;
         let input = self.input_id(0)?;

@@ -1,4 +1,4 @@
-//! Blobs whose sizes are known at run time alone: made from a blob that has these sizes.
+//! Blobs of free sizes, made from a blob with these sizes.
 
 use num_traits::AsPrimitive;
 
@@ -11,14 +11,14 @@ use crate::ncnn::{BlobId, Element};
 use crate::tensor::{Dim, Operation, Sum, Tensor};
 
 impl Lower<'_> {
-    /// A blob of ones; sizes that are not numbers are those of axes of another blob.
+    /// Emits a blob of ones; free sizes are those of axes of another blob.
     pub fn ones(&mut self, form: &[Dim]) -> Result<BlobId> {
         let known: Option<Vec<usize>> =
             form.iter().map(|size| size.known().and_then(|n| usize::try_from(n).ok())).collect();
         if let Some(sizes) = known {
             let count = sizes.iter().fold(1_usize, |count, size| count.saturating_mul(*size));
             if count > limits::MATRIX_ELEMENTS {
-                return Err(Error::limit(format!("{count} ones; {} are the most", limits::MATRIX_ELEMENTS)));
+                return Err(Error::limit(format!("{count} ones (at most {})", limits::MATRIX_ELEMENTS)));
             }
             return self.memory_data(&Tensor::all(1.0, sizes)?, form);
         }
@@ -43,10 +43,11 @@ impl Lower<'_> {
                 None => line,
             });
         }
-        ones.ok_or_else(|| Error::invalid("a blob without axes"))
+        ones.ok_or_else(|| Error::invalid("a blob has no axes"))
     }
 
-    /// Ones along one axis, whose size is that of neighbouring axes of a blob: a corner of that blob, made ones.
+    /// Emits ones along one axis whose size is that of adjacent axes of a blob: a slice of that blob, set to
+    /// 1.
     fn line_of_ones(&mut self, size: &Dim) -> Result<BlobId> {
         let Some((size_source, axes)) = self.size_source(size) else { return self.joined_ones(size) };
         let mut form = self.form(size_source);
@@ -74,7 +75,7 @@ impl Lower<'_> {
         self.map(Clip { min: 1.0, max: 1.0 }, line)
     }
 
-    /// Ones along an axis of a size that no blob has: those of the parts of the sum that it is, one after the other.
+    /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum.
     fn joined_ones(&mut self, size: &Dim) -> Result<BlobId> {
         let refuse = || {
             Error::unsupported(format!("{size} elements: no blob has an axis of this size"))
@@ -103,13 +104,13 @@ impl Lower<'_> {
         if constant < 0 { self.crop(line, 0, 0, i32::try_from(constant)?, size) } else { Ok(line) }
     }
 
-    /// Sizes that are computed with, as numbers along one axis.
+    /// Emits symbolic sizes as elements along one axis.
     pub fn materialize(&mut self, sizes: &[Dim]) -> Result<BlobId> {
         let numbers: Result<Vec<BlobId>> = sizes.iter().map(|size| self.size_as_number(size)).collect();
         self.concat(&numbers?, 0)
     }
 
-    /// A size as a blob of one number: as many ones as a blob has places, summed up.
+    /// Emits a size as one element: the sum of as many ones.
     fn size_as_number(&mut self, size: &Dim) -> Result<BlobId> {
         let one = [Dim::Known(1)];
         if let Some(number) = size.known() {
@@ -167,7 +168,8 @@ impl Lower<'_> {
         }
     }
 
-    /// A blob with neighbouring axes of `size` elements in all, and these axes. Of several the one of fewest axes.
+    /// Returns a blob with adjacent axes of `size` elements in all, and these axes; if there are several, the
+    /// one of fewest axes.
     fn size_source(&self, size: &Dim) -> Option<(BlobId, std::ops::Range<usize>)> {
         let net = &self.state.net;
         let mut found: Option<(usize, BlobId, std::ops::Range<usize>)> = None;
@@ -186,7 +188,7 @@ impl Lower<'_> {
     }
 }
 
-/// Neighbouring axes with this product.
+/// Returns adjacent axes with this product.
 fn run_of(shape: &[Dim], size: &Dim) -> Option<std::ops::Range<usize>> {
     for start in 0..shape.len() {
         let mut product = Dim::Known(1);
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbouring_axes_are_found_by_their_product() {
+    fn adjacent_axes_are_found_by_their_product() {
         let (h, w) = (Dim::symbol("H"), Dim::symbol("W"));
         let shape = [Dim::Known(64), h.clone(), w.clone()];
         assert_eq!(run_of(&shape, &w), Some(2..3));

@@ -48,7 +48,7 @@ fn bit_weights(dtype: DType) -> Result<Vec<f32>> {
 /// Emits the bits of each element of an input along a new axis: `floor(x / 2^k) - 2 * floor(x / 2^(k + 1))`.
 fn bit_rows(lower: &mut Lower, index: usize, steps: BlobId) -> Result<BlobId> {
     let one = Dim::product(lower.shape(index)?)?.is(1);
-    let x = if one { lower.blob(index)? } else { lower.stretched_input(index)? };
+    let x = if one { lower.blob(index)? } else { lower.broadcast_input(index)? };
     let rows = Dim::product(&lower.form(x))?;
     let column = lower.reshape(x, &[rows, Dim::Known(1)])?;
     let shifted = lower.binary(binary_op::MUL, column, steps)?;

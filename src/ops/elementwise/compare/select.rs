@@ -16,7 +16,7 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
     let chosen = match condition {
         ScalarOrBlob::Number(truth) => {
             // A uniform condition.
-            let chosen = lower.stretched_input(if truth == 0.0 { 2 } else { 1 })?;
+            let chosen = lower.broadcast_input(if truth == 0.0 { 2 } else { 1 })?;
             return lower.set(0, chosen);
         }
         ScalarOrBlob::Blob(condition) => match (x, y) {
