@@ -1,20 +1,18 @@
 //! What must hold before a net is written: the runtime trusts its files, and reads beyond a weight or runs a layer without its blobs
 //! rather than say what is wrong.
 
-mod shape;
 mod weight;
 
 use std::collections::BTreeSet;
 
+use super::layer::shape::{Size, Sizes, differ};
 use super::layer::{Arity, Param};
 use super::name::{Distinct, is_legal};
 use super::text::is_readable;
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::common::index::IndexSet;
 use crate::error::{Result, invalid, unsupported};
-use crate::tensor::DType;
-
-pub(in crate::ncnn) use shape::permuted;
+use crate::tensor::{DType, display_shape};
 
 /// Param ids are below this (`NCNN_MAX_PARAM_COUNT` in `paramdict.h`).
 const MAX_PARAMS: i32 = 32;
@@ -84,6 +82,21 @@ impl Net {
         };
         if !right {
             invalid!("it takes 32-bit integers for float32, or float32 values for them");
+        }
+        Ok(())
+    }
+
+    /// Compares the shapes of the tops with those that the layer computes from its bottoms. A mismatch means that the
+    /// layer computes something else than intended.
+    fn check_shapes(&self, layer: &NetLayer) -> Result<()> {
+        let sizes = |blob: &BlobId| self.blob(*blob).shape.iter().map(Size::from).collect::<Sizes>();
+        let bottoms: Vec<Sizes> = layer.bottoms.iter().map(sizes).collect();
+        let computed = layer.layer.top_sizes(&bottoms, layer.tops.len())?.unwrap_or_default();
+        for (top, computed) in layer.tops.iter().zip(computed) {
+            if differ(&sizes(top), &computed) {
+                let intended = display_shape(&self.blob(*top).shape);
+                unsupported!("ncnn computes {computed:?} from {bottoms:?} instead of {intended}");
+            }
         }
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! Functions that follow linear layers in most networks.
 
+use super::shape::{Sizes, Tops, axis_of, one, same};
 use super::{exactly, layer, weight_len};
+use crate::error::{At, Result, unsupported};
 
 layer! {
     /// `|x|`.
     AbsVal(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -13,6 +16,7 @@ layer! {
     /// `log(1 + exp(x))`.
     BNLL(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -22,6 +26,7 @@ layer! {
         params {
             0 alpha: f32 = 1.0,
         }
+        tops { same }
     }
 }
 
@@ -32,6 +37,7 @@ layer! {
             0 min: f32 = f32::MIN,
             1 max: f32 = f32::MAX,
         }
+        tops { same }
     }
 }
 
@@ -41,6 +47,7 @@ layer! {
         params {
             0 scale: f32 = 1.0,
         }
+        tops { same }
     }
 }
 
@@ -50,6 +57,7 @@ layer! {
         params {
             0 alpha: f32 = 0.1,
         }
+        tops { same }
     }
 }
 
@@ -57,6 +65,7 @@ layer! {
     /// The error function.
     Erf(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -68,6 +77,7 @@ layer! {
             1 scale: f32 = 1.0,
             2 shift: f32 = 0.0,
         }
+        tops { same }
     }
 }
 
@@ -78,6 +88,7 @@ layer! {
             /// 1: the approximation by tanh.
             0 fast_gelu: i32 = 0,
         }
+        tops { same }
     }
 }
 
@@ -88,6 +99,7 @@ layer! {
             0 alpha: f32 = 0.2,
             1 beta: f32 = 0.5,
         }
+        tops { same }
     }
 }
 
@@ -98,6 +110,7 @@ layer! {
             0 alpha: f32 = 0.2,
             1 beta: f32 = 0.5,
         }
+        tops { same }
     }
 }
 
@@ -109,6 +122,7 @@ layer! {
             1 scale: f32 = 1.0,
             2 shift: f32 = 0.0,
         }
+        tops { same }
     }
 }
 
@@ -116,6 +130,7 @@ layer! {
     /// `x * tanh(log(1 + exp(x)))`.
     Mish(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -127,6 +142,7 @@ layer! {
             1 scale: f32 = 1.0,
             2 shift: f32 = 0.0,
         }
+        tops { same }
     }
 }
 
@@ -140,6 +156,7 @@ layer! {
         weights {
             Raw slope_data,
         }
+        tops { same }
     }
 }
 
@@ -150,6 +167,7 @@ layer! {
             0 alpha: f32 = 1.673_263_2,
             1 lambda: f32 = 1.050_701,
         }
+        tops { same }
     }
 }
 
@@ -160,6 +178,7 @@ layer! {
             0 bias: f32 = 0.0,
             1 lambd: f32 = 0.5,
         }
+        tops { same }
     }
 }
 
@@ -167,6 +186,7 @@ layer! {
     /// `1 / (1 + exp(-x))`.
     Sigmoid(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -179,6 +199,18 @@ layer! {
             /// Must be 1 where `axis` is not 0.
             1 fixbug0: i32 = 0,
         }
+        tops { Softmax::top }
+    }
+}
+
+impl Softmax {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        axis_of(self.axis, bottom)?;
+        if self.axis != 0 && self.fixbug0 == 0 {
+            unsupported!("an axis without fixbug0");
+        }
+        one(bottom.as_slice())
     }
 }
 
@@ -186,6 +218,7 @@ layer! {
     /// `log(1 + exp(x))`.
     Softplus(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -193,6 +226,7 @@ layer! {
     /// `x / (1 + exp(-x))`.
     Swish(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -200,6 +234,7 @@ layer! {
     /// The hyperbolic tangent.
     TanH(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -209,5 +244,6 @@ layer! {
         params {
             0 threshold: f32 = 0.0,
         }
+        tops { same }
     }
 }

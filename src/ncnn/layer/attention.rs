@@ -2,6 +2,7 @@
 
 use num_traits::AsPrimitive;
 
+use super::shape::unknown;
 use super::{OLDEST, between, exactly, layer, weight_len};
 
 layer! {
@@ -34,6 +35,7 @@ layer! {
             Tagged out_weight_data,
             Raw out_bias_data,
         }
+        tops { unknown }
         since { |layer| if layer.has_usual_scale() { OLDEST } else { 20240820 } }
     }
 }
@@ -54,6 +56,7 @@ layer! {
             /// 1: pairs are neighbours, else halves apart.
             0 interleaved: i32 = 0,
         }
+        tops { unknown }
         since { |_| 20260113 }
     }
 }
@@ -67,6 +70,7 @@ layer! {
             6 scale: f32 = 0.0,
             7 kv_cache: i32 = 0,
         }
+        tops { unknown }
         since { |_| 20260113 }
     }
 }

@@ -1,5 +1,6 @@
 //! Convolutions in one to three dimensions, whole and in groups.
 
+use super::window::{convolve, window, windows};
 use super::{between, exactly, layer, weight_len};
 
 layer! {
@@ -29,6 +30,7 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| convolve(bottoms, l.num_output, &windows!(l, 1)) }
     }
 }
 
@@ -60,6 +62,7 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| convolve(bottoms, l.num_output, &windows!(l, 1)) }
     }
 }
 
@@ -100,6 +103,7 @@ layer! {
             Raw weight_data_int8_scales,
             Raw bottom_blob_int8_scales,
         }
+        tops { |l, bottoms, _| convolve(bottoms, l.num_output, &windows!(l, 2)) }
     }
 }
 
@@ -139,6 +143,7 @@ layer! {
             Raw weight_data_int8_scales,
             Raw bottom_blob_int8_scales,
         }
+        tops { |l, bottoms, _| convolve(bottoms, l.num_output, &windows!(l, 2)) }
     }
 }
 
@@ -177,6 +182,7 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| convolve(bottoms, l.num_output, &windows!(l, 3)) }
     }
 }
 
@@ -216,6 +222,7 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| convolve(bottoms, l.num_output, &windows!(l, 3)) }
     }
 }
 
@@ -249,5 +256,6 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| convolve(bottoms, l.num_output, &windows!(l, 2)) }
     }
 }

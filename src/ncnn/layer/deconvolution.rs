@@ -1,5 +1,6 @@
 //! Transposes of convolutions in one to three dimensions, whole and in groups.
 
+use super::window::{transpose, window, windows};
 use super::{between, exactly, layer, weight_len};
 
 layer! {
@@ -28,6 +29,7 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| transpose(bottoms, l.num_output, &windows!(l, 1), &[l.output_pad_right]) }
     }
 }
 
@@ -58,6 +60,7 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| transpose(bottoms, l.num_output, &windows!(l, 1), &[l.output_pad_right]) }
     }
 }
 
@@ -93,6 +96,7 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| transpose(bottoms, l.num_output, &windows!(l, 2), &[l.output_pad_bottom, l.output_pad_right]) }
     }
 }
 
@@ -129,6 +133,7 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| transpose(bottoms, l.num_output, &windows!(l, 2), &[l.output_pad_bottom, l.output_pad_right]) }
     }
 }
 
@@ -168,6 +173,10 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| {
+            let output_pads = [l.output_pad_behind, l.output_pad_bottom, l.output_pad_right];
+            transpose(bottoms, l.num_output, &windows!(l, 3), &output_pads)
+        } }
     }
 }
 
@@ -208,5 +217,9 @@ layer! {
             Tagged weight_data,
             Raw bias_data,
         }
+        tops { |l, bottoms, _| {
+            let output_pads = [l.output_pad_behind, l.output_pad_bottom, l.output_pad_right];
+            transpose(bottoms, l.num_output, &windows!(l, 3), &output_pads)
+        } }
     }
 }

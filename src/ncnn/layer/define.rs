@@ -7,7 +7,10 @@
 /// - `always` are always written; after `=` is the initial value of the field.
 /// - `derived` follow from the rest of the layer; in brackets is the runtime's default where that is not 0.
 /// - `weights` in the order of `load_model`.
+/// - `tops`: the rule that gives the shapes of the tops over bottoms of given shapes; [`unknown`] if they are not inferred.
 /// - `since` tells the first release that reads the layer, where that is not [`OLDEST`](super::OLDEST).
+///
+/// [`unknown`]: super::shape::unknown
 macro_rules! layer {
     (
         $(#[$doc:meta])*
@@ -17,6 +20,7 @@ macro_rules! layer {
             $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr, )* } )?
             $( derived { $( $did:literal $derived:ident $(($ddefault:literal))? = $compute:expr, )* } )?
             $( weights { $( $storage:ident $weight:ident, )* } )?
+            tops { $top_sizes:expr }
             $( since { $since:expr } )?
         }
     ) => {
@@ -86,6 +90,21 @@ macro_rules! layer {
                 let mut since: fn(&$name) -> u32 = |_| $crate::ncnn::layer::OLDEST;
                 $( since = $since; )?
                 since(self)
+            }
+
+            /// The shapes of the tops over bottoms of these shapes.
+            pub(in $crate::ncnn) fn top_sizes(
+                &self,
+                bottoms: &[$crate::ncnn::layer::shape::Sizes],
+                tops: usize,
+            ) -> $crate::error::Result<$crate::ncnn::layer::shape::Tops> {
+                type Rule = fn(
+                    &$name,
+                    &[$crate::ncnn::layer::shape::Sizes],
+                    usize,
+                ) -> $crate::error::Result<$crate::ncnn::layer::shape::Tops>;
+                let rule: Rule = $top_sizes;
+                rule(self, bottoms, tops)
             }
 
             /// The table of the layer.
@@ -174,6 +193,11 @@ macro_rules! layers {
             /// The first release of the runtime that reads this layer, but not before [`OLDEST`].
             pub fn since(&self) -> u32 {
                 match self { $( Layer::$name(layer) => layer.since(), )* }
+            }
+
+            /// The shapes of the tops over bottoms of these shapes.
+            pub(in crate::ncnn) fn top_sizes(&self, bottoms: &[Sizes], tops: usize) -> Result<Tops> {
+                match self { $( Layer::$name(layer) => layer.top_sizes(bottoms, tops), )* }
             }
 
             /// The weights in the order of `load_model`.

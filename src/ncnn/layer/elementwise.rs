@@ -1,6 +1,8 @@
 //! Layers that work element by element.
 
+use super::shape::{Sizes, Tops, axis_of, differ, one, product, same, with_size};
 use super::{OLDEST, between, exactly, layer};
+use crate::error::{At, Result, unsupported};
 
 layer! {
     /// Arithmetic on two blobs of the same number of axes, or on one and the number `b`.
@@ -11,7 +13,34 @@ layer! {
             1 with_scalar: i32 = 0,
             2 b: f32 = 0.0,
         }
+        tops { BinaryOp::top }
         since { |layer| if layer.op_type > binary_op::RATAN2 { 20260526 } else { OLDEST } }
+    }
+}
+
+impl BinaryOp {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let a = bottoms.at(0)?;
+        if self.with_scalar != 0 {
+            if bottoms.len() != 1 {
+                unsupported!("a number and {} bottoms", bottoms.len());
+            }
+            return one(a.as_slice());
+        }
+        let b = bottoms.at(1)?;
+        let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+        if short.len() != long.len() {
+            // `BinaryOp::forward` aligns the outermost axes, except for one element.
+            let one_axis = matches!((short.as_slice(), long.first()), ([n], Some(c)) if !n.differs(*c));
+            if one_axis || !product(short).differs(1) {
+                return one(long.as_slice());
+            }
+            unsupported!("bottoms of {a:?} and {b:?}: ncnn aligns the outermost axes");
+        }
+        match a.iter().zip(b).map(|(x, y)| x.broadcast(*y)).collect::<Option<Sizes>>() {
+            Some(sizes) => one(sizes),
+            None => unsupported!("bottoms of {a:?} and {b:?}"),
+        }
     }
 }
 
@@ -46,6 +75,7 @@ layer! {
             /// See [`unary_op`].
             0 op_type: i32 = 0,
         }
+        tops { same }
         since { |layer| if layer.op_type > unary_op::TRUNC { 20260526 } else { OLDEST } }
     }
 }
@@ -92,6 +122,17 @@ layer! {
             /// Weights of the sum.
             1 coeffs: Vec<f32> = Vec::new(),
         }
+        tops { Eltwise::top }
+    }
+}
+
+impl Eltwise {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let first = bottoms.at(0)?;
+        if bottoms.iter().any(|sizes| differ(sizes, first)) {
+            unsupported!("bottoms of {bottoms:?}");
+        }
+        one(first.as_slice())
     }
 }
 
@@ -101,6 +142,15 @@ layer! {
         params {
             0 axis: i32 = 0,
         }
+        tops { GLU::top }
+    }
+}
+
+impl GLU {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        let axis = axis_of(self.axis, bottom)?;
+        one(with_size(bottom, axis, *bottom.at(axis)? / 2))
     }
 }
 
@@ -110,5 +160,6 @@ layer! {
         params {
             0 slope: f32 = 0.0,
         }
+        tops { same }
     }
 }

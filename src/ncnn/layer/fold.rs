@@ -1,5 +1,6 @@
 //! Windows over a signal or an image as columns, and back.
 
+use super::shape::unknown;
 use super::{exactly, layer};
 
 layer! {
@@ -21,6 +22,7 @@ layer! {
             16 pad_bottom: i32 = pad_top,
             21 output_h: i32 = output_w,
         }
+        tops { unknown }
     }
 }
 
@@ -42,6 +44,7 @@ layer! {
             15 pad_right: i32 = pad_left,
             16 pad_bottom: i32 = pad_top,
         }
+        tops { unknown }
     }
 }
 
@@ -66,6 +69,7 @@ layer! {
         always {
             2 hoplen: i32 = 0,
         }
+        tops { unknown }
         since { |_| 20241226 }
     }
 }
@@ -86,6 +90,7 @@ layer! {
         always {
             2 hoplen: i32 = 0,
         }
+        tops { unknown }
         since { |_| 20241226 }
     }
 }

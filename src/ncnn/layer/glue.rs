@@ -1,6 +1,8 @@
 //! Layers that bring data in, copy it, or move it without computing.
 
+use super::shape::{Size, Sizes, Tops, one, product, same, written};
 use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer};
+use crate::error::{At, Result, unsupported};
 
 layer! {
     /// A blob that the user gives.
@@ -11,6 +13,7 @@ layer! {
             2 c: i32 = 0,
             11 d: i32 = 0,
         }
+        tops { |l, _, _| Ok(written(l.w, l.h, l.d, l.c)) }
     }
 }
 
@@ -28,6 +31,7 @@ layer! {
             // Behind a tag where `load_type` is 0.
             Raw data,
         }
+        tops { |l, _, _| Ok(written(l.w, l.h, l.d, l.c)) }
     }
 }
 
@@ -35,6 +39,7 @@ layer! {
     /// Copies of one blob by reference: a blob may be read once only.
     Split(exactly(1), MANY) {
         params {}
+        tops { |_, bottoms, tops| Ok(Some(vec![bottoms.at(0)?.clone(); tops])) }
     }
 }
 
@@ -42,8 +47,12 @@ layer! {
     /// The blob as it is.
     Noop(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
+
+/// The param of an axis that Reshape does not make.
+const ABSENT: i32 = -233;
 
 layer! {
     /// Another shape for the same elements: -1 for the axis that is left over, 0 for the size of the same axis of the bottom.
@@ -56,7 +65,45 @@ layer! {
             6 shape_expr: String = String::new(),
             11 d: i32 = -233,
         }
+        tops { Reshape::top }
         since { |layer| if layer.shape_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
+    }
+}
+
+impl Reshape {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        if !self.shape_expr.is_empty() {
+            return Ok(None);
+        }
+        let wanted = match (self.w, self.h, self.d, self.c) {
+            (w, ABSENT, ..) => vec![(w, 0)],
+            (w, h, _, ABSENT) => vec![(h, 1), (w, 0)],
+            (w, h, ABSENT, c) => vec![(c, 2), (h, 1), (w, 0)],
+            (w, h, d, c) => vec![(c, 2), (d, 3), (h, 1), (w, 0)],
+        };
+        let bottom = bottoms.at(0)?;
+        let missing = Size::from(1);
+        // w, h, c, d of the bottom.
+        let own = match *bottom.as_slice() {
+            [w] => [w, missing, missing, missing],
+            [h, w] => [w, h, missing, missing],
+            [c, h, w] => [w, h, c, missing],
+            [c, d, h, w] => [w, h, c, d],
+            _ => unsupported!("a bottom of {bottom:?}"),
+        };
+        let mut sizes = Vec::with_capacity(wanted.len());
+        for (size, axis) in wanted {
+            sizes.push(if size == 0 { *own.at(axis)? } else { Size::from(size) });
+        }
+        let total = product(bottom);
+        let given: Sizes = sizes.iter().copied().filter(|size| *size != -1).collect();
+        for size in sizes.iter_mut().filter(|size| **size == -1) {
+            *size = total / product(&given);
+        }
+        if product(&sizes).differs(total) || sizes.iter().any(|size| *size < 1) {
+            unsupported!("{bottom:?} as {sizes:?}");
+        }
+        one(sizes)
     }
 }
 
@@ -66,5 +113,30 @@ layer! {
         params {
             0 order_type: i32 = 0,
         }
+        tops { |l, bottoms, _| one(l.permuted(bottoms.at(0)?)?) }
+    }
+}
+
+impl Permute {
+    /// Returns items of the axes of a blob, outermost first, in the order of the axes of the top.
+    ///
+    /// The orders are numbered as the sorted lists of the indices of axes, counted from the innermost axis (`permute.cpp`).
+    pub(in crate::ncnn) fn permuted<T: Copy>(&self, items: &[T]) -> Result<Vec<T>> {
+        let mut left = items.to_vec();
+        let mut number = usize::try_from(self.order_type)?;
+        let mut digits = Vec::with_capacity(left.len());
+        for base in 1..=left.len() {
+            digits.push(number % base);
+            number /= base;
+        }
+        if number != 0 {
+            unsupported!("order_type {} of {} axes", self.order_type, items.len());
+        }
+        // The outermost axis of the top comes first, taken from the remaining axes, outermost first.
+        Ok(digits
+            .into_iter()
+            .rev()
+            .filter_map(|digit| (digit < left.len()).then(|| left.remove(digit)))
+            .collect())
     }
 }

@@ -19,12 +19,15 @@ mod product;
 mod recurrent;
 mod reduction;
 mod sampling;
+pub(in crate::ncnn) mod shape;
+mod window;
 
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use define::layers;
+use shape::{Sizes, Tops};
 
 pub(crate) use define::layer;
 

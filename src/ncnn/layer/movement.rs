@@ -1,6 +1,11 @@
 //! Layers that move, copy or leave out elements.
 
+use super::shape::{Size, Sizes, Tops, axis_of, differ, extended, one, product, same, unknown, with_size};
 use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
+use crate::error::{At, Result, unsupported};
+
+/// The rest of an axis in Crop and Slice.
+const REST: i32 = -233;
 
 layer! {
     /// Elements as another type: 0 unknown, 1 float32, 2 float16, 3 int8, 4 bfloat16.
@@ -9,6 +14,7 @@ layer! {
             0 type_from: i32 = 0,
             1 type_to: i32 = 0,
         }
+        tops { same }
     }
 }
 
@@ -18,6 +24,23 @@ layer! {
         params {
             0 axis: i32 = 0,
         }
+        tops { Concat::top }
+    }
+}
+
+impl Concat {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let first = bottoms.at(0)?;
+        let axis = axis_of(self.axis, first)?;
+        let mut total = Size::from(0);
+        for sizes in bottoms {
+            let fits = |size: &&Size| !differ(sizes, &with_size(first, axis, **size));
+            let Some(size) = sizes.get(axis).filter(fits) else {
+                unsupported!("{bottoms:?} along axis {axis}");
+            };
+            total = total + *size;
+        }
+        one(with_size(first, axis, total))
     }
 }
 
@@ -32,6 +55,7 @@ layer! {
             11 axes: Vec<i32> = Vec::new(),
             13 doffset: i32 = 0,
         }
+        tops { unknown }
     }
 }
 
@@ -61,10 +85,68 @@ layer! {
             20 ends_expr: String = String::new(),
             21 axes_expr: String = String::new(),
         }
+        tops { Crop::top }
         since { |layer| {
             let expressions = [&layer.starts_expr, &layer.ends_expr, &layer.axes_expr];
             if expressions.iter().all(|text| text.is_empty()) { OLDEST } else { EXPRESSIONS }
         } }
+    }
+}
+
+impl Crop {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        if bottoms.len() != 1 || !self.starts_expr.is_empty() || !self.ends_expr.is_empty() {
+            return Ok(None);
+        }
+        let bottom = bottoms.at(0)?;
+        if self.starts.is_empty() || self.ends.is_empty() {
+            return self.top_by_offsets(bottom);
+        }
+        let mut sizes = bottom.clone();
+        let count = if self.axes.is_empty() { bottom.len() } else { self.axes.len() };
+        for i in 0..count {
+            let axis = self.axes.get(i).map_or(Ok(i), |axis| axis_of(*axis, bottom))?;
+            let size = *bottom.at(axis)?;
+            // `Crop::resolve_crop_roi`: an end of 0 is the end of the axis.
+            let from = match *self.starts.at(i)? {
+                REST => Size::from(0),
+                start if start < 0 => size + start,
+                start => Size::from(start),
+            };
+            let to = match *self.ends.at(i)? {
+                REST => size,
+                end if end > 0 => size.at_most(end),
+                end => size + end,
+            };
+            if from < 0 || to - from < 1 {
+                unsupported!("elements {from:?} to {to:?} of {size:?}");
+            }
+            sizes = with_size(&sizes, axis, to - from);
+        }
+        one(sizes)
+    }
+
+    fn top_by_offsets(&self, bottom: &[Size]) -> Result<Tops> {
+        let w = (self.woffset, self.woffset2, self.outw);
+        let h = (self.hoffset, self.hoffset2, self.outh);
+        let d = (self.doffset, self.doffset2, self.outd);
+        let c = (self.coffset, self.coffset2, self.outc);
+        let crops = match bottom.len() {
+            1 => vec![w],
+            2 => vec![h, w],
+            3 => vec![c, h, w],
+            _ => vec![c, d, h, w],
+        };
+        let mut sizes = Vec::with_capacity(bottom.len());
+        for (size, (before, after, out)) in bottom.iter().zip(crops) {
+            let rest = *size - before - after;
+            let size = if out == REST { rest } else { rest.at_most(out) };
+            if before < 0 || after < 0 || size < 1 {
+                unsupported!("{bottom:?} without {before} elements before and {after} after, {out} at most");
+            }
+            sizes.push(size);
+        }
+        one(sizes)
     }
 }
 
@@ -74,6 +156,7 @@ layer! {
         params {
             0 axis: i32 = 0,
         }
+        tops { same }
     }
 }
 
@@ -81,6 +164,7 @@ layer! {
     /// A copy in memory of its own.
     DeepCopy(exactly(1), exactly(1)) {
         params {}
+        tops { same }
     }
 }
 
@@ -96,6 +180,7 @@ layer! {
             Raw scale_data,
             Raw bias_data,
         }
+        tops { same }
     }
 }
 
@@ -105,6 +190,7 @@ layer! {
         params {
             0 diagonal: i32 = 0,
         }
+        tops { unknown }
     }
 }
 
@@ -114,6 +200,7 @@ layer! {
         params {
             3 axes: Vec<i32> = Vec::new(),
         }
+        tops { unknown }
     }
 }
 
@@ -121,6 +208,7 @@ layer! {
     /// One axis.
     Flatten(exactly(1), exactly(1)) {
         params {}
+        tops { |_, bottoms, _| one([product(bottoms.at(0)?)]) }
     }
 }
 
@@ -130,6 +218,7 @@ layer! {
         params {
             0 axes: Vec<i32> = Vec::new(),
         }
+        tops { same }
         since { |_| 20250916 }
     }
 }
@@ -154,6 +243,27 @@ layer! {
         weights {
             Raw per_channel_pad_data,
         }
+        tops { Padding::top }
+    }
+}
+
+impl Padding {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        let (w, h) = ((self.left, self.right), (self.top, self.bottom));
+        let outer = (self.front, self.behind);
+        let none = (0, 0);
+        let (pads, unused) = match bottom.len() {
+            1 => (vec![w], h != none || outer != none),
+            2 => (vec![h, w], outer != none),
+            3 => (vec![outer, h, w], false),
+            // `front` and `behind` are along d if there are four axes.
+            _ => (vec![none, outer, h, w], false),
+        };
+        if unused || pads.iter().any(|(before, after)| *before < 0 || *after < 0) {
+            unsupported!("a bottom of {bottom:?} with these paddings");
+        }
+        one(bottom.iter().zip(pads).map(|(size, (before, after))| *size + before + after).collect::<Sizes>())
     }
 }
 
@@ -165,6 +275,17 @@ layer! {
             /// 0: the channel is the outermost part (CRD), 1: the innermost (DCR).
             1 mode: i32 = 0,
         }
+        tops { PixelShuffle::top }
+    }
+}
+
+impl PixelShuffle {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let factor = self.upscale_factor.max(1);
+        match *bottoms.at(0)?.as_slice() {
+            [c, h, w] => one([c / factor / factor, h * factor, w * factor]),
+            ref bottom => unsupported!("a bottom of {bottom:?}"),
+        }
     }
 }
 
@@ -174,6 +295,17 @@ layer! {
         params {
             0 stride: i32 = 1,
             1 mode: i32 = 0,
+        }
+        tops { Reorg::top }
+    }
+}
+
+impl Reorg {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let stride = self.stride.max(1);
+        match *bottoms.at(0)?.as_slice() {
+            [c, h, w] => one([c * stride * stride, h / stride, w / stride]),
+            ref bottom => unsupported!("a bottom of {bottom:?}"),
         }
     }
 }
@@ -185,6 +317,18 @@ layer! {
             0 group: i32 = 1,
             1 reverse: i32 = 0,
         }
+        tops { ShuffleChannel::top }
+    }
+}
+
+impl ShuffleChannel {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        let whole = |channels: Size| !(channels / self.group * self.group).differs(channels);
+        if self.group < 1 || bottom.len() < 3 || !whole(*bottom.at(0)?) {
+            unsupported!("{bottom:?} in {} groups", self.group);
+        }
+        one(bottom.as_slice())
     }
 }
 
@@ -198,6 +342,36 @@ layer! {
             /// Where to cut, instead of sizes.
             2 indices: Vec<i32> = Vec::new(),
         }
+        tops { Slice::tops }
+    }
+}
+
+impl Slice {
+    fn tops(&self, bottoms: &[Sizes], tops: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        let axis = axis_of(self.axis, bottom)?;
+        let size = *bottom.at(axis)?;
+        let mut done = Size::from(0);
+        let mut parts = Vec::with_capacity(tops);
+        for i in 0..tops {
+            let part = if self.indices.is_empty() {
+                match *self.slices.at(i)? {
+                    REST => (size - done) / i64::try_from(tops - i)?,
+                    part => Size::from(part),
+                }
+            } else if i + 1 == tops {
+                size - done
+            } else {
+                let index = *self.indices.at(i)?;
+                (if index < 0 { size + index } else { Size::from(index) }) - done
+            };
+            if part < 1 || size - done - part < 0 {
+                unsupported!("a part of {part:?} after {done:?} of {size:?}");
+            }
+            done = done + part;
+            parts.push(with_size(bottom, axis, part));
+        }
+        Ok(Some(parts))
     }
 }
 
@@ -211,6 +385,7 @@ layer! {
             3 axes: Vec<i32> = Vec::new(),
             11 squeeze_d: i32 = 0,
         }
+        tops { unknown }
     }
 }
 
@@ -222,5 +397,20 @@ layer! {
             1 tiles: i32 = 1,
             2 repeats: Vec<i32> = Vec::new(),
         }
+        tops { Tile::top }
+    }
+}
+
+impl Tile {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        if self.repeats.is_empty() {
+            let axis = axis_of(self.axis, bottom)?;
+            return one(with_size(bottom, axis, *bottom.at(axis)? * self.tiles));
+        }
+        let repeats: Sizes = self.repeats.iter().copied().map(Size::from).collect();
+        let rank = bottom.len().max(repeats.len());
+        let (bottom, repeats) = (extended(bottom, rank), extended(&repeats, rank));
+        one(bottom.into_iter().zip(repeats).map(|(size, times)| size * times).collect::<Sizes>())
     }
 }

@@ -1,6 +1,16 @@
 //! Normalization, and scales and shifts along the outermost axis.
 
+use super::shape::{Sizes, Tops, one, same};
 use super::{between, exactly, layer, weight_len};
+use crate::error::{At, Result, unsupported};
+
+/// The rule of a layer over channels, which are those of a blob of three or four axes.
+fn same_channels<L>(_: &L, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+    match bottoms.at(0)?.as_slice() {
+        bottom @ ([_, _, _] | [_, _, _, _]) => one(bottom),
+        bottom => unsupported!("a bottom of {} axes", bottom.len()),
+    }
+}
 
 layer! {
     /// `slope * (x - mean) / sqrt(var + eps) + bias` for each place on the outermost axis.
@@ -17,6 +27,7 @@ layer! {
             Raw var_data,
             Raw bias_data,
         }
+        tops { same }
     }
 }
 
@@ -30,6 +41,7 @@ layer! {
         weights {
             Raw bias_data,
         }
+        tops { same }
     }
 }
 
@@ -48,6 +60,7 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
+        tops { same }
     }
 }
 
@@ -65,6 +78,7 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
+        tops { same_channels }
     }
 }
 
@@ -82,6 +96,7 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
+        tops { same }
     }
 }
 
@@ -96,6 +111,7 @@ layer! {
             3 beta: f32 = 0.75,
             4 bias: f32 = 1.0,
         }
+        tops { same_channels }
     }
 }
 
@@ -107,6 +123,7 @@ layer! {
             1 across_channels: i32 = 0,
             2 eps: f32 = 0.0001,
         }
+        tops { same_channels }
     }
 }
 
@@ -127,6 +144,7 @@ layer! {
         weights {
             Raw scale_data,
         }
+        tops { same }
     }
 }
 
@@ -143,6 +161,7 @@ layer! {
         weights {
             Raw gamma_data,
         }
+        tops { same }
         since { |_| 20240820 }
     }
 }
@@ -159,5 +178,6 @@ layer! {
             Raw scale_data,
             Raw bias_data,
         }
+        tops { same }
     }
 }

@@ -1,5 +1,6 @@
 //! Pooling in one to three dimensions.
 
+use super::window::{pool, window};
 use super::{exactly, layer};
 
 layer! {
@@ -21,6 +22,10 @@ layer! {
         depends {
             14 pad_right: i32 = pad_left,
         }
+        tops { |l, bottoms, _| {
+            let windows = [window!(l, kernel_w, 1, stride_w, pad_left, pad_right)];
+            pool(bottoms, &windows, &[l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
+        } }
     }
 }
 
@@ -48,6 +53,13 @@ layer! {
             15 pad_bottom: i32 = pad_top,
             18 out_h: i32 = out_w,
         }
+        tops { |l, bottoms, _| {
+            let windows = [
+                window!(l, kernel_h, 1, stride_h, pad_top, pad_bottom),
+                window!(l, kernel_w, 1, stride_w, pad_left, pad_right),
+            ];
+            pool(bottoms, &windows, &[l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
+        } }
     }
 }
 
@@ -80,5 +92,13 @@ layer! {
             16 pad_behind: i32 = pad_front,
             28 out_d: i32 = out_w,
         }
+        tops { |l, bottoms, _| {
+            let windows = [
+                window!(l, kernel_d, 1, stride_d, pad_front, pad_behind),
+                window!(l, kernel_h, 1, stride_h, pad_top, pad_bottom),
+                window!(l, kernel_w, 1, stride_w, pad_left, pad_right),
+            ];
+            pool(bottoms, &windows, &[l.out_d, l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
+        } }
     }
 }

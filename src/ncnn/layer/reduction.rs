@@ -1,6 +1,8 @@
 //! Sums, extremes and other reductions along axes.
 
+use super::shape::{Size, Sizes, Tops, axis_of, one};
 use super::{exactly, layer};
+use crate::error::{At, Result, unsupported};
 
 layer! {
     /// A reduction along `axes`, counted from the outermost axis of the Mat.
@@ -15,6 +17,28 @@ layer! {
             /// Whether the axes count without a batch axis: the runtime refuses axes where it is 0.
             5 fixbug0: i32 = 0,
         }
+        tops { Reduction::top }
+    }
+}
+
+impl Reduction {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        if self.fixbug0 == 0 && !self.axes.is_empty() {
+            unsupported!("axes without fixbug0");
+        }
+        let mut reduced = vec![self.reduce_all != 0 || bottom.len() == 1; bottom.len()];
+        for axis in &self.axes {
+            if let Some(flag) = reduced.get_mut(axis_of(*axis, bottom)?) {
+                *flag = true;
+            }
+        }
+        let kept = bottom.iter().zip(reduced).filter_map(|(size, reduced)| match reduced {
+            false => Some(*size),
+            true => (self.keepdims != 0).then_some(Size::from(1)),
+        });
+        let sizes: Sizes = kept.collect();
+        one(if sizes.is_empty() { vec![Size::from(1)] } else { sizes })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Layers that read between the elements.
 
+use super::shape::{Size, Sizes, Tops, one, unknown};
 use super::{EXPRESSIONS, OLDEST, between, exactly, layer};
+use crate::error::{At, Result, unsupported};
 
 layer! {
     /// Reads at the places of the second bottom.
@@ -14,6 +16,7 @@ layer! {
             /// 1: the grid is `[c, h, w]`, coordinates outermost.
             3 permute_fusion: i32 = 0,
         }
+        tops { unknown }
     }
 }
 
@@ -33,7 +36,23 @@ layer! {
             /// Width and height as expressions over the bottoms.
             9 size_expr: String = String::new(),
         }
+        tops { Interp::top }
         since { |layer| if layer.size_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
+    }
+}
+
+impl Interp {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        if bottoms.len() != 1 || !self.size_expr.is_empty() || self.output_width == 0 {
+            return Ok(None);
+        }
+        let (height, width) = (Size::from(self.output_height), Size::from(self.output_width));
+        match *bottoms.at(0)?.as_slice() {
+            [w] => one([w, height, width]),
+            [h, _] => one([h, width]),
+            [c, _, _] => one([c, height, width]),
+            ref bottom => unsupported!("a bottom of {bottom:?}"),
+        }
     }
 }
 
@@ -48,6 +67,7 @@ layer! {
             4 aligned: i32 = 0,
             5 version: i32 = 0,
         }
+        tops { unknown }
     }
 }
 
@@ -59,5 +79,6 @@ layer! {
             1 pooled_height: i32 = 0,
             2 spatial_scale: f32 = 1.0,
         }
+        tops { unknown }
     }
 }

@@ -10,7 +10,6 @@ use super::super::{BlobId, Layer, Net, NetLayer, Provenance};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
-use crate::ncnn::check::permuted;
 
 /// Types of such layers.
 pub(super) const VIEWS: &[&str] =
@@ -23,19 +22,18 @@ pub(super) fn view_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, BlobId)> {
     let moves_nothing = match &layer.layer {
         Layer::Reshape(reshape) => reshape.shape_expr.is_empty(),
         Layer::Flatten(_) | Layer::Squeeze(_) | Layer::ExpandDims(_) => true,
-        Layer::Permute(permute) => keeps_order(permute.order_type, &sizes(*bottom)?),
+        Layer::Permute(permute) => keeps_order(permute, &sizes(*bottom)?),
         _ => false,
     };
     (moves_nothing && sizes(*bottom).is_some() && sizes(*top).is_some()).then_some((*bottom, *top))
 }
 
 /// Whether an order of axes leaves those that are not 1 in theirs.
-fn keeps_order(order_type: i32, sizes: &[i32]) -> bool {
-    let axes: Vec<i64> = (0..).take(sizes.len()).collect();
-    let Ok(order) = permuted(order_type, &axes) else { return false };
-    let moved = order.iter().filter_map(|axis| usize::try_from(*axis).ok());
-    let moved: Vec<usize> = moved.filter(|axis| sizes.get(*axis).is_some_and(|size| *size != 1)).collect();
-    moved.is_sorted()
+fn keeps_order(permute: &Permute, sizes: &[i32]) -> bool {
+    let axes: Vec<usize> = (0..sizes.len()).collect();
+    let Ok(mut order) = permute.permuted(&axes) else { return false };
+    order.retain(|axis| sizes.get(*axis).is_some_and(|size| *size != 1));
+    order.is_sorted()
 }
 
 /// The Reshape to these sizes, outermost first.
@@ -230,8 +228,8 @@ mod tests {
     #[test]
     fn an_order_that_moves_axes_of_one_alone_is_a_reshape() {
         // [2, 3, 1] to [1, 2, 3]: w, h, c become h, c, w.
-        let order_type = (0..6).find(|order| permuted(*order, &[0, 1, 2]).is_ok_and(|p| p == [2, 0, 1]));
-        let move_one = Permute { order_type: order_type.unwrap() };
+        let mut orders = (0..6).map(|order_type| Permute { order_type });
+        let move_one = orders.find(|p| p.permuted(&[0, 1, 2]).unwrap() == [2, 0, 1]).unwrap();
         let mut net = chain(&[(move_one.into(), &[1, 2, 3]), (reshape(&[2, 3, 1]), &[2, 3, 1])]);
         assert_eq!(finalize(&mut net), "Input UnaryOp");
         let mut net = chain(&[(Permute { order_type: 2 }.into(), &[3, 2, 1])]);

@@ -1,0 +1,151 @@
+//! The shapes of the tops of layers that move a window over the inner axes.
+
+use super::shape::{Size, Sizes, Tops, one};
+use crate::error::{At, Result, unsupported};
+
+/// A window along one axis.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    pub kernel: i32,
+    pub dilation: i32,
+    pub stride: i32,
+    pub pads: (i32, i32),
+}
+
+/// Paddings that stand for a rule.
+const SAME_UPPER: i32 = -233;
+const SAME_LOWER: i32 = -234;
+
+/// The output size of an axis that adaptive pooling leaves unchanged.
+const UNCHANGED: i32 = -233;
+
+/// The [`Window`] of a layer along one axis, from the names of its params.
+macro_rules! window {
+    ($l:ident, $kernel:ident, $dilation:expr, $stride:ident, $before:ident, $after:ident) => {
+        $crate::ncnn::layer::window::Window {
+            kernel: $l.$kernel,
+            dilation: $dilation,
+            stride: $l.$stride,
+            pads: ($l.$before, $l.$after),
+        }
+    };
+}
+
+/// The windows of a convolution or its transpose along one to three axes.
+macro_rules! windows {
+    ($l:ident, 1) => {
+        [window!($l, kernel_w, $l.dilation_w, stride_w, pad_left, pad_right)]
+    };
+    ($l:ident, 2) => {
+        [
+            window!($l, kernel_h, $l.dilation_h, stride_h, pad_top, pad_bottom),
+            window!($l, kernel_w, $l.dilation_w, stride_w, pad_left, pad_right),
+        ]
+    };
+    ($l:ident, 3) => {
+        [
+            window!($l, kernel_d, $l.dilation_d, stride_d, pad_front, pad_behind),
+            window!($l, kernel_h, $l.dilation_h, stride_h, pad_top, pad_bottom),
+            window!($l, kernel_w, $l.dilation_w, stride_w, pad_left, pad_right),
+        ]
+    };
+}
+pub(super) use {window, windows};
+
+impl Window {
+    /// Returns the size of the dilated kernel.
+    fn extent(&self) -> Result<i64> {
+        if self.kernel < 1 || self.dilation < 1 || self.stride < 1 {
+            unsupported!("a kernel of {}, dilation {}, stride {}", self.kernel, self.dilation, self.stride);
+        }
+        Ok(i64::from(self.dilation) * (i64::from(self.kernel) - 1) + 1)
+    }
+
+    /// Returns the number of windows over a padded axis.
+    fn steps(&self, padded: Size) -> Result<Size> {
+        let extent = self.extent()?;
+        let room = padded - extent;
+        if room < 0 {
+            unsupported!("a window of {extent} over {padded:?}");
+        }
+        Ok(room / self.stride + 1)
+    }
+
+    fn padding(&self) -> i64 {
+        i64::from(self.pads.0.max(0)) + i64::from(self.pads.1.max(0))
+    }
+}
+
+/// Returns the outermost size, and the inner sizes, one for each of `count` windows.
+fn split_inner(bottoms: &[Sizes], count: usize) -> Result<(Size, &[Size])> {
+    match bottoms.at(0)?.as_slice() {
+        [outermost, inner @ ..] if inner.len() == count => Ok((*outermost, inner)),
+        bottom => unsupported!("a bottom of {bottom:?} under {count} axes of a window"),
+    }
+}
+
+/// The top of a convolution.
+pub(super) fn convolve(bottoms: &[Sizes], num_output: i32, windows: &[Window]) -> Result<Tops> {
+    let (_, inner) = split_inner(bottoms, windows.len())?;
+    let same = |rule: i32| windows.iter().all(|window| window.pads == (rule, rule));
+    let same = same(SAME_UPPER) || same(SAME_LOWER);
+    let mut sizes = vec![Size::from(num_output)];
+    for (size, window) in inner.iter().zip(windows) {
+        sizes.push(if same {
+            window.extent()?;
+            (*size - 1) / window.stride + 1
+        } else {
+            window.steps(*size + window.padding())?
+        });
+    }
+    one(sizes)
+}
+
+/// The top of the transpose of a convolution.
+pub(super) fn transpose(
+    bottoms: &[Sizes],
+    num_output: i32,
+    windows: &[Window],
+    output_pads: &[i32],
+) -> Result<Tops> {
+    let (_, inner) = split_inner(bottoms, windows.len())?;
+    let mut sizes = vec![Size::from(num_output)];
+    for ((size, window), output_pad) in inner.iter().zip(windows).zip(output_pads) {
+        let whole = (*size - 1) * window.stride + window.extent()? + *output_pad;
+        sizes.push(whole - window.padding());
+    }
+    one(sizes)
+}
+
+/// The top of a pooling. `out` has the output sizes of an adaptive one.
+pub(super) fn pool(
+    bottoms: &[Sizes],
+    windows: &[Window],
+    out: &[i32],
+    global: i32,
+    adaptive: i32,
+    pad_mode: i32,
+) -> Result<Tops> {
+    let (outermost, inner) = split_inner(bottoms, windows.len())?;
+    let mut sizes = vec![outermost];
+    if global != 0 {
+        return one(sizes);
+    }
+    for ((size, window), out) in inner.iter().zip(windows).zip(out) {
+        let (stride, padded) = (window.stride, *size + window.padding());
+        sizes.push(match pad_mode {
+            // Pooling and Pooling3D leave an axis unchanged for -233.
+            _ if adaptive != 0 && *out == UNCHANGED && windows.len() > 1 => *size,
+            _ if adaptive != 0 => Size::from(*out),
+            // The tail is padded until the last window fits.
+            0 => {
+                window.steps(padded)?;
+                window.steps(padded + stride - 1)?
+            }
+            1 => window.steps(padded)?,
+            2 | 3 => (*size - 1) / stride.max(1) + 1,
+            other => unsupported!("pad_mode {other}"),
+        });
+    }
+    one(sizes)
+}
