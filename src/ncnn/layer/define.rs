@@ -34,17 +34,17 @@ macro_rules! layer {
             $( $( pub $weight: Option<$crate::tensor::Tensor>, )* )?
         }
 
-        #[allow(non_snake_case)] // As the struct.
         impl Default for $name {
             fn default() -> Self {
-                $( let $param: $ty = $default; )*
-                $( $( let $depends: $ety = $on.clone(); )* )?
-                $name {
-                    $( $param, )*
-                    $( $( $depends, )* )?
+                #[allow(unused_mut)]
+                let mut layer = $name {
+                    $( $param: $default, )*
+                    $( $( $depends: Default::default(), )* )?
                     $( $( $always: $initial, )* )?
                     $( $( $weight: None, )* )?
-                }
+                };
+                $( $( layer.$depends = layer.$on.clone(); )* )?
+                layer
             }
         }
 

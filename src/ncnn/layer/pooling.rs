@@ -1,6 +1,6 @@
 //! Pooling in one to three dimensions.
 
-use super::window::{pool, window};
+use super::window::{Window, pool};
 use super::{exactly, layer};
 
 layer! {
@@ -23,7 +23,8 @@ layer! {
             14 pad_right: i32 = pad_left,
         }
         tops { |l, bottoms, _| {
-            let windows = [window!(l, kernel_w, 1, stride_w, pad_left, pad_right)];
+            let pads = (l.pad_left, l.pad_right);
+            let windows = [Window { kernel: l.kernel_w, dilation: 1, stride: l.stride_w, pads }];
             pool(bottoms, &windows, &[l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
         } }
     }
@@ -55,8 +56,8 @@ layer! {
         }
         tops { |l, bottoms, _| {
             let windows = [
-                window!(l, kernel_h, 1, stride_h, pad_top, pad_bottom),
-                window!(l, kernel_w, 1, stride_w, pad_left, pad_right),
+                Window { kernel: l.kernel_h, dilation: 1, stride: l.stride_h, pads: (l.pad_top, l.pad_bottom) },
+                Window { kernel: l.kernel_w, dilation: 1, stride: l.stride_w, pads: (l.pad_left, l.pad_right) },
             ];
             pool(bottoms, &windows, &[l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
         } }
@@ -94,9 +95,9 @@ layer! {
         }
         tops { |l, bottoms, _| {
             let windows = [
-                window!(l, kernel_d, 1, stride_d, pad_front, pad_behind),
-                window!(l, kernel_h, 1, stride_h, pad_top, pad_bottom),
-                window!(l, kernel_w, 1, stride_w, pad_left, pad_right),
+                Window { kernel: l.kernel_d, dilation: 1, stride: l.stride_d, pads: (l.pad_front, l.pad_behind) },
+                Window { kernel: l.kernel_h, dilation: 1, stride: l.stride_h, pads: (l.pad_top, l.pad_bottom) },
+                Window { kernel: l.kernel_w, dilation: 1, stride: l.stride_w, pads: (l.pad_left, l.pad_right) },
             ];
             pool(bottoms, &windows, &[l.out_d, l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
         } }

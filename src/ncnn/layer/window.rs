@@ -19,38 +19,108 @@ const SAME_LOWER: i32 = -234;
 /// The output size of an axis that adaptive pooling leaves unchanged.
 const UNCHANGED: i32 = -233;
 
-/// The [`Window`] of a layer along one axis, from the names of its params.
-macro_rules! window {
-    ($l:ident, $kernel:ident, $dilation:expr, $stride:ident, $before:ident, $after:ident) => {
-        $crate::ncnn::layer::window::Window {
-            kernel: $l.$kernel,
-            dilation: $dilation,
-            stride: $l.$stride,
-            pads: ($l.$before, $l.$after),
+/// Defines a convolution or its transpose over one to three axes by the params and weights it adds to the shared ones.
+macro_rules! windowed {
+    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 1) $table:tt ) => {
+        windowed! {
+            $(#[$doc])* $name($bottoms, [(kernel_w dilation_w stride_w pad_left pad_right)], {
+                15 pad_right: i32 = pad_left,
+            }) $table
+        }
+    };
+    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 2) $table:tt ) => {
+        windowed! {
+            $(#[$doc])* $name($bottoms, [
+                (kernel_h dilation_h stride_h pad_top pad_bottom)
+                (kernel_w dilation_w stride_w pad_left pad_right)
+            ], {
+                11 kernel_h: i32 = kernel_w,
+                12 dilation_h: i32 = dilation_w,
+                13 stride_h: i32 = stride_w,
+                14 pad_top: i32 = pad_left,
+                15 pad_right: i32 = pad_left,
+                16 pad_bottom: i32 = pad_top,
+            }) $table
+        }
+    };
+    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 3) $table:tt ) => {
+        windowed! {
+            $(#[$doc])* $name($bottoms, [
+                (kernel_d dilation_d stride_d pad_front pad_behind)
+                (kernel_h dilation_h stride_h pad_top pad_bottom)
+                (kernel_w dilation_w stride_w pad_left pad_right)
+            ], {
+                11 kernel_h: i32 = kernel_w,
+                12 dilation_h: i32 = dilation_w,
+                13 stride_h: i32 = stride_w,
+                14 pad_top: i32 = pad_left,
+                15 pad_right: i32 = pad_left,
+                16 pad_bottom: i32 = pad_top,
+                21 kernel_d: i32 = kernel_w,
+                22 dilation_d: i32 = dilation_w,
+                23 stride_d: i32 = stride_w,
+                24 pad_front: i32 = pad_left,
+                17 pad_behind: i32 = pad_front,
+            }) $table
+        }
+    };
+    (
+        $(#[$doc:meta])*
+        $name:ident(
+            $bottoms:expr,
+            [ $( ($kernel:ident $dilation:ident $stride:ident $before:ident $after:ident) )* ],
+            { $($axes:tt)* }
+        ) {
+            params { $($params:tt)* }
+            $( depends { $($depends:tt)* } )?
+            $( derived { $($derived:tt)* } )?
+            $( weights { $($weights:tt)* } )?
+            tops { $tops:expr }
+        }
+    ) => {
+        $crate::ncnn::layer::layer! {
+            $(#[$doc])*
+            $name($bottoms, $crate::ncnn::layer::exactly(1)) {
+                params {
+                    0 num_output: i32 = 0,
+                    1 kernel_w: i32 = 0,
+                    2 dilation_w: i32 = 1,
+                    3 stride_w: i32 = 1,
+                    /// Padding on the left; of a convolution also a mode: -233 SAME_UPPER, -234 SAME_LOWER.
+                    4 pad_left: i32 = 0,
+                    9 activation_type: i32 = 0,
+                    10 activation_params: Vec<f32> = Vec::new(),
+                    $($params)*
+                }
+                depends { $($axes)* $($($depends)*)? }
+                derived {
+                    5 bias_term = |layer| i32::from(layer.bias_data.is_some()),
+                    6 weight_data_size = |layer| $crate::ncnn::layer::weight_len(&layer.weight_data),
+                    $($($derived)*)?
+                }
+                weights {
+                    Tagged weight_data,
+                    Raw bias_data,
+                    $($($weights)*)?
+                }
+                tops { $tops }
+            }
+        }
+
+        impl $name {
+            /// The windows along the inner axes, outermost first.
+            fn windows(&self) -> Vec<$crate::ncnn::layer::window::Window> {
+                vec![ $( $crate::ncnn::layer::window::Window {
+                    kernel: self.$kernel,
+                    dilation: self.$dilation,
+                    stride: self.$stride,
+                    pads: (self.$before, self.$after),
+                }, )* ]
+            }
         }
     };
 }
-
-/// The windows of a convolution or its transpose along one to three axes.
-macro_rules! windows {
-    ($l:ident, 1) => {
-        [window!($l, kernel_w, $l.dilation_w, stride_w, pad_left, pad_right)]
-    };
-    ($l:ident, 2) => {
-        [
-            window!($l, kernel_h, $l.dilation_h, stride_h, pad_top, pad_bottom),
-            window!($l, kernel_w, $l.dilation_w, stride_w, pad_left, pad_right),
-        ]
-    };
-    ($l:ident, 3) => {
-        [
-            window!($l, kernel_d, $l.dilation_d, stride_d, pad_front, pad_behind),
-            window!($l, kernel_h, $l.dilation_h, stride_h, pad_top, pad_bottom),
-            window!($l, kernel_w, $l.dilation_w, stride_w, pad_left, pad_right),
-        ]
-    };
-}
-pub(super) use {window, windows};
+pub(super) use windowed;
 
 impl Window {
     /// Returns the size of the dilated kernel.
