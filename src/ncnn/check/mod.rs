@@ -260,7 +260,7 @@ mod tests {
             (param(" 0w"), "param 6 is \" 0w\""),
             (param("0w\""), "param 6 is"),
             (param(&"0w,".repeat(100)), "param 6 is"),
-            (refusal(reshape("0w,0h,0c"), 1), "new in ncnn 20250428, and the net is for 20240410"),
+            (refusal(reshape("0w,0h,0c"), 1), "requires ncnn 20250428, and the net is for 20240410"),
         ] {
             assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
         }

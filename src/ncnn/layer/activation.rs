@@ -1,4 +1,4 @@
-//! Functions that follow linear layers in most networks.
+//! Activation functions.
 
 use super::shape::{Sizes, Tops, axis_of, one, same};
 use super::{exactly, layer, weight_len};
@@ -52,7 +52,7 @@ layer! {
 }
 
 layer! {
-    /// `x` where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+    /// `x` if it is positive, else `alpha * (exp(x) - 1)`.
     ELU(exactly(1), exactly(1)) {
         params {
             0 alpha: f32 = 0.1,
@@ -147,7 +147,7 @@ layer! {
 }
 
 layer! {
-    /// `x` where it is positive, `slope * x` elsewhere; one slope, or one for each place on the outermost axis.
+    /// `x` if it is positive, else `slope * x`; one slope, or one for each index of the outermost axis.
     PReLU(exactly(1), exactly(1)) {
         params {}
         derived {
@@ -161,7 +161,7 @@ layer! {
 }
 
 layer! {
-    /// `lambda * x` where it is positive, `lambda * alpha * (exp(x) - 1)` elsewhere.
+    /// `lambda * x` if it is positive, else `lambda * alpha * (exp(x) - 1)`.
     SELU(exactly(1), exactly(1)) {
         params {
             0 alpha: f32 = 1.673_263_2,
@@ -191,12 +191,12 @@ layer! {
 }
 
 layer! {
-    /// `exp(x)` over the sum of it along an axis.
+    /// `exp(x)` divided by its sum along an axis.
     Softmax(exactly(1), exactly(1)) {
         params {
-            /// From the outermost; a negative one counts from the end.
+            /// Counted from the outermost axis; a negative one from the end.
             0 axis: i32 = 0,
-            /// Must be 1 where `axis` is not 0.
+            /// Must be 1 unless `axis` is 0.
             1 fixbug0: i32 = 0,
         }
         tops { Softmax::top }
@@ -239,7 +239,7 @@ layer! {
 }
 
 layer! {
-    /// 1 where `x > threshold`, 0 elsewhere.
+    /// 1 if `x > threshold`, else 0.
     Threshold(exactly(1), exactly(1)) {
         params {
             0 threshold: f32 = 0.0,

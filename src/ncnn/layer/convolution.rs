@@ -1,4 +1,4 @@
-//! Convolutions in one to three dimensions, whole and in groups.
+//! Convolutions in one to three dimensions, also in groups.
 
 use super::window::{convolve, windowed};
 use super::{between, exactly};
@@ -35,7 +35,7 @@ windowed! {
             18 pad_value: f32 = 0.0,
             /// 1: the weight is the second bottom.
             19 dynamic_weight: i32 = 0,
-            /// What the runtime leaves out for this layer: bit 6 is Winograd's transforms.
+            /// Features that the runtime does not use for this layer; bit 6 is Winograd convolution.
             31 featmask: i32 = 0,
         }
         derived {
@@ -70,7 +70,8 @@ windowed! {
 }
 
 windowed! {
-    /// A convolution in three dimensions over `[c, d, h, w]`; the weight is `[num_output, c, kernel_d, kernel_h, kernel_w]`.
+    /// A convolution in three dimensions over `[c, d, h, w]`; the weight is
+    /// `[num_output, c, kernel_d, kernel_h, kernel_w]`.
     Convolution3D(exactly(1), 3) {
         params {
             18 pad_value: f32 = 0.0,
@@ -91,8 +92,9 @@ windowed! {
 }
 
 windowed! {
-    /// A convolution whose taps are moved by the second bottom, `[kernel_h * kernel_w * 2, h, w]` of pairs (y, x), and scaled by the
-    /// third, `[kernel_h * kernel_w, h, w]`, where it is given.
+    /// A convolution with an offset of each tap, and optionally a factor of each tap. The second bottom
+    /// `[kernel_h * kernel_w * 2, h, w]` has the offsets as pairs (y, x), the third one
+    /// `[kernel_h * kernel_w, h, w]` the factors.
     DeformableConv2D(between(2, 3), 2) {
         params {}
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }

@@ -1,10 +1,10 @@
-//! Transposes of convolutions in one to three dimensions, whole and in groups.
+//! Transposed convolutions in one to three dimensions, also in groups.
 
 use super::window::{transpose, windowed};
 use super::{between, exactly};
 
 windowed! {
-    /// The transpose of a convolution over `[h, w]`; the weight is `[num_output, h, kernel_w]`.
+    /// A transposed convolution over `[h, w]`; the weight is `[num_output, h, kernel_w]`.
     Deconvolution1D(between(1, 2), 1) {
         params {
             18 output_pad_right: i32 = 0,
@@ -16,7 +16,7 @@ windowed! {
 }
 
 windowed! {
-    /// The same in groups; the weight is `[group, num_output / group, h / group, kernel_w]`.
+    /// A transposed convolution in groups; the weight is `[group, num_output / group, h / group, kernel_w]`.
     DeconvolutionDepthWise1D(between(1, 2), 1) {
         params {
             7 group: i32 = 1,
@@ -29,7 +29,7 @@ windowed! {
 }
 
 windowed! {
-    /// The transpose of a convolution over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
+    /// A transposed convolution over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
     Deconvolution(between(1, 2), 2) {
         params {
             18 output_pad_right: i32 = 0,
@@ -47,7 +47,8 @@ windowed! {
 }
 
 windowed! {
-    /// The same in groups; the weight is `[group, num_output / group, c / group, kernel_h, kernel_w]`.
+    /// A transposed convolution in groups; the weight is
+    /// `[group, num_output / group, c / group, kernel_h, kernel_w]`.
     DeconvolutionDepthWise(between(1, 2), 2) {
         params {
             7 group: i32 = 1,
@@ -66,7 +67,8 @@ windowed! {
 }
 
 windowed! {
-    /// The transpose of a convolution over `[c, d, h, w]`; the weight is `[num_output, c, kernel_d, kernel_h, kernel_w]`.
+    /// A transposed convolution over `[c, d, h, w]`; the weight is
+    /// `[num_output, c, kernel_d, kernel_h, kernel_w]`.
     Deconvolution3D(exactly(1), 3) {
         params {
             18 output_pad_right: i32 = 0,
@@ -83,7 +85,8 @@ windowed! {
 }
 
 windowed! {
-    /// The same in groups; the weight is `[group, num_output / group, c / group, kernel_d, kernel_h, kernel_w]`.
+    /// A transposed convolution in groups; the weight is
+    /// `[group, num_output / group, c / group, kernel_d, kernel_h, kernel_w]`.
     DeconvolutionDepthWise3D(exactly(1), 3) {
         params {
             7 group: i32 = 1,

@@ -1,11 +1,11 @@
-//! Layers that work element by element.
+//! Elementwise layers.
 
 use super::shape::{Sizes, Tops, axis_of, differ, one, product, same, with_size};
 use super::{OLDEST, between, exactly, layer};
 use crate::error::{At, Result, unsupported};
 
 layer! {
-    /// Arithmetic on two blobs of the same number of axes, or on one and the number `b`.
+    /// Arithmetic on two blobs of the same number of axes, or on a blob and the constant `b`.
     BinaryOp(between(1, 2), exactly(1)) {
         params {
             /// See [`binary_op`].
@@ -23,7 +23,7 @@ impl BinaryOp {
         let a = bottoms.at(0)?;
         if self.with_scalar != 0 {
             if bottoms.len() != 1 {
-                unsupported!("a number and {} bottoms", bottoms.len());
+                unsupported!("a constant and {} bottoms", bottoms.len());
             }
             return one(a.as_slice());
         }
@@ -44,8 +44,8 @@ impl BinaryOp {
     }
 }
 
-/// Numbers of `BinaryOp::op_type`. Those from `FMOD` on need the release of 20260526.
-#[allow(missing_docs)] // The names are those of ncnn's `binaryop.h`.
+/// Values of `BinaryOp::op_type`; those from `FMOD` on require release 20260526.
+#[allow(missing_docs)] // The names are from ncnn's `binaryop.h`.
 pub mod binary_op {
     pub const ADD: i32 = 0;
     pub const SUB: i32 = 1;
@@ -80,8 +80,8 @@ layer! {
     }
 }
 
-/// Numbers of `UnaryOp::op_type`. Those from `SIGN` on need the release of 20260526.
-#[allow(missing_docs)] // The names are those of ncnn's `unaryop.h`.
+/// Values of `UnaryOp::op_type`; those from `SIGN` on require release 20260526.
+#[allow(missing_docs)] // The names are from ncnn's `unaryop.h`.
 pub mod unary_op {
     pub const ABS: i32 = 0;
     pub const NEG: i32 = 1;
@@ -137,7 +137,7 @@ impl Eltwise {
 }
 
 layer! {
-    /// One half of the axis times the sigmoid of the other.
+    /// The first half along the axis times the sigmoid of the second.
     GLU(exactly(1), exactly(1)) {
         params {
             0 axis: i32 = 0,

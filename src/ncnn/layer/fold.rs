@@ -1,10 +1,10 @@
-//! Windows over a signal or an image as columns, and back.
+//! Conversions between signals or images and the columns of their windows.
 
 use super::shape::unknown;
 use super::{exactly, layer};
 
 layer! {
-    /// Sums of columns at the places of their windows: the inverse of [`Unfold`].
+    /// Adds columns at the positions of their windows: the inverse of [`Unfold`].
     Fold(exactly(1), exactly(1)) {
         params {
             1 kernel_w: i32 = 0,
@@ -49,11 +49,11 @@ layer! {
 }
 
 layer! {
-    /// The short time Fourier transform of a signal.
+    /// The short-time Fourier transform of a signal.
     Spectrogram(exactly(1), exactly(1)) {
         params {
             0 n_fft: i32 = 0,
-            /// 0: complex, w of 2; 1: magnitude; 2: square of it.
+            /// 0: complex, with w of 2; 1: magnitude; 2: squared magnitude.
             1 power: i32 = 0,
             /// 0 ones, 1 Hann, 2 Hamming.
             4 window_type: i32 = 0,

@@ -1,11 +1,11 @@
-//! Layers that bring data in, copy it, or move it without computing.
+//! Layers of inputs, constants and copies, and layers that change the form.
 
-use super::shape::{Size, Sizes, Tops, one, product, same, written};
+use super::shape::{Size, Sizes, Tops, one, product, same, stated};
 use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer};
 use crate::error::{At, Result, unsupported};
 
 layer! {
-    /// A blob that the user gives.
+    /// An input of the net.
     Input(exactly(0), exactly(1)) {
         params {
             0 w: i32 = 0,
@@ -13,7 +13,7 @@ layer! {
             2 c: i32 = 0,
             11 d: i32 = 0,
         }
-        tops { |l, _, _| Ok(written(l.w, l.h, l.d, l.c)) }
+        tops { |l, _, _| Ok(stated(l.w, l.h, l.d, l.c)) }
     }
 }
 
@@ -28,15 +28,15 @@ layer! {
             21 load_type: i32 = 1,
         }
         weights {
-            // Behind a tag where `load_type` is 0.
+            // Tagged if `load_type` is 0.
             Raw data,
         }
-        tops { |l, _, _| Ok(written(l.w, l.h, l.d, l.c)) }
+        tops { |l, _, _| Ok(stated(l.w, l.h, l.d, l.c)) }
     }
 }
 
 layer! {
-    /// Copies of one blob by reference: a blob may be read once only.
+    /// Copies of a blob by reference, since each blob has one reader.
     Split(exactly(1), MANY) {
         params {}
         tops { |_, bottoms, tops| Ok(Some(vec![bottoms.at(0)?.clone(); tops])) }
@@ -44,26 +44,27 @@ layer! {
 }
 
 layer! {
-    /// The blob as it is.
+    /// The identity.
     Noop(exactly(1), exactly(1)) {
         params {}
         tops { same }
     }
 }
 
-/// The param of an axis that Reshape does not make.
+/// The size param of an absent axis in Reshape.
 const ABSENT: i32 = -233;
 
 layer! {
-    /// Another shape for the same elements: -1 for the axis that is left over, 0 for the size of the same axis of the bottom.
+    /// Another shape for the same elements. A size of -1 follows from the others; 0 is the size of the same
+    /// axis of the bottom.
     Reshape(between(1, 32), exactly(1)) {
         params {
-            0 w: i32 = -233,
-            1 h: i32 = -233,
-            2 c: i32 = -233,
+            0 w: i32 = ABSENT,
+            1 h: i32 = ABSENT,
+            2 c: i32 = ABSENT,
             /// Sizes as expressions over the bottoms, innermost first.
             6 shape_expr: String = String::new(),
-            11 d: i32 = -233,
+            11 d: i32 = ABSENT,
         }
         tops { Reshape::top }
         since { |layer| if layer.shape_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
@@ -108,7 +109,7 @@ impl Reshape {
 }
 
 layer! {
-    /// Another order of the axes; `order_type` numbers the orders of two, three or four axes.
+    /// A permutation of two, three or four axes.
     Permute(exactly(1), exactly(1)) {
         params {
             0 order_type: i32 = 0,
@@ -118,9 +119,10 @@ layer! {
 }
 
 impl Permute {
-    /// Returns items of the axes of a blob, outermost first, in the order of the axes of the top.
+    /// Returns one item per axis, outermost first, in the order of the axes of the top.
     ///
-    /// The orders are numbered as the sorted lists of the indices of axes, counted from the innermost axis (`permute.cpp`).
+    /// `order_type` is the index of the permutation among the sorted ones; a permutation lists axes from the
+    /// innermost one, counted from the innermost one (`permute.cpp`).
     pub(in crate::ncnn) fn permuted<T: Copy>(&self, items: &[T]) -> Result<Vec<T>> {
         let mut left = items.to_vec();
         let mut number = usize::try_from(self.order_type)?;

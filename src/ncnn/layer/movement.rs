@@ -1,14 +1,14 @@
-//! Layers that move, copy or leave out elements.
+//! Layers that move, copy or drop elements.
 
 use super::shape::{Size, Sizes, Tops, axis_of, differ, extended, one, product, same, unknown, with_size};
 use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 
-/// The rest of an axis in Crop and Slice.
+/// The size param of the rest of an axis in Crop and Slice.
 const REST: i32 = -233;
 
 layer! {
-    /// Elements as another type: 0 unknown, 1 float32, 2 float16, 3 int8, 4 bfloat16.
+    /// A conversion of the element type: 0 unknown, 1 float32, 2 float16, 3 int8, 4 bfloat16.
     Cast(exactly(1), exactly(1)) {
         params {
             0 type_from: i32 = 0,
@@ -19,7 +19,7 @@ layer! {
 }
 
 layer! {
-    /// Blobs one after the other along an axis.
+    /// Concatenation along an axis.
     Concat(MANY, exactly(1)) {
         params {
             0 axis: i32 = 0,
@@ -45,7 +45,7 @@ impl Concat {
 }
 
 layer! {
-    /// The second bottom written into the first, at offsets.
+    /// The first bottom with the second written into it at offsets.
     CopyTo(exactly(2), exactly(1)) {
         params {
             0 woffset: i32 = 0,
@@ -60,17 +60,18 @@ layer! {
 }
 
 layer! {
-    /// A part of a blob: by offsets and sizes, or as numpy's slices by `starts`, `ends` and `axes`, or of the size of the second bottom.
+    /// A part of a blob: given by offsets and sizes, by `starts`, `ends` and `axes` as in numpy's slices, or
+    /// by the size of the second bottom.
     Crop(between(1, 32), exactly(1)) {
         params {
             0 woffset: i32 = 0,
             1 hoffset: i32 = 0,
             2 coffset: i32 = 0,
-            /// -233: all that is left.
+            /// -233: the rest.
             3 outw: i32 = 0,
             4 outh: i32 = 0,
             5 outc: i32 = 0,
-            /// The elements cropped at the end, if `outw` is -233.
+            /// The number of elements cropped at the end if `outw` is -233.
             6 woffset2: i32 = 0,
             7 hoffset2: i32 = 0,
             8 coffset2: i32 = 0,
@@ -80,7 +81,7 @@ layer! {
             13 doffset: i32 = 0,
             14 outd: i32 = 0,
             15 doffset2: i32 = 0,
-            /// The same as expressions over the bottoms.
+            /// `starts`, `ends` and `axes` as expressions over the bottoms.
             19 starts_expr: String = String::new(),
             20 ends_expr: String = String::new(),
             21 axes_expr: String = String::new(),
@@ -151,7 +152,7 @@ impl Crop {
 }
 
 layer! {
-    /// Sums of the elements up to each along an axis.
+    /// Cumulative sums along an axis.
     CumulativeSum(exactly(1), exactly(1)) {
         params {
             0 axis: i32 = 0,
@@ -161,7 +162,7 @@ layer! {
 }
 
 layer! {
-    /// A copy in memory of its own.
+    /// A copy with its own memory.
     DeepCopy(exactly(1), exactly(1)) {
         params {}
         tops { same }
@@ -169,7 +170,7 @@ layer! {
 }
 
 layer! {
-    /// 32-bit integers as float32, times a scale.
+    /// 32-bit integers converted to float32, times a scale.
     Dequantize(exactly(1), exactly(1)) {
         params {}
         derived {
@@ -185,7 +186,7 @@ layer! {
 }
 
 layer! {
-    /// A diagonal of a matrix, or a matrix with this diagonal.
+    /// A diagonal of a matrix, or the matrix with a diagonal.
     Diag(exactly(1), exactly(1)) {
         params {
             0 diagonal: i32 = 0,
@@ -195,7 +196,7 @@ layer! {
 }
 
 layer! {
-    /// Further axes of size 1.
+    /// Insertion of axes of size 1.
     ExpandDims(exactly(1), exactly(1)) {
         params {
             3 axes: Vec<i32> = Vec::new(),
@@ -205,7 +206,7 @@ layer! {
 }
 
 layer! {
-    /// One axis.
+    /// A blob with a single axis.
     Flatten(exactly(1), exactly(1)) {
         params {}
         tops { |_, bottoms, _| one([product(bottoms.at(0)?)]) }
@@ -213,7 +214,7 @@ layer! {
 }
 
 layer! {
-    /// The reverse order along axes.
+    /// Reversal along axes.
     Flip(exactly(1), exactly(1)) {
         params {
             0 axes: Vec<i32> = Vec::new(),
@@ -224,7 +225,7 @@ layer! {
 }
 
 layer! {
-    /// Elements around a blob.
+    /// Padding.
     Padding(exactly(1), exactly(1)) {
         params {
             0 top: i32 = 0,
@@ -268,11 +269,11 @@ impl Padding {
 }
 
 layer! {
-    /// Blocks of channels to blocks of places.
+    /// Depth to space: blocks of channels become spatial blocks.
     PixelShuffle(exactly(1), exactly(1)) {
         params {
             0 upscale_factor: i32 = 1,
-            /// 0: the channel is the outermost part (CRD), 1: the innermost (DCR).
+            /// 0: the channel is the outermost factor (CRD), 1: the innermost (DCR).
             1 mode: i32 = 0,
         }
         tops { PixelShuffle::top }
@@ -290,7 +291,7 @@ impl PixelShuffle {
 }
 
 layer! {
-    /// Blocks of places to blocks of channels.
+    /// Space to depth: spatial blocks become blocks of channels.
     Reorg(exactly(1), exactly(1)) {
         params {
             0 stride: i32 = 1,
@@ -311,7 +312,7 @@ impl Reorg {
 }
 
 layer! {
-    /// Channels as groups, transposed.
+    /// Channels as a matrix of groups, transposed.
     ShuffleChannel(exactly(1), exactly(1)) {
         params {
             0 group: i32 = 1,
@@ -336,10 +337,10 @@ layer! {
     /// Parts of a blob along an axis.
     Slice(exactly(1), MANY) {
         params {
-            /// Sizes; -233: an equal part of what is left.
+            /// Sizes; -233: an equal part of the rest.
             0 slices: Vec<i32> = Vec::new(),
             1 axis: i32 = 0,
-            /// Where to cut, instead of sizes.
+            /// Split positions, instead of sizes.
             2 indices: Vec<i32> = Vec::new(),
         }
         tops { Slice::tops }
@@ -376,7 +377,7 @@ impl Slice {
 }
 
 layer! {
-    /// Without axes of size 1.
+    /// Removal of axes of size 1.
     Squeeze(exactly(1), exactly(1)) {
         params {
             0 squeeze_w: i32 = 0,
@@ -390,7 +391,7 @@ layer! {
 }
 
 layer! {
-    /// A blob several times along one axis, or along all axes by `repeats`.
+    /// Repetition along one axis, or along all axes by `repeats`.
     Tile(exactly(1), exactly(1)) {
         params {
             0 axis: i32 = 0,

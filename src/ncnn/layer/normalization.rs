@@ -1,4 +1,4 @@
-//! Normalization, and scales and shifts along the outermost axis.
+//! Normalization, and scaling and bias along the outermost axis.
 
 use super::shape::{Sizes, Tops, one, same};
 use super::{between, exactly, layer, weight_len};
@@ -13,7 +13,7 @@ fn same_channels<L>(_: &L, bottoms: &[Sizes], _: usize) -> Result<Tops> {
 }
 
 layer! {
-    /// `slope * (x - mean) / sqrt(var + eps) + bias` for each place on the outermost axis.
+    /// `slope * (x - mean) / sqrt(var + eps) + bias` for each index of the outermost axis.
     BatchNorm(exactly(1), exactly(1)) {
         params {
             1 eps: f32 = 0.0,
@@ -32,7 +32,7 @@ layer! {
 }
 
 layer! {
-    /// `x + bias` for each place on the outermost axis.
+    /// `x + bias` for each index of the outermost axis.
     Bias(exactly(1), exactly(1)) {
         params {}
         derived {
@@ -46,7 +46,7 @@ layer! {
 }
 
 layer! {
-    /// Normalization of groups of channels; channels are the outermost axis.
+    /// Normalization of groups of channels, the outermost axis.
     GroupNorm(exactly(1), exactly(1)) {
         params {
             0 group: i32 = 1,
@@ -83,7 +83,7 @@ layer! {
 }
 
 layer! {
-    /// Normalization over the last axes, `affine_size` elements together.
+    /// Normalization over the last axes, `affine_size` elements at a time.
     LayerNorm(exactly(1), exactly(1)) {
         params {
             0 affine_size: i32 = 0,
@@ -101,7 +101,7 @@ layer! {
 }
 
 layer! {
-    /// `x * (bias + alpha * mean of squares) ^ -beta` over neighbours.
+    /// `x * (bias + alpha * mean of squares) ^ -beta` over adjacent elements.
     LRN(exactly(1), exactly(1)) {
         params {
             /// 0 across channels, 1 within each.
@@ -116,7 +116,7 @@ layer! {
 }
 
 layer! {
-    /// Without the mean, and over the deviation if asked for.
+    /// Subtraction of the mean, and optionally division by the standard deviation.
     MVN(exactly(1), exactly(1)) {
         params {
             0 normalize_variance: i32 = 0,
@@ -128,14 +128,14 @@ layer! {
 }
 
 layer! {
-    /// Over the root of the sum of squares, times `scale_data`, which must be given.
+    /// Division by the root of the sum of squares, times `scale_data`, which is required.
     Normalize(exactly(1), exactly(1)) {
         params {
             0 across_spatial: i32 = 0,
             1 channel_shared: i32 = 0,
             2 eps: f32 = 0.0001,
             4 across_channel: i32 = 1,
-            /// 0: added, within the root; 1: the lower bound of the root; 2: the lower bound within the root.
+            /// 0: `eps` added inside the root; 1: lower bound of the root; 2: lower bound inside the root.
             9 eps_mode: i32 = 0,
         }
         derived {
@@ -149,7 +149,7 @@ layer! {
 }
 
 layer! {
-    /// Over the root of the mean of squares of the last axes, `affine_size` elements together.
+    /// Division by the root of the mean of squares over the last axes, `affine_size` elements at a time.
     RMSNorm(exactly(1), exactly(1)) {
         params {
             0 affine_size: i32 = 0,
@@ -167,11 +167,15 @@ layer! {
 }
 
 layer! {
-    /// `scale * x + bias` for each place on the outermost axis; without `scale_data` the scale is the second bottom.
+    /// `scale * x + bias` for each index of the outermost axis.
+    /// Without `scale_data` the second bottom is the scale.
     Scale(between(1, 2), exactly(1)) {
         params {}
         derived {
-            0 scale_data_size = |layer| layer.scale_data.as_ref().map_or(-233, |_| weight_len(&layer.scale_data)),
+            0 scale_data_size = |layer| match layer.scale_data {
+                Some(_) => weight_len(&layer.scale_data),
+                None => -233,
+            },
             1 bias_term = |layer| i32::from(layer.bias_data.is_some()),
         }
         weights {

@@ -4,7 +4,7 @@ use super::window::{Window, pool};
 use super::{exactly, layer};
 
 layer! {
-    /// Over `[h, w]`.
+    /// Pooling over `[h, w]`.
     Pooling1D(exactly(1), exactly(1)) {
         params {
             /// 0 maximum, 1 average.
@@ -23,15 +23,14 @@ layer! {
             14 pad_right: i32 = pad_left,
         }
         tops { |l, bottoms, _| {
-            let pads = (l.pad_left, l.pad_right);
-            let windows = [Window { kernel: l.kernel_w, dilation: 1, stride: l.stride_w, pads }];
+            let windows = [Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right))];
             pool(bottoms, &windows, &[l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
         } }
     }
 }
 
 layer! {
-    /// Over `[c, h, w]`.
+    /// Pooling over `[c, h, w]`.
     Pooling(exactly(1), exactly(1)) {
         params {
             /// 0 maximum, 1 average.
@@ -56,8 +55,8 @@ layer! {
         }
         tops { |l, bottoms, _| {
             let windows = [
-                Window { kernel: l.kernel_h, dilation: 1, stride: l.stride_h, pads: (l.pad_top, l.pad_bottom) },
-                Window { kernel: l.kernel_w, dilation: 1, stride: l.stride_w, pads: (l.pad_left, l.pad_right) },
+                Window::undilated(l.kernel_h, l.stride_h, (l.pad_top, l.pad_bottom)),
+                Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right)),
             ];
             pool(bottoms, &windows, &[l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
         } }
@@ -65,7 +64,7 @@ layer! {
 }
 
 layer! {
-    /// Over `[c, d, h, w]`.
+    /// Pooling over `[c, d, h, w]`.
     Pooling3D(exactly(1), exactly(1)) {
         params {
             /// 0 maximum, 1 average.
@@ -95,11 +94,12 @@ layer! {
         }
         tops { |l, bottoms, _| {
             let windows = [
-                Window { kernel: l.kernel_d, dilation: 1, stride: l.stride_d, pads: (l.pad_front, l.pad_behind) },
-                Window { kernel: l.kernel_h, dilation: 1, stride: l.stride_h, pads: (l.pad_top, l.pad_bottom) },
-                Window { kernel: l.kernel_w, dilation: 1, stride: l.stride_w, pads: (l.pad_left, l.pad_right) },
+                Window::undilated(l.kernel_d, l.stride_d, (l.pad_front, l.pad_behind)),
+                Window::undilated(l.kernel_h, l.stride_h, (l.pad_top, l.pad_bottom)),
+                Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right)),
             ];
-            pool(bottoms, &windows, &[l.out_d, l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
+            let out = [l.out_d, l.out_h, l.out_w];
+            pool(bottoms, &windows, &out, l.global_pooling, l.adaptive_pooling, l.pad_mode)
         } }
     }
 }

@@ -1,11 +1,12 @@
-//! Products of matrices.
+//! Matrix products and related layers.
 
 use super::shape::{Size, Sizes, Tops, extended, one, unknown};
 use super::{MANY, between, exactly, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 
 layer! {
-    /// `alpha * (A B + beta * C)`, rows of `A` and of the result along h. What is constant is a weight, else a bottom, in this order.
+    /// `alpha * (A B + beta * C)`, with the rows of `A` and of the result along h. Constant matrices are
+    /// weights, the others bottoms in this order.
     Gemm(between(0, 3), exactly(1)) {
         params {
             0 alpha: f32 = 1.0,
@@ -60,7 +61,7 @@ impl Gemm {
     }
 }
 
-/// Numbers of `Gemm::constant_broadcast_type_C`.
+/// Values of `Gemm::constant_broadcast_type_C`.
 #[allow(missing_docs)] // The names are the shapes in ncnn's `gemm.cpp`.
 pub mod broadcast_type_c {
     pub const NONE: i32 = -1;
@@ -105,7 +106,7 @@ impl InnerProduct {
 }
 
 layer! {
-    /// The product of the matrices over w and h; the other axes of one bottom are those of the other, or 1.
+    /// The matrix product over h and w; the other axes are broadcast.
     MatMul(exactly(2), exactly(1)) {
         params {
             0 transB: i32 = 0,
@@ -131,7 +132,7 @@ impl MatMul {
 }
 
 layer! {
-    /// Sums of products over letters from `i` on; the equation as the codes of its characters.
+    /// Einstein summation over letters from `i` on; the equation is a list of character codes.
     Einsum(MANY, exactly(1)) {
         params {
             0 equation: Vec<i32> = Vec::new(),
@@ -141,7 +142,7 @@ layer! {
 }
 
 layer! {
-    /// Rows of a table `[input_dim, num_output]` by int32 indices.
+    /// Rows of a table `[input_dim, num_output]` at int32 indices.
     Embed(exactly(1), exactly(1)) {
         params {
             0 num_output: i32 = 0,

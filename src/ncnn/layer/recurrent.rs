@@ -1,15 +1,16 @@
-//! Recurrent layers: a sequence along h in, a sequence along h out; states may come in and go out as further blobs.
+//! Recurrent layers over a sequence along h. Initial and final states are optional bottoms and tops.
 
 use super::shape::{Size, Sizes, Tops, differ};
 use super::{between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 
 layer! {
-    /// Gates in the order I, F, O, G. Further bottoms and tops are the hidden state and the cell state, `[directions, size]`.
+    /// LSTM with the gates in the order I, F, O, G. Further bottoms and tops are the hidden state and the
+    /// cell state, `[directions, size]`.
     LSTM(between(1, 3), between(1, 3)) {
         params {
             0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 both.
+            /// 0 forward, 1 reverse, 2 bidirectional.
             2 direction: i32 = 0,
         }
         depends {
@@ -29,12 +30,12 @@ layer! {
 }
 
 layer! {
-    /// Gates in the order R, U, N; four biases, the last one is of the recurrent part of N. The second bottom and top are the
-    /// hidden state, `[directions, size]`.
+    /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N. The
+    /// second bottom and top are the hidden state, `[directions, size]`.
     GRU(between(1, 2), between(1, 2)) {
         params {
             0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 both.
+            /// 0 forward, 1 reverse, 2 bidirectional.
             2 direction: i32 = 0,
         }
         derived {
@@ -50,11 +51,11 @@ layer! {
 }
 
 layer! {
-    /// The second bottom and top are the hidden state, `[directions, size]`.
+    /// Vanilla RNN. The second bottom and top are the hidden state, `[directions, size]`.
     RNN(between(1, 2), between(1, 2)) {
         params {
             0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 both.
+            /// 0 forward, 1 reverse, 2 bidirectional.
             2 direction: i32 = 0,
         }
         derived {

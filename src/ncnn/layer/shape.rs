@@ -1,4 +1,4 @@
-//! The arithmetic of the sizes of blobs, by which a layer states the shapes of its tops.
+//! Sizes of blobs, for the shape rules of layers.
 
 use std::fmt;
 use std::ops::{Add, Div, Mul, Sub};
@@ -13,11 +13,11 @@ pub(in crate::ncnn) struct Size(Option<i64>);
 /// The sizes of a blob, outermost first.
 pub(in crate::ncnn) type Sizes = Vec<Size>;
 
-/// The sizes of each top of a layer; `None` if its bottoms and params do not determine them.
+/// The sizes of each top of a layer; `None` if they are not inferred.
 pub(in crate::ncnn) type Tops = Option<Vec<Sizes>>;
 
 impl Size {
-    /// Returns whether two sizes are known and not equal.
+    /// Returns whether both sizes are known and not equal.
     pub fn differs(self, other: impl Into<Size>) -> bool {
         self.0.zip(other.into().0).is_some_and(|(a, b)| a != b)
     }
@@ -27,12 +27,12 @@ impl Size {
         self.0
     }
 
-    /// Returns the size, or `limit` if that is smaller.
+    /// Returns the minimum of the size and `limit`.
     pub fn at_most(self, limit: i32) -> Size {
         Size(self.0.map(|n| n.min(limit.into())))
     }
 
-    /// Returns the size of two axes that are broadcast against each other: equal, or one of them 1.
+    /// Returns the size of two axes broadcast against each other: equal, or one of them 1.
     pub fn broadcast(self, other: Size) -> Option<Size> {
         match (self.0, other.0) {
             (Some(1), _) => Some(other),
@@ -82,7 +82,7 @@ impl fmt::Debug for Size {
     }
 }
 
-/// Arithmetic with an unknown result if an operand is unknown, or the result does not exist.
+/// Implements operators; the result is unknown if an operand is, or if there is none.
 macro_rules! arithmetic {
     ( $( $operator:ident $method:ident $checked:ident, )* ) => { $(
         impl<N: Into<Size>> $operator<N> for Size {
@@ -101,22 +101,22 @@ arithmetic! {
     Div div checked_div,
 }
 
-/// The tops of a layer with one top of these sizes.
+/// Returns the tops of a layer with one top.
 pub(super) fn one(sizes: impl Into<Sizes>) -> Result<Tops> {
     Ok(Some(vec![sizes.into()]))
 }
 
-/// The rule of a layer with one top of the shape of its first bottom.
+/// The shape rule of a layer whose top has the shape of its first bottom.
 pub(super) fn same<L>(_: &L, bottoms: &[Sizes], _: usize) -> Result<Tops> {
     one(bottoms.at(0)?.as_slice())
 }
 
-/// The rule of a layer whose tops are not inferred.
+/// The shape rule of a layer whose tops are not inferred.
 pub(super) fn unknown<L>(_: &L, _: &[Sizes], _: usize) -> Result<Tops> {
     Ok(None)
 }
 
-/// Returns whether two shapes have another number of axes, or known sizes that are not equal.
+/// Returns whether two shapes differ in the number of axes or in a known size.
 pub(in crate::ncnn) fn differ(a: &[Size], b: &[Size]) -> bool {
     a.len() != b.len() || a.iter().zip(b).any(|(a, b)| a.differs(*b))
 }
@@ -135,7 +135,7 @@ pub(super) fn axis_of(axis: i32, sizes: &[Size]) -> Result<usize> {
     }
 }
 
-/// Returns the sizes with another one along an axis.
+/// Returns the sizes with the size of an axis replaced.
 pub(super) fn with_size(sizes: &[Size], axis: usize, size: Size) -> Sizes {
     let mut sizes = sizes.to_vec();
     if let Some(old) = sizes.get_mut(axis) {
@@ -144,15 +144,15 @@ pub(super) fn with_size(sizes: &[Size], axis: usize, size: Size) -> Sizes {
     sizes
 }
 
-/// Returns the sizes after axes of size 1 that complete `rank` axes.
+/// Returns the sizes extended to `rank` axes by outer axes of size 1.
 pub(super) fn extended(sizes: &[Size], rank: usize) -> Sizes {
     let mut all = vec![Size::from(1); rank.saturating_sub(sizes.len())];
     all.extend(sizes);
     all
 }
 
-/// Returns the sizes of a blob whose params `w`, `h`, `d` and `c` are 0 without the axis; `None` if all are 0.
-pub(super) fn written(w: i32, h: i32, d: i32, c: i32) -> Tops {
+/// Returns the top of a layer with its sizes as params, which are 0 for absent axes; `None` if all are 0.
+pub(super) fn stated(w: i32, h: i32, d: i32, c: i32) -> Tops {
     let sizes = match (w, h, d, c) {
         (0, ..) => return None,
         (w, 0, 0, 0) => vec![w],

@@ -1,4 +1,4 @@
-//! The shapes of the tops of layers that move a window over the inner axes.
+//! Layers that move a window over the inner axes.
 
 use super::shape::{Size, Sizes, Tops, one};
 use crate::error::{At, Result, unsupported};
@@ -12,14 +12,15 @@ pub(super) struct Window {
     pub pads: (i32, i32),
 }
 
-/// Paddings that stand for a rule.
+/// Automatic paddings.
 const SAME_UPPER: i32 = -233;
 const SAME_LOWER: i32 = -234;
 
 /// The output size of an axis that adaptive pooling leaves unchanged.
 const UNCHANGED: i32 = -233;
 
-/// Defines a convolution or its transpose over one to three axes by the params and weights it adds to the shared ones.
+/// Defines a convolution or its transpose over one to three inner axes from the params and weights that it
+/// adds to the shared ones.
 macro_rules! windowed {
     ( $(#[$doc:meta])* $name:ident($bottoms:expr, 1) $table:tt ) => {
         windowed! {
@@ -123,6 +124,11 @@ macro_rules! windowed {
 pub(super) use windowed;
 
 impl Window {
+    /// Returns the window of a layer without dilation.
+    pub fn undilated(kernel: i32, stride: i32, pads: (i32, i32)) -> Window {
+        Window { kernel, dilation: 1, stride, pads }
+    }
+
     /// Returns the size of the dilated kernel.
     fn extent(&self) -> Result<i64> {
         if self.kernel < 1 || self.dilation < 1 || self.stride < 1 {
@@ -154,7 +160,7 @@ fn split_inner(bottoms: &[Sizes], count: usize) -> Result<(Size, &[Size])> {
     }
 }
 
-/// The top of a convolution.
+/// Returns the top of a convolution.
 pub(super) fn convolve(bottoms: &[Sizes], num_output: i32, windows: &[Window]) -> Result<Tops> {
     let (_, inner) = split_inner(bottoms, windows.len())?;
     let same = |rule: i32| windows.iter().all(|window| window.pads == (rule, rule));
@@ -171,7 +177,7 @@ pub(super) fn convolve(bottoms: &[Sizes], num_output: i32, windows: &[Window]) -
     one(sizes)
 }
 
-/// The top of the transpose of a convolution.
+/// Returns the top of a transposed convolution.
 pub(super) fn transpose(
     bottoms: &[Sizes],
     num_output: i32,
@@ -187,7 +193,7 @@ pub(super) fn transpose(
     one(sizes)
 }
 
-/// The top of a pooling. `out` has the output sizes of an adaptive one.
+/// Returns the top of a pooling; `out` are the output sizes of an adaptive one.
 pub(super) fn pool(
     bottoms: &[Sizes],
     windows: &[Window],
@@ -207,7 +213,7 @@ pub(super) fn pool(
             // Pooling and Pooling3D leave an axis unchanged for -233.
             _ if adaptive != 0 && *out == UNCHANGED && windows.len() > 1 => *size,
             _ if adaptive != 0 => Size::from(*out),
-            // The tail is padded until the last window fits.
+            // The end is padded until the last window fits.
             0 => {
                 window.steps(padded)?;
                 window.steps(padded + stride - 1)?
