@@ -1,10 +1,10 @@
-//! The work of a layer, counted in products that are added to a sum.
+//! The work of a layer in multiply-adds.
 
 use super::{BlobId, Layer, Net, NetLayer};
 
 impl Net {
-    /// Multiply-adds of a layer: those of convolutions, products of matrices, attention and recurrent layers; 0 for all others. None
-    /// where a size is not known.
+    /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0 for all
+    /// others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
         let name = layer.layer.type_name();
         let weight = || match self.weight_len(&layer.layer, "weight_data") {
@@ -13,7 +13,7 @@ impl Net {
         };
         if name.starts_with("Convolution") || name == "DeformableConv2D" {
             let top = self.sizes(*layer.tops.first()?)?;
-            // Each element meets all taps of its group; the outermost axis is that of the channels.
+            // At each position each weight is used once.
             return product(top.get(1..)?).checked_mul(weight()?);
         }
         if name.starts_with("Deconvolution") {
@@ -33,7 +33,6 @@ impl Net {
                     None => self.elements(*layer.bottoms.first()?)?,
                 };
                 let (n, rows) = top.split_last().map(|(w, rest)| (*w, product(rest)))?;
-                // The left side has a row for each of the result.
                 left.checked_mul(n).filter(|_| rows > 0)
             }
             Layer::MatMul(_) => {
@@ -77,7 +76,7 @@ impl Net {
         Some(product(&self.sizes(blob)?))
     }
 
-    /// Elements of the weight of this name; 0 where there is none.
+    /// Returns the number of elements of a weight, 0 if it is absent.
     fn weight_len(&self, layer: &Layer, name: &str) -> u64 {
         let weights = layer.weights();
         let found = weights.iter().find(|weight| weight.name == name);
@@ -101,7 +100,7 @@ mod tests {
         Some(Tensor::from_f32(&[len], vec![0.0; len]).unwrap())
     }
 
-    /// The work of a layer from bottoms to a top of these sizes.
+    /// Returns the work of a layer with bottoms and a top of these sizes.
     fn work(layer: impl Into<Layer>, bottoms: &[&[i64]], top: &[i64]) -> Option<u64> {
         let mut net = Net::default();
         let bottoms: Vec<BlobId> = bottoms.iter().map(|sizes| net.push_input("x", sizes)).collect();
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn products_that_are_added_are_counted() {
+    fn multiply_adds_are_counted() {
         let conv = Convolution { weight_data: weight(8 * 3 * 9), ..Convolution::default() };
         assert_eq!(work(conv, &[&[3, 10, 10]], &[8, 5, 4]), Some(8 * 5 * 4 * 27));
         let depth_wise =
