@@ -3,8 +3,8 @@
 use super::{BlobId, Layer, Net, NetLayer};
 
 impl Net {
-    /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0 for all
-    /// others. `None` if a size is not known.
+    /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0
+    /// for all others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
         let name = layer.layer.type_name();
         let weight = || match self.weight_len(&layer.layer, "weight_data") {

@@ -17,7 +17,8 @@ const TAG_F16: u32 = 0x0130_6B47;
 /// The smallest normal float16.
 const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
 
-/// The number of products in a sum up to which weights stay in float32: that of a 3 by 3 kernel over one channel.
+/// The number of products in a sum up to which weights stay in float32: that of a 3 by 3 kernel over one
+/// channel.
 const FEW_PRODUCTS: usize = 9;
 
 /// The loss of a weight in float16.
@@ -65,7 +66,7 @@ impl Loss {
     }
 }
 
-/// The minimum number of elements of a constant blob with a tag, whose size is that saved by two elements.
+/// The minimum number of elements of a constant blob with a tag, which costs what two float16 elements save.
 const MIN_TAGGED: usize = 16;
 
 impl Net {
@@ -86,15 +87,15 @@ pub(super) fn is_tagged(layer: &Layer, weight: &Weight<'_>) -> bool {
     weight.storage == Storage::Tagged || is_tagged_constant(layer)
 }
 
-/// Returns whether a layer is a constant blob with a tag. It is written as float16 only if no element changes, since
-/// comparisons with it and differences from it may amplify rounding.
+/// Returns whether a layer is a constant blob with a tag. It is written as float16 only if no element
+/// changes, since comparisons with it and differences from it may amplify rounding.
 pub(super) fn is_tagged_constant(layer: &Layer) -> bool {
     matches!(layer, Layer::MemoryData(layer) if layer.load_type == 0)
 }
 
-/// Returns whether a weight may be written as float16: a factor with a tag. Biases stay in float32, and so do small
-/// kernels of depth-wise convolutions: they are a few percent of the weights of a network but cause most of the
-/// error, which sums of few products do not average out.
+/// Returns whether a weight may be written as float16: a factor with a tag. Biases stay in float32, and so do
+/// small kernels of depth-wise convolutions: they are a few percent of the weights of a network but cause
+/// most of the error, which sums of few products do not average out.
 pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
     let depth_wise = match layer {
         Layer::ConvolutionDepthWise1D(l) => Some(l.num_output),
@@ -112,8 +113,8 @@ pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
         && products.is_none_or(|products| products > FEW_PRODUCTS)
 }
 
-/// Writes the tag, and the elements as float16, rounded to nearest even. If they do not fit, or change although
-/// `exact` is set, writes nothing and returns the reason.
+/// Writes the tag, and the elements as float16, rounded to nearest even. If they do not fit, or change
+/// although `exact` is set, writes nothing and returns the reason.
 pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<Option<&'static str>> {
     let failed = |error| Error::io("writing failed", error);
     let reason = |loss: Loss| {
@@ -181,8 +182,8 @@ mod tests {
     use super::*;
     use crate::ncnn::layer::{ConvolutionDepthWise, Gemm, InnerProduct, LSTM, MemoryData};
 
-    /// Returns the bytes of a tensor as float16, or the reason why it stays in float32; the same in a file and
-    /// through a writer.
+    /// Returns the bytes of a tensor as float16, or the reason why it stays in float32; the same in a file
+    /// and through a writer.
     fn written(tensor: &Tensor) -> (Vec<u8>, Option<&'static str>) {
         let mut file = BufWriter::new(tempfile::tempfile().unwrap());
         file.write_all(b"head").unwrap();
@@ -222,12 +223,12 @@ mod tests {
             (&[1e-6, -3e-8], "too small"),
             (&[0.0, 1.0, 2049.0], "integers"),
         ] {
-            let (_, reason) = written(&singles(elements));
+            let (_, reason) = written(&floats(elements));
             assert!(reason.is_some_and(|reason| reason.contains(words)), "{elements:?}: {reason:?}");
         }
         for elements in [&[0.0, 0.0][..], &[1e-6, 1.0], &[2048.0, 0.0], &[2048.5, 3.0], &[f32::INFINITY, 0.1]]
         {
-            assert_eq!(written(&singles(elements)).1, None, "{elements:?}");
+            assert_eq!(written(&floats(elements)).1, None, "{elements:?}");
         }
         let tiny = Tensor::from_raw(DType::F16, vec![1], vec![1, 0].into()).unwrap();
         let computed = Tensor::deferred(DType::F16, vec![1], vec![tiny.clone()], |inputs| {

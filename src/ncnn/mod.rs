@@ -1,6 +1,7 @@
 //! The target: a net of layers and blobs, as ncnn reads it. This module is independent of ONNX.
 //!
-//! [`Conversion::net`](crate::Conversion::net) returns a net: its layers, each with params and weights, and its blobs.
+//! [`Conversion::net`](crate::Conversion::net) returns a net: its layers, each with params and weights, and
+//! its blobs.
 //!
 //! Compatible versions of this crate add layers and params as ncnn does: end patterns over them in `..`.
 

@@ -26,13 +26,15 @@ pub(crate) struct Renamed {
 pub(crate) struct Changes {
     /// Names of inputs and outputs.
     pub ends: Vec<Renamed>,
-    /// Names of inner blobs that the runtime cannot read; without names changed only since they were not unique.
+    /// Names of inner blobs that the runtime cannot read; without names changed only since they were not
+    /// unique.
     pub inside: Vec<Renamed>,
 }
 
 impl Net {
-    /// Gives every layer and every blob a unique name that the runtime can read, after [`Net::split`]. `renames` are
-    /// pairs of old and new names; of the others, inputs and outputs keep their names with priority over inner blobs.
+    /// Gives every layer and every blob a unique name that the runtime can read, after [`Net::split`].
+    /// `renames` are pairs of old and new names; of the others, inputs and outputs keep their names with
+    /// priority over inner blobs.
     pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
         let given = self.find_renamed(renames)?;
         let mut changes = Changes::default();
@@ -56,8 +58,8 @@ impl Net {
         Ok(changes)
     }
 
-    /// Gives blobs the names of outputs; returns the blobs of inputs and outputs. An input that is an output with the
-    /// same name and has no readers is one blob.
+    /// Gives blobs the names of outputs; returns the blobs of inputs and outputs. An input that is an output
+    /// with the same name and has no readers is one blob.
     fn name_outputs(&mut self) -> Vec<BlobId> {
         let mut named: IndexSet<BlobId> = self.inputs.iter().copied().collect();
         let mut ends = self.inputs.clone();
@@ -72,8 +74,8 @@ impl Net {
         ends
     }
 
-    /// Gives each blob a unique name: inputs and outputs first, then inner blobs, by the name of the layer if they
-    /// have none.
+    /// Gives each blob a unique name: inputs and outputs first, then inner blobs, by the name of the layer if
+    /// they have none.
     fn claim_blobs(&mut self, ends: &[BlobId], given: &BTreeMap<BlobId, String>, changes: &mut Changes) {
         let mut names = Names::with_capacity(self.blobs.len());
         names.taken.extend(given.values().map(|name| hash(name)));
@@ -102,8 +104,8 @@ impl Net {
         }
     }
 
-    /// Returns the new names given by the user. If several blobs have the old name, such as an input that is also an
-    /// output, the first one is renamed.
+    /// Returns the new names given by the user. If several blobs have the old name, such as an input that is
+    /// also an output, the first one is renamed.
     fn find_renamed(&self, renames: &[(String, String)]) -> Result<BTreeMap<BlobId, String>> {
         let mut blobs: BTreeMap<&str, BlobId> = BTreeMap::new();
         if renames.is_empty() {
@@ -184,8 +186,8 @@ impl Names {
         Names { taken: HashSet::with_capacity(count), next: HashMap::new() }
     }
 
-    /// Claims a unique name: `wanted`, or `otherwise` if that is empty, with a numeric suffix if it is taken. Returns
-    /// the name unless it is `wanted`.
+    /// Claims a unique name: `wanted`, or `otherwise` if that is empty, with a numeric suffix if it is taken.
+    /// Returns the name unless it is `wanted`.
     fn claim(&mut self, wanted: &str, otherwise: &str) -> Option<String> {
         if !wanted.is_empty() && is_legal(wanted) && self.taken.insert(hash(wanted)) {
             return None;

@@ -73,14 +73,15 @@ impl Net {
         params
     }
 
-    /// Returns whether a layer passes through or reads the bits of 32-bit integers. Embed reads any bits exactly.
+    /// Returns whether a layer passes through or reads the bits of 32-bit integers. Embed reads any bits
+    /// exactly.
     fn holds_integers(&self, layer: &NetLayer) -> bool {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         layer.bottoms.iter().any(integers) && !matches!(layer.layer, Layer::Embed(_))
     }
 
-    /// Returns the sizes of the tops if all are fixed: the number of axes of each, then w, h, c, or w, h, d, c of a
-    /// single top of four axes. Releases before 20260526 read four values for each top in any case
+    /// Returns the sizes of the tops if all are fixed: the number of axes of each, then w, h, c, or w, h, d,
+    /// c of a single top of four axes. Releases before 20260526 read four values for each top in any case
     /// (`Net::load_param`) and skip blobs of four axes; hints that they would misread are left out.
     fn shape_hints(&self, layer: &NetLayer) -> Option<Vec<i32>> {
         let int = |size: &Dim| i32::try_from(size.known()?).ok();
@@ -134,17 +135,17 @@ fn push_values<T>(text: &mut String, values: &[T], push: impl Fn(&mut String, &T
     }
 }
 
-/// Returns whether the runtime reads a string param correctly. It scans at most 15 characters up to the first comma
-/// or space, including the opening quote, and then at most a buffer up to the closing quote. If the first scan ends
-/// just before the closing quote, that quote stays unread.
+/// Returns whether the runtime reads a string param correctly. It scans at most 15 characters up to the first
+/// comma or space, including the opening quote, and then at most a buffer up to the closing quote. If the
+/// first scan ends just before the closing quote, that quote stays unread.
 pub(crate) fn is_readable(text: &str) -> bool {
     let first = text.split([',', ' ']).next().map_or(0, str::len);
     let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '"' || c == ' ');
     plain && first > 0 && !(first == text.len() && first == FIRST_SCAN - 1) && text.len() < MAX_REST
 }
 
-/// Formats a float with an exponent, which distinguishes it from an integer, and as few digits as the runtime reads
-/// back as the same float; at most 15 characters, as `-1.23456789e-01`.
+/// Formats a float with an exponent, which distinguishes it from an integer, and as few digits as the runtime
+/// reads back as the same float; at most 15 characters, as `-1.23456789e-01`.
 pub(super) fn format_float(value: f32) -> String {
     let mut shortest = format!("{value:e}");
     if !is_off_ties(&shortest, value) {
@@ -162,8 +163,9 @@ pub(super) fn format_float(value: f32) -> String {
     text
 }
 
-/// Returns whether a decimal is clearly closer to `value` than to the adjacent floats: `vstr_to_float` computes in
-/// float64 with an error of a few units, and the shortest decimal of a float may lie exactly between two.
+/// Returns whether a decimal is clearly closer to `value` than to the adjacent floats: `vstr_to_float`
+/// computes in float64 with an error of a few units, and the shortest decimal of a float may lie exactly
+/// between two.
 fn is_off_ties(decimal: &str, value: f32) -> bool {
     let wide = f64::from(value);
     let gap = (wide - f64::from(value.next_down())).min(f64::from(value.next_up()) - wide);
@@ -175,8 +177,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the value that `vstr_to_float` in `paramdict.cpp` reads: `u32` digits on both sides of the point,
-    /// powers of ten in float64.
+    /// Returns the value that `vstr_to_float` in `paramdict.cpp` reads: `u32` digits on both sides of the
+    /// point, powers of ten in float64.
     fn read_float(text: &str) -> f32 {
         let (sign, digits) = text.strip_prefix('-').map_or((1.0, text), |digits| (-1.0, digits));
         let (mantissa, exponent) = digits.split_once('e').unwrap();

@@ -53,8 +53,8 @@ impl Net {
         Ok(written)
     }
 
-    /// Checks the net and writes it to a writer of the `.param` text and a writer of the `.bin` bytes. Weights are
-    /// streamed. After an error the writers may have received some of the bytes.
+    /// Checks the net and writes it to a writer of the `.param` text and a writer of the `.bin` bytes.
+    /// Weights are streamed. After an error the writers may have received some of the bytes.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ mod recurrent;
 mod reduction;
 mod sampling;
 pub(in crate::ncnn) mod shape;
-mod window;
+pub(in crate::ncnn) mod window;
 
 use smallvec::SmallVec;
 

@@ -5,7 +5,7 @@ use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 
 /// The size param of the rest of an axis in Crop and Slice.
-const REST: i32 = -233;
+pub(in crate::ncnn) const REST: i32 = -233;
 
 layer! {
     /// A conversion of the element type: 0 unknown, 1 float32, 2 float16, 3 int8, 4 bfloat16.
@@ -95,6 +95,22 @@ layer! {
 }
 
 impl Crop {
+    /// Returns the range of elements between `start` and `end` along an axis (`Crop::resolve_crop_roi`).
+    pub(in crate::ncnn) fn range(start: i32, end: i32, size: Size) -> (Size, Size) {
+        let from = match start {
+            REST => Size::from(0),
+            start if start < 0 => size + start,
+            start => Size::from(start),
+        };
+        // An end of 0 is the end of the axis.
+        let to = match end {
+            REST => size,
+            end if end > 0 => size.at_most(end),
+            end => size + end,
+        };
+        (from, to)
+    }
+
     fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
         if bottoms.len() != 1 || !self.starts_expr.is_empty() || !self.ends_expr.is_empty() {
             return Ok(None);
@@ -108,17 +124,7 @@ impl Crop {
         for i in 0..count {
             let axis = self.axes.get(i).map_or(Ok(i), |axis| axis_of(*axis, bottom))?;
             let size = *bottom.at(axis)?;
-            // `Crop::resolve_crop_roi`: an end of 0 is the end of the axis.
-            let from = match *self.starts.at(i)? {
-                REST => Size::from(0),
-                start if start < 0 => size + start,
-                start => Size::from(start),
-            };
-            let to = match *self.ends.at(i)? {
-                REST => size,
-                end if end > 0 => size.at_most(end),
-                end => size + end,
-            };
+            let (from, to) = Crop::range(*self.starts.at(i)?, *self.ends.at(i)?, size);
             if from < 0 || to - from < 1 {
                 unsupported!("elements {from:?} to {to:?} of {size:?}");
             }

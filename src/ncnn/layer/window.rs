@@ -5,7 +5,7 @@ use crate::error::{At, Result, unsupported};
 
 /// A window along one axis.
 #[derive(Clone, Copy)]
-pub(super) struct Window {
+pub(in crate::ncnn) struct Window {
     pub kernel: i32,
     pub dilation: i32,
     pub stride: i32,
@@ -109,8 +109,8 @@ macro_rules! windowed {
         }
 
         impl $name {
-            /// The windows along the inner axes, outermost first.
-            fn windows(&self) -> Vec<$crate::ncnn::layer::window::Window> {
+            /// Returns the windows along the inner axes, outermost first.
+            pub(in crate::ncnn) fn windows(&self) -> Vec<$crate::ncnn::layer::window::Window> {
                 vec![ $( $crate::ncnn::layer::window::Window {
                     kernel: self.$kernel,
                     dilation: self.$dilation,
