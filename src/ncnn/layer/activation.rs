@@ -7,20 +7,14 @@ use crate::error::{At, Result, unsupported};
 layer! {
     /// `|x|`.
     AbsVal(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// `log(1 + exp(x))`.
     BNLL(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`.
     CELU(exactly(1), exactly(1)) {
         params {
@@ -28,9 +22,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `min(max(x, min), max)`.
     Clip(exactly(1), exactly(1)) {
         params {
@@ -39,9 +31,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x * scale`.
     Dropout(exactly(1), exactly(1)) {
         params {
@@ -49,9 +39,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x` if it is positive, else `alpha * (exp(x) - 1)`.
     ELU(exactly(1), exactly(1)) {
         params {
@@ -59,17 +47,12 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// The error function.
     Erf(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// `base ^ (shift + scale * x)`; a base of -1 is e.
     Exp(exactly(1), exactly(1)) {
         params {
@@ -79,9 +62,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x * Φ(x)`.
     GELU(exactly(1), exactly(1)) {
         params {
@@ -90,9 +71,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `min(max(alpha * x + beta, 0), 1)`.
     HardSigmoid(exactly(1), exactly(1)) {
         params {
@@ -101,9 +80,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x * min(max(alpha * x + beta, 0), 1)`.
     HardSwish(exactly(1), exactly(1)) {
         params {
@@ -112,9 +89,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// The logarithm of `shift + scale * x`; a base of -1 is e.
     Log(exactly(1), exactly(1)) {
         params {
@@ -124,17 +99,12 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x * tanh(log(1 + exp(x)))`.
     Mish(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// `(shift + scale * x) ^ power`.
     Power(exactly(1), exactly(1)) {
         params {
@@ -144,12 +114,9 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x` if it is positive, else `slope * x`; one slope, or one for each index of the outermost axis.
     PReLU(exactly(1), exactly(1)) {
-        params {}
         derived {
             0 num_slope = |layer| weight_len(&layer.slope_data),
         }
@@ -158,9 +125,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `lambda * x` if it is positive, else `lambda * alpha * (exp(x) - 1)`.
     SELU(exactly(1), exactly(1)) {
         params {
@@ -169,9 +134,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x - bias` above `lambd`, `x + bias` below `-lambd`, 0 between.
     Shrink(exactly(1), exactly(1)) {
         params {
@@ -180,17 +143,12 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `1 / (1 + exp(-x))`.
     Sigmoid(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// `exp(x)` divided by its sum along an axis.
     Softmax(exactly(1), exactly(1)) {
         params {
@@ -217,28 +175,19 @@ impl Softmax {
 layer! {
     /// `log(1 + exp(x))`.
     Softplus(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// `x / (1 + exp(-x))`.
     Swish(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// The hyperbolic tangent.
     TanH(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// 1 if `x > threshold`, else 0.
     Threshold(exactly(1), exactly(1)) {
         params {

@@ -60,9 +60,7 @@ layer! {
         tops { unknown }
         since { |_| 20260113 }
     }
-}
 
-layer! {
     /// Scaled dot product attention. Bottoms: q, k, v, then the mask if `attn_mask` is 1.
     SDPA(between(3, 6), between(1, 3)) {
         params {

@@ -13,9 +13,7 @@ windowed! {
         }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
-}
 
-windowed! {
     /// A convolution in groups over `[h, w]`; the weight is `[num_output, h / group, kernel_w]`.
     ConvolutionDepthWise1D(between(1, 2), 1) {
         params {
@@ -26,9 +24,7 @@ windowed! {
         }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
-}
 
-windowed! {
     /// A convolution in two dimensions over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
     Convolution(between(1, 2), 2) {
         params {
@@ -47,9 +43,7 @@ windowed! {
         }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
-}
 
-windowed! {
     /// A convolution in groups; the weight is `[num_output, c / group, kernel_h, kernel_w]`.
     ConvolutionDepthWise(between(1, 2), 2) {
         params {
@@ -67,9 +61,7 @@ windowed! {
         }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
-}
 
-windowed! {
     /// A convolution in three dimensions over `[c, d, h, w]`; the weight is
     /// `[num_output, c, kernel_d, kernel_h, kernel_w]`.
     Convolution3D(exactly(1), 3) {
@@ -78,9 +70,7 @@ windowed! {
         }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
-}
 
-windowed! {
     /// A convolution in groups; the weight is `[num_output, c / group, kernel_d, kernel_h, kernel_w]`.
     ConvolutionDepthWise3D(exactly(1), 3) {
         params {
@@ -89,14 +79,11 @@ windowed! {
         }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
-}
 
-windowed! {
     /// A convolution with an offset of each tap, and optionally a factor of each tap. The second bottom
     /// `[kernel_h * kernel_w * 2, h, w]` has the offsets as pairs (y, x), the third one
     /// `[kernel_h * kernel_w, h, w]` the factors.
     DeformableConv2D(between(2, 3), 2) {
-        params {}
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
 }

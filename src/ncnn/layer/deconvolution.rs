@@ -13,9 +13,7 @@ windowed! {
         }
         tops { |l, bottoms, _| transpose(bottoms, l.num_output, &l.windows(), &[l.output_pad_right]) }
     }
-}
 
-windowed! {
     /// A transposed convolution in groups; the weight is `[group, num_output / group, h / group, kernel_w]`.
     DeconvolutionDepthWise1D(between(1, 2), 1) {
         params {
@@ -26,9 +24,7 @@ windowed! {
         }
         tops { |l, bottoms, _| transpose(bottoms, l.num_output, &l.windows(), &[l.output_pad_right]) }
     }
-}
 
-windowed! {
     /// A transposed convolution over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
     Deconvolution(between(1, 2), 2) {
         params {
@@ -44,9 +40,7 @@ windowed! {
             transpose(bottoms, l.num_output, &l.windows(), &output_pads)
         } }
     }
-}
 
-windowed! {
     /// A transposed convolution in groups; the weight is
     /// `[group, num_output / group, c / group, kernel_h, kernel_w]`.
     DeconvolutionDepthWise(between(1, 2), 2) {
@@ -64,9 +58,7 @@ windowed! {
             transpose(bottoms, l.num_output, &l.windows(), &output_pads)
         } }
     }
-}
 
-windowed! {
     /// A transposed convolution over `[c, d, h, w]`; the weight is
     /// `[num_output, c, kernel_d, kernel_h, kernel_w]`.
     Deconvolution3D(exactly(1), 3) {
@@ -82,9 +74,7 @@ windowed! {
             transpose(bottoms, l.num_output, &l.windows(), &output_pads)
         } }
     }
-}
 
-windowed! {
     /// A transposed convolution in groups; the weight is
     /// `[group, num_output / group, c / group, kernel_d, kernel_h, kernel_w]`.
     DeconvolutionDepthWise3D(exactly(1), 3) {

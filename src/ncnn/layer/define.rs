@@ -1,6 +1,6 @@
 //! Macros that define the struct of a layer from its table, and the enum of all layers.
 
-/// Defines the struct of a layer from its table.
+/// Defines the structs of layers from their tables.
 ///
 /// - `params` are written if they differ from ncnn's default.
 /// - `depends`: params whose default is the value of an earlier param; written if they differ from it.
@@ -11,23 +11,23 @@
 ///   of tops. [`unknown`](super::shape::unknown) infers no shapes.
 /// - `since` returns the first release that reads the layer unless it is [`OLDEST`](super::OLDEST).
 macro_rules! layer {
-    (
+    ( $(
         $(#[$doc:meta])*
         $name:ident($bottoms:expr, $tops:expr) {
-            params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* }
+            $( params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* } )?
             $( depends { $( $(#[$edoc:meta])* $eid:literal $depends:ident: $ety:ty = $on:ident, )* } )?
             $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr, )* } )?
             $( derived { $( $did:literal $derived:ident $(($ddefault:literal))? = $compute:expr, )* } )?
             $( weights { $( $storage:ident $weight:ident, )* } )?
-            tops { $top_sizes:expr }
+            tops { $shape_rule:expr }
             $( since { $since:expr } )?
         }
-    ) => {
+    )+ ) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug)]
         #[allow(missing_docs, non_snake_case)] // The names are from ncnn's operator table.
         pub struct $name {
-            $( $(#[$pdoc])* pub $param: $ty, )*
+            $( $( $(#[$pdoc])* pub $param: $ty, )* )?
             $( $( $(#[$edoc])* pub $depends: $ety, )* )?
             $( $( $(#[$adoc])* pub $always: $aty, )* )?
             $( $( pub $weight: Option<$crate::tensor::Tensor>, )* )?
@@ -37,7 +37,7 @@ macro_rules! layer {
             fn default() -> Self {
                 #[allow(unused_mut)]
                 let mut layer = $name {
-                    $( $param: $default, )*
+                    $( $( $param: $default, )* )?
                     $( $( $depends: Default::default(), )* )?
                     $( $( $always: $initial, )* )?
                     $( $( $weight: None, )* )?
@@ -54,16 +54,18 @@ macro_rules! layer {
             pub const BOTTOMS: $crate::ncnn::layer::Arity = $bottoms;
             /// The number of tops.
             pub const TOPS: $crate::ncnn::layer::Arity = $tops;
+            /// The rule for the shapes of the tops.
+            pub(in $crate::ncnn) const SHAPE_RULE: $crate::ncnn::layer::shape::Rule<$name> = $shape_rule;
 
             /// Returns the params to write, sorted by id.
             pub fn params(&self) -> $crate::ncnn::layer::Params {
                 let mut params = $crate::ncnn::layer::Params::new();
-                $(
+                $( $(
                     let default: $ty = $default;
                     if self.$param != default {
                         params.push(($id, self.$param.clone().into()));
                     }
-                )*
+                )* )?
                 $( $(
                     if self.$depends != self.$on {
                         params.push(($eid, self.$depends.clone().into()));
@@ -91,29 +93,14 @@ macro_rules! layer {
                 since(self)
             }
 
-            /// Returns the shapes of the tops for the shapes of the bottoms.
-            pub(in $crate::ncnn) fn top_sizes(
-                &self,
-                bottoms: &[$crate::ncnn::layer::shape::Sizes],
-                tops: usize,
-            ) -> $crate::error::Result<$crate::ncnn::layer::shape::Tops> {
-                type Rule = fn(
-                    &$name,
-                    &[$crate::ncnn::layer::shape::Sizes],
-                    usize,
-                ) -> $crate::error::Result<$crate::ncnn::layer::shape::Tops>;
-                let rule: Rule = $top_sizes;
-                rule(self, bottoms, tops)
-            }
-
             /// Returns the table of the layer.
             pub fn table() -> $crate::ncnn::layer::LayerInfo {
                 let params = vec![
-                    $( $crate::ncnn::layer::ParamInfo {
+                    $( $( $crate::ncnn::layer::ParamInfo {
                         id: $id,
                         name: stringify!($param),
                         missing: $crate::ncnn::layer::Missing::Value(<$ty>::from($default).into()),
-                    }, )*
+                    }, )* )?
                     $( $( $crate::ncnn::layer::ParamInfo {
                         id: $eid,
                         name: stringify!($depends),
@@ -155,7 +142,7 @@ macro_rules! layer {
                 weights
             }
         }
-    };
+    )+ };
 }
 pub(crate) use layer;
 
@@ -205,7 +192,7 @@ macro_rules! layers {
 
             /// Returns the shapes of the tops for the shapes of the bottoms.
             pub(in crate::ncnn) fn top_sizes(&self, bottoms: &[Sizes], tops: usize) -> Result<Tops> {
-                match self { $( Layer::$name(layer) => layer.top_sizes(bottoms, tops), )* }
+                match self { $( Layer::$name(layer) => $name::SHAPE_RULE(layer, bottoms, tops), )* }
             }
 
             /// Returns the weights in the order of `load_model`.

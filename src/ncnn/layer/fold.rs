@@ -24,9 +24,7 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// A column for each window: `[c * kernel_h * kernel_w, windows]`.
     Unfold(exactly(1), exactly(1)) {
         params {
@@ -46,9 +44,7 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// The short-time Fourier transform of a signal.
     Spectrogram(exactly(1), exactly(1)) {
         params {
@@ -72,9 +68,7 @@ layer! {
         tops { unknown }
         since { |_| 20241226 }
     }
-}
 
-layer! {
     /// The inverse of [`Spectrogram`].
     InverseSpectrogram(exactly(1), exactly(1)) {
         params {

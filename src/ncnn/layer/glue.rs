@@ -15,9 +15,7 @@ layer! {
         }
         tops { |l, _, _| Ok(stated(l.w, l.h, l.d, l.c)) }
     }
-}
 
-layer! {
     /// A constant blob.
     MemoryData(exactly(0), exactly(1)) {
         params {
@@ -33,20 +31,14 @@ layer! {
         }
         tops { |l, _, _| Ok(stated(l.w, l.h, l.d, l.c)) }
     }
-}
 
-layer! {
     /// Copies of a blob by reference, since each blob has one reader.
     Split(exactly(1), MANY) {
-        params {}
         tops { |_, bottoms, tops| Ok(Some(vec![bottoms.at(0)?.clone(); tops])) }
     }
-}
 
-layer! {
     /// The identity.
     Noop(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
 }

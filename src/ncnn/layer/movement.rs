@@ -16,9 +16,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// Concatenation along an axis.
     Concat(MANY, exactly(1)) {
         params {
@@ -57,9 +55,7 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// A part of a blob: given by offsets and sizes, by `starts`, `ends` and `axes` as in numpy's slices, or
     /// by the size of the second bottom.
     Crop(between(1, 32), exactly(1)) {
@@ -165,20 +161,14 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// A copy with its own memory.
     DeepCopy(exactly(1), exactly(1)) {
-        params {}
         tops { same }
     }
-}
 
-layer! {
     /// 32-bit integers converted to float32, times a scale.
     Dequantize(exactly(1), exactly(1)) {
-        params {}
         derived {
             0 scale_data_size(1) = |layer| weight_len(&layer.scale_data),
             1 bias_data_size = |layer| weight_len(&layer.bias_data),
@@ -189,9 +179,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// A diagonal of a matrix, or the matrix with a diagonal.
     Diag(exactly(1), exactly(1)) {
         params {
@@ -199,9 +187,7 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// Insertion of axes of size 1.
     ExpandDims(exactly(1), exactly(1)) {
         params {
@@ -209,17 +195,12 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// A blob with a single axis.
     Flatten(exactly(1), exactly(1)) {
-        params {}
         tops { |_, bottoms, _| one([product(bottoms.at(0)?)]) }
     }
-}
 
-layer! {
     /// Reversal along axes.
     Flip(exactly(1), exactly(1)) {
         params {
@@ -228,9 +209,7 @@ layer! {
         tops { same }
         since { |_| 20250916 }
     }
-}
 
-layer! {
     /// Padding.
     Padding(exactly(1), exactly(1)) {
         params {
@@ -394,9 +373,7 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// Repetition along one axis, or along all axes by `repeats`.
     Tile(exactly(1), exactly(1)) {
         params {

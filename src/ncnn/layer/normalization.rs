@@ -29,12 +29,9 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x + bias` for each index of the outermost axis.
     Bias(exactly(1), exactly(1)) {
-        params {}
         derived {
             0 bias_data_size = |layer| weight_len(&layer.bias_data),
         }
@@ -43,9 +40,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// Normalization of groups of channels, the outermost axis.
     GroupNorm(exactly(1), exactly(1)) {
         params {
@@ -62,9 +57,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// Normalization of each channel.
     InstanceNorm(exactly(1), exactly(1)) {
         params {
@@ -80,9 +73,7 @@ layer! {
         }
         tops { same_channels }
     }
-}
 
-layer! {
     /// Normalization over the last axes, `affine_size` elements at a time.
     LayerNorm(exactly(1), exactly(1)) {
         params {
@@ -98,9 +89,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// `x * (bias + alpha * mean of squares) ^ -beta` over adjacent elements.
     LRN(exactly(1), exactly(1)) {
         params {
@@ -113,9 +102,7 @@ layer! {
         }
         tops { same_channels }
     }
-}
 
-layer! {
     /// Subtraction of the mean, and optionally division by the standard deviation.
     MVN(exactly(1), exactly(1)) {
         params {
@@ -125,9 +112,7 @@ layer! {
         }
         tops { same_channels }
     }
-}
 
-layer! {
     /// Division by the root of the sum of squares, times `scale_data`, which is required.
     Normalize(exactly(1), exactly(1)) {
         params {
@@ -146,9 +131,7 @@ layer! {
         }
         tops { same }
     }
-}
 
-layer! {
     /// Division by the root of the mean of squares over the last axes, `affine_size` elements at a time.
     RMSNorm(exactly(1), exactly(1)) {
         params {
@@ -164,13 +147,10 @@ layer! {
         tops { same }
         since { |_| 20240820 }
     }
-}
 
-layer! {
     /// `scale * x + bias` for each index of the outermost axis.
     /// Without `scale_data` the second bottom is the scale.
     Scale(between(1, 2), exactly(1)) {
-        params {}
         derived {
             0 scale_data_size = |layer| match layer.scale_data {
                 Some(_) => weight_len(&layer.scale_data),

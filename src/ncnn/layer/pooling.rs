@@ -27,9 +27,7 @@ layer! {
             pool(bottoms, &windows, &[l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
         } }
     }
-}
 
-layer! {
     /// Pooling over `[c, h, w]`.
     Pooling(exactly(1), exactly(1)) {
         params {
@@ -61,9 +59,7 @@ layer! {
             pool(bottoms, &windows, &[l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
         } }
     }
-}
 
-layer! {
     /// Pooling over `[c, d, h, w]`.
     Pooling3D(exactly(1), exactly(1)) {
         params {

@@ -139,9 +139,7 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// Rows of a table `[input_dim, num_output]` at int32 indices.
     Embed(exactly(1), exactly(1)) {
         params {

@@ -27,9 +27,7 @@ layer! {
         }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.hidden_size, tops) }
     }
-}
 
-layer! {
     /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N. The
     /// second bottom and top are the hidden state, `[directions, size]`.
     GRU(between(1, 2), between(1, 2)) {
@@ -48,9 +46,7 @@ layer! {
         }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
     }
-}
 
-layer! {
     /// Vanilla RNN. The second bottom and top are the hidden state, `[directions, size]`.
     RNN(between(1, 2), between(1, 2)) {
         params {

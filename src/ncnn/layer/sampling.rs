@@ -18,9 +18,7 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// Resizes height and width.
     Interp(between(1, 32), exactly(1)) {
         params {
@@ -69,9 +67,7 @@ layer! {
         }
         tops { unknown }
     }
-}
 
-layer! {
     /// Maxima over the bins of regions.
     ROIPooling(exactly(2), exactly(1)) {
         params {

@@ -16,6 +16,9 @@ pub(in crate::ncnn) type Sizes = Vec<Size>;
 /// The sizes of each top of a layer; `None` if they are not inferred.
 pub(in crate::ncnn) type Tops = Option<Vec<Sizes>>;
 
+/// Returns the tops for the bottoms and the number of tops.
+pub(in crate::ncnn) type Rule<L> = fn(&L, &[Sizes], usize) -> Result<Tops>;
+
 impl Size {
     /// Returns whether both sizes are known and not equal.
     pub fn differs(self, other: impl Into<Size>) -> bool {
@@ -295,7 +298,7 @@ mod tests {
             assert_eq!(found, expected);
         }
         let slices = Slice { slices: vec![1, -233, -233], axis: 1, ..Slice::default() };
-        let parts = slices.top_sizes(&[sizes(&[2, 8])], 3).unwrap().unwrap();
+        let parts = Layer::from(slices).top_sizes(&[sizes(&[2, 8])], 3).unwrap().unwrap();
         assert_eq!(parts, [[2, 1], [2, 3], [2, 4]]);
     }
 

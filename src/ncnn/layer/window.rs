@@ -72,7 +72,7 @@ macro_rules! windowed {
             [ $( ($kernel:ident $dilation:ident $stride:ident $before:ident $after:ident) )* ],
             { $($axes:tt)* }
         ) {
-            params { $($params:tt)* }
+            $( params { $($params:tt)* } )?
             $( depends { $($depends:tt)* } )?
             $( derived { $($derived:tt)* } )?
             $( weights { $($weights:tt)* } )?
@@ -91,7 +91,7 @@ macro_rules! windowed {
                     4 pad_left: i32 = 0,
                     9 activation_type: i32 = 0,
                     10 activation_params: Vec<f32> = Vec::new(),
-                    $($params)*
+                    $($($params)*)?
                 }
                 depends { $($axes)* $($($depends)*)? }
                 derived {
@@ -119,6 +119,9 @@ macro_rules! windowed {
                 }, )* ]
             }
         }
+    };
+    ( $( $(#[$doc:meta])* $name:ident($bottoms:expr, $axes:tt) $table:tt )+ ) => {
+        $( windowed! { $(#[$doc])* $name($bottoms, $axes) $table } )+
     };
 }
 pub(super) use windowed;
