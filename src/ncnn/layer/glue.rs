@@ -127,10 +127,10 @@ impl Permute {
             unsupported!("order_type {} of {} axes", self.order_type, items.len());
         }
         // The outermost axis of the top comes first, taken from the remaining axes, outermost first.
-        Ok(digits
-            .into_iter()
-            .rev()
-            .filter_map(|digit| (digit < left.len()).then(|| left.remove(digit)))
-            .collect())
+        let mut permuted = Vec::with_capacity(items.len());
+        for digit in digits.into_iter().rev() {
+            permuted.extend((digit < left.len()).then(|| left.remove(digit)));
+        }
+        Ok(permuted)
     }
 }
