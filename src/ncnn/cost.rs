@@ -7,6 +7,7 @@ impl Net {
     /// for all others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
         let name = layer.layer.type_name();
+        let rows = |blob: &BlobId| self.sizes(*blob)?.iter().rev().nth(1).copied();
         let weight = || match self.weight_len(&layer.layer, "weight_data") {
             0 => self.elements(*layer.bottoms.get(1)?),
             len => Some(len),
@@ -22,25 +23,21 @@ impl Net {
         }
         match &layer.layer {
             Layer::InnerProduct(_) => {
-                let (_, rows) =
-                    self.sizes(*layer.tops.first()?)?.split_last().map(|(w, rest)| (*w, product(rest)))?;
-                rows.checked_mul(weight()?)
+                let top = self.sizes(*layer.tops.first()?)?;
+                product(top.split_last()?.1).checked_mul(weight()?)
             }
             Layer::Gemm(gemm) => {
-                let (top, left) = (self.sizes(*layer.tops.first()?)?, &gemm.A_data);
-                let left = match left {
+                let left = match &gemm.A_data {
                     Some(data) => u64::try_from(data.len()).ok()?,
                     None => self.elements(*layer.bottoms.first()?)?,
                 };
-                let (n, rows) = top.split_last().map(|(w, rest)| (*w, product(rest)))?;
-                left.checked_mul(n).filter(|_| rows > 0)
+                left.checked_mul(*self.sizes(*layer.tops.first()?)?.last()?)
             }
             Layer::MatMul(_) => {
                 let inner = *self.sizes(*layer.bottoms.first()?)?.last()?;
                 self.elements(*layer.tops.first()?)?.checked_mul(inner)
             }
             Layer::MultiHeadAttention(attention) => {
-                let rows = |blob: &BlobId| self.sizes(*blob)?.iter().rev().nth(1).copied();
                 let data = layer.bottoms.len().checked_sub(usize::from(attention.attn_mask != 0))?;
                 let queries = rows(layer.bottoms.first()?)?;
                 let keys = rows(layer.bottoms.get(usize::from(data > 1))?)?;
@@ -52,11 +49,10 @@ impl Net {
                 maps.checked_add(others)?.checked_add(scores)
             }
             Layer::SDPA(_) => {
-                let (key, value) = (self.sizes(*layer.bottoms.get(1)?)?, self.sizes(*layer.bottoms.get(2)?)?);
                 let query = self.elements(*layer.bottoms.first()?)?;
                 let top = self.elements(*layer.tops.first()?)?;
-                let keys = key.iter().rev().nth(1).copied()?;
-                keys.checked_mul(query.checked_add(top)?).filter(|_| !value.is_empty())
+                let keys = rows(layer.bottoms.get(1)?)?;
+                keys.checked_mul(query.checked_add(top)?)
             }
             Layer::LSTM(_) | Layer::GRU(_) | Layer::RNN(_) => {
                 let steps = self.sizes(*layer.bottoms.first()?)?.first().copied()?;

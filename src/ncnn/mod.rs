@@ -11,7 +11,7 @@ mod cost;
 mod embed;
 #[cfg(test)]
 mod example;
-mod halves;
+mod float16;
 pub mod layer;
 mod name;
 pub(crate) mod pass;

@@ -26,8 +26,7 @@ pub(crate) struct Renamed {
 pub(crate) struct Changes {
     /// Names of inputs and outputs.
     pub ends: Vec<Renamed>,
-    /// Names of inner blobs that the runtime cannot read; without names changed only since they were not
-    /// unique.
+    /// Names of inner blobs that the runtime cannot read. Names changed only to be unique are not included.
     pub inside: Vec<Renamed>,
 }
 
@@ -38,7 +37,7 @@ impl Net {
     pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
         let given = self.find_renamed(renames)?;
         let mut changes = Changes::default();
-        if !may_stay(self.layers.iter().map(|layer| layer.name.as_str())) {
+        if !are_valid(self.layers.iter().map(|layer| layer.name.as_str())) {
             let mut names = Names::with_capacity(self.layers.len());
             for layer in &mut self.layers {
                 if let Some(name) = names.claim(&layer.name, layer.layer.type_name()) {
@@ -47,7 +46,7 @@ impl Net {
             }
         }
         let ends = self.name_outputs();
-        if !given.is_empty() || !may_stay(self.tops().map(|blob| self.blob(blob).name.as_str())) {
+        if !given.is_empty() || !are_valid(self.tops().map(|blob| self.blob(blob).name.as_str())) {
             self.claim_blobs(&ends, &given, &mut changes);
         }
         for output in &mut self.outputs {
@@ -107,7 +106,6 @@ impl Net {
     /// Returns the new names given by the user. If several blobs have the old name, such as an input that is
     /// also an output, the first one is renamed.
     fn find_renamed(&self, renames: &[(String, String)]) -> Result<BTreeMap<BlobId, String>> {
-        let mut blobs: BTreeMap<&str, BlobId> = BTreeMap::new();
         if renames.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -115,6 +113,7 @@ impl Net {
         let ends: Vec<_> =
             inputs.chain(self.outputs.iter().map(|end| (end.name.as_str(), end.blob))).collect();
         let inside = self.tops().map(|blob| (self.blob(blob).name.as_str(), blob));
+        let mut blobs: BTreeMap<&str, BlobId> = BTreeMap::new();
         for (name, blob) in ends.iter().copied().chain(inside) {
             blobs.entry(name).or_insert(blob);
         }
@@ -145,7 +144,7 @@ impl Net {
 }
 
 /// Returns whether all names are unique and the runtime can read them.
-fn may_stay<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
+fn are_valid<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
     let mut distinct = Distinct::default();
     let legal = names.all(|name| {
         distinct.add(name);

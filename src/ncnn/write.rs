@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::layer::Weight;
-use super::{Embedding, Layer, Net, halves};
+use super::{Embedding, Layer, Net, float16};
 use crate::common::output::{self, Out, PIECE, Staged, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{DType, Tensor};
@@ -130,7 +130,7 @@ impl Net {
                 let (dtype, kept) = self
                     .write_weight(&layer.layer, &weight, bin)
                     .map_err(|error| error.at_part(describe()))?;
-                stored.push(Stored::of(dtype, &weight, halves::is_tagged(&layer.layer, &weight))?);
+                stored.push(Stored::of(dtype, &weight, float16::is_tagged(&layer.layer, &weight))?);
                 warnings.extend(kept.map(|reason| format!("{} stays in float32: {reason}", describe())));
             }
         }
@@ -149,16 +149,16 @@ impl Net {
             write_int8(weight.tensor, out)?;
             return Ok((DType::I8, None));
         }
-        if self.half && halves::may_be_half(layer, weight) {
-            let constant = halves::is_tagged_constant(layer);
-            kept = halves::write_half(weight.tensor, constant, out)?;
+        if self.half && float16::may_be_float16(layer, weight) {
+            let constant = float16::is_tagged_constant(layer);
+            kept = float16::write_float16(weight.tensor, constant, out)?;
             if kept.is_none() {
                 return Ok((DType::F16, None));
             }
             // Constant blobs that float16 would change stay in float32 without a warning.
             kept = kept.filter(|_| !constant);
         }
-        if halves::is_tagged(layer, weight) {
+        if float16::is_tagged(layer, weight) {
             out.write_all(&TAG_F32).map_err(|error| Error::io("writing failed", error))?;
         }
         weight.tensor.write_f32(out)?;

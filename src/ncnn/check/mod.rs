@@ -41,7 +41,7 @@ impl Net {
             check_name(&layer.name)
                 .and_then(|()| check_layer(layer, self.release))
                 .and_then(|()| self.check_weights(layer))
-                .map(|of_layer| elements = elements.saturating_add(of_layer))
+                .map(|count| elements = elements.saturating_add(count))
                 .and_then(|()| self.check_elements(layer))
                 .and_then(|()| self.check_shapes(layer))
                 .map_err(|e| e.at_part(describe(layer)))?;
@@ -101,7 +101,7 @@ impl Net {
     }
 }
 
-/// Returns the first repeated name if names may be repeated.
+/// Returns the first repeated name.
 fn find_twice<'n>(distinct: Distinct, mut names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if distinct.holds() {
         return None;

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::super::layer::{Convolution, InnerProduct};
+use super::super::layer::InnerProduct;
 use super::super::{BlobId, Layer, Net, NetLayer};
 use super::wiring::{Edits, known};
 use super::{Wiring, view};
@@ -17,13 +17,13 @@ pub(super) fn flatten_convolutions(net: &mut Net, wiring: &Wiring) -> Result<boo
         let Some(old) = net.layers.get(index) else { continue };
         let ([bottom], [top]) = (old.bottoms.as_slice(), old.tops.as_slice()) else { continue };
         let Some(layer) = inner_product(net, old)? else { continue };
-        let Some(vector) = read_vector(net, wiring, *bottom) else { continue };
+        let Some((vector, side)) = read_vector(net, wiring, *bottom) else { continue };
         let (bottom, name, blob) = (*bottom, old.name.clone(), net.blob(*top).clone());
         let provenance = old.provenance.clone();
         let Some(reshape) = known(&blob.shape).and_then(|sizes| view::reshape_to(&sizes)) else { continue };
-        let vector = match vector {
-            Vector::Direct(vector) => vector,
-            Vector::ThroughFunctions(side) => {
+        let vector = match side {
+            None => vector,
+            Some(side) => {
                 side.flatten(net, &mut edits);
                 bottom
             }
@@ -40,23 +40,17 @@ pub(super) fn flatten_convolutions(net: &mut Net, wiring: &Wiring) -> Result<boo
     Ok(edits.apply(net))
 }
 
-/// The vector that an image of one position is computed from.
-enum Vector {
-    /// The image is a view of the vector.
-    Direct(BlobId),
-    /// The image is computed by elementwise functions from a view of the vector.
-    ThroughFunctions(Side),
-}
-
-fn read_vector(net: &Net, wiring: &Wiring, image: BlobId) -> Option<Vector> {
+/// Returns the vector that an image of one position is computed from, and the operand if elementwise functions
+/// lie between the vector and the image.
+fn read_vector(net: &Net, wiring: &Wiring, image: BlobId) -> Option<(BlobId, Option<Side>)> {
     let [c, 1, 1] = *known(&net.blob(image).shape)?.as_slice() else { return None };
-    let is_vector = |blob: BlobId, c: i32| known(&net.blob(blob).shape).is_some_and(|sizes| sizes == [c]);
+    let is_vector = |blob: BlobId| known(&net.blob(blob).shape).is_some_and(|sizes| sizes == [c]);
     let place = wiring.producer(image)?;
     if let Some((vector, _)) = view::view_of(net, net.layers.get(place)?) {
-        return is_vector(vector, c).then_some(Vector::Direct(vector));
+        return is_vector(vector).then_some((vector, None));
     }
     let side = source_vector(net, wiring, image)?;
-    is_vector(side.vector, c).then_some(Vector::ThroughFunctions(side))
+    is_vector(side.vector).then_some((side.vector, Some(side)))
 }
 
 /// Returns a Convolution over a single position as an InnerProduct.
@@ -64,7 +58,8 @@ fn inner_product(net: &Net, layer: &NetLayer) -> Result<Option<InnerProduct>> {
     let Layer::Convolution(conv) = &layer.layer else { return Ok(None) };
     let one_position = |blob: &BlobId| matches!(known(&net.blob(*blob).shape).as_deref(), Some([_, 1, 1]));
     let num_output = usize::try_from(conv.num_output)?;
-    let is_product = conv.kernel_w == 1 && conv.kernel_h == 1 && is_unpadded(conv) && num_output > 0;
+    let unpadded = [conv.pad_left, conv.pad_right, conv.pad_top, conv.pad_bottom] == [0; 4];
+    let is_product = conv.kernel_w == 1 && conv.kernel_h == 1 && unpadded && num_output > 0;
     if !is_product || conv.dynamic_weight != 0 || !layer.tops.iter().all(one_position) {
         return Ok(None);
     }
@@ -78,10 +73,6 @@ fn inner_product(net: &Net, layer: &NetLayer) -> Result<Option<InnerProduct>> {
         weight_data_int8_scales: conv.weight_data_int8_scales.clone(),
         bottom_blob_int8_scales: conv.bottom_blob_int8_scales.clone(),
     }))
-}
-
-fn is_unpadded(conv: &Convolution) -> bool {
-    [conv.pad_left, conv.pad_right, conv.pad_top, conv.pad_bottom] == [0; 4]
 }
 
 /// Replaces the view of a vector along the outermost axis by the vector in arithmetic, which broadcasts it
@@ -171,7 +162,7 @@ fn source_vector(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<Side> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ncnn::layer::{BinaryOp, Pooling, Sigmoid, binary_op};
+    use crate::ncnn::layer::{BinaryOp, Convolution, Pooling, Sigmoid, binary_op};
     use crate::tensor::Tensor;
 
     fn conv(num_output: i32, inputs: usize, kernel_w: i32) -> Convolution {

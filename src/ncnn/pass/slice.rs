@@ -45,14 +45,13 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
             continue;
         };
         let indices = || runs.iter().map(|(_, _, index)| *index);
-        let Some(first) = indices().chain(same.iter().map(|(index, _)| *index)).min() else { continue };
+        let all = || indices().chain(same.iter().map(|(index, _)| *index));
+        let Some(first) = all().min() else { continue };
         let Some(name) = net.layers.get(first).map(|layer| layer.name.clone()) else { continue };
         let slices = runs.iter().map(|(from, to, _)| Ok(i32::try_from(to - from)?)).collect::<Result<_>>()?;
         let layer = Slice { slices, axis: i32::try_from(axis)?, ..Slice::default() };
-        let all = indices().chain(same.iter().map(|(index, _)| *index));
-        let provenance =
-            all.filter_map(|index| net.layers.get(index)).flat_map(|layer| layer.provenance.iter());
-        let provenance = provenance.collect();
+        let layers = all().filter_map(|index| net.layers.get(index));
+        let provenance = layers.flat_map(|layer| layer.provenance.iter()).collect();
         let slice = NetLayer { name, layer: layer.into(), bottoms: smallvec![blob], tops, provenance };
         edits.insert_before(first, slice);
         indices().for_each(|index| edits.remove(index, None));

@@ -39,9 +39,9 @@ impl Loss {
         Loss { largest: 0.0, overflows: false, lossy: false, whole: true }
     }
 
-    fn add(&mut self, elements: &[f32], halves: &[f16]) {
-        for (element, half) in elements.iter().zip(halves) {
-            let rounded = half.to_f32();
+    fn add(&mut self, elements: &[f32], converted: &[f16]) {
+        for (element, value) in elements.iter().zip(converted) {
+            let rounded = value.to_f32();
             self.lossy |= rounded != *element;
             self.whole &= element.fract() == 0.0;
             if element.is_finite() {
@@ -96,7 +96,7 @@ pub(super) fn is_tagged_constant(layer: &Layer) -> bool {
 /// Returns whether a weight may be written as float16: a factor with a tag. Biases stay in float32, and so do
 /// small kernels of depth-wise convolutions: they are a few percent of the weights of a network but cause
 /// most of the error, which sums of few products do not average out.
-pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
+pub(super) fn may_be_float16(layer: &Layer, weight: &Weight<'_>) -> bool {
     let depth_wise = match layer {
         Layer::ConvolutionDepthWise1D(l) => Some(l.num_output),
         Layer::ConvolutionDepthWise(l) => Some(l.num_output),
@@ -115,7 +115,7 @@ pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
 
 /// Writes the tag, and the elements as float16, rounded to nearest even. If they do not fit, or change
 /// although `exact` is set, writes nothing and returns the reason.
-pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<Option<&'static str>> {
+pub(super) fn write_float16(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<Option<&'static str>> {
     let failed = |error| Error::io("writing failed", error);
     let reason = |loss: Loss| {
         // A float16 tensor is read as float32 and written back unchanged.
@@ -125,7 +125,7 @@ pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<
     if out.goes_back() {
         let start = out.position().map_err(failed)?;
         out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
-        let loss = for_each_half(tensor, &mut |halves| out.write_all(halves).map_err(failed))?;
+        let loss = for_each_part(tensor, &mut |bytes| out.write_all(bytes).map_err(failed))?;
         out.write_all(padding(tensor)).map_err(failed)?;
         let reason = reason(loss);
         if reason.is_some() {
@@ -136,9 +136,9 @@ pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<
     }
     // A tensor that can be read again is converted twice instead of kept; a deferred one is computed once.
     let (again, mut computed) = (!tensor.is_deferred(), Vec::new());
-    let loss = for_each_half(tensor, &mut |halves| {
+    let loss = for_each_part(tensor, &mut |bytes| {
         if !again {
-            computed.extend_from_slice(halves);
+            computed.extend_from_slice(bytes);
         }
         Ok(())
     })?;
@@ -147,7 +147,7 @@ pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<
         out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
         out.write_all(&computed).map_err(failed)?;
         if again {
-            for_each_half(tensor, &mut |halves| out.write_all(halves).map_err(failed))?;
+            for_each_part(tensor, &mut |bytes| out.write_all(bytes).map_err(failed))?;
         }
         out.write_all(padding(tensor)).map_err(failed)?;
     }
@@ -160,15 +160,15 @@ fn padding(tensor: &Tensor) -> &'static [u8] {
 }
 
 /// Passes the bytes of the elements as float16 to `take`, a part at a time.
-fn for_each_half(tensor: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Loss> {
+fn for_each_part(tensor: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Loss> {
     let mut loss = Loss::none();
-    let (mut halves, mut bytes) = (Vec::new(), Vec::new());
+    let (mut converted, mut bytes) = (Vec::new(), Vec::new());
     tensor.for_each_f32(&mut |elements| {
-        halves.resize(elements.len(), f16::ZERO);
-        halves.convert_from_f32_slice(elements);
-        loss.add(elements, &halves);
+        converted.resize(elements.len(), f16::ZERO);
+        converted.convert_from_f32_slice(elements);
+        loss.add(elements, &converted);
         bytes.clear();
-        bytes.extend(halves.iter().flat_map(|half| half.to_le_bytes()));
+        bytes.extend(converted.iter().flat_map(|value| value.to_le_bytes()));
         take(&bytes)
     })?;
     Ok(loss)
@@ -187,14 +187,14 @@ mod tests {
     fn written(tensor: &Tensor) -> (Vec<u8>, Option<&'static str>) {
         let mut file = BufWriter::new(tempfile::tempfile().unwrap());
         file.write_all(b"head").unwrap();
-        let reason = write_half(tensor, false, &mut Out::File(&mut file)).unwrap();
+        let reason = write_float16(tensor, false, &mut Out::File(&mut file)).unwrap();
         assert_eq!(file.stream_position().unwrap() == 4, reason.is_some());
         let mut file = file.into_inner().unwrap();
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(4)).unwrap();
         std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
         let mut streamed = Vec::new();
-        assert_eq!(write_half(tensor, false, &mut Out::writer(&mut streamed)).unwrap(), reason);
+        assert_eq!(write_float16(tensor, false, &mut Out::writer(&mut streamed)).unwrap(), reason);
         assert_eq!(streamed, if reason.is_some() { &[] } else { bytes.as_slice() });
         (bytes, reason)
     }
@@ -210,9 +210,12 @@ mod tests {
         let elements = [1.0 + tie, 1.0 + 3.0 * tie, -2.0_f32.powi(-25), 65519.996, f32::NEG_INFINITY];
         let (bytes, reason) = written(&floats(&elements));
         assert_eq!(reason, None);
-        let halves: [u16; 6] = [0x3c00, 0x3c02, 0x8000, 0x7bff, 0xfc00, 0];
-        let expected: Vec<u8> =
-            TAG_F16.to_le_bytes().into_iter().chain(halves.iter().flat_map(|h| h.to_le_bytes())).collect();
+        let values: [u16; 6] = [0x3c00, 0x3c02, 0x8000, 0x7bff, 0xfc00, 0];
+        let expected: Vec<u8> = TAG_F16
+            .to_le_bytes()
+            .into_iter()
+            .chain(values.iter().flat_map(|value| value.to_le_bytes()))
+            .collect();
         assert_eq!(bytes, expected);
     }
 
@@ -299,7 +302,7 @@ mod tests {
             let weights = layer.weights();
             let found: Vec<&str> = weights
                 .iter()
-                .filter(|weight| may_be_half(&layer, weight))
+                .filter(|weight| may_be_float16(&layer, weight))
                 .map(|weight| weight.name)
                 .collect();
             assert_eq!(found, expected, "{}", layer.type_name());
