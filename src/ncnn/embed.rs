@@ -86,12 +86,12 @@ fn failed(error: std::io::Error) -> Error {
 /// Returns the name of a file as a C identifier.
 fn identifier(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let word = word(&name);
-    if word.starts_with(|c: char| c.is_ascii_digit()) { format!("n_{word}") } else { word }
+    let name = escape(&name);
+    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("n_{name}") } else { name }
 }
 
 /// Returns the name with each byte but ASCII letters and digits replaced by `_`.
-fn word(name: &str) -> String {
+fn escape(name: &str) -> String {
     name.bytes().map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte) } else { '_' }).collect()
 }
 
@@ -118,7 +118,7 @@ fn id_header(net: &Net, header: &str, namespace: &str) -> String {
 
 /// Returns a line of a header. Names with the same identifier get a numeric suffix.
 fn constant(kind: &str, name: &str, index: usize, taken: &mut BTreeSet<String>) -> String {
-    let first = format!("{kind}_{}", word(name));
+    let first = format!("{kind}_{}", escape(name));
     let mut unique = first.clone();
     let mut suffix = index;
     while !taken.insert(unique.clone()) {

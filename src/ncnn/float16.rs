@@ -221,13 +221,13 @@ mod tests {
 
     #[test]
     fn lossy_weights_stay_in_float32() {
-        for (elements, words) in [
+        for (elements, expected) in [
             (&[1.5, -65520.0][..], "range"),
             (&[1e-6, -3e-8], "too small"),
             (&[0.0, 1.0, 2049.0], "integers"),
         ] {
             let (_, reason) = written(&floats(elements));
-            assert!(reason.is_some_and(|reason| reason.contains(words)), "{elements:?}: {reason:?}");
+            assert!(reason.is_some_and(|reason| reason.contains(expected)), "{elements:?}: {reason:?}");
         }
         for elements in [&[0.0, 0.0][..], &[1e-6, 1.0], &[2048.0, 0.0], &[2048.5, 3.0], &[f32::INFINITY, 0.1]]
         {

@@ -253,7 +253,7 @@ mod tests {
     fn params_and_arities_are_checked() {
         let reshape = |text: &str| Reshape { shape_expr: text.into(), ..Reshape::default() };
         let param = |text: &str| check_param(6, &Param::Text(text.into())).unwrap_err().to_string();
-        for (refusal, words) in [
+        for (refusal, expected) in [
             (refusal(Clip { min: f32::NEG_INFINITY, max: 1.0 }, 1), "Clip layer \"y\": -inf as param 0"),
             (refusal(BinaryOp::default(), 3), "BinaryOp layer \"y\": 3 bottoms"),
             (param(" 0w"), "param 6 is \" 0w\""),
@@ -261,7 +261,10 @@ mod tests {
             (param(&"0w,".repeat(100)), "param 6 is"),
             (refusal(reshape("0w,0h,0c"), 1), "requires ncnn 20250428, and the net is for 20240410"),
         ] {
-            assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
+            assert!(
+                refusal.contains(expected) && refusal.is_empty() == expected.is_empty(),
+                "{refusal}: {expected}"
+            );
         }
     }
 
@@ -288,7 +291,7 @@ mod tests {
             bias_data: tensor(3),
             ..BatchNorm::default()
         };
-        for (refusal, words) in [
+        for (refusal, expected) in [
             (refusal(conv(tensor(12), tensor(2)), 1), ""),
             (refusal(conv(tensor(6), None), 1), "weight_data has 6 elements instead of 12"),
             (refusal(conv(tensor(12), tensor(4)), 1), "bias_data has 4 elements instead of 2"),
@@ -298,7 +301,10 @@ mod tests {
             (refusal(memory, 0), "data has 7 elements instead of 8"),
             (refusal(batch, 1), "bias_data has 3 elements instead of 2"),
         ] {
-            assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
+            assert!(
+                refusal.contains(expected) && refusal.is_empty() == expected.is_empty(),
+                "{refusal}: {expected}"
+            );
         }
     }
 
@@ -313,9 +319,9 @@ mod tests {
         };
         let (net, ..) = base();
         net.check().unwrap();
-        let refused = |net: Net, words: &str| {
+        let refused = |net: Net, expected: &str| {
             let error = net.check().unwrap_err().to_string();
-            assert!(error.contains(words), "{error}: {words}");
+            assert!(error.contains(expected), "{error}: {expected}");
         };
         refused(Net::default(), "no layers");
         let (mut net, x, _) = base();

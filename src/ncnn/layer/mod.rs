@@ -90,34 +90,21 @@ pub enum Param {
     Text(String),
 }
 
-impl From<i32> for Param {
-    fn from(value: i32) -> Self {
-        Param::Int(value)
-    }
+macro_rules! param_from {
+    ( $( $ty:ty => $variant:ident, )* ) => { $(
+        impl From<$ty> for Param {
+            fn from(value: $ty) -> Self {
+                Param::$variant(value)
+            }
+        }
+    )* };
 }
-
-impl From<f32> for Param {
-    fn from(value: f32) -> Self {
-        Param::Float(value)
-    }
-}
-
-impl From<Vec<i32>> for Param {
-    fn from(value: Vec<i32>) -> Self {
-        Param::Ints(value)
-    }
-}
-
-impl From<Vec<f32>> for Param {
-    fn from(value: Vec<f32>) -> Self {
-        Param::Floats(value)
-    }
-}
-
-impl From<String> for Param {
-    fn from(value: String) -> Self {
-        Param::Text(value)
-    }
+param_from! {
+    i32 => Int,
+    f32 => Float,
+    Vec<i32> => Ints,
+    Vec<f32> => Floats,
+    String => Text,
 }
 
 /// The params of a layer with their ids.

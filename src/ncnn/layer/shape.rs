@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic() {
+    fn elementwise_layers_and_products() {
         let weights = |n: usize| Some(Tensor::from_f32(&[n], vec![0.0; n]).unwrap());
         let linear = || InnerProduct { num_output: 2, weight_data: weights(8), ..InnerProduct::default() };
         let gemm = Gemm { transB: 1, B_data: weights(15), constantN: 3, constantK: 5, ..Gemm::default() };
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn windows() {
+    fn windowed_layers() {
         let conv = |pads: [i32; 4]| Convolution {
             num_output: 8,
             kernel_w: 3,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts() {
+    fn layers_that_move_elements() {
         let reshape = |w, h, c, d| Reshape { w, h, c, d, ..Reshape::default() };
         let crop = Crop { starts: vec![1, -2], ends: vec![-233, -1], axes: vec![0, -1], ..Crop::default() };
         let permute = |order_type| Permute { order_type };
