@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::super::layer::{BinaryOp, binary_op, broadcast_type_c};
+use super::super::layer::{binary_op, broadcast_type_c};
 use super::super::{Layer, Net};
 use super::Wiring;
 use super::wiring::{Edits, known};
@@ -34,15 +34,14 @@ struct Bias {
     columns: (i32, i32),
 }
 
-/// Returns the layer whose top has the layer at `index` as only reader, which adds a constant.
+/// Returns the constant that the layer at `index` adds to a top without other readers, and the layer that
+/// computes the top.
 fn find_sum(net: &Net, wiring: &Wiring, index: usize) -> Option<(usize, Bias)> {
     let sum = net.layers.get(index)?;
-    match &sum.layer {
-        Layer::BinaryOp(layer)
-            if matches!(**layer, BinaryOp { op_type: binary_op::ADD, with_scalar: 0, .. }) => {}
-        _ => return None,
+    let (Layer::BinaryOp(binary), [a, b]) = (&sum.layer, sum.bottoms.as_slice()) else { return None };
+    if binary.op_type != binary_op::ADD || binary.with_scalar != 0 {
+        return None;
     }
-    let [a, b] = sum.bottoms.as_slice() else { return None };
     for (product, constant) in [(*a, *b), (*b, *a)] {
         let Layer::MemoryData(memory) = &net.layers.get(wiring.producer(constant)?)?.layer else { continue };
         let Some(data) = memory.data.clone() else { continue };
@@ -66,7 +65,6 @@ fn find_sum(net: &Net, wiring: &Wiring, index: usize) -> Option<(usize, Bias)> {
 
 /// Sets the bias of a layer without one; returns `false` if it cannot have this one.
 fn set_bias(layer: &mut Layer, bias: Bias) -> Result<bool> {
-    let len = bias.data.len();
     match layer {
         Layer::Gemm(layer) => {
             let has_no_bias =
@@ -96,7 +94,7 @@ fn set_bias(layer: &mut Layer, bias: Bias) -> Result<bool> {
             if layer.bias_data.is_some() || layer.activation_type != 0 || !fits {
                 return Ok(false);
             }
-            layer.bias_data = Some(bias.data.reshaped(&[len])?);
+            layer.bias_data = Some(bias.data.reshaped(&[bias.data.len()])?);
         }
         _ => return Ok(false),
     }

@@ -40,8 +40,8 @@ pub(super) fn flatten_convolutions(net: &mut Net, wiring: &Wiring) -> Result<boo
     Ok(edits.apply(net))
 }
 
-/// Returns the vector that an image of one position is computed from, and the operand if elementwise functions
-/// lie between the vector and the image.
+/// Returns the vector that an image of one position is computed from, and the operand if elementwise
+/// functions lie between the vector and the image.
 fn read_vector(net: &Net, wiring: &Wiring, image: BlobId) -> Option<(BlobId, Option<Side>)> {
     let [c, 1, 1] = *known(&net.blob(image).shape)?.as_slice() else { return None };
     let is_vector = |blob: BlobId| known(&net.blob(blob).shape).is_some_and(|sizes| sizes == [c]);

@@ -93,8 +93,7 @@ pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     Ok(edits.apply(net) || changed)
 }
 
-/// The maximum number of axes of blobs that functions are moved to: in old releases some ignore the fourth
-/// axis.
+/// The maximum number of axes of blobs that functions are moved to: in old releases some ignore a fourth one.
 const MAX_MOVED_AXES: usize = 3;
 
 /// Moves a view after the elementwise functions that follow it if another view follows them.
@@ -109,13 +108,10 @@ pub(super) fn sink_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
             continue;
         }
         let Some((chain, view)) = functions_after(net, wiring, top) else { continue };
-        let target = net.layers.get(view).and_then(|layer| layer.tops.first()).copied();
-        let sizes = target.and_then(|target| known(&net.blob(target).shape));
-        let (Some(reshape), Some(layer)) =
-            (sizes.and_then(|sizes| reshape_to(&sizes)), net.layers.get_mut(view))
-        else {
-            continue;
-        };
+        let target = net.layers.get(view).and_then(|layer| layer.tops.first());
+        let sizes = target.and_then(|target| known(&net.blob(*target).shape));
+        let Some(reshape) = sizes.and_then(|sizes| reshape_to(&sizes)) else { continue };
+        let Some(layer) = net.layers.get_mut(view) else { continue };
         layer.layer = reshape;
         edits.remove(index, Some(view));
         edits.replace(top, bottom);
@@ -128,8 +124,7 @@ pub(super) fn sink_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     Ok(edits.apply(net))
 }
 
-/// Returns the tops of the functions that follow a blob, at least one, and the index of the view after the
-/// last.
+/// Returns the tops of the functions that follow a blob, at least one, and the index of the view after them.
 fn functions_after(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<(Vec<BlobId>, usize)> {
     let mut chain = Vec::new();
     let mut blob = blob;

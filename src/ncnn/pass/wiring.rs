@@ -13,6 +13,7 @@ use crate::tensor::Dim;
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
     producers: IndexMap<BlobId, usize>,
+    /// A layer that reads a blob twice occurs twice.
     readers: IndexLists<BlobId, usize>,
     outputs: BTreeSet<BlobId>,
 }
@@ -35,20 +36,10 @@ impl Wiring {
         self.producers.get(blob).copied()
     }
 
-    /// Returns the layers that read a blob; one that reads it twice occurs twice.
-    pub fn readers(&self, blob: BlobId) -> &[usize] {
-        self.readers.get(blob)
-    }
-
-    /// Returns whether a blob is an output.
-    pub fn is_output(&self, blob: BlobId) -> bool {
-        self.outputs.contains(&blob)
-    }
-
     /// Returns the only reader of a blob that is not an output.
     pub fn only_reader(&self, blob: BlobId) -> Option<usize> {
-        match self.readers(blob) {
-            [reader] if !self.is_output(blob) => Some(*reader),
+        match self.readers.get(blob) {
+            [reader] if !self.outputs.contains(&blob) => Some(*reader),
             _ => None,
         }
     }
