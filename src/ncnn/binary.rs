@@ -1,4 +1,5 @@
-//! The binary form of the `.param` file, which has numbers in place of names (`Net::load_param_bin`, `ParamDict::load_param_bin`).
+//! The binary form of the `.param` file, with indices instead of names (`Net::load_param_bin`,
+//! `ParamDict::load_param_bin`).
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,13 @@ use super::text::{ARRAY, MAGIC};
 use super::{BlobId, Net, NetLayer};
 use crate::error::{Error, Result};
 
-/// Ids of texts are written as this minus the id.
+/// The id of a string param is written as this minus the id.
 const TEXT: i32 = -23400;
 
-/// Ends the params of a layer.
+/// The end of the params of a layer.
 const END: i32 = -233;
 
-/// The layers of the runtime by their numbers: the order in its `src/CMakeLists.txt`, in which every release adds at the end.
+/// The layer types by index: the order in ncnn's `src/CMakeLists.txt`, which releases only append to.
 #[rustfmt::skip]
 const LAYER_TYPES: [&str; 110] = [
     "AbsVal", "ArgMax", "BatchNorm", "Bias", "BNLL", "Concat", "Convolution", "Crop", "Deconvolution", "Dropout",
@@ -32,35 +33,35 @@ const LAYER_TYPES: [&str; 110] = [
 ];
 
 impl Net {
-    /// Layers and blobs by their numbers: in the order in which they are written.
+    /// Returns the blobs in the order in which they are written.
     pub(super) fn tops(&self) -> impl Iterator<Item = BlobId> + '_ {
         self.layers.iter().flat_map(|layer| layer.tops.iter().copied())
     }
 
-    /// The bytes of the binary form.
+    /// Returns the binary form of the `.param` file.
     pub(super) fn binary_param(&self) -> Result<Vec<u8>> {
-        let numbers: BTreeMap<BlobId, i32> = self.tops().zip(0..).collect();
+        let indices: BTreeMap<BlobId, i32> = self.tops().zip(0..).collect();
         let (layers, blobs) = self.counts();
         let mut words = Words::default();
         words.int(i32::try_from(MAGIC)?);
         words.int(i32::try_from(layers)?);
         words.int(i32::try_from(blobs)?);
         for layer in &self.layers {
-            self.add_layer(&mut words, layer, &numbers)?;
+            self.add_layer(&mut words, layer, &indices)?;
         }
         Ok(words.0)
     }
 
-    fn add_layer(&self, words: &mut Words, layer: &NetLayer, numbers: &BTreeMap<BlobId, i32>) -> Result<()> {
+    fn add_layer(&self, words: &mut Words, layer: &NetLayer, indices: &BTreeMap<BlobId, i32>) -> Result<()> {
         let type_name = layer.layer.type_name();
-        let number = LAYER_TYPES.iter().position(|name| *name == type_name);
-        let number = number.ok_or_else(|| Error::internal(format!("{type_name} has no number")))?;
-        words.int(i32::try_from(number)?);
+        let index = LAYER_TYPES.iter().position(|name| *name == type_name);
+        let index = index.ok_or_else(|| Error::internal(format!("{type_name} has no type index")))?;
+        words.int(i32::try_from(index)?);
         words.int(i32::try_from(layer.bottoms.len())?);
         words.int(i32::try_from(layer.tops.len())?);
         for blob in layer.bottoms.iter().chain(&layer.tops) {
             let missing = || Error::internal("a blob that no layer computes");
-            words.int(*numbers.get(blob).ok_or_else(missing)?);
+            words.int(*indices.get(blob).ok_or_else(missing)?);
         }
         for (id, param) in self.params(layer) {
             words.param(id, &param)?;
@@ -124,17 +125,17 @@ mod tests {
     use crate::ncnn::layer::{Softmax, Split};
 
     #[test]
-    fn every_layer_has_a_number() {
+    fn every_layer_has_a_type_index() {
         for table in Layer::tables() {
             assert!(LAYER_TYPES.contains(&table.type_name), "{}", table.type_name);
         }
-        for (name, number) in [("AbsVal", 0), ("Input", 16), ("BinaryOp", 40), ("RotaryEmbed", 109)] {
-            assert_eq!(LAYER_TYPES[number], name);
+        for (name, index) in [("AbsVal", 0), ("Input", 16), ("BinaryOp", 40), ("RotaryEmbed", 109)] {
+            assert_eq!(LAYER_TYPES[index], name);
         }
     }
 
     #[test]
-    fn params_are_words_behind_their_ids() {
+    fn params_follow_their_ids() {
         for (id, param, expected) in [
             (2, Param::Int(-233), vec![2, -233]),
             (3, Param::Float(1.5), vec![3, 0x3fc0_0000]),
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn blobs_are_numbered_in_the_order_of_the_file() {
+    fn blobs_are_indexed_in_file_order() {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
         let first = net.push("first", Softmax { axis: 0, fixbug0: 1 }, &[x], &[4]);

@@ -1,19 +1,20 @@
-//! The work of a layer, counted in products that are added to a sum.
+//! The work of a layer in multiply-adds.
 
 use super::{BlobId, Layer, Net, NetLayer};
 
 impl Net {
-    /// Multiply-adds of a layer: those of convolutions, products of matrices, attention and recurrent layers; 0 for all others. None
-    /// where a size is not known.
+    /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0
+    /// for all others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
         let name = layer.layer.type_name();
+        let rows = |blob: &BlobId| self.sizes(*blob)?.iter().rev().nth(1).copied();
         let weight = || match self.weight_len(&layer.layer, "weight_data") {
             0 => self.elements(*layer.bottoms.get(1)?),
             len => Some(len),
         };
         if name.starts_with("Convolution") || name == "DeformableConv2D" {
             let top = self.sizes(*layer.tops.first()?)?;
-            // Each element meets all taps of its group; the outermost axis is that of the channels.
+            // At each position each weight is used once.
             return product(top.get(1..)?).checked_mul(weight()?);
         }
         if name.starts_with("Deconvolution") {
@@ -22,26 +23,21 @@ impl Net {
         }
         match &layer.layer {
             Layer::InnerProduct(_) => {
-                let (_, rows) =
-                    self.sizes(*layer.tops.first()?)?.split_last().map(|(w, rest)| (*w, product(rest)))?;
-                rows.checked_mul(weight()?)
+                let top = self.sizes(*layer.tops.first()?)?;
+                product(top.split_last()?.1).checked_mul(weight()?)
             }
             Layer::Gemm(gemm) => {
-                let (top, left) = (self.sizes(*layer.tops.first()?)?, &gemm.A_data);
-                let left = match left {
+                let left = match &gemm.A_data {
                     Some(data) => u64::try_from(data.len()).ok()?,
                     None => self.elements(*layer.bottoms.first()?)?,
                 };
-                let (n, rows) = top.split_last().map(|(w, rest)| (*w, product(rest)))?;
-                // The left side has a row for each of the result.
-                left.checked_mul(n).filter(|_| rows > 0)
+                left.checked_mul(*self.sizes(*layer.tops.first()?)?.last()?)
             }
             Layer::MatMul(_) => {
                 let inner = *self.sizes(*layer.bottoms.first()?)?.last()?;
                 self.elements(*layer.tops.first()?)?.checked_mul(inner)
             }
             Layer::MultiHeadAttention(attention) => {
-                let rows = |blob: &BlobId| self.sizes(*blob)?.iter().rev().nth(1).copied();
                 let data = layer.bottoms.len().checked_sub(usize::from(attention.attn_mask != 0))?;
                 let queries = rows(layer.bottoms.first()?)?;
                 let keys = rows(layer.bottoms.get(usize::from(data > 1))?)?;
@@ -53,11 +49,10 @@ impl Net {
                 maps.checked_add(others)?.checked_add(scores)
             }
             Layer::SDPA(_) => {
-                let (key, value) = (self.sizes(*layer.bottoms.get(1)?)?, self.sizes(*layer.bottoms.get(2)?)?);
                 let query = self.elements(*layer.bottoms.first()?)?;
                 let top = self.elements(*layer.tops.first()?)?;
-                let keys = key.iter().rev().nth(1).copied()?;
-                keys.checked_mul(query.checked_add(top)?).filter(|_| !value.is_empty())
+                let keys = rows(layer.bottoms.get(1)?)?;
+                keys.checked_mul(query.checked_add(top)?)
             }
             Layer::LSTM(_) | Layer::GRU(_) | Layer::RNN(_) => {
                 let steps = self.sizes(*layer.bottoms.first()?)?.first().copied()?;
@@ -77,7 +72,7 @@ impl Net {
         Some(product(&self.sizes(blob)?))
     }
 
-    /// Elements of the weight of this name; 0 where there is none.
+    /// Returns the number of elements of a weight, 0 if it is absent.
     fn weight_len(&self, layer: &Layer, name: &str) -> u64 {
         let weights = layer.weights();
         let found = weights.iter().find(|weight| weight.name == name);
@@ -101,7 +96,7 @@ mod tests {
         Some(Tensor::from_f32(&[len], vec![0.0; len]).unwrap())
     }
 
-    /// The work of a layer from bottoms to a top of these sizes.
+    /// Returns the work of a layer with bottoms and a top of these sizes.
     fn work(layer: impl Into<Layer>, bottoms: &[&[i64]], top: &[i64]) -> Option<u64> {
         let mut net = Net::default();
         let bottoms: Vec<BlobId> = bottoms.iter().map(|sizes| net.push_input("x", sizes)).collect();
@@ -110,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn products_that_are_added_are_counted() {
+    fn multiply_adds_are_counted() {
         let conv = Convolution { weight_data: weight(8 * 3 * 9), ..Convolution::default() };
         assert_eq!(work(conv, &[&[3, 10, 10]], &[8, 5, 4]), Some(8 * 5 * 4 * 27));
         let depth_wise =

@@ -1,4 +1,4 @@
-//! Files to compile a net into a program, as `ncnn2mem` gives them: a header of numbers by names, and one of the bytes.
+//! Files to compile a net into a program, as `ncnn2mem` writes them: headers of indices and of the bytes.
 
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read, Write};
@@ -8,10 +8,13 @@ use super::Net;
 use crate::common::output::{Out, Staged, Target, Whole};
 use crate::error::{Error, Result};
 
-/// Bytes in a line of an array.
-const BYTES_A_LINE: usize = 16;
+/// The number of bytes in a line of an array.
+const BYTES_PER_LINE: usize = 16;
 
-/// Before an array whose bytes the runtime reads as numbers of four bytes, where they lie.
+/// The number of bytes that are read at a time, whole lines of an array.
+const PART: u64 = 1 << 14;
+
+/// The alignment of an array that the runtime reads in place as values of four bytes.
 const ALIGNED: &str = "
 #ifdef _MSC_VER
 __declspec(align(4))
@@ -20,19 +23,19 @@ __attribute__((aligned(4)))
 #endif
 ";
 
-/// Further files that a net is written to.
+/// Additional files to write for a net.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Embedding {
     /// The binary form of the `.param` file.
     pub param_bin: Option<PathBuf>,
-    /// A header with the numbers of layers and blobs by their names, for what has none but numbers.
+    /// A header with the indices of layers and blobs by name, for the binary form without names.
     pub id_header: Option<PathBuf>,
     /// A header with the bytes of the binary `.param` file and of the `.bin` file as arrays.
     pub mem_header: Option<PathBuf>,
 }
 
 impl Embedding {
-    /// Writes the files beside their places. `bin` is the other half of the net.
+    /// Writes the files next to their targets. `bin` is the staged `.bin` file.
     pub(super) fn stage(&self, net: &Net, param_path: &Path, bin: &(Target, Whole)) -> Result<Staged> {
         let mut files = Staged::new();
         if *self == Embedding::default() {
@@ -80,15 +83,15 @@ fn failed(error: std::io::Error) -> Error {
     Error::io("writing failed", error)
 }
 
-/// The name of a file as an identifier of C: what is not a letter or digit becomes `_`, and a digit does not stand first.
+/// Returns the name of a file as a C identifier.
 fn identifier(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let word = word(&name);
-    if word.starts_with(|c: char| c.is_ascii_digit()) { format!("n_{word}") } else { word }
+    let name = escape(&name);
+    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("n_{name}") } else { name }
 }
 
-/// The bytes of a name as they may stand in an identifier.
-fn word(name: &str) -> String {
+/// Returns the name with each byte but ASCII letters and digits replaced by `_`.
+fn escape(name: &str) -> String {
     name.bytes().map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte) } else { '_' }).collect()
 }
 
@@ -96,66 +99,55 @@ fn guard(header: &str) -> String {
     format!("NCNN_INCLUDE_GUARD_{header}")
 }
 
-/// Constants `LAYER_name` and `BLOB_name`, in a namespace where that is C++.
+/// Returns a header of constants `LAYER_name` and `BLOB_name`, in a namespace in C++.
 fn id_header(net: &Net, header: &str, namespace: &str) -> String {
     let guard = guard(header);
     let mut text =
         format!("#ifndef {guard}\n#define {guard}\n#ifdef __cplusplus\nnamespace {namespace} {{\n#endif\n");
     let mut taken = BTreeSet::new();
     let layers = net.layers.iter().map(|layer| layer.name.as_str());
-    for (number, name) in layers.enumerate() {
-        text.push_str(&constant("LAYER", name, number, &mut taken));
+    for (index, name) in layers.enumerate() {
+        text.push_str(&constant("LAYER", name, index, &mut taken));
     }
-    for (number, blob) in net.tops().enumerate() {
-        text.push_str(&constant("BLOB", &net.blob(blob).name, number, &mut taken));
+    for (index, blob) in net.tops().enumerate() {
+        text.push_str(&constant("BLOB", &net.blob(blob).name, index, &mut taken));
     }
     text.push_str(&format!("#ifdef __cplusplus\n}} // namespace {namespace}\n#endif\n#endif // {guard}\n"));
     text
 }
 
-/// A line of a header. Names that differ in what no identifier has are told apart by a number.
-fn constant(kind: &str, name: &str, number: usize, taken: &mut BTreeSet<String>) -> String {
-    let first = format!("{kind}_{}", word(name));
+/// Returns a line of a header. Names with the same identifier get a numeric suffix.
+fn constant(kind: &str, name: &str, index: usize, taken: &mut BTreeSet<String>) -> String {
+    let first = format!("{kind}_{}", escape(name));
     let mut unique = first.clone();
-    let mut copy = number;
+    let mut suffix = index;
     while !taken.insert(unique.clone()) {
-        unique = format!("{first}_{copy}");
-        copy += 1;
+        unique = format!("{first}_{suffix}");
+        suffix += 1;
     }
-    format!("static const int {unique} = {number};\n")
+    format!("static const int {unique} = {index};\n")
 }
 
 fn write_array(out: &mut Out, name: &str, mut bytes: impl Read) -> Result<()> {
     writeln!(out, "{ALIGNED}static const unsigned char {name}[] = {{").map_err(failed)?;
-    let mut part = vec![0; BYTES_A_LINE << 10];
-    let mut text = String::new();
-    let mut empty = true;
+    let (mut part, mut text, mut empty) = (Vec::new(), String::new(), true);
     loop {
-        let read = fill(&mut bytes, &mut part)?;
-        let Some(filled) = part.get(..read).filter(|filled| !filled.is_empty()) else { break };
+        part.clear();
+        let read = bytes.by_ref().take(PART).read_to_end(&mut part);
+        if read.map_err(|error| Error::io("reading failed", error))? == 0 {
+            break;
+        }
         empty = false;
         text.clear();
-        for line in filled.chunks(BYTES_A_LINE) {
+        for line in part.chunks(BYTES_PER_LINE) {
             line.iter().for_each(|byte| text.push_str(&format!("0x{byte:02x},")));
             text.push('\n');
         }
         out.write_all(text.as_bytes()).map_err(failed)?;
     }
-    // C has no arrays without elements.
+    // C has no empty arrays.
     let rest = if empty { "0x00,\n};\n" } else { "};\n" };
     out.write_all(rest.as_bytes()).map_err(failed)
-}
-
-/// Reads until the buffer is full or nothing is left.
-fn fill(bytes: &mut impl Read, part: &mut [u8]) -> Result<usize> {
-    let mut read = 0;
-    while let Some(rest) = part.get_mut(read..).filter(|rest| !rest.is_empty()) {
-        match bytes.read(rest).map_err(|error| Error::io("reading failed", error))? {
-            0 => break,
-            n => read += n,
-        }
-    }
-    Ok(read)
 }
 
 #[cfg(test)]
@@ -177,7 +169,7 @@ mod tests {
         }
     }
 
-    /// `in/0`, and Softmax layers called `names`.
+    /// Input `in/0`, and Softmax layers with these names.
     fn net(names: &[&str]) -> Net {
         let mut net = Net::default();
         let mut blob = net.push_input("in/0", &[2]);
@@ -189,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_told_apart() {
+    fn constants_are_unique() {
         let text = id_header(&net(&["in.0", "in:0", "in_0_2", "y"]), "h", "m_id");
         let constants: Vec<&str> =
             text.lines().filter_map(|line| line.strip_prefix("static const int ")).collect();
@@ -212,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn all_files_are_there_and_agree() {
+    fn all_files_are_written_and_agree() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let net = net(&["y"]);

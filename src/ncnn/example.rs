@@ -1,4 +1,4 @@
-//! Small nets for tests.
+//! Builders of small nets for tests.
 
 use smallvec::smallvec;
 
@@ -42,7 +42,7 @@ impl Net {
         self.outputs.push(Output { blob, name: name.to_owned() });
     }
 
-    /// The lines of the layers, in short: names of bottoms, `>`, names of tops.
+    /// Returns the names of the bottoms, `>` and the names of the tops of each layer.
     pub(super) fn wiring(&self) -> Vec<String> {
         let names =
             |blobs: &[BlobId]| blobs.iter().map(|b| self.blob(*b).name.clone()).collect::<Vec<_>>().join(" ");

@@ -1,8 +1,9 @@
-//! The target: a net of layers and blobs, as ncnn's runtime reads it. Nothing here knows ONNX.
+//! The target: a net of layers and blobs, as ncnn reads it. This module is independent of ONNX.
 //!
-//! [`Conversion::net`](crate::Conversion::net) gives a net to read: its layers, each with its params and weights, and its blobs.
+//! [`Conversion::net`](crate::Conversion::net) returns a net: its layers, each with params and weights, and
+//! its blobs.
 //!
-//! Layers and params are added as ncnn gets them, in versions that are compatible otherwise: patterns over them end in `..`.
+//! Compatible versions of this crate add layers and params as ncnn does: end patterns over them in `..`.
 
 mod binary;
 mod check;
@@ -10,7 +11,7 @@ mod cost;
 mod embed;
 #[cfg(test)]
 mod example;
-mod halves;
+mod float16;
 pub mod layer;
 mod name;
 pub(crate) mod pass;
@@ -41,8 +42,8 @@ pub use write::{Stored, Written};
 pub struct BlobId(RawIndex);
 
 impl Index for BlobId {
-    fn of(number: usize) -> BlobId {
-        BlobId(RawIndex::of(number))
+    fn of(index: usize) -> BlobId {
+        BlobId(RawIndex::of(index))
     }
 
     fn index(self) -> usize {
@@ -50,48 +51,48 @@ impl Index for BlobId {
     }
 }
 
-/// Blobs that a layer reads or computes. Most have a few, which are in the layer itself.
+/// The bottoms or tops of a layer; a few are stored inline.
 pub type BlobIds = SmallVec<[BlobId; 4]>;
 
-/// How the runtime reads the elements of a blob.
+/// The type of the elements of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
-    /// Singles: everything but token ids.
+    /// 32-bit floats.
     F32,
-    /// 32-bit integers, which Embed reads, and Dequantize makes float32 values of.
+    /// 32-bit integers, which Embed reads and Dequantize converts to float32.
     I32,
 }
 
-/// What a layer computes: a Mat of at most four axes.
+/// A bottom or top of layers: a Mat of at most four axes.
 #[derive(Clone, Debug)]
 pub struct Blob {
     /// The name in the `.param` file.
     pub name: String,
     /// Sizes, outermost first: `[w]`, `[h, w]`, `[c, h, w]` or `[c, d, h, w]`.
     pub shape: Shape,
-    /// The kind of the elements.
+    /// The type of the elements.
     pub element: Element,
 }
 
-/// A layer in its place.
+/// A layer of a [`Net`].
 #[derive(Clone, Debug)]
 pub struct NetLayer {
     /// The name in the `.param` file.
     pub name: String,
-    /// Type, params and weights.
+    /// The type, params and weights.
     pub layer: Layer,
-    /// Blobs that are read.
+    /// The blobs that the layer reads.
     pub bottoms: BlobIds,
-    /// Blobs that are computed.
+    /// The blobs that the layer computes.
     pub tops: BlobIds,
-    /// What it does. A layer that takes over what another one does has its numbers too.
+    /// The nodes whose work the layer does.
     pub provenance: Provenance,
 }
 
-/// A blob that users extract, and by which name.
+/// An output of a [`Net`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Output {
-    /// What is extracted. Several outputs may be the same blob until [`Net::split`].
+    /// The blob to extract. Several outputs may be the same blob until [`Net::split`].
     pub blob: BlobId,
     /// The name to extract it by.
     pub name: String,
@@ -101,15 +102,15 @@ pub struct Output {
 #[derive(Clone, Debug)]
 pub struct Net {
     blobs: Vec<Blob>,
-    /// The layers, each after those that it reads from.
+    /// The layers, each after the layers whose tops it reads.
     pub layers: Vec<NetLayer>,
-    /// Blobs of the Input layers; their names are those that users give.
+    /// The tops of the Input layers.
     pub inputs: Vec<BlobId>,
-    /// Blobs that users extract.
+    /// The outputs.
     pub outputs: Vec<Output>,
-    /// The oldest release of the runtime that must load the net, by its date.
+    /// The oldest release of ncnn that must load the net, by date.
     pub release: u32,
-    /// Whether weights that the runtime reads in either precision are written as float16.
+    /// Whether weights that ncnn reads as float32 or float16 are written as float16.
     pub half: bool,
 }
 
@@ -120,48 +121,47 @@ impl Default for Net {
     }
 }
 
-/// The oldest release that must load a net: that which is asked for, if this program writes for it.
-pub(crate) fn release(asked: Option<u32>) -> Result<u32> {
-    let release = asked.unwrap_or(layer::OLDEST);
+/// Returns the oldest release that must load a net: the requested one if it is supported.
+pub(crate) fn release(requested: Option<u32>) -> Result<u32> {
+    let release = requested.unwrap_or(layer::OLDEST);
     if release < layer::OLDEST {
-        let message = format!("{} is the oldest release of ncnn that this program writes for", layer::OLDEST);
+        let message = format!("{} is the oldest supported release of ncnn", layer::OLDEST);
         return Err(Error::usage(message));
     }
     Ok(release)
 }
 
 impl Net {
-    /// The oldest release of the runtime that loads the net.
+    /// Returns the oldest release of ncnn that loads the net.
     pub fn since(&self) -> u32 {
         self.layers.iter().map(|layer| layer.layer.since()).max().unwrap_or(layer::OLDEST)
     }
 
-    /// Makes room for layers of one blob that may come, and for as many blobs that they may be split into. Room that stays empty takes no
-    /// memory.
+    /// Reserves capacity for `layers` layers of one top, and for as many blobs again from [`Net::split`].
     pub(crate) fn expect(&mut self, layers: usize) {
         self.layers.reserve(layers);
         self.blobs.reserve(2 * layers);
     }
 
-    /// Adds a blob.
+    /// Adds a blob; returns its id.
     pub(crate) fn add_blob(&mut self, blob: Blob) -> BlobId {
         self.blobs.push(blob);
         BlobId::of(self.blobs.len() - 1)
     }
 
-    /// A blob. Ids are only made by this net, so the blob exists.
+    /// Returns a blob of this net.
     pub fn blob(&self, id: BlobId) -> &Blob {
         static MISSING: LazyLock<Blob> =
             LazyLock::new(|| Blob { name: String::new(), shape: Shape::default(), element: Element::F32 });
         self.blobs.get(id.index()).unwrap_or_else(|| &MISSING)
     }
 
-    /// A blob, to change it.
+    /// Returns a blob for modification.
     pub(crate) fn blob_mut(&mut self, id: BlobId) -> Option<&mut Blob> {
         self.blobs.get_mut(id.index())
     }
 
-    /// All blobs, in the order of their making.
+    /// Returns the ids of all blobs in the order of their creation.
     pub fn blob_ids(&self) -> impl Iterator<Item = BlobId> + use<> {
         (0..self.blobs.len()).map(BlobId::of)
     }

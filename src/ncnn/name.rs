@@ -1,4 +1,4 @@
-//! Names that the runtime can read: `%255s` in `Net::load_param`, found again by their text.
+//! Names that the runtime can read with `%255s` in `Net::load_param`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -9,34 +9,35 @@ use super::{BlobId, Net};
 use crate::common::index::{Index, IndexSet};
 use crate::error::{Error, Result};
 
-/// Longest name, in bytes.
+/// The maximum length of a name in bytes.
 const MAX_NAME: usize = 255;
 
-/// What could not be called as it was.
+/// A changed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Renamed {
-    /// The name that it had.
+    /// The original name.
     pub from: String,
     /// The name in the `.param` file.
     pub to: String,
 }
 
-/// Names that had to be changed.
+/// The names that [`Net::name`] changed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Those of inputs and outputs.
+    /// Names of inputs and outputs.
     pub ends: Vec<Renamed>,
-    /// Those of blobs inside that the runtime could not read. What is merely there twice is not among them.
+    /// Names of inner blobs that the runtime cannot read. Names changed only to be unique are not included.
     pub inside: Vec<Renamed>,
 }
 
 impl Net {
-    /// Gives every layer and every blob a name of its own that the runtime can read, after [`Net::split`]. `renames` are names and
-    /// those to put in their places; of the others, inputs and outputs keep theirs before blobs inside.
+    /// Gives every layer and every blob a unique name that the runtime can read, after [`Net::split`].
+    /// `renames` are pairs of old and new names; of the others, inputs and outputs keep their names with
+    /// priority over inner blobs.
     pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
         let given = self.find_renamed(renames)?;
         let mut changes = Changes::default();
-        if !may_stay(self.layers.iter().map(|layer| layer.name.as_str())) {
+        if !are_valid(self.layers.iter().map(|layer| layer.name.as_str())) {
             let mut names = Names::with_capacity(self.layers.len());
             for layer in &mut self.layers {
                 if let Some(name) = names.claim(&layer.name, layer.layer.type_name()) {
@@ -45,7 +46,7 @@ impl Net {
             }
         }
         let ends = self.name_outputs();
-        if !given.is_empty() || !may_stay(self.tops().map(|blob| self.blob(blob).name.as_str())) {
+        if !given.is_empty() || !are_valid(self.tops().map(|blob| self.blob(blob).name.as_str())) {
             self.claim_blobs(&ends, &given, &mut changes);
         }
         for output in &mut self.outputs {
@@ -56,8 +57,8 @@ impl Net {
         Ok(changes)
     }
 
-    /// Calls blobs what outputs are called; gives those of inputs and outputs. An input that is an output under its own name, and read
-    /// by no layer, is one blob.
+    /// Gives blobs the names of outputs; returns the blobs of inputs and outputs. An input that is an output
+    /// with the same name and has no readers is one blob.
     fn name_outputs(&mut self) -> Vec<BlobId> {
         let mut named: IndexSet<BlobId> = self.inputs.iter().copied().collect();
         let mut ends = self.inputs.clone();
@@ -72,7 +73,8 @@ impl Net {
         ends
     }
 
-    /// Gives each blob a name of its own: those at the ends first, and each blob inside one like that of its layer where it has none.
+    /// Gives each blob a unique name: inputs and outputs first, then inner blobs, by the name of the layer if
+    /// they have none.
     fn claim_blobs(&mut self, ends: &[BlobId], given: &BTreeMap<BlobId, String>, changes: &mut Changes) {
         let mut names = Names::with_capacity(self.blobs.len());
         names.taken.extend(given.values().map(|name| hash(name)));
@@ -101,9 +103,9 @@ impl Net {
         }
     }
 
-    /// The blobs that get names from the user. Of several that had one name, as an input that is an output too, the first does.
+    /// Returns the new names given by the user. If several blobs have the old name, such as an input that is
+    /// also an output, the first one is renamed.
     fn find_renamed(&self, renames: &[(String, String)]) -> Result<BTreeMap<BlobId, String>> {
-        let mut blobs: BTreeMap<&str, BlobId> = BTreeMap::new();
         if renames.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -111,6 +113,7 @@ impl Net {
         let ends: Vec<_> =
             inputs.chain(self.outputs.iter().map(|end| (end.name.as_str(), end.blob))).collect();
         let inside = self.tops().map(|blob| (self.blob(blob).name.as_str(), blob));
+        let mut blobs: BTreeMap<&str, BlobId> = BTreeMap::new();
         for (name, blob) in ends.iter().copied().chain(inside) {
             blobs.entry(name).or_insert(blob);
         }
@@ -119,9 +122,8 @@ impl Net {
         for (from, to) in renames {
             let refused = |message: String| Err(Error::usage(message).at_part(format!("rename {from}={to}")));
             if to.is_empty() || !is_legal(to) {
-                return refused(
-                    "the runtime cannot read this name: it has no white space and 1 to 255 bytes".to_owned(),
-                );
+                let rule = "ncnn reads names of 1 to 255 bytes without white space";
+                return refused(rule.to_owned());
             }
             let stays = |name: &str| {
                 ends.iter().any(|(end, _)| *end == name) && renames.iter().all(|(old, _)| old != name)
@@ -130,9 +132,8 @@ impl Net {
                 return refused(format!("two blobs would be called \"{to}\""));
             }
             let Some(blob) = blobs.get(from.as_str()) else {
-                return Err(Error::usage(format!("the net has no blob \"{from}\" to be renamed")).help(
-                    "inputs, outputs and what layers compute have names; --outputs makes a value an output",
-                ));
+                let error = Error::usage(format!("the net has no blob \"{from}\" to rename"));
+                return Err(error.help("make a value of the model an output with --outputs"));
             };
             if given.insert(*blob, to.clone()).is_some() {
                 return refused(format!("\"{from}\" is renamed twice"));
@@ -142,8 +143,8 @@ impl Net {
     }
 }
 
-/// Whether names are all different, and such that the runtime can read them: nearly always.
-fn may_stay<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
+/// Returns whether all names are unique and the runtime can read them.
+fn are_valid<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
     let mut distinct = Distinct::default();
     let legal = names.all(|name| {
         distinct.add(name);
@@ -152,8 +153,7 @@ fn may_stay<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
     legal && distinct.holds()
 }
 
-/// Names that are to be different, by their hashes: where there are many it takes less to sort those than to look each up in a table,
-/// whose places are far apart.
+/// A check for unique names. Sorting the hashes of many names is faster than looking up each in a table.
 #[derive(Default)]
 pub(super) struct Distinct {
     hashes: Vec<u64>,
@@ -165,18 +165,18 @@ impl Distinct {
         self.hashes.push(self.hasher.hash_one(name));
     }
 
-    /// Whether they are, as far as their hashes tell: of different ones two may have the same.
+    /// Returns whether all hashes differ; unique names may have equal hashes.
     pub(super) fn holds(mut self) -> bool {
         self.hashes.sort_unstable();
         self.hashes.is_sorted_by(|a, b| a < b)
     }
 }
 
-/// Names that are taken.
+/// The names in use.
 struct Names {
-    /// By their hashes: of two names with one hash the second is taken too.
+    /// Hashes of the names; a name whose hash is in use counts as taken.
     taken: HashSet<u64>,
-    /// The next number to try after a name.
+    /// The next suffix to try for each name.
     next: HashMap<String, usize>,
 }
 
@@ -185,8 +185,8 @@ impl Names {
         Names { taken: HashSet::with_capacity(count), next: HashMap::new() }
     }
 
-    /// Takes a name that nobody has: `wanted` if possible, `otherwise` if that is empty, with a number after it where it is taken.
-    /// Gives it where it is not `wanted`.
+    /// Claims a unique name: `wanted`, or `otherwise` if that is empty, with a numeric suffix if it is taken.
+    /// Returns the name unless it is `wanted`.
     fn claim(&mut self, wanted: &str, otherwise: &str) -> Option<String> {
         if !wanted.is_empty() && is_legal(wanted) && self.taken.insert(hash(wanted)) {
             return None;
@@ -206,23 +206,23 @@ impl Names {
     }
 }
 
-/// Whether the runtime can read the name.
+/// Returns whether the runtime can read a name.
 pub(super) fn is_legal(name: &str) -> bool {
     let plain = name.bytes().all(|byte| byte.is_ascii_graphic());
-    name.len() <= MAX_NAME && (plain || !name.chars().any(is_apart))
+    name.len() <= MAX_NAME && (plain || !name.chars().any(is_separator))
 }
 
-/// Whether a character ends a name, or cannot be seen in one.
-fn is_apart(c: char) -> bool {
+/// Returns whether a character ends a name or is invisible.
+fn is_separator(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
-/// The name without white space and control characters. A long one is cut and ends in a hash of the whole.
+/// Returns a name without white space and control characters. A long one is truncated and ends in its hash.
 fn legal(name: &str) -> String {
     if is_legal(name) {
         return name.to_owned();
     }
-    let clean: String = name.chars().map(|c| if is_apart(c) { '_' } else { c }).collect();
+    let clean: String = name.chars().map(|c| if is_separator(c) { '_' } else { c }).collect();
     if clean.len() <= MAX_NAME {
         return clean;
     }
@@ -234,7 +234,7 @@ fn legal(name: &str) -> String {
     kept + &hash
 }
 
-/// The FNV-1a hash, which is the same on every machine and in every version of this program.
+/// Returns the FNV-1a hash, which is stable across machines and versions.
 fn hash(name: &str) -> u64 {
     name.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -247,7 +247,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn inputs_and_outputs_keep_their_names_before_others() {
+    fn inputs_and_outputs_have_priority() {
         let mut net = Net::default();
         let x = net.push_input("a b", &[4]);
         let hidden = net.push_abs("y", x);
@@ -263,7 +263,7 @@ mod tests {
         net.check().unwrap();
     }
 
-    /// `x > hidden > y`, the middle one with a name that cannot be read.
+    /// `x > hid den > y`, with an illegal name in the middle.
     fn chain() -> Net {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn users_rename_inputs_outputs_and_blobs_inside() {
+    fn inputs_outputs_and_inner_blobs_are_renamed() {
         for (pairs, wiring) in [
             (&[("x", "in0"), ("y", "out0")][..], [" > in0", "in0 > hid_den", "hid_den > out0"]),
             (&[("x", "y"), ("y", "x")], [" > y", "y > hid_den", "hid_den > x"]),
@@ -305,14 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn names_inside_that_cannot_be_read_are_told() {
+    fn illegal_inner_names_are_reported() {
         let changes = chain().name(&[]).unwrap();
         assert!(changes.ends.is_empty());
         assert_eq!(changes.inside, [Renamed { from: "hid den".into(), to: "hid_den".into() }]);
     }
 
     #[test]
-    fn long_names_are_cut_and_differ() {
+    fn long_names_are_truncated_and_differ() {
         let long = |end: &str| format!("{}{end}", "ü".repeat(200));
         let (a, b) = (legal(&long("a")), legal(&long("b")));
         assert!(a.len() <= MAX_NAME && b.len() <= MAX_NAME && a != b);

@@ -1,38 +1,36 @@
-//! What layers do, by number.
+//! The provenance of layers.
 
 use crate::common::index::{RawIndex, SmallList};
 
-/// What a layer does, by numbers that whoever makes the net gives. Nearly every layer has one.
+/// The indices of the nodes whose work a layer does, sorted.
 #[derive(Clone, Debug, Default)]
 pub struct Provenance(SmallList<RawIndex>);
 
 impl Provenance {
-    /// Every number, once.
+    /// Returns every index once.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.0.iter().map(|number| number.get())
+        self.0.iter().map(|index| index.get())
     }
 
-    /// Adds a number.
-    pub(crate) fn insert(&mut self, number: usize) {
-        let number = RawIndex::of(number);
-        if let Err(place) = self.0.binary_search(&number) {
-            self.0.insert(place, number);
+    /// Adds an index.
+    pub(crate) fn insert(&mut self, index: usize) {
+        let index = RawIndex::of(index);
+        if let Err(position) = self.0.binary_search(&index) {
+            self.0.insert(position, index);
         }
     }
 }
 
 impl Extend<usize> for Provenance {
-    fn extend<I: IntoIterator<Item = usize>>(&mut self, numbers: I) {
-        for number in numbers {
-            self.insert(number);
-        }
+    fn extend<I: IntoIterator<Item = usize>>(&mut self, indices: I) {
+        indices.into_iter().for_each(|index| self.insert(index));
     }
 }
 
 impl FromIterator<usize> for Provenance {
-    fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Provenance {
+    fn from_iter<I: IntoIterator<Item = usize>>(indices: I) -> Provenance {
         let mut provenance = Provenance::default();
-        provenance.extend(numbers);
+        provenance.extend(indices);
         provenance
     }
 }
@@ -44,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_there_once() {
+    fn indices_are_unique() {
         let provenance: Provenance = [7, 3, 7, 0, 3].into_iter().collect();
         assert_eq!(provenance.iter().collect::<BTreeSet<_>>(), BTreeSet::from([0, 3, 7]));
         assert_eq!(provenance.iter().count(), 3);

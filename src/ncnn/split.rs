@@ -1,6 +1,6 @@
-//! A blob may be read once: a blob with several readers goes through a Split layer, an end for each.
+//! Insertion of Split layers, since each blob may have one reader.
 //!
-//! A blob that the user extracts has no other reader, since the runtime takes a blob away from the extractor when a layer reads it
+//! An extracted blob has no other reader, since the runtime releases a blob when a layer reads it
 //! (`NetPrivate::do_forward_layer` in `net.cpp`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use super::{Blob, BlobId, Net, NetLayer, Output, Provenance};
 use crate::common::index::{Index, IndexMap};
 
 impl Net {
-    /// Gives each reader of a blob a blob of its own. Outputs that are the same blob under the same name are one reader.
+    /// Gives each reader of a blob its own copy. Outputs with the same blob and name are one reader.
     pub(crate) fn split(&mut self) {
         let mut readers: IndexMap<BlobId, u32> = IndexMap::default();
         let mut outputs: BTreeMap<BlobId, BTreeSet<&str>> = BTreeMap::new();
@@ -25,30 +25,30 @@ impl Net {
             let before = readers.get(blob).copied().unwrap_or(0);
             readers.insert(blob, before + 1);
         }
-        // A blob that one output reads takes the name of the output, unless it carries that of an input.
+        // A blob takes the name of its only output, but an input keeps its name and is split.
         let has_other_name = |blob: &BlobId| {
             self.inputs.contains(blob)
                 && outputs.get(blob).is_some_and(|names| !names.contains(&*self.blob(*blob).name))
         };
-        let apart: BTreeSet<BlobId> = outputs.keys().copied().filter(has_other_name).collect();
-        readers.retain(|blob, readers| *readers > 1 || apart.contains(&blob));
+        let renamed: BTreeSet<BlobId> = outputs.keys().copied().filter(has_other_name).collect();
+        readers.retain(|blob, readers| *readers > 1 || renamed.contains(&blob));
         if readers.is_empty() {
             return;
         }
 
-        // The next end of each blob that is split.
-        let mut ends: IndexMap<BlobId, BlobId> = IndexMap::default();
+        // The next copy of each split blob.
+        let mut copies: IndexMap<BlobId, BlobId> = IndexMap::default();
         let layers = Vec::with_capacity(self.layers.len() + readers.len());
         for mut layer in std::mem::replace(&mut self.layers, layers) {
             for bottom in &mut layer.bottoms {
-                take_end(&mut ends, bottom);
+                take_copy(&mut copies, bottom);
             }
             let tops = layer.tops.clone();
             self.layers.push(layer);
             for top in tops {
                 if let Some(readers) = readers.get(top) {
                     let split = self.split_layer(top, *readers);
-                    ends.extend(split.tops.first().map(|end| (top, *end)));
+                    copies.extend(split.tops.first().map(|copy| (top, *copy)));
                     self.layers.push(split);
                 }
             }
@@ -56,30 +56,30 @@ impl Net {
         let mut of_outputs: BTreeMap<(BlobId, &str), BlobId> = BTreeMap::new();
         for Output { blob, name } in &mut self.outputs {
             *blob = *of_outputs.entry((*blob, name.as_str())).or_insert_with(|| {
-                let mut end = *blob;
-                take_end(&mut ends, &mut end);
-                end
+                let mut copy = *blob;
+                take_copy(&mut copies, &mut copy);
+                copy
             });
         }
     }
 
     fn split_layer(&mut self, from: BlobId, readers: u32) -> NetLayer {
         let Blob { name, shape, element } = self.blob(from).clone();
-        let end =
-            |place: u32| Blob { name: format!("{name}_splitncnn_{place}"), shape: shape.clone(), element };
+        let copy =
+            |index: u32| Blob { name: format!("{name}_splitncnn_{index}"), shape: shape.clone(), element };
         NetLayer {
             name: format!("split_{name}"),
             layer: Split::default().into(),
             bottoms: smallvec![from],
-            tops: (0..readers).map(|place| self.add_blob(end(place))).collect(),
+            tops: (0..readers).map(|index| self.add_blob(copy(index))).collect(),
             provenance: Provenance::default(),
         }
     }
 }
 
-/// Reads the next end of a blob instead, where it is split.
-fn take_end(ends: &mut IndexMap<BlobId, BlobId>, blob: &mut BlobId) {
-    if let Some(next) = ends.get_mut(*blob) {
+/// Replaces a split blob by its next copy.
+fn take_copy(copies: &mut IndexMap<BlobId, BlobId>, blob: &mut BlobId) {
+    if let Some(next) = copies.get_mut(*blob) {
         *blob = *next;
         *next = BlobId::of(next.index() + 1);
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_with_one_reader_stays() {
+    fn blob_with_one_reader_is_not_split() {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
         let a = net.push_abs("a", x);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reader_has_an_end() {
+    fn each_reader_has_a_copy() {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
         let a = net.push_abs("a", x);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_that_is_read_twice_by_one_layer_has_two_ends() {
+    fn blob_read_twice_by_one_layer_has_two_copies() {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
         let y = net.push("y", crate::ncnn::layer::BinaryOp::default(), &[x, x], &[4]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_blob_can_be_two_outputs_and_one_output_twice() {
+    fn blob_with_repeated_outputs_has_a_copy_per_name() {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
         let a = net.push_abs("a", x);
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn an_input_can_be_an_output() {
+    fn input_can_be_an_output() {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
         net.push_output("y", x);
         assert_eq!(ready(net), (vec![" > x".into(), "x > y".into()], vec![]));
 
-        // Under its own name it is what the user gave, as long as no layer takes it.
+        // An output with the name of the input needs no copy if no layer reads it.
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
         net.push_output("x", x);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_input_stays() {
+    fn unused_input_stays() {
         let mut net = Net::default();
         net.push_input("unused", &[4]);
         let x = net.push_input("x", &[4]);

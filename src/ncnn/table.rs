@@ -1,22 +1,22 @@
-//! The table of scales that `ncnn2int8` makes int8 layers by: a line a layer.
+//! The table of scales from which `ncnn2int8` makes int8 layers.
 
 use std::fmt::Write;
 
 use super::{Layer, Net};
 
-/// The scales of a layer, which stands in the net by the name that it was made with.
+/// The quantization scales of a layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Scales {
-    /// The name before [`Net::name`].
+    /// The name of the layer before [`Net::name`].
     pub layer: String,
-    /// What weights are multiplied with, for each output.
+    /// The factor of the weights for each output channel.
     pub weight: Vec<f32>,
-    /// What the bottom is multiplied with.
+    /// The factor of the bottom.
     pub bottom: f32,
 }
 
 impl Net {
-    /// The places of the layers that scales are of. A layer that is not in the net any more has none.
+    /// Returns the scales with the indices of their layers, without those whose layer is not in the net.
     pub(crate) fn places<'a>(&self, scales: &'a [Scales]) -> Vec<(usize, &'a Scales)> {
         let outputs = |layer: &Layer| match layer {
             Layer::Convolution(layer) => Some(layer.num_output),
@@ -34,7 +34,7 @@ impl Net {
         scales.iter().filter_map(|scales| Some((place(scales)?, scales))).collect()
     }
 
-    /// The table of the layers at `places`.
+    /// Returns the table of the layers at `places`.
     pub(crate) fn table(&self, places: &[(usize, &Scales)]) -> Table {
         let (mut weights, mut bottoms) = (String::new(), String::new());
         let mut left_out = Vec::new();
@@ -53,23 +53,23 @@ impl Net {
     }
 }
 
-/// The lines for `ncnn2int8`, weights first, and the names of the layers that it would misread.
+/// The text for `ncnn2int8`, and the names of the layers that it would misread.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub text: String,
     pub left_out: Vec<String>,
 }
 
-/// What stands after the name of a layer in the row of its weights.
+/// The suffix of the name of a layer in the row of its weights.
 const SUFFIX: &str = "_param_0";
 
-/// What makes a row one of weights, wherever it stands (`ncnn2int8.cpp`, `read_int8scale_table`).
+/// The text that marks a row of weights at any position in its key (`ncnn2int8.cpp`, `read_int8scale_table`).
 const WEIGHT: &str = "_param_";
 
-/// Most bytes of the first word of a row there.
+/// The maximum length of the key of a row in `ncnn2int8`, in bytes.
 const MAX_KEY: usize = 255;
 
-/// Most bytes of a row there, with its end.
+/// The maximum length of a row in `ncnn2int8`, in bytes with the line end.
 const MAX_ROW: usize = 10_239_999;
 
 fn weight_row(name: &str, scales: &Scales) -> String {
@@ -87,7 +87,7 @@ mod tests {
     use crate::ncnn::layer::Softmax;
 
     #[test]
-    fn what_ncnn2int8_misreads_is_left_out() {
+    fn rows_that_ncnn2int8_misreads_are_left_out() {
         let mut net = Net::default();
         let mut blob = net.push_input("x", &[4]);
         let (longest, longer) = ("l".repeat(247), "l".repeat(248));
@@ -96,7 +96,7 @@ mod tests {
             blob = net.push(name, Softmax { axis: 0, fixbug0: 1 }, &[blob], &[4]);
         }
         let scales = Scales { layer: String::new(), weight: vec![2.0, 0.5], bottom: 3.0 };
-        // The input is a layer, too.
+        // Layer 0 is the input.
         let places: Vec<(usize, &Scales)> = (1..=names.len()).map(|place| (place, &scales)).collect();
         let Table { text, left_out } = net.table(&places);
         assert_eq!(left_out, ["a_param_b", &longer]);

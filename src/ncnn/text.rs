@@ -1,4 +1,4 @@
-//! The `.param` file: a text that `ParamDict::load_param` and `Net::load_param` scan.
+//! The text of the `.param` file, for `Net::load_param` and `ParamDict::load_param`.
 
 use std::fmt::Write;
 use std::iter;
@@ -7,50 +7,51 @@ use super::layer::{Param, Params};
 use super::{BlobId, Element, Layer, Net, NetLayer};
 use crate::tensor::Dim;
 
-/// The first line of every `.param` file.
+/// The first line of a `.param` file.
 pub(super) const MAGIC: u32 = 7_767_517;
 
-/// The id that every layer keeps for the sizes of its tops.
+/// The id of the sizes of the tops, reserved in every layer.
 const SHAPE_HINTS: i32 = 30;
 
-/// The id that every layer keeps for what it must not use.
+/// The id of the features that a layer must not use, reserved in every layer.
 const FEATURE_MASK: i32 = 31;
 
-/// No half or bfloat16 and no GPU (`get_masked_option` in `net.cpp`): they would take the bits of an integer for a single's.
+/// Disables float16, bfloat16 and the GPU (`get_masked_option` in `net.cpp`), which would convert the bits of
+/// integers as if they were float32.
 const EXACT_BITS: i32 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 4;
 
-/// Ids of arrays are written as this minus the id.
+/// The id of an array param is written as this minus the id.
 pub(super) const ARRAY: i32 = -23300;
 
-/// Characters of a value that are scanned first, the quote included.
+/// The maximum length of the first scan of a value, with the quote.
 const FIRST_SCAN: usize = 15;
 
-/// Characters of a text that are scanned after the first ones.
+/// The maximum length of the second scan of a string.
 const MAX_REST: usize = 240;
 
-/// Characters of the columns of types and names.
+/// The width of the columns of types and names.
 const COLUMN: usize = 24;
 
 impl Net {
-    /// The counts in the second line: layers and blobs.
+    /// Returns the numbers of layers and blobs.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.layers.len(), self.layers.iter().map(|layer| layer.tops.len()).sum())
     }
 
-    /// The head of the `.param` file.
+    /// Returns the first two lines of the `.param` file.
     pub(super) fn head(&self) -> String {
         let (layers, blobs) = self.counts();
         format!("{MAGIC}\n{layers} {blobs}\n")
     }
 
-    /// Adds the line of a layer.
+    /// Appends the line of a layer.
     pub(super) fn push_line(&self, text: &mut String, layer: &NetLayer) {
         let NetLayer { name, layer: kind, bottoms, tops, .. } = layer;
         push_padded(text, kind.type_name());
         push_padded(text, name);
-        push_number(text, bottoms.len());
+        push_int(text, bottoms.len());
         text.push(' ');
-        push_number(text, tops.len());
+        push_int(text, tops.len());
         for blob in bottoms.iter().chain(tops) {
             text.push(' ');
             text.push_str(&self.blob(*blob).name);
@@ -62,7 +63,7 @@ impl Net {
         text.push('\n');
     }
 
-    /// The params of a layer, with those that every layer has.
+    /// Returns the params of a layer, with the ids that are reserved in every layer.
     pub(super) fn params(&self, layer: &NetLayer) -> Params {
         let mut params = layer.layer.params();
         if self.holds_integers(layer) {
@@ -71,28 +72,27 @@ impl Net {
         params.extend(self.shape_hints(layer).map(|hints| (SHAPE_HINTS, Param::Ints(hints))));
         params
     }
-}
 
-impl Net {
-    /// Whether a layer hands on the bits of 32-bit integers, or reads them. Embed takes them as they are.
+    /// Returns whether a layer passes through or reads the bits of 32-bit integers. Embed reads any bits
+    /// exactly.
     fn holds_integers(&self, layer: &NetLayer) -> bool {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         layer.bottoms.iter().any(integers) && !matches!(layer.layer, Layer::Embed(_))
     }
 
-    /// The sizes of the tops, where all are fixed: for each the number of axes and w, h, c, or w, h, d, c where one of them has four.
-    /// Runtimes before 20260526 take four numbers a top whatever is written (`Net::load_param`), and skip over four axes: what they
-    /// would take for something else is left out.
+    /// Returns the sizes of the tops if all are fixed: the number of axes of each, then w, h, c, or w, h, d,
+    /// c of a single top of four axes. Releases before 20260526 read four values for each top in any case
+    /// (`Net::load_param`) and skip blobs of four axes; hints that they would misread are left out.
     fn shape_hints(&self, layer: &NetLayer) -> Option<Vec<i32>> {
-        let number = |size: &Dim| i32::try_from(size.known()?).ok();
+        let int = |size: &Dim| i32::try_from(size.known()?).ok();
         let mut hints = Vec::with_capacity(5 * layer.tops.len());
         for top in &layer.tops {
             match &*self.blob(*top).shape {
-                [w] => hints.extend([1, number(w)?, 1, 1]),
-                [h, w] => hints.extend([2, number(w)?, number(h)?, 1]),
-                [c, h, w] => hints.extend([3, number(w)?, number(h)?, number(c)?]),
+                [w] => hints.extend([1, int(w)?, 1, 1]),
+                [h, w] => hints.extend([2, int(w)?, int(h)?, 1]),
+                [c, h, w] => hints.extend([3, int(w)?, int(h)?, int(c)?]),
                 [c, d, h, w] if layer.tops.len() == 1 => {
-                    hints.extend([4, number(w)?, number(h)?, number(d)?, number(c)?]);
+                    hints.extend([4, int(w)?, int(h)?, int(d)?, int(c)?]);
                 }
                 _ => return None,
             }
@@ -101,51 +101,51 @@ impl Net {
     }
 }
 
-/// Adds a word and the space after it, in a column of [`COLUMN`] characters if it fits.
+/// Appends a word padded to [`COLUMN`] characters, and a space.
 fn push_padded(text: &mut String, word: &str) {
     text.push_str(word);
     text.extend(iter::repeat_n(' ', COLUMN.saturating_sub(word.chars().count()) + 1));
 }
 
-fn push_number(text: &mut String, number: impl itoa::Integer) {
-    text.push_str(itoa::Buffer::new().format(number));
+fn push_int(text: &mut String, value: impl itoa::Integer) {
+    text.push_str(itoa::Buffer::new().format(value));
 }
 
-/// Adds a param as `id=value`, arrays in the form that every runtime reads.
+/// Appends a param as `id=value`, arrays in the form that every release reads.
 fn push_param(text: &mut String, id: i32, param: &Param) {
     let is_array = matches!(param, Param::Ints(_) | Param::Floats(_));
-    push_number(text, if is_array { ARRAY - id } else { id });
+    push_int(text, if is_array { ARRAY - id } else { id });
     text.push('=');
     let push_float = |text: &mut String, value: &f32| text.push_str(&format_float(*value));
     match param {
-        Param::Int(value) => push_number(text, *value),
+        Param::Int(value) => push_int(text, *value),
         Param::Float(value) => push_float(text, value),
-        Param::Ints(values) => push_values(text, values, |text, value| push_number(text, *value)),
+        Param::Ints(values) => push_values(text, values, |text, value| push_int(text, *value)),
         Param::Floats(values) => push_values(text, values, push_float),
         Param::Text(value) => text.extend(["\"", value, "\""]),
     }
 }
 
-/// Adds how many values there are, and each.
+/// Appends the number of values, and the values.
 fn push_values<T>(text: &mut String, values: &[T], push: impl Fn(&mut String, &T)) {
-    push_number(text, values.len());
+    push_int(text, values.len());
     for value in values {
         text.push(',');
         push(text, value);
     }
 }
 
-/// Whether the runtime reads the text as it is written. It scans up to 15 characters, to the first comma or space, the opening quote
-/// among them, and then as many as its buffer holds to the closing quote; where the first ones are the whole text without that
-/// quote, it stays unread.
+/// Returns whether the runtime reads a string param correctly. It scans at most 15 characters up to the first
+/// comma or space, including the opening quote, and then at most a buffer up to the closing quote. If the
+/// first scan ends just before the closing quote, that quote stays unread.
 pub(crate) fn is_readable(text: &str) -> bool {
     let first = text.split([',', ' ']).next().map_or(0, str::len);
     let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '"' || c == ' ');
     plain && first > 0 && !(first == text.len() && first == FIRST_SCAN - 1) && text.len() < MAX_REST
 }
 
-/// A float as the runtime tells it from an int, by its `e`; few digits that are read as the same number, at most 15 characters:
-/// `-1.23456789e-01`.
+/// Formats a float with an exponent, which distinguishes it from an integer, and as few digits as the runtime
+/// reads back as the same float; at most 15 characters, as `-1.23456789e-01`.
 pub(super) fn format_float(value: f32) -> String {
     let mut shortest = format!("{value:e}");
     if !is_off_ties(&shortest, value) {
@@ -163,12 +163,13 @@ pub(super) fn format_float(value: f32) -> String {
     text
 }
 
-/// Whether digits are clearly nearer to this float than to its neighbours: `vstr_to_float` computes in float64 with an error of a few
-/// units, and the shortest digits of a float may lie exactly half way.
-fn is_off_ties(digits: &str, value: f32) -> bool {
+/// Returns whether a decimal is clearly closer to `value` than to the adjacent floats: `vstr_to_float`
+/// computes in float64 with an error of a few units, and the shortest decimal of a float may lie exactly
+/// between two.
+fn is_off_ties(decimal: &str, value: f32) -> bool {
     let wide = f64::from(value);
     let gap = (wide - f64::from(value.next_down())).min(f64::from(value.next_up()) - wide);
-    digits.parse::<f64>().is_ok_and(|read| (read - wide).abs() < 0.49 * gap)
+    decimal.parse::<f64>().is_ok_and(|read| (read - wide).abs() < 0.49 * gap)
 }
 
 #[cfg(test)]
@@ -176,7 +177,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What `vstr_to_float` in `paramdict.cpp` reads: `u32` digits on both sides of the point, powers of ten in float64.
+    /// Returns the value that `vstr_to_float` in `paramdict.cpp` reads: `u32` digits on both sides of the
+    /// point, powers of ten in float64.
     fn read_float(text: &str) -> f32 {
         let (sign, digits) = text.strip_prefix('-').map_or((1.0, text), |digits| (-1.0, digits));
         let (mantissa, exponent) = digits.split_once('e').unwrap();
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_told_from_ints() {
+    fn floats_have_an_exponent() {
         for (value, text) in [
             (0.0, "0.0e+00"),
             (-0.0, "-0.0e+00"),
@@ -217,7 +219,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
         #[test]
-        fn floats_make_the_round_trip(bits in any::<u32>()) {
+        fn floats_round_trip(bits in any::<u32>()) {
             let value = f32::from_bits(bits);
             prop_assume!(value.is_finite());
             let text = format_float(value);
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn params_are_written_as_the_runtime_scans_them() {
+    fn params_have_the_scanned_form() {
         for (id, param, text) in [
             (0, Param::Int(-233), "0=-233"),
             (2, Param::Float(0.5), "2=5.0e-01"),
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_must_be_readable() {
+    fn strings_must_be_readable() {
         let long = "0w,".repeat(80);
         for (text, readable) in [
             ("0w,1h", true),
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_left_out_where_an_old_runtime_misreads_them() {
+    fn hints_that_old_releases_misread_are_left_out() {
         use crate::ncnn::BlobIds;
         use crate::ncnn::layer::{Noop, Split};
         use crate::tensor::Dim;

@@ -1,51 +1,51 @@
-//! The two files, both or none, or the same bytes to writers.
+//! Writing of the `.param` and `.bin` files, or of their bytes to writers.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::layer::Weight;
-use super::{Embedding, Layer, Net, halves};
+use super::{Embedding, Layer, Net, float16};
 use crate::common::output::{self, Out, PIECE, Staged, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{DType, Tensor};
 
-/// The tag of a weight of float32 values (`ModelBinFromDataReader::load`).
+/// The tag of a float32 weight (`ModelBinFromDataReader::load`).
 const TAG_F32: [u8; 4] = [0; 4];
 
-/// The tag of a weight of int8.
+/// The tag of an int8 weight.
 const TAG_INT8: [u8; 4] = 0x000D_4B38_u32.to_le_bytes();
 
-/// What was written.
+/// A summary of a written net.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
-    /// Layers of the net.
+    /// The number of layers.
     pub layers: usize,
-    /// Blobs of the net.
+    /// The number of blobs.
     pub blobs: usize,
-    /// Bytes of the `.param` file.
+    /// The size of the `.param` file in bytes.
     pub param_bytes: u64,
-    /// Bytes of the `.bin` file.
+    /// The size of the `.bin` file in bytes.
     pub bin_bytes: u64,
-    /// Each weight in the `.bin` file, in the order of the layers and of the weights of each.
+    /// The weights in the order of the `.bin` file.
     pub weights: Vec<Stored>,
-    /// What users should know: weights that are not stored as they asked for.
+    /// Warnings about weights that are not stored in the requested type.
     pub warnings: Vec<String>,
 }
 
-/// A weight as it is stored.
+/// A stored weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The type of the elements.
     pub dtype: DType,
-    /// How many there are.
+    /// The number of elements.
     pub elements: usize,
-    /// Bytes in the file, with tag and padding.
+    /// The size in the file in bytes, with tag and padding.
     pub bytes: u64,
 }
 
 impl Net {
-    /// Checks the net and writes it. After an error both files are as they were.
+    /// Checks the net and writes both files. After an error neither file has changed.
     pub fn write(&self, param: &Path, bin: &Path) -> Result<Written> {
         self.check()?;
         let (files, written) = self.stage(param, bin, &Embedding::default())?;
@@ -53,18 +53,18 @@ impl Net {
         Ok(written)
     }
 
-    /// Checks the net and writes it to a writer of the `.param` text and a writer of the bytes of the `.bin` file. Weights are
-    /// read and written piece by piece. After an error the writers may have some of the bytes.
+    /// Checks the net and writes it to a writer of the `.param` text and a writer of the `.bin` bytes.
+    /// Weights are streamed. After an error the writers may have received some of the bytes.
     ///
     /// # Errors
     ///
-    /// `Io` where a writer fails or a file of weights cannot be read.
+    /// `Io` if a writer fails or a file of weights cannot be read.
     pub fn write_to(&self, param: impl Write, bin: impl Write) -> Result<Written> {
         self.check()?;
         self.stream(param, bin)
     }
 
-    /// [`Net::write_to`] for a net that has been checked.
+    /// [`Net::write_to`] for a checked net.
     pub(crate) fn stream(&self, param: impl Write, bin: impl Write) -> Result<Written> {
         let failed = |error: io::Error| Error::io("writing failed", error);
         let (mut param, mut bin) =
@@ -79,7 +79,7 @@ impl Net {
         Ok(Written { layers, blobs, param_bytes, bin_bytes, weights, warnings })
     }
 
-    /// The files of [`Net::write`] for a net that has been checked, written beside their places.
+    /// Writes the files of [`Net::write`] next to their targets, for a checked net.
     pub(crate) fn stage(
         &self,
         param_path: &Path,
@@ -88,7 +88,8 @@ impl Net {
     ) -> Result<(Staged, Written)> {
         let (param, bin) = (Target::new(param_path)?, Target::new(bin_path)?);
         if param.is(&bin) {
-            return Err(Error::new(ErrorKind::Io, "both files would be the same").in_file(bin_path));
+            return Err(Error::new(ErrorKind::Io, "the .param and .bin files would be the same file")
+                .in_file(bin_path));
         }
         let (mut weights, mut warnings) = (Vec::new(), Vec::new());
         let mut new_bin = None;
@@ -112,7 +113,7 @@ impl Net {
         Ok((files, written))
     }
 
-    /// Writes both files in one walk, and gives the weights and what users should know of them: what does not fit near the processor comes from afar in each.
+    /// Writes both files in one pass over the layers; returns the stored weights and warnings about them.
     fn write_layers(
         &self,
         mut write_line: impl FnMut(&str) -> Result<()>,
@@ -125,18 +126,18 @@ impl Net {
             write_line(&text)?;
             text.clear();
             for weight in layer.layer.weights() {
-                let place = || format!("{} of layer \"{}\"", weight.name, layer.name);
-                let (dtype, kept) =
-                    self.write_weight(&layer.layer, &weight, bin).map_err(|error| error.at_part(place()))?;
-                stored.push(Stored::of(dtype, &weight, halves::is_tagged(&layer.layer, &weight))?);
-                warnings.extend(kept.map(|reason| format!("{} stays in float32: {reason}", place())));
+                let describe = || format!("{} of layer \"{}\"", weight.name, layer.name);
+                let (dtype, kept) = self
+                    .write_weight(&layer.layer, &weight, bin)
+                    .map_err(|error| error.at_part(describe()))?;
+                stored.push(Stored::of(dtype, &weight, float16::is_tagged(&layer.layer, &weight))?);
+                warnings.extend(kept.map(|reason| format!("{} stays in float32: {reason}", describe())));
             }
         }
         Ok((stored, warnings))
     }
 
-    /// Writes a weight; the answer is the type of what is written, and why it is not in float16 where that is asked for and
-    /// possible.
+    /// Writes a weight; returns the type written, and the reason if a weight that could be float16 is not.
     fn write_weight(
         &self,
         layer: &Layer,
@@ -148,16 +149,16 @@ impl Net {
             write_int8(weight.tensor, out)?;
             return Ok((DType::I8, None));
         }
-        if self.half && halves::may_be_half(layer, weight) {
-            let constant = halves::is_tagged_constant(layer);
-            kept = halves::write_half(weight.tensor, constant, out)?;
+        if self.half && float16::may_be_float16(layer, weight) {
+            let constant = float16::is_tagged_constant(layer);
+            kept = float16::write_float16(weight.tensor, constant, out)?;
             if kept.is_none() {
                 return Ok((DType::F16, None));
             }
-            // That halves lose something is told of weights alone.
+            // Constant blobs that float16 would change stay in float32 without a warning.
             kept = kept.filter(|_| !constant);
         }
-        if halves::is_tagged(layer, weight) {
+        if float16::is_tagged(layer, weight) {
             out.write_all(&TAG_F32).map_err(|error| Error::io("writing failed", error))?;
         }
         weight.tensor.write_f32(out)?;
@@ -166,7 +167,7 @@ impl Net {
 }
 
 impl Stored {
-    /// What a weight takes: a tag of four bytes where it has one, and what is not in float32 fills up to four bytes.
+    /// Returns the size of a weight: the elements padded to four bytes, after the tag if it has one.
     fn of(dtype: DType, weight: &Weight<'_>, tagged: bool) -> Result<Stored> {
         let elements = weight.tensor.len();
         let tag = if tagged { 4 } else { 0 };
@@ -175,7 +176,7 @@ impl Stored {
     }
 }
 
-/// Writes tag and integers, padded to four bytes.
+/// Writes an int8 weight: the tag, and the elements padded to four bytes.
 fn write_int8(tensor: &Tensor, out: &mut Out) -> Result<()> {
     let failed = |error| Error::io("writing failed", error);
     out.write_all(&TAG_INT8).map_err(failed)?;
@@ -192,7 +193,7 @@ mod tests {
     use crate::ncnn::layer::{InnerProduct, Softmax};
     use crate::tensor::DType;
 
-    /// `x`, an InnerProduct with weights in float16, a Softmax.
+    /// Input `x`, an InnerProduct with float16 weights, and a Softmax.
     fn small_net() -> Net {
         let mut net = Net::default();
         let x = net.push_input("x", &[2]);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_net_has_these_bytes() {
+    fn net_is_written_to_two_files() {
         let folder = tempfile::tempdir().unwrap();
         let (param, bin) = (folder.path().join("a.param"), folder.path().join("a.bin"));
         let written = small_net().write(&param, &bin).unwrap();
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_there_are_replaced_in_place() {
+    fn existing_files_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let (param, bin) = (folder.path().join("a.param"), folder.path().join("a.bin"));
         fs::write(&param, "old").unwrap();
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_leaves_everything_as_it_was() {
+    fn failure_changes_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("folder")).unwrap();
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_that_cannot_be_computed_leaves_no_files() {
+    fn failed_weight_leaves_no_files() {
         let folder = tempfile::tempdir().unwrap();
         let mut net = small_net();
         let broken =

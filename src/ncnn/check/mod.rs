@@ -1,27 +1,25 @@
-//! What must hold before a net is written: the runtime trusts its files, and reads beyond a weight or runs a layer without its blobs
-//! rather than say what is wrong.
+//! The checks of a net before it is written. The runtime trusts its files: it reads beyond the end of a
+//! weight, or runs a layer without its blobs, instead of reporting an error.
 
-mod shape;
 mod weight;
 
 use std::collections::BTreeSet;
 
+use super::layer::shape::{Size, Sizes, differ};
 use super::layer::{Arity, Param};
 use super::name::{Distinct, is_legal};
 use super::text::is_readable;
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::common::index::IndexSet;
 use crate::error::{Result, invalid, unsupported};
-use crate::tensor::DType;
+use crate::tensor::{DType, display_shape};
 
-pub(in crate::ncnn) use shape::permuted;
-
-/// Param ids are below this (`NCNN_MAX_PARAM_COUNT` in `paramdict.h`).
+/// The exclusive upper bound of param ids (`NCNN_MAX_PARAM_COUNT` in `paramdict.h`).
 const MAX_PARAMS: i32 = 32;
 
 impl Net {
-    /// Checks that the runtime can load the net and reads from it what is meant: names, arities, params, weights, and that every blob
-    /// is computed once, before it is read, and read once at most. Gives the elements of all weights.
+    /// Checks that the runtime loads the net as intended: names, arities, params, weights, shapes, and that
+    /// each blob is computed once, before its only reader. Returns the number of elements of all weights.
     pub(crate) fn check(&self) -> Result<u64> {
         if self.layers.is_empty() {
             invalid!("the net has no layers");
@@ -29,7 +27,7 @@ impl Net {
         let (layers, blobs) = self.counts();
         i32::try_from(layers)?;
         i32::try_from(blobs)?;
-        // In one walk: what does not fit near the processor comes from afar in each.
+        // A single pass over the layers: large nets exceed the caches.
         let (mut layer_names, mut blob_names) = (Distinct::default(), Distinct::default());
         let mut flow = Flow::default();
         let mut elements = 0_usize;
@@ -43,22 +41,22 @@ impl Net {
             check_name(&layer.name)
                 .and_then(|()| check_layer(layer, self.release))
                 .and_then(|()| self.check_weights(layer))
-                .map(|of_layer| elements = elements.saturating_add(of_layer))
+                .map(|count| elements = elements.saturating_add(count))
                 .and_then(|()| self.check_elements(layer))
                 .and_then(|()| self.check_shapes(layer))
                 .map_err(|e| e.at_part(describe(layer)))?;
         }
         if let Some(name) = find_twice(layer_names, self.layers.iter().map(|layer| layer.name.as_str())) {
-            invalid!("two layers are called \"{name}\"");
+            invalid!("two layers have the name \"{name}\"");
         }
         if let Some(name) = find_twice(blob_names, self.tops().map(|blob| self.blob(blob).name.as_str())) {
-            invalid!("two blobs are called \"{name}\"");
+            invalid!("two blobs have the name \"{name}\"");
         }
         flow.end(self)?;
         Ok(u64::try_from(elements)?)
     }
 
-    /// Checks that every blob is computed once, before it is read, and read once at most.
+    /// Checks that each blob is computed once, before its only reader.
     #[cfg(test)]
     pub(super) fn check_flow(&self) -> Result<()> {
         let mut flow = Flow::default();
@@ -66,30 +64,44 @@ impl Net {
         flow.end(self)
     }
 
-    /// The first layer that reads a blob.
+    /// Returns the name of the first layer that reads a blob.
     fn reader(&self, blob: BlobId) -> &str {
         let reader = self.layers.iter().find(|layer| layer.bottoms.contains(&blob));
         reader.map_or("", |layer| &layer.name)
     }
 
-    /// 32-bit integers go where they are read as such, and nothing else does.
+    /// Checks that layers read the element type that the layers before compute.
     fn check_elements(&self, layer: &NetLayer) -> Result<()> {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         let (reads, computes) = (layer.bottoms.iter().any(integers), layer.tops.iter().any(integers));
-        let right = match &layer.layer {
+        let matches = match &layer.layer {
             Layer::Embed(_) | Layer::Dequantize(_) => reads && !computes,
             Layer::Input(_) => true,
             Layer::Split(_) | Layer::Reshape(_) => reads == computes,
             _ => !reads && !computes,
         };
-        if !right {
-            invalid!("it takes 32-bit integers for float32, or float32 values for them");
+        if !matches {
+            invalid!("it reads or computes 32-bit integers as float32, or the reverse");
+        }
+        Ok(())
+    }
+
+    /// Checks that the shapes of the tops are those that the layer computes from its bottoms.
+    fn check_shapes(&self, layer: &NetLayer) -> Result<()> {
+        let sizes = |blob: &BlobId| self.blob(*blob).shape.iter().map(Size::from).collect::<Sizes>();
+        let bottoms: Vec<Sizes> = layer.bottoms.iter().map(sizes).collect();
+        let computed = layer.layer.top_sizes(&bottoms, layer.tops.len())?.unwrap_or_default();
+        for (top, computed) in layer.tops.iter().zip(computed) {
+            if differ(&sizes(top), &computed) {
+                let intended = display_shape(&self.blob(*top).shape);
+                unsupported!("ncnn computes {computed:?} from {bottoms:?} instead of {intended}");
+            }
         }
         Ok(())
     }
 }
 
-/// The first name that stands twice, where names that are to be different may not be.
+/// Returns the first repeated name.
 fn find_twice<'n>(distinct: Distinct, mut names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if distinct.holds() {
         return None;
@@ -98,17 +110,17 @@ fn find_twice<'n>(distinct: Distinct, mut names: impl Iterator<Item = &'n str>) 
     names.find(|name| !seen.insert(*name))
 }
 
-/// Blobs that were met, layer after layer.
+/// The state of the check that each blob is computed before its only reader.
 #[derive(Default)]
 struct Flow {
     computed: IndexSet<BlobId>,
     read: IndexSet<BlobId>,
-    /// Those of Input layers.
-    given: BTreeSet<BlobId>,
+    /// The tops of Input layers.
+    inputs: BTreeSet<BlobId>,
 }
 
 impl Flow {
-    /// The next layer.
+    /// Checks the next layer.
     fn pass(&mut self, net: &Net, layer: &NetLayer) -> Result<()> {
         let name = |blob: BlobId| &net.blob(blob).name;
         for bottom in &layer.bottoms {
@@ -117,7 +129,7 @@ impl Flow {
             }
             if !self.read.insert(*bottom) {
                 let (blob, other) = (name(*bottom), net.reader(*bottom));
-                invalid!("{} reads \"{blob}\", which layer \"{other}\" has read", describe(layer));
+                invalid!("{} reads \"{blob}\", which layer \"{other}\" already reads", describe(layer));
             }
         }
         for top in &layer.tops {
@@ -126,12 +138,12 @@ impl Flow {
             }
         }
         if let Layer::Input(_) = layer.layer {
-            self.given.extend(&layer.tops);
+            self.inputs.extend(&layer.tops);
         }
         Ok(())
     }
 
-    /// Behind the last layer.
+    /// Checks inputs and outputs after the last layer.
     fn end(&self, net: &Net) -> Result<()> {
         for output in &net.outputs {
             let name = &output.name;
@@ -142,11 +154,11 @@ impl Flow {
                 invalid!("output \"{name}\" is read by layer \"{}\"", net.reader(output.blob));
             }
             if *name != net.blob(output.blob).name {
-                invalid!("output \"{name}\" is called otherwise");
+                invalid!("output \"{name}\" differs from the name of its blob");
             }
         }
-        if self.given != net.inputs.iter().copied().collect() {
-            invalid!("the inputs are not the blobs of the Input layers");
+        if self.inputs != net.inputs.iter().copied().collect() {
+            invalid!("the inputs are not the tops of the Input layers");
         }
         Ok(())
     }
@@ -158,7 +170,7 @@ fn describe(layer: &NetLayer) -> String {
 
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || !is_legal(name) {
-        invalid!("the name {name:?} cannot be read by ncnn");
+        invalid!("ncnn cannot read the name {name:?}");
     }
     Ok(())
 }
@@ -166,7 +178,7 @@ fn check_name(name: &str) -> Result<()> {
 fn check_blob(blob: &Blob) -> Result<()> {
     check_name(&blob.name).map_err(|e| e.at_part(format!("blob \"{}\"", blob.name)))?;
     if blob.shape.is_empty() || blob.shape.len() > 4 {
-        invalid!("blob \"{}\" has {} axes: ncnn has one to four", blob.name, blob.shape.len());
+        invalid!("blob \"{}\" has {} axes: ncnn supports one to four", blob.name, blob.shape.len());
     }
     for size in blob.shape.iter().filter_map(|size| size.known()) {
         if i32::try_from(size).is_err() || size < 1 {
@@ -199,7 +211,7 @@ fn check_param(id: i32, param: &Param) -> Result<()> {
         if value.is_finite() {
             Ok(())
         } else {
-            unsupported!("{value} as param {id}: ncnn reads finite numbers only")
+            unsupported!("{value} as param {id}: ncnn reads only finite values")
         }
     };
     match param {
@@ -212,8 +224,8 @@ fn check_param(id: i32, param: &Param) -> Result<()> {
     }
 }
 
-/// Whether float32 values can be made of a type.
-fn is_number(dtype: DType) -> bool {
+/// Returns whether elements of a type convert to float32.
+fn is_numeric(dtype: DType) -> bool {
     dtype.bits() > 0 && !matches!(dtype, DType::C64 | DType::C128 | DType::String)
 }
 
@@ -227,7 +239,7 @@ mod tests {
         Some(Tensor::from_f32(&[len], vec![0.0; len]).unwrap())
     }
 
-    /// The words of the refusal of a net of one layer over `[2, 3, 4]`; empty where there is none.
+    /// Returns the error of a net of one layer over bottoms `[2, 3, 4]`; empty if there is none.
     fn refusal(layer: impl Into<Layer>, bottoms: usize) -> String {
         let mut net = Net::default();
         let inputs: Vec<BlobId> =
@@ -238,23 +250,26 @@ mod tests {
     }
 
     #[test]
-    fn params_and_arities_must_be_readable() {
+    fn params_and_arities_are_checked() {
         let reshape = |text: &str| Reshape { shape_expr: text.into(), ..Reshape::default() };
         let param = |text: &str| check_param(6, &Param::Text(text.into())).unwrap_err().to_string();
-        for (refusal, words) in [
+        for (refusal, expected) in [
             (refusal(Clip { min: f32::NEG_INFINITY, max: 1.0 }, 1), "Clip layer \"y\": -inf as param 0"),
             (refusal(BinaryOp::default(), 3), "BinaryOp layer \"y\": 3 bottoms"),
             (param(" 0w"), "param 6 is \" 0w\""),
             (param("0w\""), "param 6 is"),
             (param(&"0w,".repeat(100)), "param 6 is"),
-            (refusal(reshape("0w,0h,0c"), 1), "new in ncnn 20250428, and the net is for 20240410"),
+            (refusal(reshape("0w,0h,0c"), 1), "requires ncnn 20250428, and the net is for 20240410"),
         ] {
-            assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
+            assert!(
+                refusal.contains(expected) && refusal.is_empty() == expected.is_empty(),
+                "{refusal}: {expected}"
+            );
         }
     }
 
     #[test]
-    fn weights_must_have_the_sizes_that_the_runtime_takes() {
+    fn sizes_of_weights_are_checked() {
         let conv = |weight, bias| Convolution {
             num_output: 2,
             kernel_w: 3,
@@ -276,22 +291,25 @@ mod tests {
             bias_data: tensor(3),
             ..BatchNorm::default()
         };
-        for (refusal, words) in [
+        for (refusal, expected) in [
             (refusal(conv(tensor(12), tensor(2)), 1), ""),
-            (refusal(conv(tensor(6), None), 1), "weight_data has 6 elements where ncnn takes 12"),
-            (refusal(conv(tensor(12), tensor(4)), 1), "bias_data has 4 elements where ncnn takes 2"),
+            (refusal(conv(tensor(6), None), 1), "weight_data has 6 elements instead of 12"),
+            (refusal(conv(tensor(12), tensor(4)), 1), "bias_data has 4 elements instead of 2"),
             (refusal(conv(None, None), 1), "weight_data is missing"),
-            (refusal(gemm, 1), "C_data is given, which ncnn does not read"),
+            (refusal(gemm, 1), "ncnn does not read C_data with these params"),
             (refusal(norm, 1), "beta_data is missing"),
-            (refusal(memory, 0), "data has 7 elements where ncnn takes 8"),
-            (refusal(batch, 1), "bias_data has 3 elements where ncnn takes 2"),
+            (refusal(memory, 0), "data has 7 elements instead of 8"),
+            (refusal(batch, 1), "bias_data has 3 elements instead of 2"),
         ] {
-            assert!(refusal.contains(words) && refusal.is_empty() == words.is_empty(), "{refusal}: {words}");
+            assert!(
+                refusal.contains(expected) && refusal.is_empty() == expected.is_empty(),
+                "{refusal}: {expected}"
+            );
         }
     }
 
     #[test]
-    fn blobs_must_flow() {
+    fn order_and_names_of_blobs_are_checked() {
         let base = || {
             let mut net = Net::default();
             let x = net.push_input("x", &[4]);
@@ -301,14 +319,14 @@ mod tests {
         };
         let (net, ..) = base();
         net.check().unwrap();
-        let refused = |net: Net, words: &str| {
+        let refused = |net: Net, expected: &str| {
             let error = net.check().unwrap_err().to_string();
-            assert!(error.contains(words), "{error}: {words}");
+            assert!(error.contains(expected), "{error}: {expected}");
         };
         refused(Net::default(), "no layers");
         let (mut net, x, _) = base();
         net.push_abs("z", x);
-        refused(net, "reads \"x\", which layer \"y\" has read");
+        refused(net, "reads \"x\", which layer \"y\" already reads");
         let (mut net, ..) = base();
         net.layers.reverse();
         refused(net, "reads \"x\" before it is computed");
@@ -317,19 +335,19 @@ mod tests {
         refused(net, "output \"y\" is read by layer \"z\"");
         let (mut net, _, y) = base();
         net.push_output("other", y);
-        refused(net, "output \"other\" is called otherwise");
+        refused(net, "output \"other\" differs from the name of its blob");
         let (mut net, ..) = base();
         net.inputs.clear();
         refused(net, "the inputs are not");
         let (mut net, ..) = base();
         net.push_input("y", &[4]);
-        refused(net, "two layers are called \"y\"");
+        refused(net, "two layers have the name \"y\"");
         let (mut net, _, y) = base();
         net.blob_mut(y).unwrap().name = "x".into();
-        refused(net, "two blobs are called \"x\"");
+        refused(net, "two blobs have the name \"x\"");
         let (mut net, _, y) = base();
         net.blob_mut(y).unwrap().name = "a b".into();
-        refused(net, "cannot be read");
+        refused(net, "cannot read the name");
         let (mut net, _, y) = base();
         net.blob_mut(y).unwrap().shape = vec![crate::tensor::Dim::Known(0)].into();
         refused(net, "has an axis of size 0");

@@ -1,32 +1,34 @@
-//! How many elements `load_model` takes of each weight: the `.bin` file has no index, so a wrong count shifts all that follows.
+//! The number of elements that `load_model` reads of each weight. The `.bin` file has no index: a wrong
+//! number shifts all later weights.
 
-use super::is_number;
+use super::is_numeric;
 use crate::error::{Error, Result, invalid};
-use crate::ncnn::layer::Weight;
+use crate::ncnn::layer::window::Window;
+use crate::ncnn::layer::{Gemm, MultiHeadAttention, Weight, weight_len};
 use crate::ncnn::{Layer, Net, NetLayer};
-use crate::tensor::{DType, Dim};
+use crate::tensor::{DType, Dim, Tensor};
 
-/// A weight that the runtime asks for, and how many elements it must have; `None` where that is not known here.
-type Wanted = (&'static str, Option<i64>);
+/// A weight that the runtime reads, and its number of elements if known.
+type Expected = (&'static str, Option<i64>);
 
 impl Net {
-    /// Gives the elements of all.
+    /// Checks the weights of a layer; returns their number of elements.
     pub(super) fn check_weights(&self, layer: &NetLayer) -> Result<usize> {
         let weights = layer.layer.weights();
-        let bottoms: Vec<&[Dim]> = layer.bottoms.iter().map(|blob| &*self.blob(*blob).shape).collect();
-        let mut wanted = wanted_weights(&layer.layer, bottoms.first().copied().unwrap_or_default())?;
+        let bottom = layer.bottoms.first().map(|blob| &*self.blob(*blob).shape).unwrap_or_default();
+        let mut expected = expected_weights(&layer.layer, bottom)?;
         if layer.layer.is_int8() {
             check_integers(&weights)?;
             let outputs = weights.iter().find(|weight| weight.name == "bias_data");
             let outputs = outputs.and_then(|bias| i64::try_from(bias.tensor.len()).ok());
-            wanted.extend([("weight_data_int8_scales", outputs), ("bottom_blob_int8_scales", Some(1))]);
+            expected.extend([("weight_data_int8_scales", outputs), ("bottom_blob_int8_scales", Some(1))]);
         }
         for weight in &weights {
-            if !wanted.iter().any(|(name, _)| *name == weight.name) {
-                invalid!("{} is given, which ncnn does not read with these params", weight.name);
+            if !expected.iter().any(|(name, _)| *name == weight.name) {
+                invalid!("ncnn does not read {} with these params", weight.name);
             }
         }
-        for (name, count) in wanted {
+        for (name, count) in expected {
             match weights.iter().find(|weight| weight.name == name) {
                 Some(weight) => check_weight(weight, count)?,
                 None => invalid!("{name} is missing"),
@@ -36,21 +38,17 @@ impl Net {
     }
 }
 
-/// The weight must be of integers that ncnn multiplies without loss, and its scales numbers.
+/// Checks that the weight of an int8 layer is int8, and that its scales are positive normal numbers.
 fn check_integers(weights: &[Weight<'_>]) -> Result<()> {
     for weight in weights {
         if weight.name == "weight_data" && weight.tensor.dtype() != DType::I8 {
-            invalid!("{} is of type {} in a layer with integers", weight.name, weight.tensor.dtype());
+            invalid!("{} of an int8 layer is of type {}", weight.name, weight.tensor.dtype());
         }
-        if weight.name.ends_with("_int8_scales")
-            && !weight
-                .tensor
-                .load_listed()?
-                .float_list()?
-                .iter()
-                .all(|scale| scale.is_normal() && *scale > 0.0)
-        {
-            invalid!("{} has an element that is not a scale", weight.name);
+        if weight.name.ends_with("_int8_scales") {
+            let scales = weight.tensor.load_listed()?.float_list()?;
+            if !scales.iter().all(|scale| scale.is_normal() && *scale > 0.0) {
+                invalid!("{} has an element that is not a positive normal number", weight.name);
+            }
         }
     }
     Ok(())
@@ -58,13 +56,13 @@ fn check_integers(weights: &[Weight<'_>]) -> Result<()> {
 
 fn check_weight(weight: &Weight<'_>, count: Option<i64>) -> Result<()> {
     let (name, tensor) = (weight.name, weight.tensor);
-    if !is_number(tensor.dtype()) {
+    if !is_numeric(tensor.dtype()) {
         invalid!("{name} is of type {}", tensor.dtype());
     }
     // ncnn counts elements in an int.
     let Ok(len) = i32::try_from(tensor.len()) else {
         return Err(Error::limit(format!(
-            "{name} has {} elements: ncnn counts to {}",
+            "{name} has {} elements: ncnn supports at most {}",
             tensor.len(),
             i32::MAX
         )));
@@ -73,12 +71,12 @@ fn check_weight(weight: &Weight<'_>, count: Option<i64>) -> Result<()> {
         invalid!("{name} has no elements");
     }
     if count.is_some_and(|count| count != i64::from(len)) {
-        invalid!("{name} has {len} elements where ncnn takes {}", count.unwrap_or_default());
+        invalid!("{name} has {len} elements instead of {}", count.unwrap_or_default());
     }
     Ok(())
 }
 
-/// The product of numbers each of which must be positive.
+/// Returns the product of sizes; each must be positive.
 fn product(factors: &[i32]) -> Result<i64> {
     factors.iter().try_fold(1_i64, |product, factor| match product.checked_mul(i64::from(*factor)) {
         Some(product) if *factor > 0 => Ok(product),
@@ -87,128 +85,119 @@ fn product(factors: &[i32]) -> Result<i64> {
     })
 }
 
-/// The weight and the bias of a convolution or one of its transposes.
+/// Returns the weight, and the bias if it is given.
+fn with_bias(weight: Option<i64>, bias: &Option<Tensor>, num_output: i32) -> Vec<Expected> {
+    let mut expected = vec![("weight_data", weight)];
+    expected.extend(bias.as_ref().map(|_| ("bias_data", Some(i64::from(num_output)))));
+    expected
+}
+
+/// Returns the weights of a layer that are absent together.
+fn if_given(weight: &Option<Tensor>, expected: &[Expected]) -> Vec<Expected> {
+    if weight.is_some() { expected.to_vec() } else { Vec::new() }
+}
+
+fn affine(gamma: &Option<Tensor>, size: i32) -> Vec<Expected> {
+    let size = Some(i64::from(size));
+    if_given(gamma, &[("gamma_data", size), ("beta_data", size)])
+}
+
+/// Returns the weights of a convolution or its transpose.
 fn convolution(
     channels: Option<i64>,
     num_output: i32,
     group: i32,
-    kernel: &[i32],
-    has_bias: bool,
-) -> Result<Vec<Wanted>> {
+    windows: &[Window],
+    bias: &Option<Tensor>,
+) -> Result<Vec<Expected>> {
     if group < 1
         || num_output % group != 0
         || channels.is_some_and(|channels| channels % i64::from(group) != 0)
     {
         invalid!("{num_output} output channels in {group} groups");
     }
-    let per_channel = product(&[&[num_output], kernel].concat())?;
+    let mut factors = vec![num_output];
+    factors.extend(windows.iter().map(|window| window.kernel));
+    let per_channel = product(&factors)?;
     let weight = channels.map(|channels| per_channel.saturating_mul(channels / i64::from(group)));
-    let mut wanted = vec![("weight_data", weight)];
-    if has_bias {
-        wanted.push(("bias_data", Some(i64::from(num_output))));
-    }
-    Ok(wanted)
+    Ok(with_bias(weight, bias, num_output))
 }
 
 fn recurrent(
-    directions: i32,
+    direction: i32,
     gates: i32,
     biases: i32,
     hidden: i32,
     output: i32,
     input: Option<i64>,
-) -> Result<Vec<Wanted>> {
-    let directions = if directions == 2 { 2 } else { 1 };
+) -> Result<Vec<Expected>> {
+    let directions = if direction == 2 { 2 } else { 1 };
     let rows = product(&[directions, gates, hidden])?;
-    Ok(vec![
+    let mut expected = vec![
         ("weight_xc_data", input.map(|input| rows.saturating_mul(input))),
         ("bias_c_data", Some(product(&[directions, biases, hidden])?)),
         ("weight_hc_data", Some(product(&[directions, gates, hidden, output])?)),
-    ])
-}
-
-fn optional(wanted: &mut Vec<Wanted>, given: bool, weights: &[Wanted]) {
-    if given {
-        wanted.extend(weights);
+    ];
+    if hidden != output {
+        expected.push(("weight_hr_data", Some(product(&[directions, hidden, output])?)));
     }
+    Ok(expected)
 }
 
-/// What `load_model` asks for, in its order. `bottom` has the sizes of the first bottom.
-fn wanted_weights(layer: &Layer, bottom: &[Dim]) -> Result<Vec<Wanted>> {
+/// Returns the weights that `load_model` reads, in its order. `bottom` is the shape of the first bottom.
+fn expected_weights(layer: &Layer, bottom: &[Dim]) -> Result<Vec<Expected>> {
     let outermost = bottom.first().and_then(Dim::known);
     let innermost = bottom.last().and_then(Dim::known);
-    macro_rules! of_convolution {
-        ($l:ident, $group:expr, $kernel:expr, $dynamic_weight:expr) => {
-            if $dynamic_weight == 0 {
-                return convolution(outermost, $l.num_output, $group, &$kernel, $l.bias_data.is_some());
+    macro_rules! convolution {
+        ($l:ident, $group:expr, $dynamic_weight:expr) => {
+            match $dynamic_weight {
+                0 => convolution(outermost, $l.num_output, $group, &$l.windows(), &$l.bias_data)?,
+                _ => Vec::new(),
             }
         };
     }
-    let all = |bottom: &[Dim]| Dim::product(bottom).ok().and_then(|n| n.known());
-    let mut wanted = Vec::new();
-    match layer {
-        Layer::Convolution1D(l) => of_convolution!(l, 1, [l.kernel_w], l.dynamic_weight),
-        Layer::Convolution(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h], l.dynamic_weight),
-        Layer::Convolution3D(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h, l.kernel_d], 0),
-        Layer::ConvolutionDepthWise1D(l) => of_convolution!(l, l.group, [l.kernel_w], l.dynamic_weight),
-        Layer::ConvolutionDepthWise(l) => {
-            of_convolution!(l, l.group, [l.kernel_w, l.kernel_h], l.dynamic_weight)
-        }
-        Layer::ConvolutionDepthWise3D(l) => {
-            of_convolution!(l, l.group, [l.kernel_w, l.kernel_h, l.kernel_d], 0)
-        }
-        Layer::Deconvolution1D(l) => of_convolution!(l, 1, [l.kernel_w], l.dynamic_weight),
-        Layer::Deconvolution(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h], l.dynamic_weight),
-        Layer::Deconvolution3D(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h, l.kernel_d], 0),
-        Layer::DeconvolutionDepthWise1D(l) => of_convolution!(l, l.group, [l.kernel_w], l.dynamic_weight),
-        Layer::DeconvolutionDepthWise(l) => {
-            of_convolution!(l, l.group, [l.kernel_w, l.kernel_h], l.dynamic_weight)
-        }
-        Layer::DeconvolutionDepthWise3D(l) => {
-            of_convolution!(l, l.group, [l.kernel_w, l.kernel_h, l.kernel_d], 0)
-        }
-        Layer::DeformableConv2D(l) => of_convolution!(l, 1, [l.kernel_w, l.kernel_h], 0),
+    Ok(match layer {
+        Layer::Convolution1D(l) => convolution!(l, 1, l.dynamic_weight),
+        Layer::Convolution(l) => convolution!(l, 1, l.dynamic_weight),
+        Layer::Convolution3D(l) => convolution!(l, 1, 0),
+        Layer::ConvolutionDepthWise1D(l) => convolution!(l, l.group, l.dynamic_weight),
+        Layer::ConvolutionDepthWise(l) => convolution!(l, l.group, l.dynamic_weight),
+        Layer::ConvolutionDepthWise3D(l) => convolution!(l, l.group, 0),
+        Layer::Deconvolution1D(l) => convolution!(l, 1, l.dynamic_weight),
+        Layer::Deconvolution(l) => convolution!(l, 1, l.dynamic_weight),
+        Layer::Deconvolution3D(l) => convolution!(l, 1, 0),
+        Layer::DeconvolutionDepthWise1D(l) => convolution!(l, l.group, l.dynamic_weight),
+        Layer::DeconvolutionDepthWise(l) => convolution!(l, l.group, l.dynamic_weight),
+        Layer::DeconvolutionDepthWise3D(l) => convolution!(l, l.group, 0),
+        Layer::DeformableConv2D(l) => convolution!(l, 1, 0),
         Layer::InnerProduct(l) => {
-            // A matrix whose width fits is taken row by row, any other bottom as one vector.
-            let (rows, whole) = (innermost.filter(|_| bottom.len() == 2), all(bottom));
-            let num_input =
-                l.weight_data.as_ref().map_or(0, |w| w.len()).checked_div(usize::try_from(l.num_output)?);
-            let num_input = num_input.and_then(|n| i64::try_from(n).ok());
-            let input = if rows.is_some() && rows == num_input { rows } else { whole };
-            wanted.push(("weight_data", input.map(|n| n.saturating_mul(i64::from(l.num_output)))));
-            optional(&mut wanted, l.bias_data.is_some(), &[("bias_data", Some(i64::from(l.num_output)))]);
+            // The rows of a matrix of matching width are mapped, any other bottom as a single vector.
+            let row = i64::from(weight_len(&l.weight_data)).checked_div(l.num_output.into());
+            let is_matrix = bottom.len() == 2 && innermost.is_some() && innermost == row;
+            let whole = || Dim::product(bottom).ok().and_then(|n| n.known());
+            let input = if is_matrix { row } else { whole() };
+            with_bias(input.map(|n| n.saturating_mul(l.num_output.into())), &l.bias_data, l.num_output)
         }
         Layer::Embed(l) => {
-            wanted.push(("weight_data", Some(product(&[l.num_output, l.input_dim])?)));
-            optional(&mut wanted, l.bias_data.is_some(), &[("bias_data", Some(i64::from(l.num_output)))]);
+            with_bias(Some(product(&[l.num_output, l.input_dim])?), &l.bias_data, l.num_output)
         }
-        Layer::Dequantize(_) => wanted.push(("scale_data", Some(1))),
-        Layer::Gemm(l) => return wanted_of_gemm(l),
-        Layer::LSTM(l) => {
-            wanted = recurrent(l.direction, 4, 4, l.hidden_size, l.num_output, innermost)?;
-            if l.hidden_size != l.num_output {
-                let directions = if l.direction == 2 { 2 } else { 1 };
-                wanted.push(("weight_hr_data", Some(product(&[directions, l.hidden_size, l.num_output])?)));
-            }
-        }
-        Layer::GRU(l) => return recurrent(l.direction, 3, 4, l.num_output, l.num_output, innermost),
-        Layer::RNN(l) => return recurrent(l.direction, 1, 1, l.num_output, l.num_output, innermost),
-        Layer::MultiHeadAttention(l) => return wanted_of_attention(l, innermost),
+        Layer::Dequantize(_) => vec![("scale_data", Some(1))],
+        Layer::Gemm(l) => gemm(l)?,
+        Layer::LSTM(l) => recurrent(l.direction, 4, 4, l.hidden_size, l.num_output, innermost)?,
+        Layer::GRU(l) => recurrent(l.direction, 3, 4, l.num_output, l.num_output, innermost)?,
+        Layer::RNN(l) => recurrent(l.direction, 1, 1, l.num_output, l.num_output, innermost)?,
+        Layer::MultiHeadAttention(l) => attention(l, innermost)?,
         Layer::BatchNorm(_) => {
-            wanted.extend(["slope_data", "mean_data", "var_data", "bias_data"].map(|name| (name, outermost)));
+            ["slope_data", "mean_data", "var_data", "bias_data"].map(|name| (name, outermost)).to_vec()
         }
-        Layer::Bias(_) => wanted.push(("bias_data", outermost)),
-        Layer::Scale(l) => {
-            optional(&mut wanted, l.scale_data.is_some(), &[("scale_data", outermost)]);
-            optional(
-                &mut wanted,
-                l.scale_data.is_some() && l.bias_data.is_some(),
-                &[("bias_data", outermost)],
-            );
-        }
+        Layer::Bias(_) => vec![("bias_data", outermost)],
+        Layer::Scale(l) => match (&l.scale_data, &l.bias_data) {
+            (None, _) => Vec::new(),
+            (Some(_), None) => vec![("scale_data", outermost)],
+            (Some(_), Some(_)) => vec![("scale_data", outermost), ("bias_data", outermost)],
+        },
         Layer::PReLU(l) => {
-            let shared = l.slope_data.as_ref().is_some_and(|slope| slope.len() == 1);
-            wanted.push(("slope_data", if shared { Some(1) } else { outermost }));
+            vec![("slope_data", if weight_len(&l.slope_data) == 1 { Some(1) } else { outermost })]
         }
         Layer::GroupNorm(l) => {
             if l.group < 1
@@ -217,59 +206,46 @@ fn wanted_weights(layer: &Layer, bottom: &[Dim]) -> Result<Vec<Wanted>> {
             {
                 invalid!("{} channels in {} groups", l.channels, l.group);
             }
-            affine(&mut wanted, l.gamma_data.is_some(), l.channels);
+            affine(&l.gamma_data, l.channels)
         }
-        Layer::InstanceNorm(l) => affine(&mut wanted, l.gamma_data.is_some(), l.channels),
-        Layer::LayerNorm(l) => affine(&mut wanted, l.gamma_data.is_some(), l.affine_size),
-        Layer::RMSNorm(l) => {
-            optional(&mut wanted, l.gamma_data.is_some(), &[("gamma_data", Some(i64::from(l.affine_size)))]);
-        }
-        Layer::Normalize(l) => {
-            wanted.push(("scale_data", if l.channel_shared != 0 { Some(1) } else { outermost }));
-        }
-        Layer::Padding(l) => {
-            let given = l.per_channel_pad_data.is_some();
-            optional(&mut wanted, given, &[("per_channel_pad_data", outermost)]);
-        }
+        Layer::InstanceNorm(l) => affine(&l.gamma_data, l.channels),
+        Layer::LayerNorm(l) => affine(&l.gamma_data, l.affine_size),
+        Layer::RMSNorm(l) => if_given(&l.gamma_data, &[("gamma_data", Some(l.affine_size.into()))]),
+        Layer::Normalize(l) => vec![("scale_data", if l.channel_shared != 0 { Some(1) } else { outermost })],
+        Layer::Padding(l) => if_given(&l.per_channel_pad_data, &[("per_channel_pad_data", outermost)]),
         Layer::MemoryData(l) => {
             let sizes: Vec<i32> = [l.w, l.h, l.d, l.c].into_iter().filter(|size| *size != 0).collect();
-            wanted.push(("data", Some(product(&sizes)?)));
+            vec![("data", Some(product(&sizes)?))]
         }
-        _ => {}
-    }
-    Ok(wanted)
+        _ => Vec::new(),
+    })
 }
 
-fn affine(wanted: &mut Vec<Wanted>, given: bool, size: i32) {
-    let size = Some(i64::from(size));
-    optional(wanted, given, &[("gamma_data", size), ("beta_data", size)]);
-}
-
-fn wanted_of_gemm(l: &crate::ncnn::layer::Gemm) -> Result<Vec<Wanted>> {
-    let mut wanted = Vec::new();
+fn gemm(l: &Gemm) -> Result<Vec<Expected>> {
+    let mut expected = Vec::new();
     if l.A_data.is_some() {
-        wanted.push(("A_data", Some(product(&[l.constantM, l.constantK])?)));
+        expected.push(("A_data", Some(product(&[l.constantM, l.constantK])?)));
     }
     if l.B_data.is_some() {
-        wanted.push(("B_data", Some(product(&[l.constantN, l.constantK])?)));
+        expected.push(("B_data", Some(product(&[l.constantN, l.constantK])?)));
     }
     if l.constantC == 1 {
         let sizes: &[i32] = match l.constant_broadcast_type_C {
-            -1 => return Ok(wanted),
+            -1 => return Ok(expected),
             0 => &[],
             1 | 2 => &[l.constantM],
             3 => &[l.constantM, l.constantN],
             4 => &[l.constantN],
             other => invalid!("constant_broadcast_type_C {other}"),
         };
-        wanted.push(("C_data", Some(product(sizes)?)));
+        expected.push(("C_data", Some(product(sizes)?)));
     }
-    Ok(wanted)
+    Ok(expected)
 }
 
-fn wanted_of_attention(l: &crate::ncnn::layer::MultiHeadAttention, qdim: Option<i64>) -> Result<Vec<Wanted>> {
+fn attention(l: &MultiHeadAttention, qdim: Option<i64>) -> Result<Vec<Expected>> {
     if l.num_heads < 1 || l.embed_dim % l.num_heads != 0 {
-        invalid!("{} elements for {} heads", l.embed_dim, l.num_heads);
+        invalid!("{} elements in {} heads", l.embed_dim, l.num_heads);
     }
     let embed = Some(i64::from(l.embed_dim));
     let from_q = qdim.map(|qdim| qdim.saturating_mul(i64::from(l.embed_dim)));

@@ -1,66 +1,58 @@
-//! Functions that follow linear layers in most networks.
+//! Activation functions.
 
+use super::shape::{Sizes, Tops, axis_of, one, same};
 use super::{exactly, layer, weight_len};
+use crate::error::{At, Result, unsupported};
 
 layer! {
     /// `|x|`.
     AbsVal(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
-}
 
-layer! {
     /// `log(1 + exp(x))`.
     BNLL(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
-}
 
-layer! {
     /// `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`.
     CELU(exactly(1), exactly(1)) {
         params {
             0 alpha: f32 = 1.0,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// `min(max(x, min), max)`.
     Clip(exactly(1), exactly(1)) {
         params {
             0 min: f32 = f32::MIN,
             1 max: f32 = f32::MAX,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// `x * scale`.
     Dropout(exactly(1), exactly(1)) {
         params {
             0 scale: f32 = 1.0,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// `x` where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+    /// `x` if it is positive, else `alpha * (exp(x) - 1)`.
     ELU(exactly(1), exactly(1)) {
         params {
             0 alpha: f32 = 0.1,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// The error function.
     Erf(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
-}
 
-layer! {
     /// `base ^ (shift + scale * x)`; a base of -1 is e.
     Exp(exactly(1), exactly(1)) {
         params {
@@ -68,40 +60,36 @@ layer! {
             1 scale: f32 = 1.0,
             2 shift: f32 = 0.0,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// `x * Φ(x)`.
     GELU(exactly(1), exactly(1)) {
         params {
             /// 1: the approximation by tanh.
             0 fast_gelu: i32 = 0,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// `min(max(alpha * x + beta, 0), 1)`.
     HardSigmoid(exactly(1), exactly(1)) {
         params {
             0 alpha: f32 = 0.2,
             1 beta: f32 = 0.5,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// `x * min(max(alpha * x + beta, 0), 1)`.
     HardSwish(exactly(1), exactly(1)) {
         params {
             0 alpha: f32 = 0.2,
             1 beta: f32 = 0.5,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// The logarithm of `shift + scale * x`; a base of -1 is e.
     Log(exactly(1), exactly(1)) {
         params {
@@ -109,17 +97,14 @@ layer! {
             1 scale: f32 = 1.0,
             2 shift: f32 = 0.0,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// `x * tanh(log(1 + exp(x)))`.
     Mish(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
-}
 
-layer! {
     /// `(shift + scale * x) ^ power`.
     Power(exactly(1), exactly(1)) {
         params {
@@ -127,87 +112,87 @@ layer! {
             1 scale: f32 = 1.0,
             2 shift: f32 = 0.0,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// `x` where it is positive, `slope * x` elsewhere; one slope, or one for each place on the outermost axis.
+    /// `x` if it is positive, else `slope * x`; one slope, or one for each index of the outermost axis.
     PReLU(exactly(1), exactly(1)) {
-        params {}
         derived {
             0 num_slope = |layer| weight_len(&layer.slope_data),
         }
         weights {
             Raw slope_data,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// `lambda * x` where it is positive, `lambda * alpha * (exp(x) - 1)` elsewhere.
+    /// `lambda * x` if it is positive, else `lambda * alpha * (exp(x) - 1)`.
     SELU(exactly(1), exactly(1)) {
         params {
             0 alpha: f32 = 1.673_263_2,
             1 lambda: f32 = 1.050_701,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// `x - bias` above `lambd`, `x + bias` below `-lambd`, 0 between.
     Shrink(exactly(1), exactly(1)) {
         params {
             0 bias: f32 = 0.0,
             1 lambd: f32 = 0.5,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// `1 / (1 + exp(-x))`.
     Sigmoid(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
+    }
+
+    /// `exp(x)` divided by its sum along an axis.
+    Softmax(exactly(1), exactly(1)) {
+        params {
+            /// Counted from the outermost axis; a negative one from the end.
+            0 axis: i32 = 0,
+            /// Must be 1 unless `axis` is 0.
+            1 fixbug0: i32 = 0,
+        }
+        tops { Softmax::top }
     }
 }
 
-layer! {
-    /// `exp(x)` over the sum of it along an axis.
-    Softmax(exactly(1), exactly(1)) {
-        params {
-            /// From the outermost; a negative one counts from the end.
-            0 axis: i32 = 0,
-            /// Must be 1 where `axis` is not 0.
-            1 fixbug0: i32 = 0,
+impl Softmax {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        axis_of(self.axis, bottom)?;
+        if self.axis != 0 && self.fixbug0 == 0 {
+            unsupported!("an axis without fixbug0");
         }
+        one(bottom.as_slice())
     }
 }
 
 layer! {
     /// `log(1 + exp(x))`.
     Softplus(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
-}
 
-layer! {
     /// `x / (1 + exp(-x))`.
     Swish(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
-}
 
-layer! {
     /// The hyperbolic tangent.
     TanH(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
-}
 
-layer! {
-    /// 1 where `x > threshold`, 0 elsewhere.
+    /// 1 if `x > threshold`, else 0.
     Threshold(exactly(1), exactly(1)) {
         params {
             0 threshold: f32 = 0.0,
         }
+        tops { same }
     }
 }

@@ -1,12 +1,14 @@
-//! Attention, and layers that are used with it.
+//! Attention and related layers.
 
 use num_traits::AsPrimitive;
 
+use super::shape::unknown;
 use super::{OLDEST, between, exactly, layer, weight_len};
 
 layer! {
-    /// Attention of several heads with its four linear maps. Bottoms: q, then k and v where they differ, then the mask where `attn_mask`
-    /// is 1. Weights of the maps are `[embed_dim, inputs]`, that of the last one `[inputs of q, embed_dim]`.
+    /// Multi-head attention with its four linear maps. Bottoms: q, then k and v if they differ, then the mask
+    /// if `attn_mask` is 1. The weights of the maps are `[embed_dim, inputs]`, that of the last one
+    /// `[inputs of q, embed_dim]`.
     MultiHeadAttention(between(1, 4), exactly(1)) {
         params {
             0 embed_dim: i32 = 0,
@@ -18,7 +20,7 @@ layer! {
             4 vdim: i32 = embed_dim,
         }
         always {
-            /// What scores are multiplied with.
+            /// The factor of the scores.
             6 scale: f32 = 1.0,
         }
         derived {
@@ -34,12 +36,13 @@ layer! {
             Tagged out_weight_data,
             Raw out_bias_data,
         }
+        tops { unknown }
         since { |layer| if layer.has_usual_scale() { OLDEST } else { 20240820 } }
     }
 }
 
 impl MultiHeadAttention {
-    /// Whether the scale is the one that runtimes take which do not read it (`multiheadattention.cpp`).
+    /// Returns whether the scale is the one of releases that do not read it (`multiheadattention.cpp`).
     fn has_usual_scale(&self) -> bool {
         let heads = self.embed_dim.checked_div(self.num_heads).unwrap_or(0);
         let width: f32 = heads.as_();
@@ -51,22 +54,22 @@ layer! {
     /// `x * cos + rotated x * sin`, over `[c, h, w]` with `cos` and `sin` of half the width.
     RotaryEmbed(exactly(3), exactly(1)) {
         params {
-            /// 1: pairs are neighbours, else halves apart.
+            /// 1: pairs are adjacent, else half the width apart.
             0 interleaved: i32 = 0,
         }
+        tops { unknown }
         since { |_| 20260113 }
     }
-}
 
-layer! {
-    /// Scaled dot product attention: q, k, v, then the mask where `attn_mask` is 1.
+    /// Scaled dot product attention. Bottoms: q, k, v, then the mask if `attn_mask` is 1.
     SDPA(between(3, 6), between(1, 3)) {
         params {
             5 attn_mask: i32 = 0,
-            /// 0: 1 over the square root of the width.
+            /// 0: 1 divided by the square root of the width.
             6 scale: f32 = 0.0,
             7 kv_cache: i32 = 0,
         }
+        tops { unknown }
         since { |_| 20260113 }
     }
 }

@@ -1,66 +1,71 @@
-//! The macros that make a struct of a layer's table, and one type of all structs.
+//! Macros that define the struct of a layer from its table, and the enum of all layers.
 
-/// Defines the struct of a layer from its table.
+/// Defines the structs of layers from their tables.
 ///
-/// - `params` are written where they differ from the value that the runtime takes.
-/// - `depends`: the value that the runtime takes is that of another param, which stands before; written where they differ.
-/// - `always` are always written; after `=` is the initial value of the field.
-/// - `derived` follow from the rest of the layer; in brackets is the runtime's default where that is not 0.
-/// - `weights` in the order of `load_model`.
-/// - `since` tells the first release that reads the layer, where that is not [`OLDEST`](super::OLDEST).
+/// - `params` are written if they differ from ncnn's default.
+/// - `depends`: params whose default is the value of an earlier param; written if they differ from it.
+/// - `always` are always written; the initial value of the field is after `=`.
+/// - `derived` are computed from the rest of the layer; ncnn's default is in parentheses unless it is 0.
+/// - `weights` are in the order of `load_model`.
+/// - `tops` is the shape rule: it returns the shapes of the tops for the shapes of the bottoms and the number
+///   of tops. [`unknown`](super::shape::unknown) infers no shapes.
+/// - `since` returns the first release that reads the layer unless it is [`OLDEST`](super::OLDEST).
 macro_rules! layer {
-    (
+    ( $(
         $(#[$doc:meta])*
         $name:ident($bottoms:expr, $tops:expr) {
-            params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* }
+            $( params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* } )?
             $( depends { $( $(#[$edoc:meta])* $eid:literal $depends:ident: $ety:ty = $on:ident, )* } )?
             $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr, )* } )?
             $( derived { $( $did:literal $derived:ident $(($ddefault:literal))? = $compute:expr, )* } )?
             $( weights { $( $storage:ident $weight:ident, )* } )?
+            tops { $shape_rule:expr }
             $( since { $since:expr } )?
         }
-    ) => {
+    )+ ) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug)]
-        #[allow(missing_docs, non_snake_case)] // The names are those of ncnn's operator table.
+        #[allow(missing_docs, non_snake_case)] // The names are from ncnn's operator table.
         pub struct $name {
-            $( $(#[$pdoc])* pub $param: $ty, )*
+            $( $( $(#[$pdoc])* pub $param: $ty, )* )?
             $( $( $(#[$edoc])* pub $depends: $ety, )* )?
             $( $( $(#[$adoc])* pub $always: $aty, )* )?
             $( $( pub $weight: Option<$crate::tensor::Tensor>, )* )?
         }
 
-        #[allow(non_snake_case)] // As the struct.
         impl Default for $name {
             fn default() -> Self {
-                $( let $param: $ty = $default; )*
-                $( $( let $depends: $ety = $on.clone(); )* )?
-                $name {
-                    $( $param, )*
-                    $( $( $depends, )* )?
+                #[allow(unused_mut)]
+                let mut layer = $name {
+                    $( $( $param: $default, )* )?
+                    $( $( $depends: Default::default(), )* )?
                     $( $( $always: $initial, )* )?
                     $( $( $weight: None, )* )?
-                }
+                };
+                $( $( layer.$depends = layer.$on.clone(); )* )?
+                layer
             }
         }
 
         impl $name {
-            /// The name in the registry.
+            /// The name in ncnn's layer registry.
             pub const TYPE: &'static str = stringify!($name);
-            /// How many blobs it reads.
+            /// The number of bottoms.
             pub const BOTTOMS: $crate::ncnn::layer::Arity = $bottoms;
-            /// How many blobs it computes.
+            /// The number of tops.
             pub const TOPS: $crate::ncnn::layer::Arity = $tops;
+            /// The rule for the shapes of the tops.
+            pub(in $crate::ncnn) const SHAPE_RULE: $crate::ncnn::layer::shape::Rule<$name> = $shape_rule;
 
-            /// The params that must be written, by number.
+            /// Returns the params to write, sorted by id.
             pub fn params(&self) -> $crate::ncnn::layer::Params {
                 let mut params = $crate::ncnn::layer::Params::new();
-                $(
+                $( $(
                     let default: $ty = $default;
                     if self.$param != default {
                         params.push(($id, self.$param.clone().into()));
                     }
-                )*
+                )* )?
                 $( $(
                     if self.$depends != self.$on {
                         params.push(($eid, self.$depends.clone().into()));
@@ -78,7 +83,7 @@ macro_rules! layer {
                 params
             }
 
-            /// The first release of the runtime that reads this layer as this program writes it, but not before [`OLDEST`].
+            /// Returns the first release that reads this layer with these params, at least [`OLDEST`].
             ///
             /// [`OLDEST`]: crate::ncnn::layer::OLDEST
             pub fn since(&self) -> u32 {
@@ -88,31 +93,40 @@ macro_rules! layer {
                 since(self)
             }
 
-            /// The table of the layer.
+            /// Returns the table of the layer.
             pub fn table() -> $crate::ncnn::layer::LayerInfo {
                 let params = vec![
-                    $( $crate::ncnn::layer::ParamInfo {
+                    $( $( $crate::ncnn::layer::ParamInfo {
                         id: $id,
                         name: stringify!($param),
                         missing: $crate::ncnn::layer::Missing::Value(<$ty>::from($default).into()),
-                    }, )*
+                    }, )* )?
                     $( $( $crate::ncnn::layer::ParamInfo {
                         id: $eid,
                         name: stringify!($depends),
                         missing: $crate::ncnn::layer::Missing::SameAs(stringify!($on)),
                     }, )* )?
-                    $( $( $crate::ncnn::layer::ParamInfo { id: $aid, name: stringify!($always), missing: $crate::ncnn::layer::Missing::Other }, )* )?
+                    $( $( $crate::ncnn::layer::ParamInfo {
+                        id: $aid,
+                        name: stringify!($always),
+                        missing: $crate::ncnn::layer::Missing::Other,
+                    }, )* )?
                     $( $( $crate::ncnn::layer::ParamInfo {
                         id: $did,
                         name: stringify!($derived),
                         missing: $crate::ncnn::layer::Missing::Value((0 $(+ $ddefault)?).into()),
                     }, )* )?
                 ];
-                let weights = vec![ $( $( (stringify!($weight), $crate::ncnn::layer::Storage::$storage), )* )? ];
-                $crate::ncnn::layer::LayerInfo { type_name: stringify!($name), params, weights }
+                $crate::ncnn::layer::LayerInfo {
+                    type_name: stringify!($name),
+                    params,
+                    weights: vec![
+                        $( $( (stringify!($weight), $crate::ncnn::layer::Storage::$storage), )* )?
+                    ],
+                }
             }
 
-            /// The weights in the order of `load_model`.
+            /// Returns the weights in the order of `load_model`.
             pub fn weights(&self) -> $crate::ncnn::layer::Weights<'_> {
                 #[allow(unused_mut)]
                 let mut weights = $crate::ncnn::layer::Weights::new();
@@ -128,11 +142,11 @@ macro_rules! layer {
                 weights
             }
         }
-    };
+    )+ };
 }
 pub(crate) use layer;
 
-/// Defines [`Layer`] over the structs of all layers.
+/// Defines the enum [`Layer`] of the structs of all layers.
 macro_rules! layers {
     ( $( $name:ident, )* ) => {
         /// A layer of any type.
@@ -151,37 +165,42 @@ macro_rules! layers {
         )*
 
         impl Layer {
-            /// The name in the registry.
+            /// Returns the name in ncnn's layer registry.
             pub fn type_name(&self) -> &'static str {
                 match self { $( Layer::$name(_) => $name::TYPE, )* }
             }
 
-            /// How many blobs it reads.
+            /// Returns the number of bottoms.
             pub fn bottoms(&self) -> Arity {
                 match self { $( Layer::$name(_) => $name::BOTTOMS, )* }
             }
 
-            /// How many blobs it computes.
+            /// Returns the number of tops.
             pub fn tops(&self) -> Arity {
                 match self { $( Layer::$name(_) => $name::TOPS, )* }
             }
 
-            /// The params that must be written, by number.
+            /// Returns the params to write, sorted by id.
             pub fn params(&self) -> Params {
                 match self { $( Layer::$name(layer) => layer.params(), )* }
             }
 
-            /// The first release of the runtime that reads this layer, but not before [`OLDEST`].
+            /// Returns the first release that reads this layer with these params, at least [`OLDEST`].
             pub fn since(&self) -> u32 {
                 match self { $( Layer::$name(layer) => layer.since(), )* }
             }
 
-            /// The weights in the order of `load_model`.
+            /// Returns the shapes of the tops for the shapes of the bottoms.
+            pub(in crate::ncnn) fn top_sizes(&self, bottoms: &[Sizes], tops: usize) -> Result<Tops> {
+                match self { $( Layer::$name(layer) => $name::SHAPE_RULE(layer, bottoms, tops), )* }
+            }
+
+            /// Returns the weights in the order of `load_model`.
             pub fn weights(&self) -> Weights<'_> {
                 match self { $( Layer::$name(layer) => layer.weights(), )* }
             }
 
-            /// The tables of all layers.
+            /// Returns the tables of all layers.
             pub fn tables() -> Vec<LayerInfo> {
                 vec![ $( $name::table(), )* ]
             }

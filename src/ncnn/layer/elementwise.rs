@@ -1,9 +1,11 @@
-//! Layers that work element by element.
+//! Elementwise layers.
 
+use super::shape::{Sizes, Tops, axis_of, differ, one, product, same, with_size};
 use super::{OLDEST, between, exactly, layer};
+use crate::error::{At, Result, unsupported};
 
 layer! {
-    /// Arithmetic on two blobs of the same number of axes, or on one and the number `b`.
+    /// Arithmetic on two blobs of the same number of axes, or on a blob and the constant `b`.
     BinaryOp(between(1, 2), exactly(1)) {
         params {
             /// See [`binary_op`].
@@ -11,12 +13,39 @@ layer! {
             1 with_scalar: i32 = 0,
             2 b: f32 = 0.0,
         }
+        tops { BinaryOp::top }
         since { |layer| if layer.op_type > binary_op::RATAN2 { 20260526 } else { OLDEST } }
     }
 }
 
-/// Numbers of `BinaryOp::op_type`. Those from `FMOD` on need the release of 20260526.
-#[allow(missing_docs)] // The names are those of ncnn's `binaryop.h`.
+impl BinaryOp {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let a = bottoms.at(0)?;
+        if self.with_scalar != 0 {
+            if bottoms.len() != 1 {
+                unsupported!("a constant and {} bottoms", bottoms.len());
+            }
+            return one(a.as_slice());
+        }
+        let b = bottoms.at(1)?;
+        let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+        if short.len() != long.len() {
+            // `BinaryOp::forward` aligns the outermost axes, except for one element.
+            let one_axis = matches!((short.as_slice(), long.first()), ([n], Some(c)) if !n.differs(*c));
+            if one_axis || !product(short).differs(1) {
+                return one(long.as_slice());
+            }
+            unsupported!("bottoms of {a:?} and {b:?}: ncnn aligns the outermost axes");
+        }
+        match a.iter().zip(b).map(|(x, y)| x.broadcast(*y)).collect::<Option<Sizes>>() {
+            Some(sizes) => one(sizes),
+            None => unsupported!("bottoms of {a:?} and {b:?}"),
+        }
+    }
+}
+
+/// Values of `BinaryOp::op_type`; those from `FMOD` on require release 20260526.
+#[allow(missing_docs)] // The names are from ncnn's `binaryop.h`.
 pub mod binary_op {
     pub const ADD: i32 = 0;
     pub const SUB: i32 = 1;
@@ -46,12 +75,13 @@ layer! {
             /// See [`unary_op`].
             0 op_type: i32 = 0,
         }
+        tops { same }
         since { |layer| if layer.op_type > unary_op::TRUNC { 20260526 } else { OLDEST } }
     }
 }
 
-/// Numbers of `UnaryOp::op_type`. Those from `SIGN` on need the release of 20260526.
-#[allow(missing_docs)] // The names are those of ncnn's `unaryop.h`.
+/// Values of `UnaryOp::op_type`; those from `SIGN` on require release 20260526.
+#[allow(missing_docs)] // The names are from ncnn's `unaryop.h`.
 pub mod unary_op {
     pub const ABS: i32 = 0;
     pub const NEG: i32 = 1;
@@ -92,15 +122,35 @@ layer! {
             /// Weights of the sum.
             1 coeffs: Vec<f32> = Vec::new(),
         }
+        tops { Eltwise::top }
+    }
+}
+
+impl Eltwise {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let first = bottoms.at(0)?;
+        if bottoms.iter().any(|sizes| differ(sizes, first)) {
+            unsupported!("bottoms of {bottoms:?}");
+        }
+        one(first.as_slice())
     }
 }
 
 layer! {
-    /// One half of the axis times the sigmoid of the other.
+    /// The first half along the axis times the sigmoid of the second.
     GLU(exactly(1), exactly(1)) {
         params {
             0 axis: i32 = 0,
         }
+        tops { GLU::top }
+    }
+}
+
+impl GLU {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        let axis = axis_of(self.axis, bottom)?;
+        one(with_size(bottom, axis, *bottom.at(axis)? / 2))
     }
 }
 
@@ -110,5 +160,6 @@ layer! {
         params {
             0 slope: f32 = 0.0,
         }
+        tops { same }
     }
 }

@@ -1,9 +1,10 @@
-//! Windows over a signal or an image as columns, and back.
+//! Conversions between signals or images and the columns of their windows.
 
+use super::shape::unknown;
 use super::{exactly, layer};
 
 layer! {
-    /// Sums of columns at the places of their windows: the inverse of [`Unfold`].
+    /// Adds columns at the positions of their windows: the inverse of [`Unfold`].
     Fold(exactly(1), exactly(1)) {
         params {
             1 kernel_w: i32 = 0,
@@ -21,10 +22,9 @@ layer! {
             16 pad_bottom: i32 = pad_top,
             21 output_h: i32 = output_w,
         }
+        tops { unknown }
     }
-}
 
-layer! {
     /// A column for each window: `[c * kernel_h * kernel_w, windows]`.
     Unfold(exactly(1), exactly(1)) {
         params {
@@ -42,15 +42,14 @@ layer! {
             15 pad_right: i32 = pad_left,
             16 pad_bottom: i32 = pad_top,
         }
+        tops { unknown }
     }
-}
 
-layer! {
-    /// The short time Fourier transform of a signal.
+    /// The short-time Fourier transform of a signal.
     Spectrogram(exactly(1), exactly(1)) {
         params {
             0 n_fft: i32 = 0,
-            /// 0: complex, w of 2; 1: magnitude; 2: square of it.
+            /// 0: complex, with w of 2; 1: magnitude; 2: squared magnitude.
             1 power: i32 = 0,
             /// 0 ones, 1 Hann, 2 Hamming.
             4 window_type: i32 = 0,
@@ -66,11 +65,10 @@ layer! {
         always {
             2 hoplen: i32 = 0,
         }
+        tops { unknown }
         since { |_| 20241226 }
     }
-}
 
-layer! {
     /// The inverse of [`Spectrogram`].
     InverseSpectrogram(exactly(1), exactly(1)) {
         params {
@@ -86,6 +84,7 @@ layer! {
         always {
             2 hoplen: i32 = 0,
         }
+        tops { unknown }
         since { |_| 20241226 }
     }
 }

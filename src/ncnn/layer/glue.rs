@@ -1,9 +1,11 @@
-//! Layers that bring data in, copy it, or move it without computing.
+//! Layers of inputs, constants and copies, and layers that change the form.
 
+use super::shape::{Size, Sizes, Tops, one, product, same, stated};
 use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer};
+use crate::error::{At, Result, unsupported};
 
 layer! {
-    /// A blob that the user gives.
+    /// An input of the net.
     Input(exactly(0), exactly(1)) {
         params {
             0 w: i32 = 0,
@@ -11,10 +13,9 @@ layer! {
             2 c: i32 = 0,
             11 d: i32 = 0,
         }
+        tops { |l, _, _| Ok(stated(l.w, l.h, l.d, l.c)) }
     }
-}
 
-layer! {
     /// A constant blob.
     MemoryData(exactly(0), exactly(1)) {
         params {
@@ -25,46 +26,111 @@ layer! {
             21 load_type: i32 = 1,
         }
         weights {
-            // Behind a tag where `load_type` is 0.
+            // Tagged if `load_type` is 0.
             Raw data,
         }
+        tops { |l, _, _| Ok(stated(l.w, l.h, l.d, l.c)) }
     }
-}
 
-layer! {
-    /// Copies of one blob by reference: a blob may be read once only.
+    /// Copies of a blob by reference, since each blob has one reader.
     Split(exactly(1), MANY) {
-        params {}
+        tops { |_, bottoms, tops| Ok(Some(vec![bottoms.at(0)?.clone(); tops])) }
     }
-}
 
-layer! {
-    /// The blob as it is.
+    /// The identity.
     Noop(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
 }
 
+/// The size param of an absent axis in Reshape.
+const ABSENT: i32 = -233;
+
 layer! {
-    /// Another shape for the same elements: -1 for the axis that is left over, 0 for the size of the same axis of the bottom.
+    /// Another shape for the same elements. A size of -1 follows from the others; 0 is the size of the same
+    /// axis of the bottom.
     Reshape(between(1, 32), exactly(1)) {
         params {
-            0 w: i32 = -233,
-            1 h: i32 = -233,
-            2 c: i32 = -233,
+            0 w: i32 = ABSENT,
+            1 h: i32 = ABSENT,
+            2 c: i32 = ABSENT,
             /// Sizes as expressions over the bottoms, innermost first.
             6 shape_expr: String = String::new(),
-            11 d: i32 = -233,
+            11 d: i32 = ABSENT,
         }
+        tops { Reshape::top }
         since { |layer| if layer.shape_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
     }
 }
 
+impl Reshape {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        if !self.shape_expr.is_empty() {
+            return Ok(None);
+        }
+        let wanted = match (self.w, self.h, self.d, self.c) {
+            (w, ABSENT, ..) => vec![(w, 0)],
+            (w, h, _, ABSENT) => vec![(h, 1), (w, 0)],
+            (w, h, ABSENT, c) => vec![(c, 2), (h, 1), (w, 0)],
+            (w, h, d, c) => vec![(c, 2), (d, 3), (h, 1), (w, 0)],
+        };
+        let bottom = bottoms.at(0)?;
+        let missing = Size::from(1);
+        // w, h, c, d of the bottom.
+        let own = match *bottom.as_slice() {
+            [w] => [w, missing, missing, missing],
+            [h, w] => [w, h, missing, missing],
+            [c, h, w] => [w, h, c, missing],
+            [c, d, h, w] => [w, h, c, d],
+            _ => unsupported!("a bottom of {bottom:?}"),
+        };
+        let mut sizes = Vec::with_capacity(wanted.len());
+        for (size, axis) in wanted {
+            sizes.push(if size == 0 { *own.at(axis)? } else { Size::from(size) });
+        }
+        let total = product(bottom);
+        let given: Sizes = sizes.iter().copied().filter(|size| *size != -1).collect();
+        for size in sizes.iter_mut().filter(|size| **size == -1) {
+            *size = total / product(&given);
+        }
+        if product(&sizes).differs(total) || sizes.iter().any(|size| *size < 1) {
+            unsupported!("{bottom:?} as {sizes:?}");
+        }
+        one(sizes)
+    }
+}
+
 layer! {
-    /// Another order of the axes; `order_type` numbers the orders of two, three or four axes.
+    /// A permutation of two, three or four axes.
     Permute(exactly(1), exactly(1)) {
         params {
             0 order_type: i32 = 0,
         }
+        tops { |l, bottoms, _| one(l.permuted(bottoms.at(0)?)?) }
+    }
+}
+
+impl Permute {
+    /// Returns one item per axis, outermost first, in the order of the axes of the top.
+    ///
+    /// `order_type` is the index of the permutation among the sorted ones; a permutation lists axes from the
+    /// innermost one, counted from the innermost one (`permute.cpp`).
+    pub(in crate::ncnn) fn permuted<T: Copy>(&self, items: &[T]) -> Result<Vec<T>> {
+        let mut left = items.to_vec();
+        let mut number = usize::try_from(self.order_type)?;
+        let mut digits = Vec::with_capacity(left.len());
+        for base in 1..=left.len() {
+            digits.push(number % base);
+            number /= base;
+        }
+        if number != 0 {
+            unsupported!("order_type {} of {} axes", self.order_type, items.len());
+        }
+        // The outermost axis of the top comes first, taken from the remaining axes, outermost first.
+        let mut permuted = Vec::with_capacity(items.len());
+        for digit in digits.into_iter().rev() {
+            permuted.extend((digit < left.len()).then(|| left.remove(digit)));
+        }
+        Ok(permuted)
     }
 }

@@ -1,8 +1,8 @@
-//! ncnn's layers, a typed struct each: param ids, defaults and the order of the weights are written once, here.
+//! ncnn's layers. The table of each defines a struct, its param ids, defaults, weights and shape rule.
 //!
-//! Names and numbers are those of ncnn's operator table
-//! (<https://github.com/Tencent/ncnn/blob/master/docs/developer-guide/operators.md>); where that is silent, of the layer's
-//! `load_param` and `load_model`.
+//! Names and ids are from ncnn's operator table
+//! (<https://github.com/Tencent/ncnn/blob/master/docs/developer-guide/operators.md>), and if they are missing
+//! there, from `load_param` and `load_model` of the layer.
 
 mod activation;
 mod attention;
@@ -19,12 +19,15 @@ mod product;
 mod recurrent;
 mod reduction;
 mod sampling;
+pub(in crate::ncnn) mod shape;
+pub(in crate::ncnn) mod window;
 
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use define::layers;
+use shape::{Sizes, Tops};
 
 pub(crate) use define::layer;
 
@@ -43,14 +46,14 @@ pub use recurrent::*;
 pub use reduction::*;
 pub use sampling::*;
 
-/// The oldest release that this program writes for; releases are numbered by their dates.
+/// The oldest supported release of ncnn; releases are numbered by date.
 pub const OLDEST: u32 = 20240410;
 
-/// The first release with expressions for sizes, which are written as texts (`paramdict.cpp`).
+/// The first release with size expressions as string params (`paramdict.cpp`).
 pub(crate) const EXPRESSIONS: u32 = 20250428;
 
 impl Layer {
-    /// Whether it multiplies integers: its weight is in int8, and it has the scales for that.
+    /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.
     pub fn is_int8(&self) -> bool {
         match self {
             Layer::Convolution(layer) => layer.bottom_blob_int8_scales.is_some(),
@@ -60,15 +63,15 @@ impl Layer {
         }
     }
 
-    /// Checks that a release has this layer with these params.
+    /// Checks that a release reads this layer with these params.
     pub(crate) fn check_since(&self, release: u32) -> Result<()> {
         let since = self.since();
         if since <= release {
             return Ok(());
         }
-        let message = format!("{} as it is needed here is new in ncnn {since}", self.type_name());
+        let message = format!("{} with these params requires ncnn {since}", self.type_name());
         Err(Error::unsupported(format!("{message}, and the net is for {release}"))
-            .help(format!("for newer runtimes alone, convert with --ncnn-version {since}")))
+            .help(format!("for newer runtimes only, convert with --ncnn-version {since}")))
     }
 }
 
@@ -87,46 +90,33 @@ pub enum Param {
     Text(String),
 }
 
-impl From<i32> for Param {
-    fn from(value: i32) -> Self {
-        Param::Int(value)
-    }
+macro_rules! param_from {
+    ( $( $ty:ty => $variant:ident, )* ) => { $(
+        impl From<$ty> for Param {
+            fn from(value: $ty) -> Self {
+                Param::$variant(value)
+            }
+        }
+    )* };
+}
+param_from! {
+    i32 => Int,
+    f32 => Float,
+    Vec<i32> => Ints,
+    Vec<f32> => Floats,
+    String => Text,
 }
 
-impl From<f32> for Param {
-    fn from(value: f32) -> Self {
-        Param::Float(value)
-    }
-}
-
-impl From<Vec<i32>> for Param {
-    fn from(value: Vec<i32>) -> Self {
-        Param::Ints(value)
-    }
-}
-
-impl From<Vec<f32>> for Param {
-    fn from(value: Vec<f32>) -> Self {
-        Param::Floats(value)
-    }
-}
-
-impl From<String> for Param {
-    fn from(value: String) -> Self {
-        Param::Text(value)
-    }
-}
-
-/// Params of a layer by number. Most layers have a few, and lists in memory of their own take longer to make than to read.
+/// The params of a layer with their ids.
 pub type Params = SmallVec<[(i32, Param); 8]>;
 
-/// Weights of a layer.
+/// The weights of a layer.
 pub type Weights<'a> = SmallVec<[Weight<'a>; 4]>;
 
-/// How the runtime finds a weight in the `.bin` file.
+/// The storage of a weight in the `.bin` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// Behind a tag of four bytes that tells the type: `mb.load(n, 0)`.
+    /// After a tag of four bytes that encodes the element type: `mb.load(n, 0)`.
     Tagged,
     /// Plain float32 values: `mb.load(n, 1)`.
     Raw,
@@ -137,38 +127,38 @@ pub enum Storage {
 pub struct Weight<'a> {
     /// The name in ncnn's operator table.
     pub name: &'static str,
-    /// How it is stored.
+    /// The storage in the `.bin` file.
     pub storage: Storage,
     /// The elements.
     pub tensor: &'a Tensor,
 }
 
-/// What the runtime takes where a param is not written.
+/// The default of a param.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Missing {
     /// This value.
     Value(Param),
     /// The value of the param of this name.
     SameAs(&'static str),
-    /// A value that this program does not count on: the param is always written.
+    /// A default that is never used: the param is always written.
     Other,
 }
 
-/// What the table of a layer's params says of one of them.
+/// An entry of the table of a layer's params.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParamInfo {
-    /// The number.
+    /// The id in the `.param` file.
     pub id: i32,
-    /// The name.
+    /// The name in ncnn's operator table.
     pub name: &'static str,
-    /// What the runtime takes where the param is not written.
+    /// The default.
     pub missing: Missing,
 }
 
-/// What is known of a type of layer.
+/// The table of a layer type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerInfo {
-    /// The name in the registry.
+    /// The name in ncnn's layer registry.
     pub type_name: &'static str,
     /// The params.
     pub params: Vec<ParamInfo>,
@@ -176,16 +166,16 @@ pub struct LayerInfo {
     pub weights: Vec<(&'static str, Storage)>,
 }
 
-/// How many blobs a layer reads or computes.
+/// The number of bottoms or tops of a layer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
-    /// At least.
+    /// The minimum.
     pub min: usize,
-    /// At most.
+    /// The maximum.
     pub max: usize,
 }
 
-/// Any number of blobs, one at least.
+/// One or more blobs.
 pub const MANY: Arity = Arity { min: 1, max: usize::MAX };
 
 /// Exactly `n` blobs.
@@ -198,7 +188,7 @@ pub const fn between(min: usize, max: usize) -> Arity {
     Arity { min, max }
 }
 
-/// The number of elements of a weight, as ncnn counts: 0 where it is absent.
+/// Returns the number of elements of a weight, 0 if it is absent.
 pub(crate) fn weight_len(weight: &Option<Tensor>) -> i32 {
     weight.as_ref().map_or(0, |tensor| i32::try_from(tensor.len()).unwrap_or(i32::MAX))
 }

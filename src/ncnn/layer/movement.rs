@@ -1,28 +1,49 @@
-//! Layers that move, copy or leave out elements.
+//! Layers that move, copy or drop elements.
 
+use super::shape::{Size, Sizes, Tops, axis_of, differ, extended, one, product, same, unknown, with_size};
 use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
+use crate::error::{At, Result, unsupported};
+
+/// The size param of the rest of an axis in Crop and Slice.
+pub(in crate::ncnn) const REST: i32 = -233;
 
 layer! {
-    /// Elements as another type: 0 unknown, 1 float32, 2 float16, 3 int8, 4 bfloat16.
+    /// A conversion of the element type: 0 unknown, 1 float32, 2 float16, 3 int8, 4 bfloat16.
     Cast(exactly(1), exactly(1)) {
         params {
             0 type_from: i32 = 0,
             1 type_to: i32 = 0,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// Blobs one after the other along an axis.
+    /// Concatenation along an axis.
     Concat(MANY, exactly(1)) {
         params {
             0 axis: i32 = 0,
         }
+        tops { Concat::top }
+    }
+}
+
+impl Concat {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let first = bottoms.at(0)?;
+        let axis = axis_of(self.axis, first)?;
+        let mut total = Size::from(0);
+        for sizes in bottoms {
+            let fits = |size: &&Size| !differ(sizes, &with_size(first, axis, **size));
+            let Some(size) = sizes.get(axis).filter(fits) else {
+                unsupported!("{bottoms:?} along axis {axis}");
+            };
+            total = total + *size;
+        }
+        one(with_size(first, axis, total))
     }
 }
 
 layer! {
-    /// The second bottom written into the first, at offsets.
+    /// The first bottom with the second written into it at offsets.
     CopyTo(exactly(2), exactly(1)) {
         params {
             0 woffset: i32 = 0,
@@ -32,21 +53,21 @@ layer! {
             11 axes: Vec<i32> = Vec::new(),
             13 doffset: i32 = 0,
         }
+        tops { unknown }
     }
-}
 
-layer! {
-    /// A part of a blob: by offsets and sizes, or as numpy's slices by `starts`, `ends` and `axes`, or of the size of the second bottom.
+    /// A part of a blob: given by offsets and sizes, by `starts`, `ends` and `axes` as in numpy's slices, or
+    /// by the size of the second bottom.
     Crop(between(1, 32), exactly(1)) {
         params {
             0 woffset: i32 = 0,
             1 hoffset: i32 = 0,
             2 coffset: i32 = 0,
-            /// -233: all that is left.
+            /// -233: the rest.
             3 outw: i32 = 0,
             4 outh: i32 = 0,
             5 outc: i32 = 0,
-            /// The elements cropped at the end, if `outw` is -233.
+            /// The number of elements cropped at the end if `outw` is -233.
             6 woffset2: i32 = 0,
             7 hoffset2: i32 = 0,
             8 coffset2: i32 = 0,
@@ -56,11 +77,12 @@ layer! {
             13 doffset: i32 = 0,
             14 outd: i32 = 0,
             15 doffset2: i32 = 0,
-            /// The same as expressions over the bottoms.
+            /// `starts`, `ends` and `axes` as expressions over the bottoms.
             19 starts_expr: String = String::new(),
             20 ends_expr: String = String::new(),
             21 axes_expr: String = String::new(),
         }
+        tops { Crop::top }
         since { |layer| {
             let expressions = [&layer.starts_expr, &layer.ends_expr, &layer.axes_expr];
             if expressions.iter().all(|text| text.is_empty()) { OLDEST } else { EXPRESSIONS }
@@ -68,26 +90,85 @@ layer! {
     }
 }
 
+impl Crop {
+    /// Returns the range of elements between `start` and `end` along an axis (`Crop::resolve_crop_roi`).
+    pub(in crate::ncnn) fn range(start: i32, end: i32, size: Size) -> (Size, Size) {
+        let from = match start {
+            REST => Size::from(0),
+            start if start < 0 => size + start,
+            start => Size::from(start),
+        };
+        // An end of 0 is the end of the axis.
+        let to = match end {
+            REST => size,
+            end if end > 0 => size.at_most(end),
+            end => size + end,
+        };
+        (from, to)
+    }
+
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        if bottoms.len() != 1 || !self.starts_expr.is_empty() || !self.ends_expr.is_empty() {
+            return Ok(None);
+        }
+        let bottom = bottoms.at(0)?;
+        if self.starts.is_empty() || self.ends.is_empty() {
+            return self.top_by_offsets(bottom);
+        }
+        let mut sizes = bottom.clone();
+        let count = if self.axes.is_empty() { bottom.len() } else { self.axes.len() };
+        for i in 0..count {
+            let axis = self.axes.get(i).map_or(Ok(i), |axis| axis_of(*axis, bottom))?;
+            let size = *bottom.at(axis)?;
+            let (from, to) = Crop::range(*self.starts.at(i)?, *self.ends.at(i)?, size);
+            if from < 0 || to - from < 1 {
+                unsupported!("elements {from:?} to {to:?} of {size:?}");
+            }
+            sizes = with_size(&sizes, axis, to - from);
+        }
+        one(sizes)
+    }
+
+    fn top_by_offsets(&self, bottom: &[Size]) -> Result<Tops> {
+        let w = (self.woffset, self.woffset2, self.outw);
+        let h = (self.hoffset, self.hoffset2, self.outh);
+        let d = (self.doffset, self.doffset2, self.outd);
+        let c = (self.coffset, self.coffset2, self.outc);
+        let crops = match bottom.len() {
+            1 => vec![w],
+            2 => vec![h, w],
+            3 => vec![c, h, w],
+            _ => vec![c, d, h, w],
+        };
+        let mut sizes = Vec::with_capacity(bottom.len());
+        for (size, (before, after, out)) in bottom.iter().zip(crops) {
+            let rest = *size - before - after;
+            let size = if out == REST { rest } else { rest.at_most(out) };
+            if before < 0 || after < 0 || size < 1 {
+                unsupported!("{bottom:?} without {before} elements before and {after} after, {out} at most");
+            }
+            sizes.push(size);
+        }
+        one(sizes)
+    }
+}
+
 layer! {
-    /// Sums of the elements up to each along an axis.
+    /// Cumulative sums along an axis.
     CumulativeSum(exactly(1), exactly(1)) {
         params {
             0 axis: i32 = 0,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// A copy in memory of its own.
+    /// A copy with its own memory.
     DeepCopy(exactly(1), exactly(1)) {
-        params {}
+        tops { same }
     }
-}
 
-layer! {
-    /// 32-bit integers as float32, times a scale.
+    /// 32-bit integers converted to float32, times a scale.
     Dequantize(exactly(1), exactly(1)) {
-        params {}
         derived {
             0 scale_data_size(1) = |layer| weight_len(&layer.scale_data),
             1 bias_data_size = |layer| weight_len(&layer.bias_data),
@@ -96,46 +177,40 @@ layer! {
             Raw scale_data,
             Raw bias_data,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// A diagonal of a matrix, or a matrix with this diagonal.
+    /// A diagonal of a matrix, or the matrix with a diagonal.
     Diag(exactly(1), exactly(1)) {
         params {
             0 diagonal: i32 = 0,
         }
+        tops { unknown }
     }
-}
 
-layer! {
-    /// Further axes of size 1.
+    /// Insertion of axes of size 1.
     ExpandDims(exactly(1), exactly(1)) {
         params {
             3 axes: Vec<i32> = Vec::new(),
         }
+        tops { unknown }
     }
-}
 
-layer! {
-    /// One axis.
+    /// A blob with a single axis.
     Flatten(exactly(1), exactly(1)) {
-        params {}
+        tops { |_, bottoms, _| one([product(bottoms.at(0)?)]) }
     }
-}
 
-layer! {
-    /// The reverse order along axes.
+    /// Reversal along axes.
     Flip(exactly(1), exactly(1)) {
         params {
             0 axes: Vec<i32> = Vec::new(),
         }
+        tops { same }
         since { |_| 20250916 }
     }
-}
 
-layer! {
-    /// Elements around a blob.
+    /// Padding.
     Padding(exactly(1), exactly(1)) {
         params {
             0 top: i32 = 0,
@@ -154,37 +229,92 @@ layer! {
         weights {
             Raw per_channel_pad_data,
         }
+        tops { Padding::top }
+    }
+}
+
+impl Padding {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        let (w, h) = ((self.left, self.right), (self.top, self.bottom));
+        let outer = (self.front, self.behind);
+        let none = (0, 0);
+        let (pads, unused) = match bottom.len() {
+            1 => (vec![w], h != none || outer != none),
+            2 => (vec![h, w], outer != none),
+            3 => (vec![outer, h, w], false),
+            // `front` and `behind` are along d if there are four axes.
+            _ => (vec![none, outer, h, w], false),
+        };
+        if unused || pads.iter().any(|(before, after)| *before < 0 || *after < 0) {
+            unsupported!("a bottom of {bottom:?} with these paddings");
+        }
+        one(bottom.iter().zip(pads).map(|(size, (before, after))| *size + before + after).collect::<Sizes>())
     }
 }
 
 layer! {
-    /// Blocks of channels to blocks of places.
+    /// Depth to space: blocks of channels become spatial blocks.
     PixelShuffle(exactly(1), exactly(1)) {
         params {
             0 upscale_factor: i32 = 1,
-            /// 0: the channel is the outermost part (CRD), 1: the innermost (DCR).
+            /// 0: the channel is the outermost factor (CRD), 1: the innermost (DCR).
             1 mode: i32 = 0,
+        }
+        tops { PixelShuffle::top }
+    }
+}
+
+impl PixelShuffle {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let factor = self.upscale_factor.max(1);
+        match *bottoms.at(0)?.as_slice() {
+            [c, h, w] => one([c / factor / factor, h * factor, w * factor]),
+            ref bottom => unsupported!("a bottom of {bottom:?}"),
         }
     }
 }
 
 layer! {
-    /// Blocks of places to blocks of channels.
+    /// Space to depth: spatial blocks become blocks of channels.
     Reorg(exactly(1), exactly(1)) {
         params {
             0 stride: i32 = 1,
             1 mode: i32 = 0,
         }
+        tops { Reorg::top }
+    }
+}
+
+impl Reorg {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let stride = self.stride.max(1);
+        match *bottoms.at(0)?.as_slice() {
+            [c, h, w] => one([c * stride * stride, h / stride, w / stride]),
+            ref bottom => unsupported!("a bottom of {bottom:?}"),
+        }
     }
 }
 
 layer! {
-    /// Channels as groups, transposed.
+    /// Channels as a matrix of groups, transposed.
     ShuffleChannel(exactly(1), exactly(1)) {
         params {
             0 group: i32 = 1,
             1 reverse: i32 = 0,
         }
+        tops { ShuffleChannel::top }
+    }
+}
+
+impl ShuffleChannel {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        let whole = |channels: Size| !(channels / self.group * self.group).differs(channels);
+        if self.group < 1 || bottom.len() < 3 || !whole(*bottom.at(0)?) {
+            unsupported!("{bottom:?} in {} groups", self.group);
+        }
+        one(bottom.as_slice())
     }
 }
 
@@ -192,17 +322,47 @@ layer! {
     /// Parts of a blob along an axis.
     Slice(exactly(1), MANY) {
         params {
-            /// Sizes; -233: an equal part of what is left.
+            /// Sizes; -233: an equal part of the rest.
             0 slices: Vec<i32> = Vec::new(),
             1 axis: i32 = 0,
-            /// Where to cut, instead of sizes.
+            /// Split positions, instead of sizes.
             2 indices: Vec<i32> = Vec::new(),
         }
+        tops { Slice::tops }
+    }
+}
+
+impl Slice {
+    fn tops(&self, bottoms: &[Sizes], tops: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        let axis = axis_of(self.axis, bottom)?;
+        let size = *bottom.at(axis)?;
+        let mut done = Size::from(0);
+        let mut parts = Vec::with_capacity(tops);
+        for i in 0..tops {
+            let part = if self.indices.is_empty() {
+                match *self.slices.at(i)? {
+                    REST => (size - done) / i64::try_from(tops - i)?,
+                    part => Size::from(part),
+                }
+            } else if i + 1 == tops {
+                size - done
+            } else {
+                let index = *self.indices.at(i)?;
+                (if index < 0 { size + index } else { Size::from(index) }) - done
+            };
+            if part < 1 || size - done - part < 0 {
+                unsupported!("a part of {part:?} after {done:?} of {size:?}");
+            }
+            done = done + part;
+            parts.push(with_size(bottom, axis, part));
+        }
+        Ok(Some(parts))
     }
 }
 
 layer! {
-    /// Without axes of size 1.
+    /// Removal of axes of size 1.
     Squeeze(exactly(1), exactly(1)) {
         params {
             0 squeeze_w: i32 = 0,
@@ -211,16 +371,30 @@ layer! {
             3 axes: Vec<i32> = Vec::new(),
             11 squeeze_d: i32 = 0,
         }
+        tops { unknown }
     }
-}
 
-layer! {
-    /// A blob several times along one axis, or along all axes by `repeats`.
+    /// Repetition along one axis, or along all axes by `repeats`.
     Tile(exactly(1), exactly(1)) {
         params {
             0 axis: i32 = 0,
             1 tiles: i32 = 1,
             2 repeats: Vec<i32> = Vec::new(),
         }
+        tops { Tile::top }
+    }
+}
+
+impl Tile {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let bottom = bottoms.at(0)?;
+        if self.repeats.is_empty() {
+            let axis = axis_of(self.axis, bottom)?;
+            return one(with_size(bottom, axis, *bottom.at(axis)? * self.tiles));
+        }
+        let repeats: Sizes = self.repeats.iter().copied().map(Size::from).collect();
+        let rank = bottom.len().max(repeats.len());
+        let (bottom, repeats) = (extended(bottom, rank), extended(&repeats, rank));
+        one(bottom.into_iter().zip(repeats).map(|(size, times)| size * times).collect::<Sizes>())
     }
 }

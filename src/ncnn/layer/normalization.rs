@@ -1,9 +1,19 @@
-//! Normalization, and scales and shifts along the outermost axis.
+//! Normalization, and scaling and bias along the outermost axis.
 
+use super::shape::{Sizes, Tops, one, same};
 use super::{between, exactly, layer, weight_len};
+use crate::error::{At, Result, unsupported};
+
+/// The rule of a layer over channels, which are those of a blob of three or four axes.
+fn same_channels<L>(_: &L, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+    match bottoms.at(0)?.as_slice() {
+        bottom @ ([_, _, _] | [_, _, _, _]) => one(bottom),
+        bottom => unsupported!("a bottom of {} axes", bottom.len()),
+    }
+}
 
 layer! {
-    /// `slope * (x - mean) / sqrt(var + eps) + bias` for each place on the outermost axis.
+    /// `slope * (x - mean) / sqrt(var + eps) + bias` for each index of the outermost axis.
     BatchNorm(exactly(1), exactly(1)) {
         params {
             1 eps: f32 = 0.0,
@@ -17,24 +27,21 @@ layer! {
             Raw var_data,
             Raw bias_data,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// `x + bias` for each place on the outermost axis.
+    /// `x + bias` for each index of the outermost axis.
     Bias(exactly(1), exactly(1)) {
-        params {}
         derived {
             0 bias_data_size = |layer| weight_len(&layer.bias_data),
         }
         weights {
             Raw bias_data,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// Normalization of groups of channels; channels are the outermost axis.
+    /// Normalization of groups of channels, the outermost axis.
     GroupNorm(exactly(1), exactly(1)) {
         params {
             0 group: i32 = 1,
@@ -48,10 +55,9 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
+        tops { same }
     }
-}
 
-layer! {
     /// Normalization of each channel.
     InstanceNorm(exactly(1), exactly(1)) {
         params {
@@ -65,11 +71,10 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
+        tops { same_channels }
     }
-}
 
-layer! {
-    /// Normalization over the last axes, `affine_size` elements together.
+    /// Normalization over the last axes, `affine_size` elements at a time.
     LayerNorm(exactly(1), exactly(1)) {
         params {
             0 affine_size: i32 = 0,
@@ -82,11 +87,10 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// `x * (bias + alpha * mean of squares) ^ -beta` over neighbours.
+    /// `x * (bias + alpha * mean of squares) ^ -beta` over adjacent elements.
     LRN(exactly(1), exactly(1)) {
         params {
             /// 0 across channels, 1 within each.
@@ -96,29 +100,27 @@ layer! {
             3 beta: f32 = 0.75,
             4 bias: f32 = 1.0,
         }
+        tops { same_channels }
     }
-}
 
-layer! {
-    /// Without the mean, and over the deviation if asked for.
+    /// Subtraction of the mean, and optionally division by the standard deviation.
     MVN(exactly(1), exactly(1)) {
         params {
             0 normalize_variance: i32 = 0,
             1 across_channels: i32 = 0,
             2 eps: f32 = 0.0001,
         }
+        tops { same_channels }
     }
-}
 
-layer! {
-    /// Over the root of the sum of squares, times `scale_data`, which must be given.
+    /// Division by the root of the sum of squares, times `scale_data`, which is required.
     Normalize(exactly(1), exactly(1)) {
         params {
             0 across_spatial: i32 = 0,
             1 channel_shared: i32 = 0,
             2 eps: f32 = 0.0001,
             4 across_channel: i32 = 1,
-            /// 0: added, within the root; 1: the lower bound of the root; 2: the lower bound within the root.
+            /// 0: `eps` added inside the root; 1: lower bound of the root; 2: lower bound inside the root.
             9 eps_mode: i32 = 0,
         }
         derived {
@@ -127,11 +129,10 @@ layer! {
         weights {
             Raw scale_data,
         }
+        tops { same }
     }
-}
 
-layer! {
-    /// Over the root of the mean of squares of the last axes, `affine_size` elements together.
+    /// Division by the root of the mean of squares over the last axes, `affine_size` elements at a time.
     RMSNorm(exactly(1), exactly(1)) {
         params {
             0 affine_size: i32 = 0,
@@ -143,21 +144,24 @@ layer! {
         weights {
             Raw gamma_data,
         }
+        tops { same }
         since { |_| 20240820 }
     }
-}
 
-layer! {
-    /// `scale * x + bias` for each place on the outermost axis; without `scale_data` the scale is the second bottom.
+    /// `scale * x + bias` for each index of the outermost axis.
+    /// Without `scale_data` the second bottom is the scale.
     Scale(between(1, 2), exactly(1)) {
-        params {}
         derived {
-            0 scale_data_size = |layer| layer.scale_data.as_ref().map_or(-233, |_| weight_len(&layer.scale_data)),
+            0 scale_data_size = |layer| match layer.scale_data {
+                Some(_) => weight_len(&layer.scale_data),
+                None => -233,
+            },
             1 bias_term = |layer| i32::from(layer.bias_data.is_some()),
         }
         weights {
             Raw scale_data,
             Raw bias_data,
         }
+        tops { same }
     }
 }

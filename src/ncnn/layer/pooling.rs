@@ -1,9 +1,10 @@
 //! Pooling in one to three dimensions.
 
+use super::window::{Window, pool};
 use super::{exactly, layer};
 
 layer! {
-    /// Over `[h, w]`.
+    /// Pooling over `[h, w]`.
     Pooling1D(exactly(1), exactly(1)) {
         params {
             /// 0 maximum, 1 average.
@@ -21,11 +22,13 @@ layer! {
         depends {
             14 pad_right: i32 = pad_left,
         }
+        tops { |l, bottoms, _| {
+            let windows = [Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right))];
+            pool(bottoms, &windows, &[l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
+        } }
     }
-}
 
-layer! {
-    /// Over `[c, h, w]`.
+    /// Pooling over `[c, h, w]`.
     Pooling(exactly(1), exactly(1)) {
         params {
             /// 0 maximum, 1 average.
@@ -48,11 +51,16 @@ layer! {
             15 pad_bottom: i32 = pad_top,
             18 out_h: i32 = out_w,
         }
+        tops { |l, bottoms, _| {
+            let windows = [
+                Window::undilated(l.kernel_h, l.stride_h, (l.pad_top, l.pad_bottom)),
+                Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right)),
+            ];
+            pool(bottoms, &windows, &[l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
+        } }
     }
-}
 
-layer! {
-    /// Over `[c, d, h, w]`.
+    /// Pooling over `[c, d, h, w]`.
     Pooling3D(exactly(1), exactly(1)) {
         params {
             /// 0 maximum, 1 average.
@@ -80,5 +88,14 @@ layer! {
             16 pad_behind: i32 = pad_front,
             28 out_d: i32 = out_w,
         }
+        tops { |l, bottoms, _| {
+            let windows = [
+                Window::undilated(l.kernel_d, l.stride_d, (l.pad_front, l.pad_behind)),
+                Window::undilated(l.kernel_h, l.stride_h, (l.pad_top, l.pad_bottom)),
+                Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right)),
+            ];
+            let out = [l.out_d, l.out_h, l.out_w];
+            pool(bottoms, &windows, &out, l.global_pooling, l.adaptive_pooling, l.pad_mode)
+        } }
     }
 }

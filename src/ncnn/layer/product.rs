@@ -1,9 +1,12 @@
-//! Products of matrices.
+//! Matrix products and related layers.
 
+use super::shape::{Size, Sizes, Tops, extended, one, unknown};
 use super::{MANY, between, exactly, layer, weight_len};
+use crate::error::{At, Result, unsupported};
 
 layer! {
-    /// `alpha * (A B + beta * C)`, rows of `A` and of the result along h. What is constant is a weight, else a bottom, in this order.
+    /// `alpha * (A B + beta * C)`, with the rows of `A` and of the result along h. Constant matrices are
+    /// weights, the others bottoms in this order.
     Gemm(between(0, 3), exactly(1)) {
         params {
             0 alpha: f32 = 1.0,
@@ -26,10 +29,39 @@ layer! {
             Tagged B_data,
             Tagged C_data,
         }
+        tops { Gemm::top }
     }
 }
 
-/// Numbers of `Gemm::constant_broadcast_type_C`.
+impl Gemm {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let mut left = bottoms.iter();
+        let mut matrix = |constant: Option<[i32; 2]>, transposed: i32| {
+            if let Some(sizes) = constant {
+                return Ok(sizes.map(Size::from));
+            }
+            let [rows, columns] = match left.next().map(Vec::as_slice) {
+                Some([w]) => [Size::from(1), *w],
+                Some([h, w]) => [*h, *w],
+                // The rows of a blob of three axes are its channels.
+                Some([c, h, w]) if !h.differs(1) => [*c, *w],
+                Some(bottom) => unsupported!("a matrix of {bottom:?}"),
+                None => unsupported!("{} bottoms", bottoms.len()),
+            };
+            Ok(if transposed != 0 { [columns, rows] } else { [rows, columns] })
+        };
+        let a = self.A_data.as_ref().map(|_| [self.constantM, self.constantK]);
+        let b = self.B_data.as_ref().map(|_| [self.constantK, self.constantN]);
+        let [m, k] = matrix(a, self.transA)?;
+        let [k_of_b, n] = matrix(b, self.transB)?;
+        if k.differs(k_of_b) {
+            unsupported!("a product of {:?} and {:?}", [m, k], [k_of_b, n]);
+        }
+        one([m, n])
+    }
+}
+
+/// Values of `Gemm::constant_broadcast_type_C`.
 #[allow(missing_docs)] // The names are the shapes in ncnn's `gemm.cpp`.
 pub mod broadcast_type_c {
     pub const NONE: i32 = -1;
@@ -58,29 +90,57 @@ layer! {
             Raw weight_data_int8_scales,
             Raw bottom_blob_int8_scales,
         }
+        tops { InnerProduct::top }
+    }
+}
+
+impl InnerProduct {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let weights = weight_len(&self.weight_data);
+        match *bottoms.at(0)?.as_slice() {
+            [_, w] if w.known().is_none() => Ok(None),
+            [h, w] if w * self.num_output == i64::from(weights) => one([h, Size::from(self.num_output)]),
+            _ => one([Size::from(self.num_output)]),
+        }
     }
 }
 
 layer! {
-    /// The product of the matrices over w and h; the other axes of one bottom are those of the other, or 1.
+    /// The matrix product over h and w; the other axes are broadcast.
     MatMul(exactly(2), exactly(1)) {
         params {
             0 transB: i32 = 0,
         }
+        tops { MatMul::top }
     }
 }
 
-layer! {
-    /// Sums of products over letters from `i` on; the equation as the codes of its characters.
-    Einsum(MANY, exactly(1)) {
-        params {
-            0 equation: Vec<i32> = Vec::new(),
+impl MatMul {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        let (a, b) = (bottoms.at(0)?, bottoms.at(1)?);
+        let ([a_batch @ .., m, k], [b_batch @ .., k_of_b, n]) = (a.as_slice(), b.as_slice()) else {
+            return Ok(None);
+        };
+        let (k_of_b, n) = if self.transB == 0 { (k_of_b, n) } else { (n, k_of_b) };
+        let rank = a_batch.len().max(b_batch.len());
+        let batch = extended(a_batch, rank).into_iter().zip(extended(b_batch, rank));
+        match batch.map(|(x, y)| x.broadcast(y)).collect::<Option<Sizes>>() {
+            Some(batch) if !k.differs(*k_of_b) => one([batch, vec![*m, *n]].concat()),
+            _ => unsupported!("a product of {a:?} and {b:?}"),
         }
     }
 }
 
 layer! {
-    /// Rows of a table `[input_dim, num_output]` by int32 indices.
+    /// Einstein summation over letters from `i` on; the equation is a list of character codes.
+    Einsum(MANY, exactly(1)) {
+        params {
+            0 equation: Vec<i32> = Vec::new(),
+        }
+        tops { unknown }
+    }
+
+    /// Rows of a table `[input_dim, num_output]` at int32 indices.
     Embed(exactly(1), exactly(1)) {
         params {
             0 num_output: i32 = 0,
@@ -93,6 +153,16 @@ layer! {
         weights {
             Tagged weight_data,
             Raw bias_data,
+        }
+        tops { Embed::top }
+    }
+}
+
+impl Embed {
+    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
+        match bottoms.at(0)?.as_slice() {
+            [indices] => one([*indices, Size::from(self.num_output)]),
+            other => unsupported!("indices of {other:?}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Functions of each element that convolutions and inner products apply to their results themselves.
+//! Fusion of activation functions into convolutions and inner products.
 
 use smallvec::smallvec;
 
@@ -8,7 +8,7 @@ use super::Wiring;
 use super::wiring::Edits;
 use crate::error::Result;
 
-/// Numbers of `activation_type`, the same in all releases from the oldest on (`fused_activation.h`).
+/// Values of `activation_type`, the same in all supported releases (`fused_activation.h`).
 mod activation_type {
     pub const RELU: i32 = 1;
     pub const LEAKY_RELU: i32 = 2;
@@ -18,7 +18,7 @@ mod activation_type {
     pub const HARD_SWISH: i32 = 6;
 }
 
-/// A function as a layer before it takes it: the type and its params.
+/// The `activation_type` and `activation_params` of a function.
 type Activation = (i32, Vec<f32>);
 
 pub(super) fn fuse_activations(net: &mut Net, wiring: &Wiring) -> Result<bool> {
@@ -67,14 +67,14 @@ fn activation_of(layer: &Layer) -> Result<Option<Activation>> {
         Layer::Mish(_) => Some((MISH, Vec::new())),
         Layer::HardSwish(layer) => {
             let HardSwish { alpha, beta } = **layer;
-            // Where it is not positive, the ends of the function lie at no or at exchanged places.
+            // If it is not positive, the bounds of the linear part are undefined or swapped.
             Some((HARD_SWISH, vec![alpha, beta])).filter(|_| alpha > 0.0)
         }
         _ => None,
     })
 }
 
-/// Gives a layer that has none an activation; `false` where it cannot have one.
+/// Sets the activation of a layer without one; returns `false` if it cannot have one.
 fn set_activation(layer: &mut Layer, activation: Activation) -> bool {
     macro_rules! slots {
         ($($name:ident),*) => {
@@ -128,7 +128,7 @@ mod tests {
         net.layers.iter().map(|layer| text(&layer.layer)).collect()
     }
 
-    /// The layers of a convolution, these functions one after the other, and an absolute value.
+    /// Returns the layers of a convolution, these functions in sequence, and an absolute value.
     fn fused(functions: Vec<Layer>) -> Vec<String> {
         let mut net = Net::default();
         let x = net.push_input("x", &[1, 2, 2]);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layer_before_applies_the_function() {
+    fn functions_are_fused() {
         let leaky = |slope: f32| {
             let slope_data = Some(crate::tensor::Tensor::from_f32(&[1], vec![slope]).unwrap());
             Layer::from(PReLU { slope_data })
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn it_applies_one_function() {
+    fn only_one_function_is_fused() {
         let two = vec![ReLU { slope: 0.0 }.into(), Clip { min: 0.0, max: 6.0 }.into()];
         assert_eq!(fused(two), ["Input", "Convolution 9=Int(1)", "Clip", "UnaryOp"]);
         let other = vec![UnaryOp { op_type: 1 }.into(), ReLU { slope: 0.0 }.into()];
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_stays() {
+    fn blob_with_other_readers_stays() {
         let mut net = Net::default();
         let x = net.push_input("x", &[1, 2, 2]);
         let conv = net.push("conv", Convolution::default(), &[x], &[1, 2, 2]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_of_matrices_has_no_function() {
+    fn gemm_has_no_activation() {
         let mut net = Net::default();
         let x = net.push_input("x", &[2, 2]);
         let y = net.push("product", Gemm::default(), &[x], &[2, 2]);

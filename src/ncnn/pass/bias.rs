@@ -1,8 +1,8 @@
-//! Constants that are added to a product with a constant: Gemm and InnerProduct add them themselves.
+//! Fusion of constant terms into Gemm and InnerProduct.
 
 use smallvec::smallvec;
 
-use super::super::layer::{BinaryOp, MemoryData, binary_op, broadcast_type_c};
+use super::super::layer::{binary_op, broadcast_type_c};
 use super::super::{Layer, Net};
 use super::Wiring;
 use super::wiring::{Edits, known};
@@ -26,36 +26,31 @@ pub(super) fn fuse_biases(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     Ok(edits.apply(net))
 }
 
-/// A constant beside the product of a layer, and the sizes of both as rows and columns.
+/// A constant term of a product.
 struct Bias {
     data: Tensor,
+    /// The sizes of the product and of the constant.
     rows: (i32, i32),
     columns: (i32, i32),
 }
 
-/// The layer whose result alone is added to a constant by the layer at `index`.
+/// Returns the constant that the layer at `index` adds to a top without other readers, and the layer that
+/// computes the top.
 fn find_sum(net: &Net, wiring: &Wiring, index: usize) -> Option<(usize, Bias)> {
     let sum = net.layers.get(index)?;
-    match &sum.layer {
-        Layer::BinaryOp(layer)
-            if matches!(**layer, BinaryOp { op_type: binary_op::ADD, with_scalar: 0, .. }) => {}
-        _ => return None,
+    let (Layer::BinaryOp(binary), [a, b]) = (&sum.layer, sum.bottoms.as_slice()) else { return None };
+    if binary.op_type != binary_op::ADD || binary.with_scalar != 0 {
+        return None;
     }
-    let [a, b] = sum.bottoms.as_slice() else { return None };
     for (product, constant) in [(*a, *b), (*b, *a)] {
-        let data = match &net.layers.get(wiring.producer(constant)?)?.layer {
-            Layer::MemoryData(layer) => {
-                let MemoryData { data: Some(data), .. } = &**layer else { continue };
-                data.clone()
-            }
-            _ => continue,
-        };
+        let Layer::MemoryData(memory) = &net.layers.get(wiring.producer(constant)?)?.layer else { continue };
+        let Some(data) = memory.data.clone() else { continue };
         let place = wiring.producer(product)?;
         if wiring.only_reader(product) != Some(index) {
             return None;
         }
         let (shape, own) = (known(&net.blob(product).shape)?, known(&net.blob(constant).shape)?);
-        // One element goes with any number of axes; others have as many as the product.
+        // A single element may have fewer axes than the product.
         let (rows, columns) = match (shape.as_slice(), own.as_slice()) {
             (&[n], &[own]) => ((1, 1), (n, own)),
             (&[m, n], &[1]) => ((m, 1), (n, 1)),
@@ -68,13 +63,13 @@ fn find_sum(net: &Net, wiring: &Wiring, index: usize) -> Option<(usize, Bias)> {
     None
 }
 
-/// Gives a layer that has none a bias; `false` where it cannot have this one.
+/// Sets the bias of a layer without one; returns `false` if it cannot have this one.
 fn set_bias(layer: &mut Layer, bias: Bias) -> Result<bool> {
-    let len = bias.data.len();
     match layer {
         Layer::Gemm(layer) => {
-            let has_none = layer.constantC == 1 && layer.constant_broadcast_type_C == broadcast_type_c::NONE;
-            if !has_none || layer.alpha != 1.0 || (layer.A_data.is_none() && layer.B_data.is_none()) {
+            let has_no_bias =
+                layer.constantC == 1 && layer.constant_broadcast_type_C == broadcast_type_c::NONE;
+            if !has_no_bias || layer.alpha != 1.0 || (layer.A_data.is_none() && layer.B_data.is_none()) {
                 return Ok(false);
             }
             let (m, n) = (bias.rows.1, bias.columns.1);
@@ -95,13 +90,11 @@ fn set_bias(layer: &mut Layer, bias: Bias) -> Result<bool> {
             layer.C_data = Some(bias.data.reshaped(&[usize::try_from(m)?, usize::try_from(n)?])?);
         }
         Layer::InnerProduct(layer) => {
-            if layer.bias_data.is_some() || layer.activation_type != 0 || bias.rows.1 != 1 {
+            let fits = bias.rows.1 == 1 && bias.columns.1 == layer.num_output;
+            if layer.bias_data.is_some() || layer.activation_type != 0 || !fits {
                 return Ok(false);
             }
-            if bias.columns.1 != layer.num_output {
-                return Ok(false);
-            }
-            layer.bias_data = Some(bias.data.reshaped(&[len])?);
+            layer.bias_data = Some(bias.data.reshaped(&[bias.data.len()])?);
         }
         _ => return Ok(false),
     }

@@ -1,6 +1,6 @@
-//! Rewritings of a net that users know by name: they leave what it computes and make it smaller and faster in the runtime.
+//! Passes over the net, which make it smaller and faster and keep its results.
 //!
-//! They run before [`Net::split`], while a blob may have any number of readers.
+//! They run before [`Net::split`], so a blob may have any number of readers.
 
 mod activation;
 mod bias;
@@ -22,17 +22,17 @@ use crate::error::Result;
 use view::VIEWS;
 use wiring::Wiring;
 
-/// A rewriting of the whole net.
+/// A pass over the net.
 #[derive(Clone, Copy, Debug)]
 pub struct NetPass {
-    /// What users call it.
+    /// The name of the pass.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A summary in one line.
     pub about: &'static str,
-    /// Types of layers of which all that it finds has one; a net without any of them is not looked at.
+    /// Layer types of which every match has at least one; a net without any of them is skipped.
     of: &'static [&'static str],
-    /// Does it wherever it can, given the wiring of the net; the answer is whether anything changed. Layers that nobody reads any more
-    /// may be left behind.
+    /// Applies the pass wherever possible; returns whether the net changed. It may leave layers without
+    /// readers.
     apply: fn(&mut Net, &Wiring) -> Result<bool>,
 }
 
@@ -40,56 +40,57 @@ pub struct NetPass {
 pub const NET_PASSES: &[NetPass] = &[
     NetPass {
         name: "fuse_layer_activation",
-        about: "functions of each element that the layer before applies itself",
+        about: "elementwise functions, fused into the layer before",
         of: &[Clip::TYPE, HardSwish::TYPE, Mish::TYPE, PReLU::TYPE, ReLU::TYPE, Sigmoid::TYPE],
         apply: activation::fuse_activations,
     },
     NetPass {
         name: "fuse_layer_bias",
-        about: "constants that the product before adds itself",
+        about: "constant terms, fused into the product before",
         of: &[BinaryOp::TYPE],
         apply: bias::fuse_biases,
     },
     NetPass {
         name: "join_crops",
-        about: "crops that take a blob apart as one layer",
+        about: "crops that partition a blob, as one layer",
         of: &[Crop::TYPE],
         apply: slice::join_crops,
     },
     NetPass {
         name: "flatten_place",
-        about: "convolutions of a single place as inner products",
+        about: "convolutions at a single position, as inner products",
         of: &[Convolution::TYPE],
-        apply: place::convolutions_of_a_place,
+        apply: place::flatten_convolutions,
     },
     NetPass {
         name: "broadcast_channels",
-        about: "vectors lined up with channels by the arithmetic that reads them",
+        about: "reshapes of vectors along the channels that arithmetic broadcasts",
         of: &[BinaryOp::TYPE],
-        apply: place::vectors_of_channels,
+        apply: place::broadcast_vectors,
     },
     NetPass {
         name: "keep_state_forms",
-        about: "states of recurrent layers in the form in which they are given",
+        about: "reshapes of the states of recurrent layers",
         of: &[GRU::TYPE, LSTM::TYPE, RNN::TYPE],
         apply: state::keep_state_forms,
     },
     NetPass {
         name: "merge_reshapes",
-        about: "reshapes of reshapes, and orders of axes that move nothing",
+        about: "reshapes of reshapes, and permutations that move no elements",
         of: VIEWS,
         apply: view::merge_views,
     },
     NetPass {
         name: "sink_reshapes",
-        about: "functions of each element before a reshape that another one follows",
+        about: "elementwise functions between two reshapes, moved before both",
         of: VIEWS,
         apply: view::sink_views,
     },
 ];
 
 impl Net {
-    /// Applies the passes that are not left out until none finds anything to do. Gives those that did, and the layers that each left.
+    /// Applies the passes that are not in `skip` to a fixpoint. Returns the passes that changed the net, each
+    /// with the number of layers after it.
     pub(crate) fn optimise(&mut self, skip: &BTreeSet<String>) -> Result<Vec<(&'static str, usize)>> {
         let mut done = Vec::new();
         let tried: Vec<&NetPass> = NET_PASSES.iter().filter(|pass| !skip.contains(pass.name)).collect();
@@ -110,14 +111,12 @@ impl Net {
         Ok(done)
     }
 
-    /// The types of layers that there are.
+    /// Returns the layer types in the net.
     fn types(&self) -> BTreeSet<&'static str> {
-        let mut types = BTreeSet::new();
-        types.extend(self.layers.iter().map(|layer| layer.layer.type_name()));
-        types
+        self.layers.iter().map(|layer| layer.layer.type_name()).collect()
     }
 
-    /// Removes layers whose results nobody reads.
+    /// Removes layers whose tops have no readers.
     pub(crate) fn remove_unread(&mut self) {
         let mut read: IndexSet<_> = self.outputs.iter().map(|output| output.blob).collect();
         let is_needed = |layer: &NetLayer, read: &IndexSet<_>| {

@@ -1,71 +1,66 @@
-//! What computes on a single place of an image computes on its channels alone.
+//! Simplification of layers over images with a single position to layers over vectors.
 
 use smallvec::smallvec;
 
-use super::super::layer::{Convolution, InnerProduct};
+use super::super::layer::InnerProduct;
 use super::super::{BlobId, Layer, Net, NetLayer};
 use super::wiring::{Edits, known};
 use super::{Wiring, view};
 use crate::error::Result;
 use crate::ncnn::Blob;
 
-/// Makes an InnerProduct of each Convolution whose bottom is a vector seen as an image of one place. Functions of each element may stand
-/// between.
-pub(super) fn convolutions_of_a_place(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+/// Replaces each Convolution over a vector viewed as an image of one position by an InnerProduct. Elementwise
+/// functions may lie between the view and the Convolution.
+pub(super) fn flatten_convolutions(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some(old) = net.layers.get(index) else { continue };
         let ([bottom], [top]) = (old.bottoms.as_slice(), old.tops.as_slice()) else { continue };
         let Some(layer) = inner_product(net, old)? else { continue };
-        let Some(vector) = read_vector(net, wiring, *bottom) else { continue };
+        let Some((vector, side)) = read_vector(net, wiring, *bottom) else { continue };
         let (bottom, name, blob) = (*bottom, old.name.clone(), net.blob(*top).clone());
         let provenance = old.provenance.clone();
         let Some(reshape) = known(&blob.shape).and_then(|sizes| view::reshape_to(&sizes)) else { continue };
-        let vector = match vector {
-            Vector::Seen(vector) => vector,
-            Vector::Behind(side) => {
+        let vector = match side {
+            None => vector,
+            Some(side) => {
                 side.flatten(net, &mut edits);
                 bottom
             }
         };
-        let made = net.add_blob(Blob { shape: blob.shape.iter().take(1).cloned().collect(), ..blob });
-        let (bottoms, tops) = (smallvec![vector], smallvec![made]);
-        let product = NetLayer { name, layer: layer.into(), bottoms, tops, provenance };
-        edits.insert_before(index, product);
-        // Where this is after another one, the Reshape that follows from it is found at its place.
+        let product = net.add_blob(Blob { shape: blob.shape.iter().take(1).cloned().collect(), ..blob });
+        let (bottoms, tops) = (smallvec![vector], smallvec![product]);
+        let layer = NetLayer { name, layer: layer.into(), bottoms, tops, provenance };
+        edits.insert_before(index, layer);
+        // If another such Convolution follows, it finds this Reshape at the same index.
         if let Some(old) = net.layers.get_mut(index) {
-            (old.layer, old.bottoms) = (reshape, smallvec![made]);
+            (old.layer, old.bottoms) = (reshape, smallvec![product]);
         }
     }
     Ok(edits.apply(net))
 }
 
-/// Where the vector is that an image of one place is.
-enum Vector {
-    /// The image is a view of it.
-    Seen(BlobId),
-    /// The image is what functions make of a view of it.
-    Behind(Side),
-}
-
-fn read_vector(net: &Net, wiring: &Wiring, image: BlobId) -> Option<Vector> {
+/// Returns the vector that an image of one position is computed from, and the operand if elementwise
+/// functions lie between the vector and the image.
+fn read_vector(net: &Net, wiring: &Wiring, image: BlobId) -> Option<(BlobId, Option<Side>)> {
     let [c, 1, 1] = *known(&net.blob(image).shape)?.as_slice() else { return None };
-    let is_vector = |blob: BlobId, c: i32| known(&net.blob(blob).shape).is_some_and(|sizes| sizes == [c]);
+    let is_vector = |blob: BlobId| known(&net.blob(blob).shape).is_some_and(|sizes| sizes == [c]);
     let place = wiring.producer(image)?;
     if let Some((vector, _)) = view::view_of(net, net.layers.get(place)?) {
-        return is_vector(vector, c).then_some(Vector::Seen(vector));
+        return is_vector(vector).then_some((vector, None));
     }
-    let side = vector_behind(net, wiring, image)?;
-    is_vector(side.vector, c).then_some(Vector::Behind(side))
+    let side = source_vector(net, wiring, image)?;
+    is_vector(side.vector).then_some((side.vector, Some(side)))
 }
 
-/// A Convolution of one place as an InnerProduct.
+/// Returns a Convolution over a single position as an InnerProduct.
 fn inner_product(net: &Net, layer: &NetLayer) -> Result<Option<InnerProduct>> {
     let Layer::Convolution(conv) = &layer.layer else { return Ok(None) };
-    let one_place = |blob: &BlobId| matches!(known(&net.blob(*blob).shape).as_deref(), Some([_, 1, 1]));
+    let one_position = |blob: &BlobId| matches!(known(&net.blob(*blob).shape).as_deref(), Some([_, 1, 1]));
     let num_output = usize::try_from(conv.num_output)?;
-    let is_product = conv.kernel_w == 1 && conv.kernel_h == 1 && is_unpadded(conv) && num_output > 0;
-    if !is_product || conv.dynamic_weight != 0 || !layer.tops.iter().all(one_place) {
+    let unpadded = [conv.pad_left, conv.pad_right, conv.pad_top, conv.pad_bottom] == [0; 4];
+    let is_product = conv.kernel_w == 1 && conv.kernel_h == 1 && unpadded && num_output > 0;
+    if !is_product || conv.dynamic_weight != 0 || !layer.tops.iter().all(one_position) {
         return Ok(None);
     }
     let Some(weight) = &conv.weight_data else { return Ok(None) };
@@ -80,13 +75,9 @@ fn inner_product(net: &Net, layer: &NetLayer) -> Result<Option<InnerProduct>> {
     }))
 }
 
-fn is_unpadded(conv: &Convolution) -> bool {
-    [conv.pad_left, conv.pad_right, conv.pad_top, conv.pad_bottom] == [0; 4]
-}
-
-/// Lets arithmetic read a vector instead of its view along the outermost axis, with which the runtime lines it up by itself. Functions
-/// of each element may stand between the view and the arithmetic.
-pub(super) fn vectors_of_channels(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+/// Replaces the view of a vector along the outermost axis by the vector in arithmetic, which broadcasts it
+/// along that axis. Elementwise functions may lie between the view and the arithmetic.
+pub(super) fn broadcast_vectors(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some(side) = channel_side(net, wiring, index).filter(|side| !edits.removes(side.view)) else {
@@ -97,18 +88,20 @@ pub(super) fn vectors_of_channels(net: &mut Net, wiring: &Wiring) -> Result<bool
     Ok(edits.apply(net))
 }
 
-/// A vector, its view along the outermost axis, what reads that, and results of functions of that, of which arithmetic reads the last.
+/// An operand computed by elementwise functions from the view of a vector along the outermost axis.
 struct Side {
     vector: BlobId,
     image: BlobId,
+    /// The index of the layer of the view.
     view: usize,
-    /// The place of the layer that reads the view.
+    /// The index of the layer that reads the view.
     reader: usize,
+    /// The tops of the functions.
     functions: Vec<BlobId>,
 }
 
 impl Side {
-    /// Lets the functions compute on the vector.
+    /// Applies the functions to the vector instead of the view.
     fn flatten(self, net: &mut Net, edits: &mut Edits) {
         edits.remove(self.view, Some(self.reader));
         edits.replace(self.image, self.vector);
@@ -121,7 +114,8 @@ impl Side {
     }
 }
 
-/// The bottom of the layer at `index` that comes from a view of a vector, where nothing else reads what lies between.
+/// Returns the bottom of the layer at `index` that is computed from a view of a vector, without other
+/// readers.
 fn channel_side(net: &Net, wiring: &Wiring, index: usize) -> Option<Side> {
     let layer = net.layers.get(index)?;
     let (Layer::BinaryOp(binary), [a, b]) = (&layer.layer, layer.bottoms.as_slice()) else { return None };
@@ -133,11 +127,11 @@ fn channel_side(net: &Net, wiring: &Wiring, index: usize) -> Option<Side> {
         let (shape, whole) = (known(&net.blob(own).shape)?, known(&net.blob(other).shape)?);
         let Some((n, rest)) = shape.split_first() else { continue };
         // `BinaryOp::forward` compares the size with that of the outermost axis first.
-        let lines_up = *n > 1 && !rest.is_empty() && rest.iter().all(|size| *size == 1);
-        if lines_up
+        let broadcasts = *n > 1 && !rest.is_empty() && rest.iter().all(|size| *size == 1);
+        if broadcasts
             && whole == top
             && whole.first() == Some(n)
-            && let Some(side) = vector_behind(net, wiring, own)
+            && let Some(side) = source_vector(net, wiring, own)
             && known(&net.blob(side.vector).shape)? == [*n]
         {
             return Some(side);
@@ -146,8 +140,8 @@ fn channel_side(net: &Net, wiring: &Wiring, index: usize) -> Option<Side> {
     None
 }
 
-/// The vector that a blob comes from.
-fn vector_behind(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<Side> {
+/// Returns the vector that a blob is computed from.
+fn source_vector(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<Side> {
     let mut functions = Vec::new();
     let mut blob = blob;
     loop {
@@ -168,7 +162,7 @@ fn vector_behind(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<Side> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ncnn::layer::{BinaryOp, Pooling, Sigmoid, binary_op};
+    use crate::ncnn::layer::{BinaryOp, Convolution, Pooling, Sigmoid, binary_op};
     use crate::tensor::Tensor;
 
     fn conv(num_output: i32, inputs: usize, kernel_w: i32) -> Convolution {
@@ -192,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_of_channels_has_no_reshapes() {
+    fn channel_gate_has_no_reshapes() {
         let mut net = Net::default();
         let x = net.push_input("x", &[4, 5, 5]);
         let pooling = Pooling { pooling_type: 1, global_pooling: 1, ..Pooling::default() };
@@ -227,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_along_another_axis_keeps_its_form() {
+    fn vector_along_another_axis_is_reshaped() {
         for (sizes, shape) in [([1, 1, 4], [4, 4, 4]), ([1, 4, 1], [4, 4, 4]), ([4, 1, 1], [1, 4, 4])] {
             let mut net = Net::default();
             let (x, v) = (net.push_input("x", &shape), net.push_input("v", &[4]));

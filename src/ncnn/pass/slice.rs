@@ -1,4 +1,4 @@
-//! Crops that take a blob apart along an axis are one Slice.
+//! Replacement of crops that partition a blob along an axis by a Slice.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,10 @@ use super::super::layer::{Crop, Slice};
 use super::super::{BlobId, BlobIds, Layer, Net, NetLayer};
 use super::wiring::{Edits, Wiring, known};
 use crate::error::Result;
+use crate::ncnn::layer::shape::Size;
 
-/// "As much as there is" in Crop.
-const REST: i32 = -233;
-
-/// A run along an axis: from, to, and the place of the layer.
-type Part = (i32, i32, usize);
+/// The range of a crop along an axis, and the index of the layer.
+type Part = (i64, i64, usize);
 
 pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
     let mut parts: BTreeMap<(BlobId, usize), Vec<Part>> = BTreeMap::new();
@@ -28,7 +26,7 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
             continue;
         };
         found.sort_unstable();
-        // Crops of the same elements: all read the first.
+        // Of crops of the same elements the first stays.
         let mut runs: Vec<Part> = Vec::with_capacity(found.len());
         let mut same = Vec::new();
         for part in found {
@@ -39,7 +37,7 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
         }
         let mut end = 0;
         let is_whole = runs.iter().all(|(from, to, _)| std::mem::replace(&mut end, *to) == *from);
-        if !is_whole || end != size || runs.len() < 2 {
+        if !is_whole || end != i64::from(size) || runs.len() < 2 {
             continue;
         }
         let top = |index: usize| net.layers.get(index).and_then(|layer| layer.tops.first()).copied();
@@ -47,14 +45,13 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
             continue;
         };
         let indices = || runs.iter().map(|(_, _, index)| *index);
-        let Some(first) = indices().chain(same.iter().map(|(index, _)| *index)).min() else { continue };
+        let all = || indices().chain(same.iter().map(|(index, _)| *index));
+        let Some(first) = all().min() else { continue };
         let Some(name) = net.layers.get(first).map(|layer| layer.name.clone()) else { continue };
-        let slices = runs.iter().map(|(from, to, _)| to - from).collect();
+        let slices = runs.iter().map(|(from, to, _)| Ok(i32::try_from(to - from)?)).collect::<Result<_>>()?;
         let layer = Slice { slices, axis: i32::try_from(axis)?, ..Slice::default() };
-        let all = indices().chain(same.iter().map(|(index, _)| *index));
-        let provenance =
-            all.filter_map(|index| net.layers.get(index)).flat_map(|layer| layer.provenance.iter());
-        let provenance = provenance.collect();
+        let layers = all().filter_map(|index| net.layers.get(index));
+        let provenance = layers.flat_map(|layer| layer.provenance.iter()).collect();
         let slice = NetLayer { name, layer: layer.into(), bottoms: smallvec![blob], tops, provenance };
         edits.insert_before(first, slice);
         indices().for_each(|index| edits.remove(index, None));
@@ -68,34 +65,25 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
     Ok(edits.apply(net))
 }
 
-/// The blob, the axis and the run that a Crop along one axis takes.
-fn run_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, usize, i32, i32)> {
+/// Returns the blob, axis and range of a Crop along one axis.
+fn run_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, usize, i64, i64)> {
     let (Layer::Crop(crop), [bottom]) = (&layer.layer, layer.bottoms.as_slice()) else { return None };
     let Crop { starts, ends, axes, starts_expr, .. } = &**crop;
     let ([start], [end], [axis]) = (starts.as_slice(), ends.as_slice(), axes.as_slice()) else { return None };
     let sizes = known(&net.blob(*bottom).shape)?;
     let axis = usize::try_from(*axis).ok()?;
-    let size = *sizes.get(axis)?;
-    let from = match *start {
-        REST => 0,
-        start if start < 0 => size + start,
-        start => start,
-    };
-    // As `Crop::resolve_crop_roi` reads it: an end of 0 is that of the axis.
-    let to = match *end {
-        REST => size,
-        end if end > 0 => end.min(size),
-        end => size + end,
-    };
+    let (from, to) = Crop::range(*start, *end, Size::from(*sizes.get(axis)?));
+    let (from, to) = (from.known()?, to.known()?);
     (starts_expr.is_empty() && 0 <= from && from < to).then_some((*bottom, axis, from, to))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ncnn::layer::REST;
     use crate::ncnn::pass::wiring::apply;
 
-    /// The layers of a net of crops of `[4]` along its axis.
+    /// Returns the layers of a net with crops of `[4]`.
     fn joined(runs: &[(i32, i32)]) -> Vec<String> {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
@@ -120,13 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_are_the_whole_are_parts() {
+    fn partition_is_one_slice() {
         assert_eq!(joined(&[(0, 1), (1, 3), (3, REST)]), ["Slice p0 p1 p2"]);
         assert_eq!(joined(&[(2, 9), (0, 2), (2, 4)]), ["Slice p1 p0"]);
     }
 
     #[test]
-    fn others_stay() {
+    fn other_crops_stay() {
         assert_eq!(joined(&[(0, 1), (1, 3)]), ["Crop p0", "Crop p1"]);
         assert_eq!(joined(&[(0, 3), (1, 4)]), ["Crop p0", "Crop p1"]);
         assert_eq!(joined(&[(0, 4)]), ["Crop p0"]);

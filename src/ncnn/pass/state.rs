@@ -1,4 +1,4 @@
-//! States of recurrent layers in the form in which users give and get them.
+//! Removal of reshapes of the states of recurrent layers.
 
 use smallvec::smallvec;
 
@@ -7,16 +7,18 @@ use super::wiring::{Edits, known};
 use super::{Wiring, view};
 use crate::error::Result;
 
-/// A state of a layer in one direction: the place of the layer, the number of the bottom and top that it is, and the bottom that has
-/// one more axis of one.
+/// A state of a recurrent layer of one direction.
 struct State {
+    /// The index of the layer.
     layer: usize,
+    /// The index of the state among the bottoms and the tops.
     index: usize,
+    /// The initial state with an additional outer axis of size 1.
     source: BlobId,
 }
 
-/// Where the states of several layers are put together and then given one more axis, lets the layers keep that axis: a state that is
-/// computed has the form of the one that is given (`lstm.cpp`, `gru.cpp`, `rnn.cpp`).
+/// Lets layers keep the additional axis of their initial states if it is restored after a Concat of the final
+/// ones. A final state has the form of the initial one (`lstm.cpp`, `gru.cpp`, `rnn.cpp`).
 pub(super) fn keep_state_forms(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
@@ -40,7 +42,8 @@ pub(super) fn keep_state_forms(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     Ok(edits.apply(net))
 }
 
-/// The states that the Concat at `index` puts together, and the view after it with what that gives.
+/// Returns the states that the Concat at `index` joins, the index of the view of its top, and the top of the
+/// view.
 fn states_of(net: &Net, wiring: &Wiring, index: usize) -> Option<(Vec<State>, usize, BlobId)> {
     let concat = net.layers.get(index)?;
     let (Layer::Concat(layer), [joined]) = (&concat.layer, concat.tops.as_slice()) else { return None };
@@ -71,7 +74,7 @@ fn state_of(net: &Net, wiring: &Wiring, blob: BlobId, size: i32) -> Option<State
     let view = net.layers.get(wiring.producer(given)?)?;
     let (source, _) = view::view_of(net, view)?;
     let keeps = known(&net.blob(source).shape)? == [1, 1, size] && known(&net.blob(blob).shape)? == [1, size];
-    // In two directions each would take a row of its own.
+    // Of two directions each reads a row of the state.
     (direction != 2 && keeps).then_some(State { layer: place, index, source })
 }
 
@@ -81,7 +84,7 @@ mod tests {
     use crate::ncnn::layer::{Concat, GRU, Slice};
     use crate::ncnn::pass::wiring::apply;
 
-    /// Two layers, one after the other, with states given and computed as `[2, 1, 4]`.
+    /// Returns the layers of two stacked GRU layers with initial and final states `[2, 1, 4]`.
     fn stacked(direction: i32) -> Vec<&'static str> {
         let mut net = Net::default();
         let (mut x, given) = (net.push_input("x", &[3, 4]), net.push_input("h", &[2, 1, 4]));
@@ -111,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn states_keep_the_axis_that_they_are_given_with() {
+    fn states_keep_their_axis() {
         assert_eq!(stacked(0), ["GRU", "GRU", "Concat"]);
     }
 
     #[test]
-    fn states_of_two_directions_are_rows() {
+    fn states_of_two_directions_are_reshaped() {
         assert_eq!(stacked(2), ["Reshape", "GRU", "Reshape", "GRU", "Concat", "Reshape"]);
     }
 }

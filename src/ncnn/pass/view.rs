@@ -1,5 +1,4 @@
-//! Layers that give the same elements in the same order another shape: those of one another are one, and those that restore a shape
-//! are none.
+//! Merging and moving of views: layers that change the shape and keep the order of the elements.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +9,33 @@ use super::super::{BlobId, Layer, Net, NetLayer, Provenance};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
-use crate::ncnn::check::permuted;
 
-/// Types of such layers.
+/// The types of layers that may be views.
 pub(super) const VIEWS: &[&str] =
     &[ExpandDims::TYPE, Flatten::TYPE, Permute::TYPE, Reshape::TYPE, Squeeze::TYPE];
 
-/// What such a layer reads and gives, where all sizes are fixed.
+/// Returns the bottom and the top of a view whose sizes are all fixed.
 pub(super) fn view_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, BlobId)> {
     let ([bottom], [top]) = (layer.bottoms.as_slice(), layer.tops.as_slice()) else { return None };
     let sizes = |blob: BlobId| known(&net.blob(blob).shape);
-    let moves_nothing = match &layer.layer {
+    let keeps_elements = match &layer.layer {
         Layer::Reshape(reshape) => reshape.shape_expr.is_empty(),
         Layer::Flatten(_) | Layer::Squeeze(_) | Layer::ExpandDims(_) => true,
-        Layer::Permute(permute) => keeps_order(permute.order_type, &sizes(*bottom)?),
+        Layer::Permute(permute) => keeps_order(permute, &sizes(*bottom)?),
         _ => false,
     };
-    (moves_nothing && sizes(*bottom).is_some() && sizes(*top).is_some()).then_some((*bottom, *top))
+    (keeps_elements && sizes(*bottom).is_some() && sizes(*top).is_some()).then_some((*bottom, *top))
 }
 
-/// Whether an order of axes leaves those that are not 1 in theirs.
-fn keeps_order(order_type: i32, sizes: &[i32]) -> bool {
-    let axes: Vec<i64> = (0..).take(sizes.len()).collect();
-    let Ok(order) = permuted(order_type, &axes) else { return false };
-    let moved = order.iter().filter_map(|axis| usize::try_from(*axis).ok());
-    let moved: Vec<usize> = moved.filter(|axis| sizes.get(*axis).is_some_and(|size| *size != 1)).collect();
-    moved.is_sorted()
+/// Returns whether a permutation keeps the order of the axes of size other than 1.
+fn keeps_order(permute: &Permute, sizes: &[i32]) -> bool {
+    let axes: Vec<usize> = (0..sizes.len()).collect();
+    let Ok(mut order) = permute.permuted(&axes) else { return false };
+    order.retain(|axis| sizes.get(*axis).is_some_and(|size| *size != 1));
+    order.is_sorted()
 }
 
-/// The Reshape to these sizes, outermost first.
+/// Returns the Reshape to these sizes, outermost first.
 pub(super) fn reshape_to(sizes: &[i32]) -> Option<Layer> {
     let mut layer = Reshape::default();
     match *sizes {
@@ -51,12 +48,13 @@ pub(super) fn reshape_to(sizes: &[i32]) -> Option<Layer> {
     Some(layer.into())
 }
 
-/// Joins such layers. The Reshape of an input stays even where it keeps the shape: users may give that input in several forms.
+/// Merges views of views and removes views to the same shape. The Reshape of an input stays even then, since
+/// users may provide that input in several forms.
 pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     let mut made: BTreeMap<(BlobId, Vec<i32>), BlobId> = BTreeMap::new();
     let mut changed = false;
-    // What each view is one of, and whether the views between have no other readers.
+    // The blob that each view is computed from, and whether the views between have no other readers.
     let mut roots: BTreeMap<BlobId, (BlobId, bool)> = BTreeMap::new();
     for index in 0..net.layers.len() {
         let Some((bottom, top)) = net.layers.get(index).and_then(|layer| view_of(net, layer)) else {
@@ -95,10 +93,10 @@ pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     Ok(edits.apply(net) || changed)
 }
 
-/// Most axes of the blobs that functions are moved to: some overlook the fourth in old releases.
+/// The maximum number of axes of blobs that functions are moved to: in old releases some ignore a fourth one.
 const MAX_MOVED_AXES: usize = 3;
 
-/// Moves a Reshape after the functions of each element that follow it, where another one comes after them.
+/// Moves a view after the elementwise functions that follow it if another view follows them.
 pub(super) fn sink_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
@@ -109,14 +107,11 @@ pub(super) fn sink_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
         if shape.len() > MAX_MOVED_AXES || edits.removes(index) {
             continue;
         }
-        let Some((chain, view)) = functions_behind(net, wiring, top) else { continue };
-        let target = net.layers.get(view).and_then(|layer| layer.tops.first()).copied();
-        let sizes = target.and_then(|target| known(&net.blob(target).shape));
-        let (Some(reshape), Some(layer)) =
-            (sizes.and_then(|sizes| reshape_to(&sizes)), net.layers.get_mut(view))
-        else {
-            continue;
-        };
+        let Some((chain, view)) = functions_after(net, wiring, top) else { continue };
+        let target = net.layers.get(view).and_then(|layer| layer.tops.first());
+        let sizes = target.and_then(|target| known(&net.blob(*target).shape));
+        let Some(reshape) = sizes.and_then(|sizes| reshape_to(&sizes)) else { continue };
+        let Some(layer) = net.layers.get_mut(view) else { continue };
         layer.layer = reshape;
         edits.remove(index, Some(view));
         edits.replace(top, bottom);
@@ -129,8 +124,8 @@ pub(super) fn sink_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     Ok(edits.apply(net))
 }
 
-/// The results of the functions that follow a blob, one at least, and the place of the view that alone reads the last.
-fn functions_behind(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<(Vec<BlobId>, usize)> {
+/// Returns the tops of the functions that follow a blob, at least one, and the index of the view after them.
+fn functions_after(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<(Vec<BlobId>, usize)> {
     let mut chain = Vec::new();
     let mut blob = blob;
     loop {
@@ -147,7 +142,7 @@ fn functions_behind(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<(Vec<Blo
     }
 }
 
-/// Whether a layer computes each element from the element at its place alone, in blobs of up to three axes.
+/// Returns whether a layer is an elementwise function for blobs of up to three axes.
 pub(super) fn is_function(layer: &Layer) -> bool {
     match layer {
         Layer::BinaryOp(binary) => binary.with_scalar != 0,
@@ -196,7 +191,7 @@ mod tests {
         UnaryOp { op_type: 0 }.into()
     }
 
-    /// A net of an absolute value over `[2, 3, 1]` and these layers one after the other.
+    /// Returns a net of an absolute value over `[2, 3, 1]` and these layers in sequence.
     fn chain(layers: &[(Layer, &[i64])]) -> Net {
         let mut net = Net::default();
         let mut blob = net.push_input("x", &[2, 3, 1]);
@@ -220,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn reshapes_of_reshapes_are_one() {
+    fn reshapes_are_merged() {
         let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[3, 2]), &[3, 2])]);
         assert_eq!(finalize(&mut net), "Input UnaryOp Reshape");
         let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[2, 3, 1]), &[2, 3, 1])]);
@@ -228,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_moves_axes_of_one_alone_is_a_reshape() {
+    fn permutation_of_axes_of_size_1_is_a_view() {
         // [2, 3, 1] to [1, 2, 3]: w, h, c become h, c, w.
-        let order_type = (0..6).find(|order| permuted(*order, &[0, 1, 2]).is_ok_and(|p| p == [2, 0, 1]));
-        let move_one = Permute { order_type: order_type.unwrap() };
+        let mut orders = (0..6).map(|order_type| Permute { order_type });
+        let move_one = orders.find(|p| p.permuted(&[0, 1, 2]).unwrap() == [2, 0, 1]).unwrap();
         let mut net = chain(&[(move_one.into(), &[1, 2, 3]), (reshape(&[2, 3, 1]), &[2, 3, 1])]);
         assert_eq!(finalize(&mut net), "Input UnaryOp");
         let mut net = chain(&[(Permute { order_type: 2 }.into(), &[3, 2, 1])]);
@@ -239,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_come_before_a_reshape_that_another_follows() {
+    fn functions_move_before_views() {
         let mut net =
             chain(&[(reshape(&[6]), &[6]), (abs(), &[6]), (abs(), &[6]), (reshape(&[3, 2]), &[3, 2])]);
         assert_eq!(finalize(&mut net), "Input UnaryOp UnaryOp UnaryOp Reshape");
@@ -248,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_others_read_stays() {
+    fn view_with_other_readers_stays() {
         let mut net = chain(&[(reshape(&[6]), &[6]), (reshape(&[3, 2]), &[3, 2])]);
         let flat = net.layers.get(2).unwrap().tops.first().copied().unwrap();
         net.push_output("flat", flat);
@@ -256,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_keeps_its_reshape() {
+    fn input_keeps_its_reshape() {
         let mut net = Net::default();
         let x = net.push_input("x", &[2, 1, 3]);
         let y = net.push("y", reshape(&[2, 1, 3]), &[x], &[2, 1, 3]);

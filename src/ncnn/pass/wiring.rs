@@ -1,4 +1,4 @@
-//! Who computes and who reads the blobs of a net, and edits that are made together.
+//! Producers and readers of the blobs of a net, and batches of edits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,12 @@ use crate::common::index::{IndexLists, IndexMap};
 use crate::error::Result;
 use crate::tensor::Dim;
 
-/// The places of layers and the blobs between them. It tells of the net that it was made from, not of later changes.
+/// The producers and readers of blobs, by the indices of layers. It does not reflect later changes of the
+/// net.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
     producers: IndexMap<BlobId, usize>,
+    /// A layer that reads a blob twice occurs twice.
     readers: IndexLists<BlobId, usize>,
     outputs: BTreeSet<BlobId>,
 }
@@ -29,25 +31,15 @@ impl Wiring {
         }
     }
 
-    /// The layer that computes a blob.
+    /// Returns the layer that computes a blob.
     pub fn producer(&self, blob: BlobId) -> Option<usize> {
         self.producers.get(blob).copied()
     }
 
-    /// The layers that read a blob; one that reads it twice is there twice.
-    pub fn readers(&self, blob: BlobId) -> &[usize] {
-        self.readers.get(blob)
-    }
-
-    /// Whether users extract a blob.
-    pub fn is_output(&self, blob: BlobId) -> bool {
-        self.outputs.contains(&blob)
-    }
-
-    /// The one layer that reads a blob, where users do not.
+    /// Returns the only reader of a blob that is not an output.
     pub fn only_reader(&self, blob: BlobId) -> Option<usize> {
-        match self.readers(blob) {
-            [reader] if !self.is_output(blob) => Some(*reader),
+        match self.readers.get(blob) {
+            [reader] if !self.outputs.contains(&blob) => Some(*reader),
             _ => None,
         }
     }
@@ -60,40 +52,40 @@ pub(super) fn apply(pass: fn(&mut Net, &Wiring) -> Result<bool>, net: &mut Net) 
     pass(net, &wiring)
 }
 
-/// Changes of a net that wait until all are known.
+/// Changes of a net to apply together.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    /// Places of layers that go, and of those that do their work.
+    /// Removed layers, and the layers that do their work instead.
     removed: IndexMap<usize, Option<usize>>,
-    /// Layers that go before the one at a place.
+    /// Layers to insert before the layer at an index.
     inserted: BTreeMap<usize, Vec<NetLayer>>,
-    /// Blobs that are read in place of others.
+    /// Replaced blobs and their replacements.
     replaced: IndexMap<BlobId, BlobId>,
 }
 
 impl Edits {
-    /// Removes the layer at a place; its work is done by the one at another.
+    /// Removes a layer; layer `by` does its work instead.
     pub fn remove(&mut self, layer: usize, by: Option<usize>) {
         self.removed.insert(layer, by);
     }
 
-    /// Whether a layer goes.
+    /// Returns whether a layer is removed.
     pub fn removes(&self, layer: usize) -> bool {
         self.removed.contains(layer)
     }
 
-    /// Adds a layer before the one at this place.
-    pub fn insert_before(&mut self, place: usize, layer: NetLayer) {
-        self.inserted.entry(place).or_default().push(layer);
+    /// Inserts a layer before the one at an index.
+    pub fn insert_before(&mut self, index: usize, layer: NetLayer) {
+        self.inserted.entry(index).or_default().push(layer);
     }
 
-    /// Lets all that read `blob`, users among them, read `other` instead.
+    /// Replaces a blob in bottoms and outputs.
     pub fn replace(&mut self, blob: BlobId, other: BlobId) {
         self.replaced.insert(blob, other);
     }
 
-    /// What is read in place of a blob.
-    pub fn resolve(&self, blob: BlobId) -> BlobId {
+    /// Returns the replacement of a blob.
+    fn resolve(&self, blob: BlobId) -> BlobId {
         let mut blob = blob;
         while let Some(other) = self.replaced.get(blob) {
             blob = *other;
@@ -101,16 +93,16 @@ impl Edits {
         blob
     }
 
-    /// Makes the changes; the answer is whether there were any.
+    /// Applies the changes; returns whether there are any.
     pub fn apply(mut self, net: &mut Net) -> bool {
         if self.removed.is_empty() && self.inserted.is_empty() && self.replaced.is_empty() {
             return false;
         }
-        self.forward_work(net);
+        self.forward_provenance(net);
         let mut layers = Vec::with_capacity(net.layers.len());
-        for (place, layer) in std::mem::take(&mut net.layers).into_iter().enumerate() {
-            layers.extend(self.inserted.remove(&place).unwrap_or_default());
-            if !self.removed.contains(place) {
+        for (index, layer) in std::mem::take(&mut net.layers).into_iter().enumerate() {
+            layers.extend(self.inserted.remove(&index).unwrap_or_default());
+            if !self.removed.contains(index) {
                 layers.push(layer);
             }
         }
@@ -124,17 +116,17 @@ impl Edits {
         true
     }
 
-    fn forward_work(&self, net: &mut Net) {
-        for (place, by) in self.removed.iter() {
+    fn forward_provenance(&self, net: &mut Net) {
+        for (index, by) in self.removed.iter() {
             let mut by = *by;
-            // Each of those may go as well; the bound guards against a cycle.
+            // That layer may be removed as well; the number of steps is bounded in case of a cycle.
             for _ in 0..self.removed.len() {
                 match by.and_then(|by| self.removed.get(by)) {
                     Some(next) => by = *next,
                     None => break,
                 }
             }
-            let work = net.layers.get(place).map(|layer| layer.provenance.clone()).unwrap_or_default();
+            let work = net.layers.get(index).map(|layer| layer.provenance.clone()).unwrap_or_default();
             if let Some(layer) = by.and_then(|by| net.layers.get_mut(by)) {
                 layer.provenance.extend(work.iter());
             }
@@ -142,7 +134,7 @@ impl Edits {
     }
 }
 
-/// Sizes that are all numbers.
+/// Returns the sizes if all are known.
 pub(super) fn known(shape: &[Dim]) -> Option<Vec<i32>> {
     shape.iter().map(|size| size.known().and_then(|n| i32::try_from(n).ok())).collect()
 }

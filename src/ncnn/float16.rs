@@ -1,4 +1,4 @@
-//! Weights in float16, as ncnn's own tools write them: after their tag, padded to four bytes (`ModelBin::load`).
+//! Weights in float16, after a tag and padded to four bytes (`ModelBin::load`).
 
 use std::io::Write;
 
@@ -11,25 +11,26 @@ use crate::common::output::Out;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
-/// The tag of a weight of halves.
+/// The tag of a float16 weight.
 const TAG_F16: u32 = 0x0130_6B47;
 
-/// The least magnitude that a half holds with all its digits.
+/// The smallest normal float16.
 const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
 
-/// Products of a sum that are few: those of a kernel of 3 by 3 over one channel.
+/// The number of products in a sum up to which weights stay in float32: that of a 3 by 3 kernel over one
+/// channel.
 const FEW_PRODUCTS: usize = 9;
 
-/// What a weight loses as float16.
+/// The loss of a weight in float16.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
-    /// The largest finite magnitude.
+    /// The largest finite magnitude of an element.
     largest: f32,
-    /// Elements become infinite.
+    /// Whether an element becomes infinite.
     overflows: bool,
-    /// Elements change.
+    /// Whether an element changes.
     lossy: bool,
-    /// All elements are integers.
+    /// Whether all elements are integers.
     whole: bool,
 }
 
@@ -38,9 +39,9 @@ impl Loss {
         Loss { largest: 0.0, overflows: false, lossy: false, whole: true }
     }
 
-    fn add(&mut self, elements: &[f32], halves: &[f16]) {
-        for (element, half) in elements.iter().zip(halves) {
-            let rounded = half.to_f32();
+    fn add(&mut self, elements: &[f32], converted: &[f16]) {
+        for (element, value) in elements.iter().zip(converted) {
+            let rounded = value.to_f32();
             self.lossy |= rounded != *element;
             self.whole &= element.fract() == 0.0;
             if element.is_finite() {
@@ -50,30 +51,30 @@ impl Loss {
         }
     }
 
-    /// Why the weight must stay in float32, if it must.
+    /// Returns the reason why the weight must stay in float32, if there is one.
     fn reason(&self) -> Option<&'static str> {
         if self.overflows {
-            Some("float16 does not reach its largest elements")
+            Some("its largest elements exceed the range of float16")
         } else if self.lossy && self.largest < SMALLEST_NORMAL {
             Some("its elements are too small for float16")
         } else if self.lossy && self.whole {
-            // Places in a table: one beside the right one is as wrong as any other.
-            Some("float16 does not hold its integers")
+            // They may be indices into a table, which are wrong if rounded.
+            Some("float16 cannot represent its integers")
         } else {
             None
         }
     }
 }
 
-/// Fewest elements of a constant blob that is written after a tag, which takes as much room as two halves save.
-const FEWEST_TAGGED: usize = 16;
+/// The minimum number of elements of a constant blob with a tag, which costs what two float16 elements save.
+const MIN_TAGGED: usize = 16;
 
 impl Net {
-    /// Lets constant blobs have a tag, so that those which lose nothing are written as float16.
+    /// Gives constant blobs a tag, so that those which float16 represents exactly are written as float16.
     pub(crate) fn tag_constants(&mut self) {
         for layer in &mut self.layers {
             if let Layer::MemoryData(layer) = &mut layer.layer
-                && layer.data.as_ref().is_some_and(|data| data.len() >= FEWEST_TAGGED)
+                && layer.data.as_ref().is_some_and(|data| data.len() >= MIN_TAGGED)
             {
                 layer.load_type = 0;
             }
@@ -81,21 +82,21 @@ impl Net {
     }
 }
 
-/// Whether a weight is written after a tag that tells its type.
+/// Returns whether a weight is written after a tag with its type.
 pub(super) fn is_tagged(layer: &Layer, weight: &Weight<'_>) -> bool {
     weight.storage == Storage::Tagged || is_tagged_constant(layer)
 }
 
-/// Whether it is a constant blob after a tag. It is written as float16 where it loses nothing: other blobs may be compared with it, or
-/// little be left of a difference to it.
+/// Returns whether a layer is a constant blob with a tag. It is written as float16 only if no element
+/// changes, since comparisons with it and differences from it may amplify rounding.
 pub(super) fn is_tagged_constant(layer: &Layer) -> bool {
     matches!(layer, Layer::MemoryData(layer) if layer.load_type == 0)
 }
 
-/// Whether a weight may be written as float16: what is multiplied with, where the runtime looks at a tag. Biases stay as they are, and
-/// so do the small kernels of depth-wise convolutions: they are a few hundredths of the weights of a network, and most of its error, for
-/// sums of few products do not average it out.
-pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
+/// Returns whether a weight may be written as float16: a factor with a tag. Biases stay in float32, and so do
+/// small kernels of depth-wise convolutions: they are a few percent of the weights of a network but cause
+/// most of the error, which sums of few products do not average out.
+pub(super) fn may_be_float16(layer: &Layer, weight: &Weight<'_>) -> bool {
     let depth_wise = match layer {
         Layer::ConvolutionDepthWise1D(l) => Some(l.num_output),
         Layer::ConvolutionDepthWise(l) => Some(l.num_output),
@@ -112,32 +113,32 @@ pub(super) fn may_be_half(layer: &Layer, weight: &Weight<'_>) -> bool {
         && products.is_none_or(|products| products > FEW_PRODUCTS)
 }
 
-/// Writes tag and elements as float16, rounded to the nearest, to even between two. Where they do not fit, or change and `exact` is asked
-/// for, nothing is written, and the answer is why.
-pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<Option<&'static str>> {
+/// Writes the tag, and the elements as float16, rounded to nearest even. If they do not fit, or change
+/// although `exact` is set, writes nothing and returns the reason.
+pub(super) fn write_float16(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<Option<&'static str>> {
     let failed = |error| Error::io("writing failed", error);
     let reason = |loss: Loss| {
-        // Halves that are read as float32 and written as float16 are what they were.
+        // A float16 tensor is read as float32 and written back unchanged.
         let changes = (exact && loss.lossy).then_some("its elements change");
         loss.reason().or(changes).filter(|_| tensor.dtype() != DType::F16)
     };
     if out.goes_back() {
         let start = out.position().map_err(failed)?;
         out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
-        let loss = for_each_half(tensor, &mut |halves| out.write_all(halves).map_err(failed))?;
+        let loss = for_each_part(tensor, &mut |bytes| out.write_all(bytes).map_err(failed))?;
         out.write_all(padding(tensor)).map_err(failed)?;
         let reason = reason(loss);
         if reason.is_some() {
-            // The float32 values take more room: they leave nothing of what was written.
+            // The float32 values, which are larger, overwrite all of these bytes.
             out.go_back(start).map_err(failed)?;
         }
         return Ok(reason);
     }
-    // What can be read again is converted twice, and needs no memory; what is computed is computed once.
+    // A tensor that can be read again is converted twice instead of kept; a deferred one is computed once.
     let (again, mut computed) = (!tensor.is_deferred(), Vec::new());
-    let loss = for_each_half(tensor, &mut |halves| {
+    let loss = for_each_part(tensor, &mut |bytes| {
         if !again {
-            computed.extend_from_slice(halves);
+            computed.extend_from_slice(bytes);
         }
         Ok(())
     })?;
@@ -146,28 +147,28 @@ pub(super) fn write_half(tensor: &Tensor, exact: bool, out: &mut Out) -> Result<
         out.write_all(&TAG_F16.to_le_bytes()).map_err(failed)?;
         out.write_all(&computed).map_err(failed)?;
         if again {
-            for_each_half(tensor, &mut |halves| out.write_all(halves).map_err(failed))?;
+            for_each_part(tensor, &mut |bytes| out.write_all(bytes).map_err(failed))?;
         }
         out.write_all(padding(tensor)).map_err(failed)?;
     }
     Ok(reason)
 }
 
-/// Bytes after the halves, up to a multiple of four.
+/// Returns the padding of the elements to a multiple of four bytes.
 fn padding(tensor: &Tensor) -> &'static [u8] {
     if tensor.len() % 2 == 1 { &[0; 2] } else { &[] }
 }
 
-/// Hands on the elements as the bytes of halves, some at a time.
-fn for_each_half(tensor: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Loss> {
+/// Passes the bytes of the elements as float16 to `take`, a part at a time.
+fn for_each_part(tensor: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Loss> {
     let mut loss = Loss::none();
-    let (mut halves, mut bytes) = (Vec::new(), Vec::new());
+    let (mut converted, mut bytes) = (Vec::new(), Vec::new());
     tensor.for_each_f32(&mut |elements| {
-        halves.resize(elements.len(), f16::ZERO);
-        halves.convert_from_f32_slice(elements);
-        loss.add(elements, &halves);
+        converted.resize(elements.len(), f16::ZERO);
+        converted.convert_from_f32_slice(elements);
+        loss.add(elements, &converted);
         bytes.clear();
-        bytes.extend(halves.iter().flat_map(|half| half.to_le_bytes()));
+        bytes.extend(converted.iter().flat_map(|value| value.to_le_bytes()));
         take(&bytes)
     })?;
     Ok(loss)
@@ -181,52 +182,56 @@ mod tests {
     use super::*;
     use crate::ncnn::layer::{ConvolutionDepthWise, Gemm, InnerProduct, LSTM, MemoryData};
 
-    /// The bytes of float32 values as float16, or why they stay: the same in a file and through a writer.
+    /// Returns the bytes of a tensor as float16, or the reason why it stays in float32; the same in a file
+    /// and through a writer.
     fn written(tensor: &Tensor) -> (Vec<u8>, Option<&'static str>) {
         let mut file = BufWriter::new(tempfile::tempfile().unwrap());
         file.write_all(b"head").unwrap();
-        let reason = write_half(tensor, false, &mut Out::File(&mut file)).unwrap();
+        let reason = write_float16(tensor, false, &mut Out::File(&mut file)).unwrap();
         assert_eq!(file.stream_position().unwrap() == 4, reason.is_some());
         let mut file = file.into_inner().unwrap();
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(4)).unwrap();
         std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
         let mut streamed = Vec::new();
-        assert_eq!(write_half(tensor, false, &mut Out::writer(&mut streamed)).unwrap(), reason);
+        assert_eq!(write_float16(tensor, false, &mut Out::writer(&mut streamed)).unwrap(), reason);
         assert_eq!(streamed, if reason.is_some() { &[] } else { bytes.as_slice() });
         (bytes, reason)
     }
 
-    fn singles(elements: &[f32]) -> Tensor {
+    fn floats(elements: &[f32]) -> Tensor {
         Tensor::from_f32(&[elements.len()], elements.to_vec()).unwrap()
     }
 
     #[test]
-    fn halves_are_rounded_to_even_and_padded() {
-        // 1 + 2^-11 lies between two halves, 1 + 3 * 2^-11 too; 2^-25 is half of the least one; 65519.996 is below the border to infinity.
+    fn elements_are_rounded_to_even_and_padded() {
+        // Ties: 1 + 2^-11, 1 + 3 * 2^-11, and 2^-25, half of the smallest float16. 65519.996 is just finite.
         let tie = 2.0_f32.powi(-11);
         let elements = [1.0 + tie, 1.0 + 3.0 * tie, -2.0_f32.powi(-25), 65519.996, f32::NEG_INFINITY];
-        let (bytes, reason) = written(&singles(&elements));
+        let (bytes, reason) = written(&floats(&elements));
         assert_eq!(reason, None);
-        let halves: [u16; 6] = [0x3c00, 0x3c02, 0x8000, 0x7bff, 0xfc00, 0];
-        let expected: Vec<u8> =
-            TAG_F16.to_le_bytes().into_iter().chain(halves.iter().flat_map(|h| h.to_le_bytes())).collect();
+        let values: [u16; 6] = [0x3c00, 0x3c02, 0x8000, 0x7bff, 0xfc00, 0];
+        let expected: Vec<u8> = TAG_F16
+            .to_le_bytes()
+            .into_iter()
+            .chain(values.iter().flat_map(|value| value.to_le_bytes()))
+            .collect();
         assert_eq!(bytes, expected);
     }
 
     #[test]
-    fn what_would_be_lost_stays() {
-        for (elements, words) in [
-            (&[1.5, -65520.0][..], "largest"),
+    fn lossy_weights_stay_in_float32() {
+        for (elements, expected) in [
+            (&[1.5, -65520.0][..], "range"),
             (&[1e-6, -3e-8], "too small"),
             (&[0.0, 1.0, 2049.0], "integers"),
         ] {
-            let (_, reason) = written(&singles(elements));
-            assert!(reason.is_some_and(|reason| reason.contains(words)), "{elements:?}: {reason:?}");
+            let (_, reason) = written(&floats(elements));
+            assert!(reason.is_some_and(|reason| reason.contains(expected)), "{elements:?}: {reason:?}");
         }
         for elements in [&[0.0, 0.0][..], &[1e-6, 1.0], &[2048.0, 0.0], &[2048.5, 3.0], &[f32::INFINITY, 0.1]]
         {
-            assert_eq!(written(&singles(elements)).1, None, "{elements:?}");
+            assert_eq!(written(&floats(elements)).1, None, "{elements:?}");
         }
         let tiny = Tensor::from_raw(DType::F16, vec![1], vec![1, 0].into()).unwrap();
         let computed = Tensor::deferred(DType::F16, vec![1], vec![tiny.clone()], |inputs| {
@@ -237,20 +242,20 @@ mod tests {
     }
 
     #[test]
-    fn long_weights_are_written_piece_by_piece() {
+    fn long_weights_are_streamed() {
         let elements: Vec<f32> =
             (0..100_001_u32).map(|i| f32::from(u16::try_from(i % 2048).unwrap()) / 64.0).collect();
-        let (bytes, reason) = written(&singles(&elements));
+        let (bytes, reason) = written(&floats(&elements));
         assert_eq!((bytes.len(), reason), (4 + 2 * 100_002, None));
         let last = f16::from_le_bytes([bytes[4 + 200_000], bytes[4 + 200_001]]);
         assert_eq!(last, f16::from_f32(elements[100_000]));
     }
 
     #[test]
-    fn constants_are_halves_where_nothing_is_lost() {
+    fn exact_constants_are_float16() {
         let constant = |element: f32, len: usize| MemoryData {
             w: i32::try_from(len).unwrap(),
-            data: Some(singles(&vec![element; len])),
+            data: Some(floats(&vec![element; len])),
             ..MemoryData::default()
         };
         for (element, len, bytes) in [(-100.0, 31, 4 + 64), (0.1, 31, 4 + 124), (-100.0, 4, 16)] {
@@ -270,8 +275,8 @@ mod tests {
     }
 
     #[test]
-    fn biases_and_depth_wise_kernels_are_no_halves() {
-        let some = |len: usize| Some(singles(&vec![0.5; len]));
+    fn biases_and_depth_wise_kernels_stay_in_float32() {
+        let some = |len: usize| Some(floats(&vec![0.5; len]));
         let depth_wise = |len| ConvolutionDepthWise {
             num_output: 8,
             weight_data: some(len),
@@ -286,7 +291,7 @@ mod tests {
             weight_hc_data: some(4),
             ..LSTM::default()
         };
-        for (layer, halves) in [
+        for (layer, expected) in [
             (depth_wise(72).into(), &[][..]),
             (depth_wise(8 * 16 * 9).into(), &["weight_data"]),
             (linear.into(), &["weight_data"]),
@@ -297,21 +302,21 @@ mod tests {
             let weights = layer.weights();
             let found: Vec<&str> = weights
                 .iter()
-                .filter(|weight| may_be_half(&layer, weight))
+                .filter(|weight| may_be_float16(&layer, weight))
                 .map(|weight| weight.name)
                 .collect();
-            assert_eq!(found, halves, "{}", layer.type_name());
+            assert_eq!(found, expected, "{}", layer.type_name());
         }
     }
 
     #[test]
-    fn a_weight_that_does_not_fit_is_named_and_written_as_singles() {
+    fn weight_beyond_float16_is_reported_and_stays_in_float32() {
         let mut net = Net { half: true, ..Net::default() };
         let x = net.push_input("x", &[1]);
         for (name, element) in [("large", 1e6), ("fits", 1.5)] {
             let layer = InnerProduct {
                 num_output: 1,
-                weight_data: Some(singles(&[element])),
+                weight_data: Some(floats(&[element])),
                 ..InnerProduct::default()
             };
             let bottom = if name == "large" { x } else { net.layers.last().unwrap().tops[0] };

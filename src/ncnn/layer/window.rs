@@ -1,0 +1,230 @@
+//! Layers that move a window over the inner axes.
+
+use super::shape::{Size, Sizes, Tops, one};
+use crate::error::{At, Result, unsupported};
+
+/// A window along one axis.
+#[derive(Clone, Copy)]
+pub(in crate::ncnn) struct Window {
+    pub kernel: i32,
+    pub dilation: i32,
+    pub stride: i32,
+    pub pads: (i32, i32),
+}
+
+/// Automatic paddings.
+const SAME_UPPER: i32 = -233;
+const SAME_LOWER: i32 = -234;
+
+/// The output size of an axis that adaptive pooling leaves unchanged.
+const UNCHANGED: i32 = -233;
+
+/// Defines a convolution or its transpose over one to three inner axes from the params and weights that it
+/// adds to the shared ones.
+macro_rules! windowed {
+    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 1) $table:tt ) => {
+        windowed! {
+            $(#[$doc])* $name($bottoms, [(kernel_w dilation_w stride_w pad_left pad_right)], {
+                15 pad_right: i32 = pad_left,
+            }) $table
+        }
+    };
+    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 2) $table:tt ) => {
+        windowed! {
+            $(#[$doc])* $name($bottoms, [
+                (kernel_h dilation_h stride_h pad_top pad_bottom)
+                (kernel_w dilation_w stride_w pad_left pad_right)
+            ], {
+                11 kernel_h: i32 = kernel_w,
+                12 dilation_h: i32 = dilation_w,
+                13 stride_h: i32 = stride_w,
+                14 pad_top: i32 = pad_left,
+                15 pad_right: i32 = pad_left,
+                16 pad_bottom: i32 = pad_top,
+            }) $table
+        }
+    };
+    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 3) $table:tt ) => {
+        windowed! {
+            $(#[$doc])* $name($bottoms, [
+                (kernel_d dilation_d stride_d pad_front pad_behind)
+                (kernel_h dilation_h stride_h pad_top pad_bottom)
+                (kernel_w dilation_w stride_w pad_left pad_right)
+            ], {
+                11 kernel_h: i32 = kernel_w,
+                12 dilation_h: i32 = dilation_w,
+                13 stride_h: i32 = stride_w,
+                14 pad_top: i32 = pad_left,
+                15 pad_right: i32 = pad_left,
+                16 pad_bottom: i32 = pad_top,
+                21 kernel_d: i32 = kernel_w,
+                22 dilation_d: i32 = dilation_w,
+                23 stride_d: i32 = stride_w,
+                24 pad_front: i32 = pad_left,
+                17 pad_behind: i32 = pad_front,
+            }) $table
+        }
+    };
+    (
+        $(#[$doc:meta])*
+        $name:ident(
+            $bottoms:expr,
+            [ $( ($kernel:ident $dilation:ident $stride:ident $before:ident $after:ident) )* ],
+            { $($axes:tt)* }
+        ) {
+            $( params { $($params:tt)* } )?
+            $( depends { $($depends:tt)* } )?
+            $( derived { $($derived:tt)* } )?
+            $( weights { $($weights:tt)* } )?
+            tops { $tops:expr }
+        }
+    ) => {
+        $crate::ncnn::layer::layer! {
+            $(#[$doc])*
+            $name($bottoms, $crate::ncnn::layer::exactly(1)) {
+                params {
+                    0 num_output: i32 = 0,
+                    1 kernel_w: i32 = 0,
+                    2 dilation_w: i32 = 1,
+                    3 stride_w: i32 = 1,
+                    /// Padding on the left; of a convolution also a mode: -233 SAME_UPPER, -234 SAME_LOWER.
+                    4 pad_left: i32 = 0,
+                    9 activation_type: i32 = 0,
+                    10 activation_params: Vec<f32> = Vec::new(),
+                    $($($params)*)?
+                }
+                depends { $($axes)* $($($depends)*)? }
+                derived {
+                    5 bias_term = |layer| i32::from(layer.bias_data.is_some()),
+                    6 weight_data_size = |layer| $crate::ncnn::layer::weight_len(&layer.weight_data),
+                    $($($derived)*)?
+                }
+                weights {
+                    Tagged weight_data,
+                    Raw bias_data,
+                    $($($weights)*)?
+                }
+                tops { $tops }
+            }
+        }
+
+        impl $name {
+            /// Returns the windows along the inner axes, outermost first.
+            pub(in crate::ncnn) fn windows(&self) -> Vec<$crate::ncnn::layer::window::Window> {
+                vec![ $( $crate::ncnn::layer::window::Window {
+                    kernel: self.$kernel,
+                    dilation: self.$dilation,
+                    stride: self.$stride,
+                    pads: (self.$before, self.$after),
+                }, )* ]
+            }
+        }
+    };
+    ( $( $(#[$doc:meta])* $name:ident($bottoms:expr, $axes:tt) $table:tt )+ ) => {
+        $( windowed! { $(#[$doc])* $name($bottoms, $axes) $table } )+
+    };
+}
+pub(super) use windowed;
+
+impl Window {
+    /// Returns the window of a layer without dilation.
+    pub fn undilated(kernel: i32, stride: i32, pads: (i32, i32)) -> Window {
+        Window { kernel, dilation: 1, stride, pads }
+    }
+
+    /// Returns the size of the dilated kernel.
+    fn extent(&self) -> Result<i64> {
+        if self.kernel < 1 || self.dilation < 1 || self.stride < 1 {
+            unsupported!("a kernel of {}, dilation {}, stride {}", self.kernel, self.dilation, self.stride);
+        }
+        Ok(i64::from(self.dilation) * (i64::from(self.kernel) - 1) + 1)
+    }
+
+    /// Returns the number of windows over a padded axis.
+    fn steps(&self, padded: Size) -> Result<Size> {
+        let extent = self.extent()?;
+        let room = padded - extent;
+        if room < 0 {
+            unsupported!("a window of {extent} over {padded:?}");
+        }
+        Ok(room / self.stride + 1)
+    }
+
+    fn padding(&self) -> i64 {
+        i64::from(self.pads.0.max(0)) + i64::from(self.pads.1.max(0))
+    }
+}
+
+/// Returns the outermost size, and the inner sizes, one for each of `count` windows.
+fn split_inner(bottoms: &[Sizes], count: usize) -> Result<(Size, &[Size])> {
+    match bottoms.at(0)?.as_slice() {
+        [outermost, inner @ ..] if inner.len() == count => Ok((*outermost, inner)),
+        bottom => unsupported!("a bottom of {bottom:?} under {count} axes of a window"),
+    }
+}
+
+/// Returns the top of a convolution.
+pub(super) fn convolve(bottoms: &[Sizes], num_output: i32, windows: &[Window]) -> Result<Tops> {
+    let (_, inner) = split_inner(bottoms, windows.len())?;
+    let same = |rule: i32| windows.iter().all(|window| window.pads == (rule, rule));
+    let same = same(SAME_UPPER) || same(SAME_LOWER);
+    let mut sizes = vec![Size::from(num_output)];
+    for (size, window) in inner.iter().zip(windows) {
+        sizes.push(if same {
+            window.extent()?;
+            (*size - 1) / window.stride + 1
+        } else {
+            window.steps(*size + window.padding())?
+        });
+    }
+    one(sizes)
+}
+
+/// Returns the top of a transposed convolution.
+pub(super) fn transpose(
+    bottoms: &[Sizes],
+    num_output: i32,
+    windows: &[Window],
+    output_pads: &[i32],
+) -> Result<Tops> {
+    let (_, inner) = split_inner(bottoms, windows.len())?;
+    let mut sizes = vec![Size::from(num_output)];
+    for ((size, window), output_pad) in inner.iter().zip(windows).zip(output_pads) {
+        let whole = (*size - 1) * window.stride + window.extent()? + *output_pad;
+        sizes.push(whole - window.padding());
+    }
+    one(sizes)
+}
+
+/// Returns the top of a pooling; `out` are the output sizes of an adaptive one.
+pub(super) fn pool(
+    bottoms: &[Sizes],
+    windows: &[Window],
+    out: &[i32],
+    global: i32,
+    adaptive: i32,
+    pad_mode: i32,
+) -> Result<Tops> {
+    let (outermost, inner) = split_inner(bottoms, windows.len())?;
+    let mut sizes = vec![outermost];
+    if global != 0 {
+        return one(sizes);
+    }
+    for ((size, window), out) in inner.iter().zip(windows).zip(out) {
+        let (stride, padded) = (window.stride, *size + window.padding());
+        sizes.push(match pad_mode {
+            // Pooling and Pooling3D leave an axis unchanged for -233.
+            _ if adaptive != 0 && *out == UNCHANGED && windows.len() > 1 => *size,
+            _ if adaptive != 0 => Size::from(*out),
+            // The end is padded until the last window fits.
+            0 => {
+                window.steps(padded)?;
+                window.steps(padded + stride - 1)?
+            }
+            1 => window.steps(padded)?,
+            2 | 3 => (*size - 1) / stride.max(1) + 1,
+            other => unsupported!("pad_mode {other}"),
+        });
+    }
+    one(sizes)
+}
