@@ -20,9 +20,9 @@
 //! [`Input::Memory`] is a model in memory, and [`Conversion::write_to`] writes to any [`Write`](std::io::Write), also on systems without
 //! files.
 //!
-//! Versions follow [semantic versioning](https://semver.org): what is public here stays until the next version that says so, which
-//! before 1.0 is one with a new second number. Which models are converted, and to which layers, is no part of this: both may
-//! change with every version, and what is computed does not.
+//! Versions follow [semantic versioning](https://semver.org): the public interface stays compatible until the next major version
+//! (before 1.0, the next minor version). The set of convertible models and the layers of a net may change with every version; the
+//! results of a net do not.
 
 mod api;
 mod common;

@@ -22,7 +22,7 @@ pub struct Conversion {
     pub outputs: Vec<Port>,
     /// Assumptions, and changed names.
     pub warnings: Vec<String>,
-    /// The number of nodes after each pass, from reading on.
+    /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
     net: Net,
     graph: Graph,
@@ -62,18 +62,18 @@ impl Conversion {
         }
     }
 
-    /// The net.
+    /// Returns the net.
     pub fn net(&self) -> &Net {
         &self.net
     }
 
-    /// The files of the model: those of external data, and the model itself. Empty for a model in memory.
+    /// Returns the files of the model: external data, then the model itself. Empty for a model in memory.
     pub fn sources(&self) -> &[PathBuf] {
         &self.sources.files
     }
 
-    /// Writes both files, and further ones that were asked for: all are there afterwards, or none is changed.
-    /// The files of the model are not overwritten.
+    /// Writes both files, and the further ones of the options: all are written, or none is changed. The files
+    /// of the model are not overwritten.
     pub fn write(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> Result<Written> {
         let mut files = Vec::new();
         if let Some((model, path)) = &self.simplified {
@@ -92,13 +92,14 @@ impl Conversion {
         Ok(written)
     }
 
-    /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and written piece by
-    /// piece. After an error the writers may have some of the bytes.
+    /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and
+    /// written piece by piece. After an error the writers may have received some of the bytes.
     ///
     /// # Errors
     ///
-    /// `Usage` if the [`Converter`](crate::Converter) has paths of further files, which only [`Conversion::write`] writes. `Io` if a
-    /// writer fails, or a file of the model cannot be read or was changed meanwhile.
+    /// `Usage` if the [`Converter`](crate::Converter) has paths of further files, which only
+    /// [`Conversion::write`] writes. `Io` if a writer fails, or a file of the model cannot be read or was
+    /// changed meanwhile.
     pub fn write_to(&self, param: impl Write, bin: impl Write) -> Result<Written> {
         let Options { report, html, embedding, .. } = &self.options;
         let further = self.simplified.is_some() || self.table.is_some() || report.is_some() || html.is_some();
@@ -110,20 +111,20 @@ impl Conversion {
         Ok(written)
     }
 
-    /// The inspection of the model.
+    /// Returns the inspection of the model.
     ///
     /// # Errors
     ///
-    /// The model cannot be counted.
+    /// The parameters of the model cannot be counted.
     pub fn inspection(&self) -> Result<Inspection> {
         pipeline::inspect(&self.sources, &self.options)
     }
 
-    /// The report of what was written.
+    /// Returns the report of the written files.
     ///
     /// # Errors
     ///
-    /// The model cannot be counted.
+    /// The parameters of the model cannot be counted.
     pub fn report(&self, written: &Written) -> Result<Report> {
         let converted = report::Converted {
             inspection: &self.inspection()?,

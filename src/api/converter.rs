@@ -1,4 +1,4 @@
-//! The options of a conversion, and the conversion itself.
+//! The options of a conversion, and the conversion.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,63 +33,64 @@ pub struct Converter {
     options: Options,
 }
 
-/// What of a model is meant, and how it is read: converting, simplifying and inspecting follow it alike.
+/// Options for reading a model, shared by conversion, simplification and inspection.
 impl Converter {
-    /// Models as they are, to files that every release of ncnn from 20240410 on loads; sizes that stay free may take 20250428.
+    /// Creates a converter without options. The written files load in every release of ncnn from 20240410 on;
+    /// free sizes may require 20250428.
     pub fn new() -> Converter {
         Converter::default()
     }
 
-    /// Gives an input these sizes in place of those in the model. The empty name stands for the only input.
+    /// Sets the shape of an input, in place of the declared one. The empty name means the only input.
     #[must_use]
     pub fn input_shape(mut self, name: impl Into<String>, shape: impl IntoIterator<Item = Dim>) -> Converter {
         self.options.input_shapes.push((name.into(), shape.into_iter().collect()));
         self
     }
 
-    /// Makes these values the inputs: the graph is cut there. Without any, the model's own are.
+    /// Makes these values the inputs, by cutting the graph. The default is the model's own inputs.
     #[must_use]
     pub fn inputs<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
         self.options.inputs.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Makes these values the outputs: the graph is cut there. Without any, the model's own are.
+    /// Makes these values the outputs, by cutting the graph. The default is the model's own outputs.
     #[must_use]
     pub fn outputs<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
         self.options.outputs.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Looks for external data in this folder and not in that of the model.
+    /// Sets the folder of external data; the default is that of the model.
     #[must_use]
     pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Converter {
         self.options.read.data_dir = Some(folder.into());
         self
     }
 
-    /// Refuses model files of more bytes than this, 16 GiB at first. Files of external data do not count.
+    /// Sets the maximum bytes of a model file; the default is 16 GiB. Files of external data do not count.
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> Converter {
         self.options.read.max_size = bytes;
         self
     }
 
-    /// Leaves out a pass, of those that [`passes`](crate::passes) lists.
+    /// Skips a pass, one of those that [`passes`](crate::passes) lists.
     #[must_use]
     pub fn skip(mut self, pass: impl Into<String>) -> Converter {
         self.options.skip.insert(pass.into());
         self
     }
 
-    /// Lets the errors of a model that is refused tell what it consists of, as those of a model do that a report is asked for of.
+    /// Inspects refused models too, as a request for a report does.
     #[must_use]
     pub fn explain(mut self, explain: bool) -> Converter {
         self.options.explain = explain;
         self
     }
 
-    /// Checks the invariants of the graph after every pass, for those who work on this library.
+    /// Checks the invariants of the graph after every pass, for developers of this library.
     #[must_use]
     pub fn check(mut self, check: bool) -> Converter {
         self.options.check = check;
@@ -97,41 +98,42 @@ impl Converter {
     }
 }
 
-/// What the net is to be.
+/// Options of the net.
 impl Converter {
-    /// Takes inputs of float64 as float32, which is all that ncnn computes in. Otherwise they are refused: a double may be
-    /// far out of the range of a single.
+    /// Converts inputs of float64 to float32, the only precision of ncnn. By default they are refused: a
+    /// float64 may be out of the range of float32.
     #[must_use]
     pub fn double_as_float(mut self, as_float: bool) -> Converter {
         self.options.double_as_float = as_float;
         self
     }
 
-    /// Calls the blob of a value by another name: of an input, of an output, or of a value inside that is still a blob in the net. The
-    /// new name has no white space, no more than 255 bytes, and is that of no other input or output.
+    /// Renames the blob of a value: of an input, of an output, or of an intermediate value that is a blob of
+    /// the net. The new name has no white space, at most 255 bytes, and differs from those of other inputs
+    /// and outputs.
     #[must_use]
     pub fn rename(mut self, value: impl Into<String>, blob: impl Into<String>) -> Converter {
         self.options.renames.push((value.into(), blob.into()));
         self
     }
 
-    /// The oldest release of ncnn that must load the result, by its date, such as 20260526. What a newer one has more is used only
-    /// then.
+    /// Sets the oldest release of ncnn that must load the result, by its date, such as 20260526. Features of
+    /// newer releases are then not used.
     #[must_use]
     pub fn ncnn_version(mut self, release: u32) -> Converter {
         self.options.ncnn_version = Some(release);
         self
     }
 
-    /// What becomes of networks that are quantized throughout.
+    /// Sets the treatment of quantized networks.
     #[must_use]
     pub fn quantization(mut self, quantization: Quantization) -> Converter {
         self.options.quantization = quantization;
         self
     }
 
-    /// Writes weights in float16. Biases and normalizations stay in float32, and so does what would be lost. Constants
-    /// are halves where nothing is.
+    /// Writes weights in float16. Biases and normalizations stay in float32, as do weights that would lose
+    /// range or precision. Constants become float16 if that is exact.
     #[must_use]
     pub fn fp16(mut self, fp16: bool) -> Converter {
         self.options.fp16 = fp16;
@@ -139,16 +141,16 @@ impl Converter {
     }
 }
 
-/// Further files, which [`Conversion::write`] writes with the others.
+/// Further files, written by [`Conversion::write`].
 impl Converter {
-    /// The simplified graph as ONNX; in [`Quantization::Float`] the graph without rounding.
+    /// The simplified graph as ONNX; for [`Quantization::Float`], the graph without rounding.
     #[must_use]
     pub fn emit_onnx(mut self, path: impl Into<PathBuf>) -> Converter {
         self.options.emit_onnx = Some(path.into());
         self
     }
 
-    /// The table that `ncnn2int8` makes int8 layers by, of a quantized network in float.
+    /// The table from which `ncnn2int8` makes int8 layers, of a quantized network in float32.
     #[must_use]
     pub fn table(mut self, path: impl Into<PathBuf>) -> Converter {
         self.options.table = Some(path.into());
@@ -162,21 +164,21 @@ impl Converter {
         self
     }
 
-    /// The report as a page that shows the network.
+    /// The report as an HTML page with a drawing of the network.
     #[must_use]
     pub fn html(mut self, path: impl Into<PathBuf>) -> Converter {
         self.options.html = Some(path.into());
         self
     }
 
-    /// The binary form of the `.param` file, which has numbers for names.
+    /// The binary form of the `.param` file, with indices instead of names.
     #[must_use]
     pub fn param_bin(mut self, path: impl Into<PathBuf>) -> Converter {
         self.options.embedding.param_bin = Some(path.into());
         self
     }
 
-    /// A C header with the numbers of layers and blobs by their names.
+    /// A C header with the indices of layers and blobs by their names.
     #[must_use]
     pub fn id_header(mut self, path: impl Into<PathBuf>) -> Converter {
         self.options.embedding.id_header = Some(path.into());
@@ -191,13 +193,14 @@ impl Converter {
     }
 }
 
-/// What is done with a model.
+/// Operations on a model.
 impl Converter {
-    /// Converts a model: read, cut, infer, fold, simplify, expand, lower, optimize, check. Nothing is written yet.
+    /// Converts a model: reads, cuts, infers, folds, simplifies, expands, lowers, optimizes and checks it.
+    /// Nothing is written yet.
     ///
     /// # Errors
     ///
-    /// Every node that is in the way is named, and a part of the model that can be converted, if there is one.
+    /// Every node that cannot be converted, and a convertible part of the model, if there is one.
     pub fn convert(&self, input: &Input) -> Result<Conversion, Refusal> {
         let sources = Sources::open(input, &self.options.read)?;
         match pipeline::convert(&sources, &self.options) {
@@ -219,8 +222,8 @@ impl Converter {
         Ok(Simplified::new(pipeline::simplify(&sources, &self.options)?))
     }
 
-    /// A part of a model as it is, with further values as outputs, for comparison with a simplified model or a net. Names of values
-    /// that the model does not compute are ignored.
+    /// Returns a part of a model with further values as outputs, for comparison with a simplified model or a
+    /// net. Names of values that the model does not compute are ignored.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use crate::onnx::Sources;
 use crate::pipeline::{self, Inspection, Options};
 use crate::report::{NodePart, Report, untraced};
 
-/// Why a model is not converted: the errors, and a part of the model that can be converted.
+/// The errors of a model that is not converted, and a convertible part of it.
 #[derive(Debug)]
 pub struct Refusal {
     errors: Errors,
@@ -15,8 +15,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The refusal of a model that the pipeline could not convert: proposes the first cut that can be converted, and inspects the
-    /// model if the options ask for it.
+    /// Creates the refusal of a model from the errors of the pipeline: proposes the first cut that can be
+    /// converted, and inspects the model if the options ask for it.
     pub(super) fn new(error: LowerError, sources: &Sources, options: &Options) -> Refusal {
         let LowerError { errors, cuts } = error;
         let works = |cut: &Cut| pipeline::convert(sources, &options.cut_at(cut)).is_ok();
@@ -27,27 +27,27 @@ impl Refusal {
         Refusal { errors, cut, model }
     }
 
-    /// The errors, in the order of the nodes.
+    /// Returns the errors, in the order of the nodes.
     pub fn errors(&self) -> &Errors {
         &self.errors
     }
 
-    /// Each error, in the order of the nodes.
+    /// Returns each error, in the order of the nodes.
     pub fn iter(&self) -> std::slice::Iter<'_, Error> {
         self.errors.iter()
     }
 
-    /// A part of the model that can be converted.
+    /// Returns a part of the model that can be converted.
     pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
     }
 
-    /// The inspection of the model, if it was asked for and the model could be read.
+    /// Returns the inspection of the model, if it was requested and the model could be read.
     pub fn inspection(&self) -> Option<&Inspection> {
         self.model.as_deref().map(|(inspection, _)| inspection)
     }
 
-    /// The report of the refused model.
+    /// Returns the report of the refused model.
     pub fn report(&self) -> Report {
         let (inspection, nodes) = match self.model.as_deref() {
             Some((inspection, nodes)) => (Some(inspection), nodes.clone()),
@@ -56,7 +56,7 @@ impl Refusal {
         Report::refused(&self.errors, self.cut.as_ref(), inspection, nodes)
     }
 
-    /// The same with one error more.
+    /// Adds an error.
     #[must_use]
     pub fn and(mut self, error: Error) -> Self {
         self.errors = self.errors.and(error);
@@ -76,7 +76,7 @@ impl<E: Into<Errors>> From<E> for Refusal {
     }
 }
 
-/// One line for each error; with `{:#}` also its causes.
+/// One line for each error; `{:#}` adds the causes.
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.errors.fmt(f)

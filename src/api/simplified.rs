@@ -13,9 +13,9 @@ use crate::pipeline::{Pass, SimplifiedModel};
 #[derive(Debug)]
 pub struct Simplified {
     model: Model,
-    /// The nodes that each pass left, from reading on.
+    /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
-    /// What users should know of the model.
+    /// Assumptions.
     pub warnings: Vec<String>,
 }
 
@@ -25,21 +25,21 @@ impl Simplified {
         Simplified { model, passes, warnings }
     }
 
-    /// Writes the model: all files are there afterwards, or none is changed. The files that it was read from are not overwritten.
-    /// Gives the paths of the files, the model's last.
+    /// Writes the model: all files are written, or none is changed. The files from which it was read are not
+    /// overwritten. Returns the paths of the files, the model's last.
     pub fn write(&self, path: &Path, storage: &Storage) -> Result<Vec<PathBuf>> {
         self.put(onnx::stage(&self.model, path, storage, &since_version)?)
     }
 
-    /// As [`Simplified::write`], once `check` has seen the files. It is given the model in a folder of its own beside the place, and
-    /// where it refuses, nothing is changed.
+    /// Writes the model like [`Simplified::write`] after `check` has accepted it. `check` gets the path of
+    /// the model in a temporary folder beside the destination; if it returns an error, nothing is changed.
     pub fn write_checked(
         &self,
         path: &Path,
         storage: &Storage,
         check: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Vec<PathBuf>> {
-        let failed = |e| Error::io("no folder can be made", e).in_file(path);
+        let failed = |e| Error::io("the folder cannot be created", e).in_file(path);
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let room = output::Room::create(parent.unwrap_or(Path::new("."))).map_err(failed)?;
         let inside = room.path().join(path.file_name().unwrap_or_default());

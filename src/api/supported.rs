@@ -1,8 +1,8 @@
-//! What is known of each operator, for readers.
+//! The supported operators, for documentation.
 
 use crate::{op, ops};
 
-/// An operator that is known by name.
+/// An operator with a row in the table of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Supported {
@@ -10,15 +10,16 @@ pub struct Supported {
     pub domain: &'static str,
     /// The name.
     pub name: &'static str,
-    /// The versions of the operator set that changed it, as far as they are handled: it is handled from the first of them on.
+    /// The versions of the operator set that changed it, as far as they are supported: the operator is
+    /// supported from the first of them on.
     pub since: &'static [i64],
-    /// The layers of ncnn, or the operators, that it becomes. Empty where it is always refused.
+    /// The layers of ncnn, or the operators, to which it is lowered. Empty if it is always refused.
     pub lowers_to: &'static str,
-    /// What is refused, or why it always is. Empty where there is nothing to say.
+    /// The nodes that are refused, or the reason why all are. Empty if there are none.
     pub limits: &'static str,
 }
 
-/// Every operator that is known, by domain and name. Those that fusions alone make are not among them.
+/// Returns every operator, by domain and name, without those that only fusions create.
 pub fn supported() -> Vec<Supported> {
     let rows = ops::rows().map(|row| &row.op).filter(|op| op.domain != op::OWN_DOMAIN).map(|op| Supported {
         domain: op.domain,

@@ -1,4 +1,4 @@
-//! Sizes that follow from those of several blobs: ncnn's expressions over the sizes of the bottoms.
+//! Sizes computed from those of several blobs: ncnn's expressions over the sizes of the bottoms.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::ncnn::layer::{Crop, EXPRESSIONS, Reshape};
 use crate::ncnn::{BlobId, Layer, is_readable};
 use crate::tensor::Dim;
 
-/// Expressions call a bottom by one digit.
+/// Expressions refer to a bottom by one digit.
 const MAX_BOTTOMS: usize = 10;
 
-/// Which blob has an axis of a size that is not a number: the newest, since a blob lives until its last reader.
+/// The blobs that have an axis of a free size: the newest, since a blob lives until its last reader.
 #[derive(Default)]
 pub(super) struct Axes(BTreeMap<Dim, (BlobId, char)>);
 
@@ -26,14 +26,14 @@ impl Axes {
         }
     }
 
-    /// Lets another blob tell what `blob` told, as far as it can.
+    /// Replaces `blob` as the source of its sizes by another blob, as far as that has them.
     pub(super) fn replace(&mut self, blob: BlobId, by: BlobId, shape: &[Dim]) {
         self.0.retain(|_, (size_source, _)| *size_source != blob);
         self.add(by, shape);
     }
 }
 
-/// What an expression calls an axis.
+/// Returns the letter of an axis in expressions.
 fn letter(place: usize, axes: usize) -> Option<char> {
     let letters = match axes {
         1 => "w",
@@ -44,7 +44,7 @@ fn letter(place: usize, axes: usize) -> Option<char> {
     letters.chars().nth(place)
 }
 
-/// Texts over the sizes of blobs: the bottoms of the layer that reads them.
+/// Expressions over the sizes of blobs, the bottoms of the layer that evaluates them.
 struct Texts<'a> {
     state: &'a State,
     bottoms: Vec<BlobId>,
@@ -69,7 +69,7 @@ impl Texts<'_> {
         })
     }
 
-    /// The bottoms, where the runtime can read the texts.
+    /// Returns the bottoms, if the runtime can evaluate the expressions.
     fn finish(self, texts: &[&String]) -> Option<Vec<BlobId>> {
         let readable = texts.iter().all(|text| is_readable(text));
         (self.bottoms.len() <= MAX_BOTTOMS && readable).then_some(self.bottoms)
@@ -77,13 +77,15 @@ impl Texts<'_> {
 }
 
 impl State {
-    /// Texts over the sizes of `blob` and others; `None` where the net is for a runtime that knows no expressions.
+    /// Starts expressions over the sizes of `blob` and others; `None` if the release of ncnn has no
+    /// expressions.
     fn texts(&self, blob: BlobId) -> Option<Texts<'_>> {
         let known = self.may_be_newer || self.net.release >= EXPRESSIONS;
         known.then(|| Texts { state: self, bottoms: vec![blob] })
     }
 
-    /// The Reshape of a blob to a form by expressions, and its bottoms; `None` where no blobs tell the sizes.
+    /// Returns the Reshape of a blob to a form by expressions, and its bottoms; `None` if no blobs have the
+    /// sizes.
     pub(super) fn reshape_by_expression(&self, blob: BlobId, form: &[Dim]) -> Option<(Reshape, Vec<BlobId>)> {
         let mut texts = self.texts(blob)?;
         let sizes: Option<Vec<String>> = form.iter().rev().map(|size| texts.spell(size)).collect();
@@ -92,12 +94,12 @@ impl State {
         Some((Reshape { shape_expr, ..Reshape::default() }, bottoms))
     }
 
-    /// Whether a Reshape between these forms needs no other blob to tell sizes.
+    /// Returns whether a Reshape between these forms needs no other blob.
     pub(super) fn is_plain(&self, from: BlobId, to: &[Dim]) -> bool {
         super::reshape_layer(&self.net.blob(from).shape, to).is_ok()
     }
 
-    /// Lets the net be for the runtimes that know a layer, where no older one is asked for.
+    /// Raises the required release to that of a layer, unless the user asked for an older one.
     pub(super) fn allow(&mut self, layer: &Layer) {
         if self.may_be_newer {
             self.net.release = self.net.release.max(layer.since());
@@ -106,7 +108,7 @@ impl State {
 }
 
 impl Lower<'_> {
-    /// `count` elements of an axis from `start` on, numbers that other blobs tell.
+    /// Emits `count` elements of an axis from `start` on; both are computed from the sizes of other blobs.
     pub fn crop_by_expression(
         &mut self,
         blob: BlobId,
@@ -115,11 +117,11 @@ impl Lower<'_> {
         count: &Dim,
     ) -> Result<BlobId> {
         let refuse = || {
-            Error::unsupported(format!("{count} elements from {start} on: no blobs tell these sizes"))
-                .help("fix them with --input-shape, or let the net be for ncnn 20250428 or later")
+            Error::unsupported(format!("{count} elements from {start} on: no blobs have these sizes"))
+                .help("fix them with --input-shape, or allow ncnn 20250428 or later")
         };
         let mut texts = self.state.texts(blob).ok_or_else(refuse)?;
-        // The runtime takes negative numbers as counted from the end.
+        // Negative numbers count from the end at run time.
         let whole = start.lower_bound().is_some_and(|bound| bound >= 0);
         let starts_expr = texts.spell(start).filter(|_| whole).ok_or_else(refuse)?;
         let ends_expr = texts.spell(&start.add(count)?).ok_or_else(refuse)?;
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_are_called_by_their_letters() {
+    fn axes_have_letters() {
         let word = |axes: usize| (0..axes).filter_map(|place| letter(place, axes)).collect::<String>();
         assert_eq!([1, 2, 3, 4].map(word), ["w", "hw", "chw", "cdhw"]);
     }

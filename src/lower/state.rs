@@ -1,4 +1,4 @@
-//! The net while it is made, and the forms in which values are held.
+//! The net during lowering, and the forms in which values are held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,37 +10,37 @@ use crate::ncnn::layer::{MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer};
 use crate::tensor::{Dim, Tensor, display_shape};
 
-/// The net while it is made.
+/// The net during lowering.
 #[derive(Default)]
 pub(crate) struct State {
     pub(super) net: Net,
-    /// The forms in which each value is held; the first is the one that its node gave it.
+    /// The forms of each value; the first is that of its node.
     pub(super) forms: IndexMap<ValueId, SmallList<BlobId>>,
-    /// Reshapes: the blob and the form that it was given, and the blob that came of it.
+    /// Reshapes: the blob and the target form, and the resulting blob.
     pub(super) reshapes: BTreeMap<(BlobId, Vec<Dim>), BlobId>,
-    /// What a blob was reshaped from.
+    /// The blob of which a blob is a Reshape.
     pub(super) reshaped_from: IndexMap<BlobId, BlobId>,
-    /// Blobs that have the name of the value that they were made for.
+    /// Blobs with the name of their value.
     pub(super) named: IndexSet<BlobId>,
     /// Graph inputs that may be indices.
     pub(super) integers: index::Integers,
-    /// The node that layers are made for.
+    /// The node that is being lowered.
     pub(super) node: Option<NodeId>,
-    /// Nodes that need no layer: what they compute is another form of what is there.
+    /// Nodes without layers: their output is another form of an existing value.
     pub(super) forms_alone: BTreeSet<NodeId>,
-    /// Blobs that tell sizes that are not fixed.
+    /// The sources of free sizes.
     pub(super) axes: expression::Axes,
-    /// Whether sizes that are not fixed may take a newer runtime than the net is for: where none is asked for.
+    /// Whether free sizes may require a newer release than the net otherwise needs: if none was asked for.
     pub(super) may_be_newer: bool,
 }
 
 impl State {
-    /// Whether there is something to read a value from.
+    /// Returns whether a value has a blob or a constant.
     pub(super) fn holds(&self, graph: &Graph, id: ValueId) -> bool {
         self.forms.contains(id) || graph.value(id).constant.is_some()
     }
 
-    /// A node for which there is no layer at all is in the one that computes what it gives another form.
+    /// Assigns each node without layers to the layer that computes its value.
     pub(super) fn place_forms_alone(&mut self, graph: &Graph) {
         if self.forms_alone.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl State {
         let mut tops = BlobIds::new();
         for shape in shapes.iter().map(AsRef::as_ref) {
             if shape.is_empty() || shape.len() > 4 {
-                unsupported!("a blob of shape {}: ncnn has one to four axes", display_shape(shape));
+                unsupported!("a blob of shape {}: blobs have one to four axes", display_shape(shape));
             }
             if shape.iter().any(|d| d.is(0)) {
                 return Err(no_elements(shape));
@@ -97,7 +97,7 @@ impl State {
         Ok(tops)
     }
 
-    /// A value in a form, through a Reshape or a MemoryData where it is not held in that form yet.
+    /// Returns a value in a form, through a Reshape or a MemoryData if necessary.
     pub(super) fn form(&mut self, graph: &Graph, id: ValueId, form: &[Dim]) -> Result<BlobId> {
         let held = self.forms.get(id).cloned().unwrap_or_default();
         if let Some(blob) = held.iter().find(|blob| *self.net.blob(**blob).shape == *form) {
@@ -109,14 +109,15 @@ impl State {
             (Some(tensor), _) => self.memory_data(&value.name, tensor, form)?,
             (None, Some(near)) => self.reshape(&value.name, *near, form)?,
             (None, None) if value.elements.is_some() => {
-                return Err(Error::unsupported("sizes that are not fixed are computed with")
-                    .help("fix them with --input-shape"));
+                return Err(
+                    Error::unsupported("a computation with free sizes").help("fix them with --input-shape")
+                );
             }
-            // Whatever computes it has left it out.
+            // The producer omitted it.
             (None, None) if is_empty(graph, id) => return Err(no_elements(form)),
             (None, None) => return Err(Error::internal(format!("\"{}\" has no blob", value.name))),
         };
-        // A node that computes nothing but this form has a part in it.
+        // A node that computes only this form contributes to the layer.
         let part = value.producer.filter(|node| self.forms_alone.contains(node));
         if let (Some(node), Some(layer)) = (part, self.net.layers.last_mut())
             && layer.tops.contains(&blob)
@@ -131,7 +132,7 @@ impl State {
         check_elements(tensor.dtype())?;
         let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
         let sizes = sizes.ok_or_else(|| {
-            Error::unsupported(format!("a constant taken as {}", display_shape(form)))
+            Error::unsupported(format!("a constant in the form {}", display_shape(form)))
                 .help("fix the sizes with --input-shape")
         })?;
         let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
@@ -156,7 +157,7 @@ impl State {
         if !same_elements(&from, form)? {
             return Err(mismatch("a blob", &from, "taken as", form));
         }
-        // A Reshape of a Reshape is one of the blob before it, if that is not a matter of sizes that are not fixed.
+        // A Reshape of a Reshape reads the first blob, unless free sizes are involved.
         let root = self.reshaped_from.get(blob).copied().filter(|root| {
             let shape = &self.net.blob(*root).shape;
             **shape == *form || reshape_layer(shape, form).is_ok()
@@ -183,7 +184,8 @@ impl State {
     }
 }
 
-/// Why two shapes do not go together: sizes that are not fixed cannot be compared, and others should have been.
+/// Returns the error for two incompatible shapes: free sizes cannot be compared, and known ones should have
+/// been.
 pub(super) fn mismatch(what: &str, shape: &[Dim], relation: &str, other: &[Dim]) -> Error {
     let message = format!("{what} of shape {} {relation} {}", display_shape(shape), display_shape(other));
     if shape.iter().chain(other).any(|size| size.known().is_none()) {
@@ -193,14 +195,15 @@ pub(super) fn mismatch(what: &str, shape: &[Dim], relation: &str, other: &[Dim])
     }
 }
 
-/// The Reshape from one form to another: at most one size may follow from the others where it is not a number.
+/// Returns the Reshape from one form to another: at most one free size may be computed from the others.
 pub(super) fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
     let mut left_over = 0;
     let mut sizes = Vec::with_capacity(to.len());
     for (i, size) in to.iter().enumerate() {
         let from_end = to.len() - 1 - i;
         let same_axis = from.len() == to.len() && from.get(i) == Some(size);
-        // The outermost axis of two Mats has one name (w, h or c) only where their number of axes is the same; the innermost always.
+        // The outermost axes of two blobs have the same name (w, h or c) only if the ranks are equal; the
+        // innermost axis is always w.
         let innermost = from_end == 0 && from.last() == Some(size);
         sizes.push(match size.known() {
             Some(n) => i32::try_from(n)?,
@@ -213,7 +216,7 @@ pub(super) fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
     }
     if left_over > 1 {
         return Err(Error::unsupported(format!(
-            "sizes that are not fixed, from {} to {}",
+            "a reshape of free sizes, from {} to {}",
             display_shape(from),
             display_shape(to)
         ))
@@ -230,7 +233,7 @@ pub(super) fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
     Ok(layer)
 }
 
-/// ncnn has no such blobs.
+/// ncnn has no blobs without elements.
 fn no_elements(shape: &[Dim]) -> Error {
     Error::unsupported(format!("a blob of shape {} has no elements", display_shape(shape)))
 }

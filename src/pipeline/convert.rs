@@ -28,9 +28,9 @@ pub(crate) struct Converted {
     pub inputs: Vec<Port>,
     pub outputs: Vec<Port>,
     pub warnings: Vec<String>,
-    /// The nodes after each pass, from reading on.
+    /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
-    /// The layers after each pass, from lowering on.
+    /// The number of layers after lowering and after each pass.
     pub net_passes: Vec<(&'static str, usize)>,
     /// The simplified model, if the options ask for it, and its path.
     pub simplified: Option<(Model, PathBuf)>,
@@ -67,7 +67,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         dead::remove_dead_nodes(&mut graph);
         deferred = infer::infer_and_fold(&mut graph)?;
         progress.after("quantization", &graph)?;
-        // A network in float is compared with its ONNX model without rounding.
+        // A network in float32 is compared with its ONNX model without rounding.
         if options.quantization == Quantization::Float {
             simplified = keep(&graph);
         }
@@ -78,11 +78,12 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
     expand_nodes(&mut graph, ops::expansion, Stage::Expand { release }, &mut deferred, &mut refused)?;
     progress.after("expand", &graph)?;
-    // Scales and offsets can be folded into dequantized weights, unless a table gives the scales of the weights as they are.
+    // Scales and offsets can be folded into dequantized weights, unless a table refers to the original
+    // weights.
     if options.quantization == Quantization::Float && options.table.is_none() {
         progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut deferred)?;
     }
-    // Expansions leave patterns of their own, together with the nodes around them.
+    // Expansions create patterns of their own, together with adjacent nodes.
     progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
     deferred.extend(refused);
 
@@ -100,7 +101,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     let places = net.places(&scales);
     warnings.extend(changed_names(&net.name(&options.renames)?));
     if options.quantization == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
-        warnings.push("nothing in the model can be an int8 layer".to_owned());
+        warnings.push("no node of the model can be an int8 layer".to_owned());
     }
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
@@ -118,7 +119,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
 fn check_interface(graph: &Graph) -> Result<()> {
     for value in graph.inputs.iter().map(|id| graph.value(*id)) {
         if let Some(other) = &value.other_type {
-            let message = format!("a value of type {}; ncnn has tensors only", other.kind);
+            let message = format!("a value of type {}: ncnn has only tensors", other.kind);
             return Err(Error::unsupported(message).at_part(format!("input \"{}\"", value.name)));
         }
     }

@@ -1,4 +1,4 @@
-//! What a model consists of, told without converting it.
+//! The contents of a model, without a conversion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,31 +12,31 @@ use crate::ops;
 use crate::pass;
 use crate::tensor::Shape;
 
-/// What a model consists of, functions inlined.
+/// The contents of a model with inlined functions.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// The files that it was read from: those of external data, and then its own.
+    /// The files from which it was read: external data, then the model.
     pub files: Vec<PathBuf>,
     /// The program that made the model.
     pub producer: String,
     /// The version of the intermediate representation.
     pub ir_version: i64,
-    /// Versions of the operator sets, by domain; ONNX's own is the empty one.
+    /// The versions of the operator sets, by domain; ONNX's own is the empty one.
     pub opsets: BTreeMap<String, i64>,
-    /// What is given: name, element type, sizes where they are known.
+    /// The inputs.
     pub inputs: Vec<Described>,
-    /// What is computed.
+    /// The outputs.
     pub outputs: Vec<Described>,
-    /// How often each operator stands in the model, bodies of control flow among it.
+    /// The number of nodes of each operator, including those of bodies of control flow.
     pub operators: BTreeMap<String, usize>,
-    /// Elements of all constants that are used.
+    /// The number of elements of all constants that are read.
     pub parameters: u64,
-    /// Their bytes.
+    /// The bytes of these constants.
     pub parameter_bytes: u64,
-    /// Multiply-adds of convolutions and products whose sizes are known.
+    /// The number of multiply-adds of convolutions and products of known sizes.
     pub multiply_adds: u64,
-    /// Convolutions and products whose sizes are not known.
+    /// The number of convolutions and products of unknown sizes.
     pub uncounted: usize,
 }
 
@@ -46,18 +46,18 @@ pub struct Inspection {
 pub struct Described {
     /// Its name.
     pub name: String,
-    /// The type of its elements, in ONNX's word; `?` where it is not known.
+    /// The element type by its ONNX name; `?` if it is unknown.
     pub dtype: String,
-    /// Its sizes, where the number of axes is known.
+    /// The shape, if the rank is known.
     pub shape: Option<Shape>,
 }
 
-/// Counts what a model consists of.
+/// Inspects a model.
 pub(crate) fn inspect(sources: &Sources, options: &Options) -> Result<Inspection> {
     Ok(infer_model(sources, options)?.0)
 }
 
-/// Counts what a model consists of, and infers the shapes of its values.
+/// Inspects a model, and infers the shapes of its values.
 pub(crate) fn infer_model(sources: &Sources, options: &Options) -> Result<(Inspection, Graph)> {
     ops::register();
     let Model { mut graph, ir_version, producer, sources, .. } = sources.read()?;
@@ -105,7 +105,7 @@ fn count_operators(graph: &Graph, counts: &mut BTreeMap<String, usize>) {
     }
 }
 
-/// Elements and bytes of the constants that nodes read.
+/// Returns the number and bytes of the elements of the constants that nodes read.
 fn count_parameters(graph: &Graph) -> Result<(u64, u64)> {
     let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
     let (mut elements, mut bytes) = (0_u64, 0_u64);

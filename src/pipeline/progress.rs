@@ -11,11 +11,11 @@ use crate::pass::rewrite::{self, Rewrite};
 pub struct Pass {
     /// The name of the pass.
     pub name: &'static str,
-    /// The nodes after it.
+    /// The number of nodes after it.
     pub nodes: usize,
 }
 
-/// The passes that have run, and the warnings so far.
+/// The record of a run.
 pub(super) struct Progress<'a> {
     pub options: &'a Options,
     pub passes: Vec<Pass>,
@@ -23,7 +23,7 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// The record of a run that begins.
+    /// Starts a record.
     pub fn new(options: &'a Options) -> Progress<'a> {
         Progress { options, passes: Vec::new(), warnings: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! The steps of a simplification. Values and operators that are not known stay as they are.
+//! The steps of a simplification. Unknown values and operators stay unchanged.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::{op, ops, pass};
 /// A simplified model, and the records of its simplification.
 pub(crate) struct SimplifiedModel {
     pub model: Model,
-    /// The nodes after each pass, from reading on.
+    /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
     pub warnings: Vec<String>,
 }
@@ -38,7 +38,7 @@ fn suspect_input_shape(error: Error, options: &Options) -> Error {
     error.help("the sizes of --input-shape may contradict the model: change them, or omit the option")
 }
 
-/// Infers, folds and removes what nobody reads. The graph keeps its meaning.
+/// Infers, folds and removes nodes without readers. The result of the graph stays the same.
 pub(super) fn reduce(
     graph: &mut Graph,
     inlined: Option<Stage>,
@@ -60,7 +60,7 @@ pub(super) fn reduce(
     Ok(deferred)
 }
 
-/// A part of a model as it is, with further values as outputs.
+/// Returns a part of a model with further values as outputs.
 pub(crate) fn expose(
     sources: &Sources,
     options: &Options,
@@ -83,7 +83,7 @@ pub(crate) fn expose(
     Ok(SimplifiedModel { model, passes: Vec::new(), warnings: Vec::new() })
 }
 
-/// Most rounds, where folding is taken back: whoever simplifies again finds nothing left to do.
+/// The maximum number of iterations if folding is undone: a second simplification must find nothing to do.
 const MAX_ITERATIONS: usize = 3;
 
 /// Simplifies a model.
@@ -92,7 +92,7 @@ pub(crate) fn simplify(sources: &Sources, options: &Options) -> std::result::Res
     pass::rewrite::check_names(&options.skip)?;
     let all = rewrite::SIMPLIFICATIONS.iter().map(|rewriting| rewriting.name.to_owned());
     let nothing = Options { skip: all.collect(), ..options.clone() };
-    // What is made follows newer operator sets, with which other nodes of an old model may not go together.
+    // New nodes follow newer operator sets, which other nodes of an old model may not support.
     let mut refusal = None;
     for (options, stage) in [(options, Some(Stage::Branch)), (options, None), (&nothing, None)] {
         let simplified = simplify_read(sources.read()?, options, stage)?;
@@ -101,7 +101,7 @@ pub(crate) fn simplify(sources: &Sources, options: &Options) -> std::result::Res
             Err(error) => refusal.get_or_insert(error),
         };
     }
-    Err(refusal.unwrap_or_else(|| Error::internal("no way to simplify was tried")).into())
+    Err(refusal.unwrap_or_else(|| Error::internal("no iteration of the simplification ran")).into())
 }
 
 fn simplify_read(mut model: Model, options: &Options, stage: Option<Stage>) -> Result<SimplifiedModel> {
@@ -126,14 +126,14 @@ fn simplify_read(mut model: Model, options: &Options, stage: Option<Stage>) -> R
             break;
         }
     }
-    // Later rounds tell the same again.
+    // Later iterations repeat the same warnings.
     let mut warnings = progress.warnings;
     let mut told = BTreeSet::new();
     warnings.retain(|warning| told.insert(warning.clone()));
     Ok(SimplifiedModel { passes: progress.passes, warnings, model })
 }
 
-/// Values that nobody reads, of those that are to stay.
+/// Returns values without readers that must stay.
 fn unread_values(graph: &Graph, skip: &BTreeSet<String>) -> Vec<ValueId> {
     let read = graph.read_values();
     let stays = |id: &ValueId| {
@@ -145,11 +145,11 @@ fn unread_values(graph: &Graph, skip: &BTreeSet<String>) -> Vec<ValueId> {
     graph.value_ids().filter(stays).collect()
 }
 
-/// Bytes of a node in a file, with its names: more than most take.
+/// The bytes of a node in a file, with its names: an upper estimate.
 const NODE_BYTES: u64 = 256;
 
-/// Bytes that constants may take if the model is not to become larger than the file that it was read from. Constants beside the file
-/// have to go into it too.
+/// Returns the bytes that constants may take without making the model larger than its file. External
+/// constants are included in the new file.
 fn room_for_constants(sources: &Sources, graph: &Graph) -> Result<u64> {
     let nodes = NODE_BYTES.saturating_mul(u64::try_from(graph.node_count())?);
     Ok(sources.model_bytes().saturating_sub(nodes))
