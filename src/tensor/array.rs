@@ -1,7 +1,7 @@
 //! Elements in memory, for the evaluation of constants.
 //!
-//! Arithmetic knows few kinds of elements; the exact type stays beside them, and [`Array::new`] rounds and wraps to it. Integers
-//! that carry sizes may be [`Dim`]s, so that shape arithmetic folds where sizes are not known.
+//! Arithmetic has four kinds of elements; the exact type is stored beside them, and [`Array::new`] rounds and wraps to it. Integers
+//! may be [`Dim`]s, so that shape arithmetic on free sizes folds.
 
 use half::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
@@ -14,13 +14,13 @@ use crate::error::{Error, Result, invalid, unsupported};
 /// The elements of an [`Array`], in row-major order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elements {
-    /// Half, bfloat16, float8 and single.
+    /// Float32, and narrower floats.
     F32(ArrayD<f32>),
-    /// Double.
+    /// Float64.
     F64(ArrayD<f64>),
     /// Integers of every width, and bool as 0 and 1.
     I64(ArrayD<i64>),
-    /// Integers that are not all known.
+    /// Integers, some of them symbolic.
     Dim(ArrayD<Dim>),
 }
 
@@ -31,7 +31,7 @@ pub struct Array {
     pub(super) elements: Elements,
 }
 
-/// The elements of an array, moved: taken, repeated or put into another order, whatever their kind is.
+/// Rearranges the elements of an array of any kind.
 macro_rules! move_elements {
     ($array:expr, $elements:ident => $body:expr) => {{
         use $crate::tensor::Elements;
@@ -47,7 +47,7 @@ macro_rules! move_elements {
 }
 pub(crate) use move_elements;
 
-/// Computes a value from the elements of an array, whatever their kind is.
+/// Computes a value from the elements of an array of any kind.
 macro_rules! with_elements {
     ($array:expr, $elements:ident => $body:expr) => {{
         use $crate::tensor::Elements;
@@ -77,10 +77,10 @@ fn wrap(value: i64, dtype: DType) -> i64 {
     }
 }
 
-/// How what is of a type already is written in it: infinities stay.
+/// The encoding of a value that its type already represents: infinities stay.
 const KEPT: Narrowing = Narrowing { saturate: false, power: Power::Up };
 
-/// A result as a type of floating point of at most 32 bits holds it.
+/// Rounds a result to a float type of at most 32 bits.
 pub(crate) fn round_float(value: f32, dtype: DType) -> f32 {
     narrow_float(value, dtype, KEPT)
 }
@@ -95,7 +95,7 @@ fn narrow_float(value: f32, dtype: DType, narrowing: Narrowing) -> f32 {
 }
 
 impl Array {
-    /// An array of `dtype`: elements are rounded and wrapped to what the type can hold.
+    /// Creates an array of `dtype`: elements are rounded and wrapped to the type.
     pub fn new(dtype: DType, elements: Elements) -> Array {
         let elements = match elements {
             Elements::F32(a) if dtype == DType::F32 => Elements::F32(a),
@@ -114,31 +114,31 @@ impl Array {
         Array { dtype, elements }
     }
 
-    /// An array of elements that `dtype` can hold, since they come out of arrays of it: nothing is rounded.
+    /// Creates an array of elements from arrays of `dtype`: nothing is rounded.
     pub(crate) fn moved(dtype: DType, elements: Elements) -> Array {
         match elements {
-            // Of sizes all those that are left may be known.
+            // All remaining sizes may be known.
             Elements::Dim(_) => Array::new(dtype, elements),
             _ => Array { dtype, elements },
         }
     }
 
-    /// Singles.
+    /// Creates an array of float32 values.
     pub fn f32(elements: ArrayD<f32>) -> Array {
         Array::new(DType::F32, Elements::F32(elements))
     }
 
-    /// 64-bit integers.
+    /// Creates an array of 64-bit integers.
     pub fn i64(elements: ArrayD<i64>) -> Array {
         Array::new(DType::I64, Elements::I64(elements))
     }
 
-    /// 64-bit integers that carry sizes.
+    /// Creates an array of 64-bit integers, some of them symbolic.
     pub fn dims(elements: ArrayD<Dim>) -> Array {
         Array::new(DType::I64, Elements::Dim(elements))
     }
 
-    /// A one-axis array of sizes.
+    /// Creates an array of sizes with one axis.
     pub fn from_dims(dims: &[Dim]) -> Array {
         Array::dims(ArrayD::from_shape_fn(IxDyn(&[dims.len()]), |i| {
             dims.get(ndarray::Dimension::slice(&i).first().copied().unwrap_or(0))
@@ -147,69 +147,69 @@ impl Array {
         }))
     }
 
-    /// Truth values.
+    /// Creates an array of booleans.
     pub fn bool(elements: ArrayD<bool>) -> Array {
         Array::new(DType::Bool, Elements::I64(elements.mapv(i64::from)))
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub fn elements(&self) -> &Elements {
         &self.elements
     }
 
-    /// The elements, owned.
+    /// Returns the elements, owned.
     pub fn into_elements(self) -> Elements {
         self.elements
     }
 
-    /// Sizes of the axes.
+    /// Returns the sizes of the axes.
     pub fn shape(&self) -> &[usize] {
         with_elements!(&self.elements, a => a.shape())
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         with_elements!(&self.elements, a => a.len())
     }
 
-    /// Whether there is no element.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The same elements in another shape.
+    /// Returns the same elements in another shape.
     pub fn reshape(&self, shape: &[usize]) -> Result<Array> {
         Ok(
             move_elements!(self, a => a.as_standard_layout().into_owned().into_shape_with_order(IxDyn(shape))?),
         )
     }
 
-    /// As float32 values, whatever the type.
+    /// Converts the elements to float32.
     pub fn to_f32(&self) -> Result<ArrayD<f32>> {
         Ok(match &self.elements {
             Elements::F32(a) => a.clone(),
             Elements::F64(a) => a.mapv(|x| x.as_()),
             Elements::I64(a) => a.mapv(|x| x.as_()),
-            Elements::Dim(_) => unsupported!("a size is not known"),
+            Elements::Dim(_) => unsupported!("a size is known only at run time"),
         })
     }
 
-    /// As doubles, whatever the type.
+    /// Converts the elements to float64.
     pub fn to_f64(&self) -> Result<ArrayD<f64>> {
         Ok(match &self.elements {
             Elements::F32(a) => a.mapv(f64::from),
             Elements::F64(a) => a.clone(),
             Elements::I64(a) => a.mapv(|x| x.as_()),
-            Elements::Dim(_) => unsupported!("a size is not known"),
+            Elements::Dim(_) => unsupported!("a size is known only at run time"),
         })
     }
 
-    /// Integers; refuses floating point and what is not known.
+    /// Converts the elements to integers; refuses floats and symbolic sizes.
     pub fn to_i64(&self) -> Result<ArrayD<i64>> {
         self.integers().cloned()
     }
@@ -217,44 +217,44 @@ impl Array {
     fn integers(&self) -> Result<&ArrayD<i64>> {
         match &self.elements {
             Elements::I64(a) => Ok(a),
-            Elements::Dim(_) => unsupported!("a size is not known"),
-            _ => invalid!("{} where integers are needed", self.dtype),
+            Elements::Dim(_) => unsupported!("a size is known only at run time"),
+            _ => invalid!("found {}, expected integers", self.dtype),
         }
     }
 
-    /// Integers that may be unknown; refuses floating point.
+    /// Converts the elements to sizes; refuses floats.
     pub fn to_dims(&self) -> Result<ArrayD<Dim>> {
         match &self.elements {
             Elements::I64(a) => Ok(a.mapv(Dim::Known)),
             Elements::Dim(a) => Ok(a.clone()),
-            _ => invalid!("{} where integers are needed", self.dtype),
+            _ => invalid!("found {}, expected integers", self.dtype),
         }
     }
 
-    /// All elements in row-major order, as integers.
+    /// Returns all elements in row-major order, as integers.
     pub fn int_list(&self) -> Result<Vec<i64>> {
         Ok(self.integers()?.iter().copied().collect())
     }
 
-    /// All elements in row-major order, as float32.
+    /// Returns all elements in row-major order, as float32.
     pub fn float_list(&self) -> Result<Vec<f32>> {
         Ok(self.to_f32()?.iter().copied().collect())
     }
 
-    /// The elements in another type, by the rules of ONNX's Cast: floats are cut towards zero, integers wrap around, and what a float of
-    /// eight bits and fewer cannot hold becomes its largest number.
+    /// Casts the elements by the rules of ONNX's Cast: floats are truncated, integers wrap around, and floats
+    /// of at most eight bits saturate.
     pub fn cast(&self, to: DType) -> Result<Array> {
         self.cast_with(to, Narrowing::default())
     }
 
-    /// As [`Array::cast`], by other rules for floats of eight bits and fewer.
+    /// Casts like [`Array::cast`], with other rules for floats of at most eight bits.
     pub fn cast_with(&self, to: DType, narrowing: Narrowing) -> Result<Array> {
         if to.bits() == 0 || matches!(to, DType::C64 | DType::C128) {
             unsupported!("a cast to {to}");
         }
         let elements = match &self.elements {
             Elements::Dim(a) if to.is_int() => Elements::Dim(a.clone()),
-            Elements::Dim(_) => unsupported!("a size that is not known, as {to}"),
+            Elements::Dim(_) => unsupported!("a size known only at run time, cast to {to}"),
             _ if to == DType::F64 => Elements::F64(self.to_f64()?),
             _ if to.is_float() => {
                 let mut elements = self.to_f32()?;
@@ -272,7 +272,7 @@ impl Array {
         Ok(Array::new(to, elements))
     }
 
-    /// Decodes `bytes` as ONNX's `raw_data`: little endian, types under 8 bits packed low bits first.
+    /// Decodes ONNX's `raw_data`: little endian, types under 8 bits packed low bits first.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Array> {
         let count = shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d));
         let Some(count) = count.filter(|count| dtype.byte_len(*count) == Some(bytes.len())) else {
@@ -344,7 +344,7 @@ impl Array {
                 }
                 bits => out = pack(a.iter().map(|x| x.to_le_bytes().first().copied().unwrap_or(0)), bits),
             },
-            Elements::Dim(_) => unsupported!("a size is not known"),
+            Elements::Dim(_) => unsupported!("a size is known only at run time"),
         }
         Ok(out)
     }
@@ -354,7 +354,7 @@ fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
     bytes.as_chunks::<N>().0.iter().copied()
 }
 
-/// Elements of `bits` bits from a stream of bits, low bits first.
+/// Returns elements of `bits` bits from a stream of bits, low bits first.
 fn unpack(bytes: &[u8], bits: usize) -> impl Iterator<Item = u8> {
     let mask = u8::MAX.wrapping_shr((8 - bits).as_());
     (0..bytes.len() * 8 / bits).map(move |i| {
@@ -385,19 +385,19 @@ fn pack(elements: impl Iterator<Item = u8>, bits: usize) -> Vec<u8> {
 }
 
 impl Array {
-    /// The one element of an array of one element.
+    /// Returns the element of an array of one element.
     pub fn scalar_f32(&self) -> Result<f32> {
         match self.float_list()?.as_slice() {
             [x] => Ok(*x),
-            other => Err(Error::invalid(format!("{} elements where one is needed", other.len()))),
+            other => Err(Error::invalid(format!("found {} elements, expected one", other.len()))),
         }
     }
 
-    /// The one element of an array of one integer.
+    /// Returns the element of an array of one integer.
     pub fn scalar_i64(&self) -> Result<i64> {
         match self.int_list()?.as_slice() {
             [x] => Ok(*x),
-            other => Err(Error::invalid(format!("{} elements where one is needed", other.len()))),
+            other => Err(Error::invalid(format!("found {} elements, expected one", other.len()))),
         }
     }
 }
@@ -407,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_make_the_round_trip_in_every_type() {
+    fn bytes_round_trip_in_every_type() {
         let types = [
             (DType::F32, 16),
             (DType::F64, 32),

@@ -1,11 +1,12 @@
-//! Broadcasting: arrays of different shapes stretched to one, by the rules of numpy
-//! (<https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>).
+//! Broadcasting of arrays by the rules of numpy.
+//!
+//! Spec: <https://github.com/onnx/onnx/blob/main/docs/Broadcasting.md>.
 
 use ndarray::{ArrayD, IxDyn, Zip};
 
 use crate::error::{Error, Result};
 
-/// The shape that arrays of known shapes are stretched to.
+/// Returns the shape to which arrays of these shapes broadcast.
 pub(crate) fn broadcast_lens(shapes: &[&[usize]]) -> Result<Vec<usize>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut out = vec![1; rank];
@@ -33,7 +34,7 @@ pub(crate) fn zip_broadcast<A, B, C>(
     Ok(Zip::from(a.ok_or_else(misfit)?).and(b.ok_or_else(misfit)?).map_collect(combine))
 }
 
-/// Combines two arrays element by element, which may fail.
+/// Combines two arrays element by element by a fallible function.
 pub(crate) fn try_zip_broadcast<A, B, C>(
     a: &ArrayD<A>,
     b: &ArrayD<B>,
@@ -61,7 +62,7 @@ mod tests {
             let shape = |pick: &dyn Fn(&(bool, bool)) -> bool, drop: usize| -> Vec<usize> {
                 let whole: Vec<usize> =
                     sizes.iter().zip(&ones).map(|(n, one)| if pick(one) { 1 } else { *n }).collect();
-                // Axes at the front may be left out altogether where they are 1.
+                // Leading axes of size 1 may be dropped.
                 let front = whole.iter().take_while(|n| **n == 1).count().min(drop);
                 whole[front..].to_vec()
             };

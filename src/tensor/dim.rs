@@ -1,7 +1,7 @@
-//! Axis sizes: numbers, or integer expressions over named symbols.
+//! Axis sizes: integers, or expressions over named symbols.
 //!
-//! An expression is kept as a polynomial in canonical form (sums of products of atoms), so that two spellings of one
-//! size compare equal. What is not a polynomial (division, remainder, minimum, maximum) is an atom of its own.
+//! An expression is a polynomial in canonical form (a sum of products of atoms), so that equal sizes compare
+//! equal. Operations other than sums and products (division, remainder, minimum, maximum) are atoms.
 
 mod bounds;
 mod parts;
@@ -18,10 +18,10 @@ use crate::error::{Error, Result};
 
 pub(crate) use parts::{Operation, Sum};
 
-/// The size of an axis, or an element of an integer tensor that carries sizes.
+/// The size of an axis, or an element of an integer tensor of sizes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dim {
-    /// A number. Sizes are not negative; elements of shape arithmetic may be.
+    /// An integer. Sizes are not negative; elements of shape arithmetic may be.
     Known(i64),
     /// An expression with at least one symbol.
     Expr(Arc<Expr>),
@@ -45,7 +45,7 @@ enum Atom {
     Max(Dim, Dim),
 }
 
-/// The greatest number that divides both.
+/// Returns the greatest common divisor.
 fn greatest_divisor(mut a: i64, mut b: i64) -> i64 {
     while b != 0 {
         (a, b) = (b, a.wrapping_rem(b));
@@ -69,7 +69,7 @@ impl Atom {
 }
 
 impl Expr {
-    /// The multiples of `n` in it, divided by `n`, and the rest: the terms that are not multiples, and the remainder of the constant.
+    /// Splits off the multiples of `n`: returns them divided by `n`, and the rest.
     fn split_multiple(&self, n: i64) -> Result<(Dim, Dim)> {
         let (mut whole, mut rest) = (BTreeMap::new(), BTreeMap::new());
         for (product, coefficient) in &self.terms {
@@ -84,12 +84,12 @@ impl Expr {
 }
 
 impl Dim {
-    /// A free size with this name.
+    /// Creates a free size with this name.
     pub fn symbol(name: &str) -> Dim {
         Dim::from_atom(Atom::Symbol(Arc::from(name)))
     }
 
-    /// The number, where it is one.
+    /// Returns the integer, unless the size is symbolic.
     pub fn known(&self) -> Option<i64> {
         match self {
             Dim::Known(n) => Some(*n),
@@ -97,7 +97,7 @@ impl Dim {
         }
     }
 
-    /// Whether the size is the number `n`.
+    /// Returns whether the size is `n`.
     pub fn is(&self, n: i64) -> bool {
         self.known() == Some(n)
     }
@@ -121,7 +121,7 @@ impl Dim {
         }
         let depth = terms.keys().flatten().map(Atom::depth).max().unwrap_or(0);
         if terms.len() > limits::DIM_TERMS || depth > limits::DIM_DEPTH {
-            return Err(Error::limit("a size is too complex an expression"));
+            return Err(Error::limit("the expression of a size is too complex"));
         }
         Ok(Dim::Expr(Arc::new(Expr { constant, terms, depth })))
     }
@@ -133,7 +133,7 @@ impl Dim {
         }
     }
 
-    /// `self + other`.
+    /// Returns `self + other`.
     pub fn add(&self, other: &Dim) -> Result<Dim> {
         if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
             return Ok(Dim::Known(a.checked_add(*b).ok_or_else(overflow)?));
@@ -148,12 +148,12 @@ impl Dim {
         Dim::from_parts(constant, terms)
     }
 
-    /// `self - other`.
+    /// Returns `self - other`.
     pub fn sub(&self, other: &Dim) -> Result<Dim> {
         self.add(&other.mul(&Dim::Known(-1))?)
     }
 
-    /// `self * other`.
+    /// Returns `self * other`.
     pub fn mul(&self, other: &Dim) -> Result<Dim> {
         if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
             return Ok(Dim::Known(a.checked_mul(*b).ok_or_else(overflow)?));
@@ -178,7 +178,7 @@ impl Dim {
         Dim::from_parts(constant, terms)
     }
 
-    /// `self / other` where that is exact for every value of the symbols.
+    /// Returns `self / other` if that is exact for all values of the symbols.
     pub fn exact_div(&self, other: &Dim) -> Option<Dim> {
         if let Dim::Known(n) = other {
             let (constant, mut terms) = self.parts();
@@ -201,14 +201,14 @@ impl Dim {
             return Some(Dim::Known(0));
         }
         let (constant, terms) = self.parts();
-        // A multiple of the divisor, whatever it is made of.
+        // A multiple of the divisor.
         if let (Some((_, a)), Some((_, b))) = (terms.first_key_value(), divisor.terms.first_key_value())
             && let Some(times) = a.checked_div(*b).map(Dim::Known)
             && other.mul(&times).is_ok_and(|multiple| multiple == *self)
         {
             return Some(times);
         }
-        // A divisor of one product: take its atoms out of every product of the dividend.
+        // A divisor of one product: its atoms are removed from every product of the dividend.
         if divisor.constant != 0 || divisor.terms.len() != 1 || constant != 0 {
             return None;
         }
@@ -233,7 +233,7 @@ impl Dim {
         Some(quotient)
     }
 
-    /// The largest integer not above `self / other`.
+    /// Returns the largest integer not above `self / other`.
     pub fn floor_div(&self, other: &Dim) -> Result<Dim> {
         if let Some(exact) = self.exact_div(other) {
             return Ok(exact);
@@ -260,7 +260,7 @@ impl Dim {
         }
     }
 
-    /// Dividend and divisor without the symbols that both are products of.
+    /// Returns dividend and divisor without common symbolic factors.
     fn without_common_atoms(&self, other: &Dim) -> Option<(Dim, Dim)> {
         let (Dim::Expr(dividend), Dim::Expr(divisor)) = (self, other) else { return None };
         let one_product = |e: &Expr| e.constant == 0 && e.terms.len() == 1;
@@ -287,8 +287,8 @@ impl Dim {
         Some((product(kept, *a)?, product(left, *b)?))
     }
 
-    /// The quotient by a positive number, rounded down, in lowest terms; of a quotient and a number it is one by the product of both
-    /// divisors.
+    /// Returns the quotient by a positive integer, rounded down, in lowest terms; nested quotients are
+    /// merged.
     fn quotient(&self, divisor: i64) -> Result<Dim> {
         let (constant, mut terms) = self.parts();
         let common = terms.values().fold(divisor, |common, times| greatest_divisor(common, *times));
@@ -308,7 +308,7 @@ impl Dim {
         Dim::from_atom(Atom::FloorDiv(self.clone(), Dim::Known(divisor))).bounded()
     }
 
-    /// The smallest integer not below `self / other`, for a positive `other`.
+    /// Returns the smallest integer not below `self / other`, for a positive `other`.
     pub fn ceil_div(&self, other: &Dim) -> Result<Dim> {
         match self.exact_div(other) {
             Some(exact) => Ok(exact),
@@ -316,7 +316,7 @@ impl Dim {
         }
     }
 
-    /// The remainder of [`Dim::floor_div`].
+    /// Returns the remainder of [`Dim::floor_div`].
     pub fn modulo(&self, other: &Dim) -> Result<Dim> {
         if self.exact_div(other).is_some() {
             return Ok(Dim::Known(0));
@@ -328,7 +328,7 @@ impl Dim {
         }
     }
 
-    /// The size of two axes that are broadcast against each other: equal, or one of them 1.
+    /// Returns the size of two broadcast axes: equal, or one of them 1.
     pub fn broadcast(&self, other: &Dim) -> Result<Dim> {
         match (self, other) {
             (a, b) if a == b || b.is(1) => Ok(a.clone()),
@@ -336,27 +336,27 @@ impl Dim {
             (Dim::Known(_), Dim::Known(_)) => {
                 Err(Error::invalid(format!("sizes {self} and {other} do not broadcast")))
             }
-            // A size that is not known is 1 or the number: the result is the number either way.
+            // The free size is 1 or the integer: the result is the integer in both cases.
             (Dim::Known(_), Dim::Expr(_)) => Ok(self.clone()),
             (Dim::Expr(_), Dim::Known(_)) => Ok(other.clone()),
-            // One of them is 1, or both are equal: the result is the larger one either way.
+            // One is 1, or both are equal: the result is the larger one in both cases.
             (Dim::Expr(_), Dim::Expr(_)) => self.larger(other),
         }
     }
 
     fn bounded(self) -> Result<Dim> {
         if self.depth() > limits::DIM_DEPTH {
-            return Err(Error::limit("a size is too complex an expression"));
+            return Err(Error::limit("the expression of a size is too complex"));
         }
         Ok(self)
     }
 
-    /// The product of sizes; 1 for none.
+    /// Returns the product of sizes; 1 for none.
     pub fn product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Result<Dim> {
         dims.into_iter().try_fold(Dim::Known(1), |product, dim| product.mul(dim))
     }
 
-    /// The same size with symbols replaced.
+    /// Replaces symbols.
     pub fn substitute(&self, values: &BTreeMap<String, Dim>) -> Result<Dim> {
         let Dim::Expr(e) = self else { return Ok(self.clone()) };
         let mut sum = Dim::Known(e.constant);
@@ -452,7 +452,7 @@ impl fmt::Debug for Dim {
     }
 }
 
-/// The shape of two values that are broadcast against each other, aligned at their last axes.
+/// Returns the shape of two values that are broadcast, aligned at their last axes.
 pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let (free, aligned) = long.split_at(long.len() - short.len());
@@ -463,7 +463,7 @@ pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
     Ok(shape)
 }
 
-/// Writes a shape as `[1, 3, H, W]`.
+/// Formats a shape as `[1, 3, H, W]`.
 pub fn display_shape(shape: &[Dim]) -> String {
     let axes: Vec<String> = shape.iter().map(Dim::to_string).collect();
     format!("[{}]", axes.join(", "))

@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-/// The type of a tensor's elements.
+/// The element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DType {
-    /// IEEE single.
+    /// IEEE binary32.
     F32,
-    /// IEEE double.
+    /// IEEE binary64.
     F64,
-    /// IEEE half.
+    /// IEEE binary16.
     F16,
-    /// The upper half of an IEEE single.
+    /// The upper half of an IEEE binary32.
     BF16,
     /// Eight bits: 4 exponent, 3 mantissa, no infinities.
     F8E4M3FN,
@@ -55,11 +55,11 @@ pub enum DType {
     U64,
     /// One byte, 0 or 1.
     Bool,
-    /// Text.
+    /// A string.
     String,
     /// Two float32 values.
     C64,
-    /// Two doubles.
+    /// Two float64 values.
     C128,
 }
 
@@ -97,12 +97,12 @@ const TABLE: &[(DType, i32, &str, usize)] = &[
 ];
 
 impl DType {
-    /// The type with this number in `TensorProto.DataType`.
+    /// Returns the type of a code of `TensorProto.DataType`.
     pub fn from_onnx(code: i32) -> Option<DType> {
         TABLE.iter().find(|row| row.1 == code).map(|row| row.0)
     }
 
-    /// The type with this name in ONNX's texts.
+    /// Returns the type of a name in ONNX's text format.
     pub fn from_name(name: &str) -> Option<DType> {
         TABLE.iter().find(|row| row.2 == name).map(|row| row.0)
     }
@@ -111,27 +111,28 @@ impl DType {
         TABLE.iter().find(|row| row.0 == self).map_or((0, "undefined", 0), |row| (row.1, row.2, row.3))
     }
 
-    /// The number in `TensorProto.DataType`.
+    /// Returns the code of `TensorProto.DataType`.
     pub fn to_onnx(self) -> i32 {
         self.row().0
     }
 
-    /// The name in ONNX's texts, as in `tensor(float)`.
+    /// Returns the name in ONNX's text format, as in `tensor(float)`.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// Bits an element; 0 for strings.
+    /// Returns the bits of an element; 0 for strings.
     pub fn bits(self) -> usize {
         self.row().2
     }
 
-    /// Bytes of `count` elements; types under 8 bits are packed into a stream of bits, low bits first. `None` on overflow.
+    /// Returns the bytes of `count` elements; types under 8 bits are packed, low bits first. `None` on
+    /// overflow.
     pub fn byte_len(self, count: usize) -> Option<usize> {
         Some(count.checked_mul(self.bits())?.div_ceil(8))
     }
 
-    /// Whether elements are real numbers held in floating point.
+    /// Returns whether elements are floats.
     pub fn is_float(self) -> bool {
         matches!(
             self,
@@ -149,17 +150,17 @@ impl DType {
         )
     }
 
-    /// Whether elements are integers, signed or not.
+    /// Returns whether elements are integers, signed or unsigned.
     pub fn is_int(self) -> bool {
         self.int_range().is_some() && self != Bool
     }
 
-    /// Whether elements are integers without a sign.
+    /// Returns whether elements are unsigned integers.
     pub fn is_unsigned(self) -> bool {
         matches!(self, U2 | U4 | U8 | U16 | U32 | U64)
     }
 
-    /// The smallest and the largest value of an integer or bool type.
+    /// Returns the smallest and the largest value of an integer or bool type.
     pub fn int_range(self) -> Option<(i128, i128)> {
         let bits = self.bits();
         match self {

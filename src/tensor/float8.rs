@@ -1,26 +1,29 @@
-//! Floats of eight bits and fewer (<https://onnx.ai/onnx/technical/float8.html>).
+//! Floats of at most eight bits.
+//!
+//! Spec: <https://onnx.ai/onnx/technical/float8.html>.
 
 use num_traits::AsPrimitive;
 
 use super::DType;
 
-/// How a number becomes one of a type of eight bits and fewer.
+/// The rounding of a number to a type of at most eight bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Narrowing {
-    /// Whether what is too large becomes the largest finite number; else it becomes an infinity, or NaN where there is none.
+    /// Whether large magnitudes become the largest finite number, not an infinity, or NaN for a type without
+    /// infinities.
     pub saturate: bool,
-    /// Which power of two a number becomes, for `float8e8m0`. The others round to the nearest, ties to the even one.
+    /// The rounding to powers of two, for `float8e8m0`. The others round to nearest, ties to even.
     pub power: Power,
 }
 
-/// Which of the two powers of two around a number is taken.
+/// The choice between the powers of two around a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Power {
-    /// The one above.
+    /// The larger one.
     Up,
-    /// The one below.
+    /// The smaller one.
     Down,
-    /// The nearer one; the one above in the middle.
+    /// The nearer one; ties to the larger one.
     Nearest,
 }
 
@@ -30,12 +33,12 @@ impl Default for Narrowing {
     }
 }
 
-/// Layout of a small float.
+/// The layout of a small float.
 struct Layout {
     mantissa_bits: u32,
     exponent_bits: u32,
     bias: i32,
-    /// The bytes (without the sign) from which on there are only infinities and NaN.
+    /// The first byte (without the sign) of infinities and NaN.
     first_special: u8,
     has_infinity: bool,
     /// `fnuz`: the byte of negative zero is the only NaN.
@@ -50,19 +53,19 @@ fn layout(dtype: DType) -> Layout {
         DType::F8E5M2FNUZ => (2, 5, 16, 0x80, false, true),
         DType::F6E2M3 => (3, 2, 1, 0x20, false, false),
         DType::F6E3M2 => (2, 3, 3, 0x20, false, false),
-        // float4e2m1, as those of six bits, has neither infinities nor NaN.
+        // float4e2m1 and the floats of six bits have neither infinities nor NaN.
         _ => (1, 2, 1, 0x08, false, false),
     };
     Layout { mantissa_bits, exponent_bits, bias, first_special, has_infinity, unsigned_zero }
 }
 
-/// 2 to a power from -126 to 127.
+/// Returns 2 to a power from -126 to 127.
 fn power_of_two(exponent: i32) -> f32 {
     let biased: u32 = (exponent + 127).as_();
     f32::from_bits(biased.wrapping_shl(23))
 }
 
-/// The value of one encoded element.
+/// Returns the value of an encoded element.
 pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
     if dtype == DType::F8E8M0 {
         return match byte {
@@ -94,25 +97,26 @@ pub(super) fn decode(byte: u8, dtype: DType) -> f32 {
     if negative { -value } else { value }
 }
 
-/// Singles that could be computed in the time that one element is, between being decoded and encoded.
+/// The cost of decoding and encoding an element, in float32 operations.
 pub const STEPS: u64 = 4;
 
-/// The numbers of a float of eight or six bits, as arithmetic that rounds to them needs to know them.
+/// The parameters of a float of eight or six bits for arithmetic that rounds to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Steps {
-    /// Binary digits, the leading one among them.
+    /// The number of binary digits, including the leading one.
     pub digits: u8,
-    /// From here on numbers have all digits; below they are multiples of `least`.
+    /// The least magnitude with all digits; smaller ones are multiples of `least`.
     pub normal: f32,
-    /// The smallest number above zero.
+    /// The smallest positive number.
     pub least: f32,
     /// The largest finite number.
     pub largest: f32,
-    /// Whether there are infinities.
+    /// Whether the type has infinities.
     pub has_infinity: bool,
 }
 
-/// The steps of a type of eight or six bits; none for powers of two, which have neither sign nor zero.
+/// Returns the parameters of a type of eight or six bits; `None` for powers of two, which have neither sign
+/// nor zero.
 pub(crate) fn steps(dtype: DType) -> Option<Steps> {
     if !dtype.is_float() || !matches!(dtype.bits(), 6 | 8) || dtype == DType::F8E8M0 {
         return None;
@@ -129,17 +133,17 @@ pub(crate) fn steps(dtype: DType) -> Option<Steps> {
     })
 }
 
-/// The numbers of a type of four bits that are not negative, in order.
+/// Returns the nonnegative numbers of a type of four bits, in order.
 pub(crate) fn magnitudes(dtype: DType) -> Vec<f32> {
     let l = layout(dtype);
     let sign_bit = 1_u8.wrapping_shl(l.mantissa_bits + l.exponent_bits);
     (0..sign_bit).map(|byte| decode(byte, dtype)).collect()
 }
 
-/// More than any number of these types.
+/// A bound above all numbers of these types.
 const BEYOND: f32 = 262_144.0;
 
-/// The element that stands for `value`.
+/// Returns the encoded element of `value`.
 pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
     if dtype == DType::F8E8M0 {
         return encode_power(value, narrowing);
@@ -152,8 +156,8 @@ pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
         return nan;
     }
     let magnitude = value.abs().min(BEYOND);
-    // The numbers of one exponent are equally far apart, below the least one too, and all ascend with their bytes: a byte is the count of
-    // those below.
+    // Within an exponent numbers are equidistant, and all ascend with their bytes: a byte is the number of
+    // smaller magnitudes.
     let biased: i32 = magnitude.to_bits().wrapping_shr(23).as_();
     let exponent = (biased - 127).max(1 - l.bias);
     let mantissa_bits: i32 = l.mantissa_bits.as_();
@@ -170,7 +174,8 @@ pub(super) fn encode(value: f32, dtype: DType, narrowing: Narrowing) -> u8 {
     if value.is_sign_negative() && !(l.unsigned_zero && best == 0) { best | sign_bit } else { best }
 }
 
-/// The power of two for a number, of the bits of a single: its exponent, and one more where it is rounded up.
+/// Returns the power of two for a number, from the bits of its float32: the exponent, plus one if it is
+/// rounded up.
 fn encode_power(value: f32, narrowing: Narrowing) -> u8 {
     const FRACTION: u32 = 0x7f_ffff;
     const HALF: u32 = 0x40_0000;
@@ -185,7 +190,7 @@ fn encode_power(value: f32, narrowing: Narrowing) -> u8 {
     }
     let bits = value.to_bits();
     let (exponent, fraction) = (bits.wrapping_shr(23), bits & FRACTION);
-    // 2^-127 has no exponent of its own in a single, but half of the fraction.
+    // 2^-127 is subnormal in float32: half of the fraction.
     let exact = if exponent == 0 { HALF } else { 0 };
     let up = match narrowing.power {
         Power::Up => fraction > exact,
@@ -223,9 +228,9 @@ mod tests {
         assert_eq!(decode(0xfc, DType::F8E5M2), f32::NEG_INFINITY);
     }
 
-    /// Each number goes to the nearest, of two that are as near to the one whose last bit is 0.
+    /// Each number is rounded to the nearest, ties to even.
     #[test]
-    fn numbers_are_rounded_to_the_nearest() {
+    fn numbers_round_to_nearest() {
         for dtype in [
             DType::F8E4M3FN,
             DType::F8E4M3FNUZ,
@@ -244,7 +249,7 @@ mod tests {
                 let near = finite.iter().map(|(byte, number)| (distance(*byte, *number), *byte));
                 near.min_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap()).unwrap().1
             };
-            // Singles of a leading 1 and six more bits, from 2^-20 to 2^18, and those beside them.
+            // Float32 values of a leading 1 and six more bits, from 2^-20 to 2^18, and their neighbours.
             for bits in (107_u32 << 6..145 << 6).map(|bits| bits << 17) {
                 for value in [bits - 1, bits, bits + 1].map(f32::from_bits) {
                     assert_eq!(encode(value, dtype, Narrowing::default()), nearest(value), "{dtype} {value}");
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_saturates_or_overflows() {
+    fn large_magnitudes_saturate_or_overflow() {
         let overflowing = Narrowing { saturate: false, power: Power::Up };
         for (value, dtype, largest, beyond) in [
             (465.0, DType::F8E4M3FN, 448.0, f32::NAN),
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_two_lie_above_below_or_near() {
+    fn powers_of_two_round_by_mode() {
         for (power, value, expected) in [
             (Power::Up, 5.0, 8.0),
             (Power::Up, 4.0, 4.0),
@@ -296,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_tell_the_numbers() {
+    fn steps_describe_the_type() {
         let of_float8 = Steps {
             digits: 4,
             normal: 2_f32.powi(-6),

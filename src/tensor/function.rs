@@ -1,4 +1,4 @@
-//! Functions of single elements.
+//! Functions of elements.
 
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
@@ -7,7 +7,7 @@ use super::{Array, Elements};
 use crate::error::{Result, unsupported};
 
 impl Array {
-    /// A function of each element, computed in float64 and rounded once to the type; integers are cut off.
+    /// Applies a function to each element, in float64, and rounds once to the type; integers are truncated.
     pub fn map(&self, function: impl Fn(f64) -> f64) -> Result<Array> {
         let elements = match self.elements() {
             Elements::F32(a) => Elements::F32(a.mapv(|x| function(f64::from(x)).as_())),
@@ -16,21 +16,21 @@ impl Array {
                 let x: f64 = x.as_();
                 function(x).as_()
             })),
-            Elements::Dim(_) => unsupported!("a function of a size that is not known"),
+            Elements::Dim(_) => unsupported!("a function of a size known only at run time"),
         };
         Ok(Array::new(self.dtype(), elements))
     }
 
-    /// Whether each element has a property, as booleans.
+    /// Returns booleans: whether each element has a property.
     pub fn test(&self, property: impl Fn(f64) -> bool) -> Result<Array> {
         let truth: ArrayD<bool> = self.to_f64()?.mapv(property);
         Ok(Array::bool(truth))
     }
 }
 
-/// The error function, by its series of positive terms (<https://dlmf.nist.gov/7.6.E2>).
+/// Returns the error function, by its series of positive terms (<https://dlmf.nist.gov/7.6.E2>).
 pub(crate) fn erf(x: f64) -> f64 {
-    // From here on 1 - erf(x) is below the precision of float64 values.
+    // Beyond this `1 - erf(x)` is below the precision of float64.
     if x.is_nan() || x.abs() > 6.0 {
         return x.signum();
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn erf_is_that_of_the_tables() {
+    fn erf_matches_the_tables() {
         for (x, y) in [
             (0.0, 0.0),
             (1e-9, 1.128_379_167_095_512_6e-9),

@@ -1,4 +1,4 @@
-//! Constants: element types, sizes, tensors that lie where they lie, and the arrays they are computed with.
+//! Constants: element types, sizes, tensors in files or memory, and arrays for computation.
 
 mod array;
 mod broadcast;
@@ -35,10 +35,10 @@ pub use shape::Shape;
 pub use source::end_clearly_when_truncated;
 pub(crate) use source::{Passing, RELEASED, SourceBytes, SourceFile, spool};
 
-/// Elements converted at a time when a tensor is written in another type: bounds the memory that it takes.
+/// The number of elements that are converted at a time when a tensor is written in another type.
 const CHUNK_ELEMENTS: usize = 1 << 20;
 
-/// A constant: type, shape, and where its bytes are. Copies share these.
+/// A constant: type, shape, and the location of its bytes, which copies share.
 #[derive(Clone)]
 pub struct Tensor(Arc<Parts>);
 
@@ -60,48 +60,48 @@ enum Data {
         offset: u64,
         len: u64,
     },
-    /// Elements of text, which no array holds.
+    /// String elements.
     Text(Arc<[Bytes]>),
-    /// One element for all places: what ConstantOfShape gives takes no memory.
+    /// One repeated element, without memory for each.
     Filled(Box<Array>),
     Deferred(Arc<Deferred>),
 }
 
 type Evaluate = dyn Fn(Vec<Array>) -> Result<Array> + Send + Sync;
 
-/// A tensor that is computed from others when it is needed, and dropped again.
+/// A tensor that is evaluated from others on each read, and dropped again.
 struct Deferred {
     inputs: Vec<Tensor>,
     evaluate: Box<Evaluate>,
     depth: usize,
     cost: Cost,
-    /// What each evaluation is taken from.
+    /// The budget of evaluations.
     meter: Option<Meter>,
 }
 
-/// What it takes to compute a tensor.
+/// The cost of evaluating a tensor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Elements that are computed on the way to its inputs, as often as they are read.
+    /// Evaluated elements of its inputs, for each read.
     pub before: u64,
-    /// Elements that are computed then.
+    /// Evaluated elements of its own.
     pub own: u64,
-    /// Most bytes in memory on the way.
+    /// The maximum bytes in memory.
     pub memory: u64,
 }
 
 impl Cost {
-    /// Elements that are computed altogether.
+    /// Returns the total of evaluated elements.
     pub fn work(self) -> u64 {
         self.before.saturating_add(self.own)
     }
 }
 
-/// What an array takes.
+/// The resources of an array.
 struct Extent {
-    /// About how many elements of a single could be computed in the time that those of its type take.
+    /// The cost of an element, in float32 operations.
     steps: u64,
-    /// Its bytes in memory.
+    /// The bytes in memory.
     bytes: u64,
 }
 
@@ -120,19 +120,19 @@ impl Tensor {
         Tensor(Arc::new(Parts { dtype, shape: shape.into(), data }))
     }
 
-    /// A tensor from its `raw_data`.
+    /// Creates a tensor from its `raw_data`.
     pub(crate) fn from_raw(dtype: DType, shape: Vec<usize>, bytes: Bytes) -> Result<Tensor> {
         let tensor = Tensor::of(dtype, shape, Data::Owned(bytes));
         tensor.check()
     }
 
-    /// A tensor of text.
+    /// Creates a tensor of strings.
     pub(crate) fn from_text(shape: Vec<usize>, elements: Vec<Bytes>) -> Result<Tensor> {
         let tensor = Tensor::of(DType::String, shape, Data::Text(elements.into()));
         match tensor.text() {
             Some(elements) if elements.len() != tensor.len() => {
                 invalid!(
-                    "{} texts, but a tensor of shape {:?} has {}",
+                    "found {} strings, but a tensor of shape {:?} has {}",
                     elements.len(),
                     tensor.0.shape,
                     tensor.len()
@@ -142,7 +142,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor whose `raw_data` are a slice of a source.
+    /// Creates a tensor whose `raw_data` is a slice of a source.
     pub(crate) fn from_source(
         dtype: DType,
         shape: Vec<usize>,
@@ -154,7 +154,7 @@ impl Tensor {
         Tensor::of(dtype, shape, data).check()
     }
 
-    /// A tensor whose bytes are a range of another file.
+    /// Creates a tensor whose bytes are a range of another file.
     pub(crate) fn from_file(
         dtype: DType,
         shape: Vec<usize>,
@@ -165,27 +165,28 @@ impl Tensor {
         Tensor::of(dtype, shape, Data::External { file, offset, len }).check()
     }
 
-    /// A tensor with the elements of an array, all of which must be known.
+    /// Creates a tensor with the elements of an array, all of which must be known.
     pub(crate) fn from_array(array: &Array) -> Result<Tensor> {
         Tensor::from_raw(array.dtype(), array.shape().to_vec(), Bytes::from(array.to_bytes()?))
     }
 
-    /// A tensor of float32 values.
+    /// Creates a tensor of float32 values.
     pub fn from_f32(shape: &[usize], elements: Vec<f32>) -> Result<Tensor> {
         Tensor::from_array(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, elements)?))
     }
 
-    /// A tensor of one element repeated.
+    /// Creates a tensor of one repeated element.
     pub(crate) fn filled(element: &Array, shape: Vec<usize>) -> Result<Tensor> {
         Tensor::of(element.dtype(), shape, Data::Filled(Box::new(element.reshape(&[])?))).check()
     }
 
-    /// A tensor of float32 values that are all this number.
+    /// Creates a tensor of one repeated float32.
     pub(crate) fn all(number: f32, shape: Vec<usize>) -> Result<Tensor> {
         Tensor::filled(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), number)), shape)
     }
 
-    /// A tensor that `evaluate` computes from `inputs` whenever it is read. The result must have `dtype` and `shape`.
+    /// Creates a tensor that `evaluate` computes from `inputs` on each read. The result must have `dtype` and
+    /// `shape`.
     pub(crate) fn deferred(
         dtype: DType,
         shape: Vec<usize>,
@@ -200,7 +201,7 @@ impl Tensor {
         Tensor::deferred_at(cost, meter, dtype, shape, inputs, move |arrays| evaluate(&arrays))
     }
 
-    /// As [`Tensor::deferred`], where the cost is known: each time that the tensor is read it is taken from the meter.
+    /// Like [`Tensor::deferred`], at a known cost, which each read takes from the meter.
     pub(crate) fn deferred_at(
         cost: Cost,
         meter: Option<Meter>,
@@ -222,7 +223,7 @@ impl Tensor {
         }
     }
 
-    /// What it takes to compute a tensor from `inputs`, where each element takes one step.
+    /// Returns the cost of a tensor computed from `inputs` with one step for each element.
     pub(crate) fn cost(dtype: DType, shape: &[usize], inputs: &[Tensor]) -> Cost {
         let made = Extent::of(dtype, shape);
         let (mut before, mut own, mut held, mut memory) = (0_u64, made.steps, 0_u64, 0_u64);
@@ -265,39 +266,39 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.0.dtype
     }
 
-    /// Sizes of the axes.
+    /// Returns the sizes of the axes.
     pub fn shape(&self) -> &[usize] {
         &self.0.shape
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.0.shape.iter().fold(1, |n, d| n.saturating_mul(*d))
     }
 
-    /// Whether there is no element.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that the elements take in the tensor's own type.
+    /// Returns the bytes of the elements in the tensor's own type.
     pub fn byte_len(&self) -> Result<u64> {
         let too_large = || Error::limit(format!("a tensor of shape {:?} is too large", self.0.shape));
         let count = self.0.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
         Ok(u64::try_from(self.0.dtype.byte_len(count).ok_or_else(too_large)?)?)
     }
 
-    /// Whether reading it computes it.
+    /// Returns whether reading evaluates the tensor.
     pub fn is_deferred(&self) -> bool {
         matches!(self.0.data, Data::Deferred(_))
     }
 
-    /// The bytes of `raw_data` where they are in memory already, mapped or owned.
+    /// Returns the bytes of `raw_data`, if they are mapped or in memory.
     pub(crate) fn raw_bytes(&self) -> Option<&Bytes> {
         match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => Some(bytes),
@@ -305,7 +306,7 @@ impl Tensor {
         }
     }
 
-    /// The elements of a tensor of text.
+    /// Returns the elements of a tensor of strings.
     pub(crate) fn text(&self) -> Option<&[Bytes]> {
         match &self.0.data {
             Data::Text(elements) => Some(elements),
@@ -313,7 +314,7 @@ impl Tensor {
         }
     }
 
-    /// What tells whether two tensors have the same bytes: where they lie, and how many there are. Nothing for bytes that are made.
+    /// Returns an identity of the bytes: their location and length. `None` for computed bytes.
     pub(crate) fn source(&self) -> Option<(usize, u64, u64)> {
         match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => {
@@ -324,7 +325,7 @@ impl Tensor {
         }
     }
 
-    /// The elements as `raw_data` holds them, read or computed where they are not in memory.
+    /// Returns the elements as `raw_data`; reads or evaluates them if necessary.
     pub fn to_raw(&self) -> Result<Bytes> {
         match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => Ok(bytes.clone()),
@@ -337,11 +338,11 @@ impl Tensor {
         }
     }
 
-    /// The same elements in another shape; moves no data.
+    /// Returns the same elements in another shape, without moving data.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Tensor> {
         let count = shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d));
         if count != Some(self.len()) {
-            invalid!("a constant of shape {:?} taken as {shape:?}", self.0.shape);
+            invalid!("a constant of shape {:?} reshaped to {shape:?}", self.0.shape);
         }
         if let Data::Deferred(_) = self.0.data {
             let target = shape.to_vec();
@@ -352,7 +353,7 @@ impl Tensor {
         Ok(Tensor::of(self.0.dtype, shape, self.0.data.clone()))
     }
 
-    /// The only tensor of a shape that has a size of 0; none for other shapes.
+    /// Returns the tensor of a shape with a size of 0; `None` for other shapes.
     pub(crate) fn without_elements(dtype: DType, shape: &[Dim]) -> Result<Option<Tensor>> {
         if !shape.iter().any(|size| size.is(0)) {
             return Ok(None);
@@ -362,7 +363,7 @@ impl Tensor {
         sizes.map(|sizes| Tensor::from_raw(dtype, sizes, Bytes::new())).transpose()
     }
 
-    /// Reads, or computes, all elements.
+    /// Reads or evaluates all elements.
     pub fn load(&self) -> Result<Array> {
         if let Data::Deferred(deferred) = &self.0.data
             && let Some(meter) = &deferred.meter
@@ -406,8 +407,8 @@ impl Tensor {
         }
     }
 
-    /// As [`Tensor::load`], for what is looked at while a model is converted: elements that take no bytes of the model are not listed
-    /// beyond what may be.
+    /// Like [`Tensor::load`] during conversion: refuses to list more repeated or computed elements than the
+    /// limit.
     pub(crate) fn load_listed(&self) -> Result<Array> {
         if let Data::Filled(_) = &self.0.data {
             limits::check_listed(self.len())?;

@@ -1,4 +1,4 @@
-//! Moving elements: the same for every kind of them.
+//! Rearrangement of elements of any kind.
 
 use ndarray::{ArrayD, Axis, IxDyn};
 
@@ -6,32 +6,32 @@ use super::{Array, Dim, Elements, move_elements};
 use crate::error::{At, Error, Result, invalid};
 
 impl Array {
-    /// The elements at `places` along an axis, in that order.
+    /// Returns the elements at `places` along an axis, in that order.
     pub fn take(&self, axis: usize, places: &[usize]) -> Result<Array> {
         let size = *self.shape().at(axis)?;
         if let Some(outside) = places.iter().find(|place| **place >= size) {
-            invalid!("element {outside} of {size} along axis {axis}");
+            invalid!("index {outside} is out of range for axis {axis} of size {size}");
         }
         Ok(move_elements!(self, a => a.select(Axis(axis), places)))
     }
 
-    /// The axes in the order `perm`.
+    /// Permutes the axes.
     pub fn transpose(&self, perm: &[usize]) -> Result<Array> {
         let mut sorted = perm.to_vec();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..self.shape().len()) {
-            invalid!("{perm:?} is not an order of {} axes", self.shape().len());
+            invalid!("{perm:?} is not a permutation of {} axes", self.shape().len());
         }
         Ok(move_elements!(self, a => a.view().permuted_axes(IxDyn(perm)).as_standard_layout().into_owned()))
     }
 
-    /// The elements repeated to `shape`, by ONNX's rules of broadcasting in one direction.
+    /// Broadcasts the elements to `shape`, by ONNX's rules of unidirectional broadcasting.
     pub fn broadcast(&self, shape: &[usize]) -> Result<Array> {
         let error = || Error::invalid(format!("{:?} does not broadcast to {shape:?}", self.shape()));
         Ok(move_elements!(self, a => a.broadcast(IxDyn(shape)).ok_or_else(error)?.to_owned()))
     }
 
-    /// The arrays one after the other along an axis.
+    /// Concatenates arrays along an axis.
     pub fn concat(arrays: &[Array], axis: usize) -> Result<Array> {
         let arrays = Array::of_one_kind(arrays)?;
         let first = arrays.first().ok_or_else(|| Error::invalid("nothing to concatenate"))?;
@@ -56,11 +56,11 @@ impl Array {
         Ok(Array::moved(first.dtype(), elements))
     }
 
-    /// The same arrays with elements of one kind: numbers become sizes where one of them holds sizes.
+    /// Converts arrays to elements of one kind: integers become sizes if one of them holds sizes.
     pub fn of_one_kind(arrays: &[Array]) -> Result<Vec<Array>> {
         let Some(first) = arrays.first() else { return Ok(Vec::new()) };
         if let Some(other) = arrays.iter().find(|array| array.dtype() != first.dtype()) {
-            invalid!("{} beside {}", first.dtype(), other.dtype());
+            invalid!("elements of {} and {}", first.dtype(), other.dtype());
         }
         let some_sizes = arrays.iter().any(|array| matches!(array.elements(), Elements::Dim(_)));
         let lift = |array: &Array| match array.elements() {
@@ -72,19 +72,21 @@ impl Array {
         Ok(arrays.iter().map(lift).collect())
     }
 
-    /// The elements with those at `targets` replaced by those of `updates`, in order; both count in row-major order.
+    /// Replaces the elements at `targets`, row-major offsets, by those of `updates`, in order.
     pub fn replace(&self, targets: &[usize], updates: &Array) -> Result<Array> {
         let pair = Array::of_one_kind(&[self.clone(), updates.clone()])?;
         let (base, updates) = (pair.at(0)?, pair.at(1)?);
         macro_rules! replace {
             ($kind:ident, $base:expr, $updates:expr) => {{
                 let mut base: ArrayD<_> = $base.as_standard_layout().into_owned();
-                let cells = base.as_slice_mut().ok_or_else(|| Error::invalid("an array with gaps"))?;
+                let cells =
+                    base.as_slice_mut().ok_or_else(|| Error::invalid("an array is not contiguous"))?;
                 for (target, update) in targets.iter().zip($updates.iter()) {
                     let len = cells.len();
                     let cell = cells.get_mut(*target);
-                    *cell.ok_or_else(|| Error::invalid(format!("element {target} of {len}")))? =
-                        update.clone();
+                    *cell.ok_or_else(|| {
+                        Error::invalid(format!("index {target} is out of range for {len} elements"))
+                    })? = update.clone();
                 }
                 Elements::$kind(base)
             }};
@@ -94,18 +96,18 @@ impl Array {
             (Elements::F64(a), Elements::F64(b)) => replace!(F64, a, b),
             (Elements::I64(a), Elements::I64(b)) => replace!(I64, a, b),
             (Elements::Dim(a), Elements::Dim(b)) => replace!(Dim, a, b),
-            _ => invalid!("{} beside {}", base.dtype(), updates.dtype()),
+            _ => invalid!("elements of {} and {}", base.dtype(), updates.dtype()),
         };
         Ok(Array::moved(base.dtype(), elements))
     }
 
-    /// The elements at `places`, which count in row-major order, in a new shape.
+    /// Returns the elements at `places`, row-major offsets, in a new shape.
     pub fn pick(&self, places: &[usize], shape: &[usize]) -> Result<Array> {
         self.reshape(&[self.len()])?.take(0, places)?.reshape(shape)
     }
 }
 
-/// The row-major places of all elements of `shape`, as coordinates.
+/// Returns the coordinates of all elements of `shape`, in row-major order.
 pub(crate) fn coordinates(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
     let shape = shape.to_vec();
     let count = shape.iter().product::<usize>();
@@ -119,7 +121,7 @@ pub(crate) fn coordinates(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> +
     })
 }
 
-/// The place of a coordinate in row-major order.
+/// Returns the row-major offset of a coordinate.
 pub(crate) fn row_major(shape: &[usize], at: &[usize]) -> usize {
     shape.iter().zip(at).fold(0, |place, (size, i)| place * size + i)
 }
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_move_whatever_their_kind() {
+    fn elements_of_every_kind_move() {
         let a = ints(&[2, 3], &[0, 1, 2, 3, 4, 5]);
         assert_eq!(a.take(1, &[2, 0]).unwrap(), ints(&[2, 2], &[2, 0, 5, 3]));
         assert_eq!(a.transpose(&[1, 0]).unwrap(), ints(&[3, 2], &[0, 3, 1, 4, 2, 5]));
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_refused() {
+    fn indices_out_of_range_are_refused() {
         let a = ints(&[2, 3], &[0; 6]);
         assert!(a.take(1, &[3]).is_err());
         assert!(a.take(2, &[0]).is_err());

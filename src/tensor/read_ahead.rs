@@ -1,7 +1,7 @@
-//! Copying by two threads: one reads ahead of the one that writes.
+//! Copying by two threads: one reads ahead while the other writes.
 //!
-//! Weights have another place within their page in the `.bin` file than in the model, and there the system's own copying from file to
-//! file, page by page, takes longer than reading and writing side by side.
+//! The page offset of weights in the `.bin` file differs from that in the model; the system's own copy from
+//! file to file is then slower than reading and writing in parallel.
 
 use std::io::{self, Read, Write};
 use std::iter;
@@ -12,28 +12,29 @@ use std::thread;
 use super::source::read_full;
 use crate::common::output::PIECE;
 
-/// Bytes that go from one thread to the other at a time: waking the other one costs as much as copying some pieces.
+/// The bytes that pass from one thread to the other at a time: waking a thread costs as much as several
+/// writes.
 const PART: usize = 1 << 20;
 
-/// The same where less is copied. Each copying makes its own buffers: with the larger ones weights of 2.4 MB took a tenth longer.
+/// The same for small copies: allocating large buffers would take longer.
 const SMALL_PART: usize = 1 << 18;
 
-/// Least bytes that pay for the larger buffers.
+/// The minimum bytes for the larger buffers.
 const LARGE: u64 = 1 << 24;
 
-/// How many parts are read ahead.
+/// The number of parts that are read ahead.
 const PARTS: usize = 3;
 
-/// Least bytes that are worth a thread.
+/// The minimum bytes for a second thread.
 const LEAST: u64 = 1 << 21;
 
-/// Whether this many bytes are copied faster so.
+/// Returns whether two threads copy this many bytes faster.
 pub(super) fn pays(len: u64) -> bool {
     len >= LEAST && thread::available_parallelism().is_ok_and(|count| count > NonZero::<usize>::MIN)
 }
 
-/// Copies all of `from`, which has about `len` bytes, to a file of which `before` bytes are written; the answer is how many bytes there
-/// were.
+/// Copies all of `from`, about `len` bytes, to a file with `before` bytes already written, and returns the
+/// number of bytes.
 pub(super) fn copy(
     mut from: impl Read + Send,
     len: u64,
@@ -46,11 +47,11 @@ pub(super) fn copy(
     for _ in 0..PARTS {
         empty.send(Vec::new()).map_err(io::Error::other)?;
     }
-    // What is dropped at the end of this, also after an error, tells the other thread to end.
+    // Dropping the channels at the end, also after an error, stops the other thread.
     thread::scope(move |scope| {
         scope.spawn(move || {
             let mut next = up_to_multiple(before, size);
-            // Where the other thread has failed nobody sends more.
+            // The channel is closed if the other thread has failed.
             for mut buffer in buffers {
                 let part = read_full(&mut from, next, &mut buffer).map(|()| buffer);
                 let ends = part.as_ref().is_ok_and(Vec::is_empty) || part.is_err();
@@ -66,14 +67,14 @@ pub(super) fn copy(
             let (first, pieces) = part.split_at(up_to_multiple(before + copied, PIECE).min(part.len()));
             iter::once(first).chain(pieces.chunks(PIECE)).try_for_each(|piece| out.write_all(piece))?;
             copied += u64::try_from(part.len()).map_err(io::Error::other)?;
-            // The other thread may have read all there is.
+            // The other thread may have finished reading.
             let _ = empty.send(part);
         }
         Ok(copied)
     })
 }
 
-/// Bytes from a place in a file to the next multiple of a size.
+/// Returns the number of bytes from an offset to the next multiple of a size.
 fn up_to_multiple(place: u64, size: usize) -> usize {
     let multiple = u64::try_from(size).unwrap_or(u64::MAX);
     usize::try_from(multiple - place % multiple).unwrap_or(size)
@@ -97,7 +98,7 @@ mod tests {
         }
     }
 
-    /// Keeps how much is written at a time.
+    /// Records the sizes of writes.
     struct Lengths(Vec<usize>);
 
     impl Write for Lengths {
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(out.0, [vec![PIECE - 5], whole, vec![5]].concat());
     }
 
-    /// Reads some, then fails.
+    /// Returns some bytes, then fails.
     struct Broken(usize);
 
     impl Read for Broken {
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Takes some, then is full, when as much has been read as can be.
+    /// Accepts some bytes, then is full after as much has been read as possible.
     struct Full(usize);
 
     impl Write for Full {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_both_sides_end_it() {
+    fn errors_of_both_sides_stop_the_copy() {
         let error = copy(Broken(5 * PART), LARGE, 0, &mut io::sink()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         let error = copy(io::repeat(1), LARGE, 0, &mut Full(5 * PART)).unwrap_err();

@@ -1,4 +1,4 @@
-//! The sizes of all axes.
+//! The shape of a tensor.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::Dim;
 use crate::error::{Error, Result};
 
-/// The sizes of a tensor's axes. Copies share one list: most nodes compute what has the shape of an input, and comparing the two takes no
-/// look at the sizes.
+/// The sizes of a tensor's axes. Copies share one list: most nodes have an output of an input's shape, and
+/// shared lists compare by pointer.
 #[derive(Clone, Default, Eq)]
 pub struct Shape(Arc<[Dim]>);
 
 impl Shape {
-    /// Whether these are the sizes.
+    /// Returns whether these are the sizes.
     pub(crate) fn is(&self, sizes: &[usize]) -> bool {
         let same = |(size, other): (&Dim, &usize)| {
             size.known().and_then(|n| usize::try_from(n).ok()) == Some(*other)
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_are_alike_where_their_sizes_are() {
+    fn shapes_with_equal_sizes_are_equal() {
         let shape: Shape = [2, 3].map(Dim::Known).into_iter().collect();
         assert!(shape == shape.clone() && shape == Shape::from(vec![Dim::Known(2), Dim::Known(3)]));
         assert!(shape != Shape::from(vec![Dim::Known(2)]));

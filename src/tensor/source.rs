@@ -1,4 +1,4 @@
-//! Where constants lie: the mapped model, a model in memory, and ranges of external files.
+//! The locations of constants: the mapped model, a model in memory, and ranges of external files.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,13 +12,13 @@ use memmap2::Mmap;
 
 use crate::error::{Error, Result};
 
-/// The largest page that the system maps a file with.
+/// The maximum size of a page of a mapped file.
 #[cfg(unix)]
 const LARGEST_PAGE: usize = 1 << 21;
-/// Ranges of fewer bytes are not worth a call of the system.
+/// Ranges of fewer bytes are not worth a system call.
 pub(crate) const RELEASED: usize = 1 << 16;
 
-/// A file whose bytes are read range by range, or all at once through a mapping.
+/// A file whose bytes are read by ranges, or through a mapping.
 #[derive(Debug)]
 pub struct SourceFile {
     path: PathBuf,
@@ -28,9 +28,9 @@ pub struct SourceFile {
 
 #[derive(Debug)]
 enum Access {
-    /// The file is held open: it may have no name any more.
+    /// The file is kept open: it may no longer have a name.
     Held { file: File, modified: Option<SystemTime> },
-    /// The file is opened for each reading: a model may have more files than a process may hold open.
+    /// The file is opened for each read: a model may have more files than a process may keep open.
     Reopened { place: PathBuf, modified: Option<SystemTime> },
 }
 
@@ -39,14 +39,14 @@ fn examine(file: &File, path: &Path) -> Result<Metadata> {
 }
 
 impl SourceFile {
-    /// Holds an open file; `path` is for messages.
+    /// Keeps an open file; `path` is for messages.
     pub fn new(file: File, path: &Path) -> Result<SourceFile> {
         let metadata = examine(&file, path)?;
         let access = Access::Held { file, modified: metadata.modified().ok() };
         Ok(SourceFile { path: path.to_owned(), len: metadata.len(), access })
     }
 
-    /// A file that is opened at `place` for each reading; `path` is for messages.
+    /// Creates a file that is opened at `place` for each read; `path` is for messages.
     pub fn reopened(place: &Path, path: &Path) -> Result<SourceFile> {
         let file = File::open(place).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
         let metadata = examine(&file, path)?;
@@ -54,12 +54,12 @@ impl SourceFile {
         Ok(SourceFile { path: path.to_owned(), len: metadata.len(), access })
     }
 
-    /// The path for messages.
+    /// Returns the path for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The length in bytes when the file was first opened.
+    /// Returns the length in bytes when the file was first opened.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -76,7 +76,7 @@ impl SourceFile {
         }
     }
 
-    /// Refuses a file that has become another one since it was first opened.
+    /// Returns an error if the file has changed since it was first opened.
     pub fn check_unchanged(&self) -> Result<()> {
         match &self.access {
             Access::Held { file, modified } => self.compare(file, *modified),
@@ -93,7 +93,8 @@ impl SourceFile {
         Ok(())
     }
 
-    /// A reader of `len` bytes from `offset`. It may move the one cursor of the file: use one at a time.
+    /// Returns a reader of `len` bytes from `offset`. It may move the only cursor of the file: use one at a
+    /// time.
     pub fn range(&self, offset: u64, len: u64) -> Result<io::Take<File>> {
         let mut file = self.open()?;
         file.seek(SeekFrom::Start(offset)).map_err(|e| Error::io("seeking failed", e).in_file(&self.path))?;
@@ -101,7 +102,7 @@ impl SourceFile {
     }
 }
 
-/// The next bytes, `len` of them; fewer at the end. In large reads: `read_to_end` begins with small ones.
+/// Reads the next `len` bytes, or fewer at the end, in large reads: `read_to_end` begins with small ones.
 pub(super) fn read_full(from: &mut impl Read, len: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
     bytes.resize(len, 0);
     let mut filled = 0;
@@ -117,10 +118,10 @@ pub(super) fn read_full(from: &mut impl Read, len: usize, bytes: &mut Vec<u8>) -
     Ok(())
 }
 
-/// A model whose bytes are all at hand: tensor data are slices of them.
+/// A model whose bytes are available as slices.
 #[derive(Debug)]
 pub struct SourceBytes {
-    /// The file that the bytes are of, where they are of one.
+    /// The file of the bytes, if any.
     file: Option<SourceFile>,
     content: Content,
 }
@@ -143,7 +144,7 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-/// Maps a file, read only.
+/// Maps a file read-only.
 #[cfg(any(unix, windows))]
 fn content_of(source: &SourceFile) -> Result<Content> {
     let file = source.open()?;
@@ -155,7 +156,7 @@ fn content_of(source: &SourceFile) -> Result<Content> {
     Ok(Content::Mapped(map.map_err(|e| Error::io("the file cannot be mapped", e).in_file(&source.path))?))
 }
 
-/// Reads a file, on a system that maps none.
+/// Reads a file, on a system without mappings.
 #[cfg(not(any(unix, windows)))]
 fn content_of(source: &SourceFile) -> Result<Content> {
     let mut bytes = Vec::new();
@@ -165,13 +166,13 @@ fn content_of(source: &SourceFile) -> Result<Content> {
 }
 
 impl SourceBytes {
-    /// All of a file.
+    /// Reads or maps a file.
     pub fn of_file(file: SourceFile) -> Result<Arc<SourceBytes>> {
         let content = content_of(&file)?;
         Ok(Arc::new(SourceBytes { file: Some(file), content }))
     }
 
-    /// Bytes in memory.
+    /// Takes bytes in memory.
     pub fn of_bytes(bytes: Bytes) -> Arc<SourceBytes> {
         Arc::new(SourceBytes { file: None, content: Content::Memory(bytes) })
     }
@@ -184,7 +185,7 @@ impl SourceBytes {
         }
     }
 
-    /// All bytes; slices of them keep a mapping alive.
+    /// Returns all bytes; slices of them keep a mapping alive.
     pub fn bytes(self: &Arc<Self>) -> Bytes {
         match &self.content {
             #[cfg(any(unix, windows))]
@@ -193,27 +194,27 @@ impl SourceBytes {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         u64::try_from(self.as_slice().len()).unwrap_or(u64::MAX)
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.as_slice().is_empty()
     }
 
-    /// The path for messages, where the bytes are of a file.
+    /// Returns the path for messages, if there is a file.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(SourceFile::path)
     }
 
-    /// Refuses a file that has become another one since it was first opened.
+    /// Returns an error if the file has changed since it was first opened.
     pub fn check_unchanged(&self) -> Result<()> {
         self.file.as_ref().map_or(Ok(()), SourceFile::check_unchanged)
     }
 
-    /// Whether the bytes are of a mapped file, which need not stay in memory.
+    /// Returns whether the bytes are a mapped file, which need not stay in memory.
     pub fn is_mapped(&self) -> bool {
         match &self.content {
             #[cfg(any(unix, windows))]
@@ -222,7 +223,7 @@ impl SourceBytes {
         }
     }
 
-    /// The mapped file that `slice` is of, and where it begins in the file.
+    /// Returns the mapped file that contains `slice`, and the offset in it.
     pub fn range_of(&self, slice: &[u8]) -> Option<(&SourceFile, u64)> {
         let file = self.file.as_ref().filter(|_| self.is_mapped())?;
         let range = self.as_slice().as_ptr_range();
@@ -231,21 +232,21 @@ impl SourceBytes {
         Some((file, u64::try_from(offset).ok()?))
     }
 
-    /// Lets the system take back the memory of a range that has been read; it is read again from the file when touched.
+    /// Lets the system reclaim the memory of a range that has been read; a later access reads the file again.
     pub fn release(&self, slice: &[u8]) {
         #[cfg(unix)]
         if let Content::Mapped(map) = &self.content
             && let Some((_, offset)) = self.range_of(slice)
             && let Ok(offset) = usize::try_from(offset)
         {
-            // Touching a byte may have brought all of the largest page that it lies in.
+            // An access may have loaded all of the largest page around it.
             let begin = offset - offset % LARGEST_PAGE;
             let end = (offset + slice.len()).next_multiple_of(LARGEST_PAGE).min(map.len());
             // SAFETY: for a private read-only file mapping this only drops clean pages.
             #[allow(unsafe_code)]
             let advised =
                 unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, begin, end - begin) };
-            // Advice that the system does not take costs memory and nothing else.
+            // If the system ignores the advice, only memory is lost.
             drop(advised);
         }
         #[cfg(not(unix))]
@@ -253,7 +254,7 @@ impl SourceBytes {
     }
 }
 
-/// Reads what is not a regular file, through a temporary file without a name.
+/// Reads a pipe or device through a temporary file without a name.
 #[cfg(any(unix, windows))]
 pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes>> {
     let mut file = tempfile::tempfile().map_err(|e| Error::io("no temporary file can be made", e))?;
@@ -261,7 +262,7 @@ pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes
     SourceBytes::of_file(SourceFile::new(file, path)?)
 }
 
-/// Reads what is not a regular file, on a system without temporary files.
+/// Reads a pipe or device, on a system without temporary files.
 #[cfg(not(any(unix, windows)))]
 pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes>> {
     let mut bytes = Vec::new();
@@ -269,7 +270,8 @@ pub(crate) fn spool(from: &mut impl Read, path: &Path) -> Result<Arc<SourceBytes
     Ok(SourceBytes::of_bytes(bytes.into()))
 }
 
-/// The bytes of a source on their way through a decoder: those of a mapped file that have gone by need not stay in memory.
+/// The bytes of a source during decoding: those of a mapped file that have been decoded need not stay in
+/// memory.
 #[derive(Debug)]
 pub(crate) struct Passing {
     source: Arc<SourceBytes>,
@@ -277,7 +279,7 @@ pub(crate) struct Passing {
 }
 
 impl Passing {
-    /// A part of a source.
+    /// Creates a reader of a part of a source.
     pub fn part(source: &Arc<SourceBytes>, bytes: Bytes) -> Passing {
         Passing { source: source.clone(), left: bytes }
     }
@@ -305,14 +307,15 @@ impl Buf for Passing {
     }
 }
 
-/// Makes this process end with a message and the exit code 2, in place of a signal, where a file that it reads is truncated by
-/// another one. For programs alone: a library has no business with signals. Systems without such signals stay as they are.
+/// Ends this process with a message and exit code 2, instead of a signal, if another process truncates a file
+/// that is being read. For programs only: a library must not install signal handlers. No effect on systems
+/// without such signals.
 pub fn end_clearly_when_truncated() {
     #[cfg(unix)]
     truncation::end_clearly();
 }
 
-/// The signal of a mapped file that is truncated.
+/// The signal for a truncated mapped file.
 #[cfg(unix)]
 mod truncation {
     use std::ffi::c_int;
@@ -320,14 +323,16 @@ mod truncation {
     use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
     /// The message for a page of a mapped file that cannot be read.
-    const TRUNCATED: &[u8] = b"i/o error: the model became shorter, or could not be read, while it was converted\nerror: nothing was written\n";
+    const TRUNCATED: &[u8] =
+        b"i/o error: the model became shorter, or could not be read, while it was read\n";
 
-    /// The exit code of files that cannot be read.
+    /// The exit code for files that cannot be read.
     const NOT_READ: c_int = 2;
 
     #[allow(unsafe_code)]
     extern "C" fn end(_: c_int) {
-        // Only what may be called in a handler: no allocation, no destructors. Files that are not in their places have no names.
+        // Only functions that are safe in a signal handler: no allocation, no destructors. Unfinished files
+        // have no names.
         let _ = nix::unistd::write(std::io::stderr(), TRUNCATED);
         // SAFETY: ends the process at once.
         unsafe { nix::libc::_exit(NOT_READ) }
@@ -336,8 +341,8 @@ mod truncation {
     #[allow(unsafe_code)]
     pub fn end_clearly() {
         let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
-        // SAFETY: the handler calls only what signals may interrupt.
-        // Without it the process ends nevertheless, less clearly.
+        // SAFETY: the handler calls only async-signal-safe functions. Without it the process ends too, with a
+        // less clear message.
         let _ = unsafe { sigaction(Signal::SIGBUS, &action) };
     }
 }

@@ -1,4 +1,4 @@
-//! Elements on their way out: handed on as float32, some at a time, and written.
+//! Elements written as float32 or as `raw_data`, in chunks.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use super::{
 use crate::common::output::Out;
 use crate::error::{Error, Result};
 
-/// Elements that are handed on at a time: what is made of them stays in the cache of the processor.
+/// The number of elements of a chunk: its conversion stays in the processor's cache.
 const SLICE_ELEMENTS: usize = 1 << 14;
 
 impl Tensor {
-    /// Writes the elements as little-endian float32 values; what needs no change is copied by the system.
+    /// Writes the elements as little-endian float32 values; float32 data is copied by the system.
     pub(crate) fn write_f32(&self, out: &mut Out) -> Result<()> {
         if self.0.dtype == DType::F32 {
             return self.write_raw(out);
@@ -25,7 +25,7 @@ impl Tensor {
         })
     }
 
-    /// Hands on the elements as float32, in their order, some at a time.
+    /// Passes the elements as float32, in order and in chunks, to `take`.
     pub fn for_each_f32(&self, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         match &self.0.data {
             Data::Owned(bytes) => self.convert_chunks(bytes, take),
@@ -71,7 +71,7 @@ impl Tensor {
                 }
             }
             Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
-            // Types under 8 bits share bytes: their elements are laid out in memory.
+            // Types under 8 bits share bytes: their elements are packed in memory.
             Data::Filled(element) if self.0.dtype.bits() >= 8 => self.write_filled(element, out),
             Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => write_array(&self.load()?, out),
         }
@@ -94,7 +94,7 @@ impl Tensor {
         let chunk = self.0.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS).max(1);
         let mut left = self.len();
         for part in bytes.chunks(chunk) {
-            // The last byte of a packed type may hold fewer elements than it has room for.
+            // The last byte of a packed type may be partly used.
             let count = left.min(part.len().saturating_mul(8) / bits);
             left -= count;
             take_array(&Array::from_bytes(self.0.dtype, &[count], part)?, take)?;
@@ -103,7 +103,7 @@ impl Tensor {
     }
 }
 
-/// Hands on the elements of an array as float32.
+/// Passes the elements of an array as float32 to `take`.
 fn take_array(array: &Array, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
     let array = array.cast(DType::F32)?;
     let Elements::F32(elements) = array.elements() else { return take(&array.float_list()?) };
@@ -127,7 +127,7 @@ fn write_failed(source: io::Error) -> Error {
 
 fn write_array(array: &Array, out: &mut Out) -> Result<()> {
     if let Elements::F32(elements) = array.elements() {
-        // A buffer of some pages: element-wise writes through the writer cost more than the conversion.
+        // A buffer of several pages: writing single elements costs more than the conversion.
         let mut buffer = Vec::with_capacity(1 << 16);
         for element in elements {
             buffer.extend(element.to_le_bytes());
@@ -149,7 +149,7 @@ fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut Out) -> Result
     } else {
         out.copy(&mut from)
     };
-    // Either file may be at fault: what the system says tells which.
+    // The system's error names neither of the two files.
     let failed = |e| Error::io(format!("copying from {} failed", file.path().display()), e);
     let copied = copied.map_err(failed)?;
     if copied != len {

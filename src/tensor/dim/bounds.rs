@@ -1,11 +1,11 @@
-//! The least and the most that a size can be, and what is the smaller or the larger one of two.
+//! Bounds of sizes, and minima and maxima.
 
 use std::collections::BTreeMap;
 
 use super::{Atom, Dim};
 use crate::error::Result;
 
-/// The least and the most of a size, where they are known.
+/// The lower and upper bound of a size, if they are known.
 pub(crate) type Bounds = (Option<i64>, Option<i64>);
 
 fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<i64> {
@@ -30,7 +30,7 @@ impl Atom {
                 if divisor < 1 {
                     return (None, None);
                 }
-                // A larger divisor brings the quotient nearer to zero.
+                // A larger divisor gives a quotient nearer to zero.
                 let least = least.and_then(|n| match largest {
                     _ if n < 0 => n.checked_div_euclid(divisor),
                     Some(largest) => n.checked_div_euclid(largest),
@@ -56,7 +56,7 @@ impl Atom {
 }
 
 impl Dim {
-    /// The smaller one.
+    /// Returns the minimum.
     pub fn smaller(&self, other: &Dim) -> Result<Dim> {
         let is_smaller = |atom: &Atom| matches!(atom, Atom::Min(..));
         if let Some(smaller) = self.of_extreme(other, |atom| !is_smaller(atom), is_smaller) {
@@ -69,7 +69,7 @@ impl Dim {
         }
     }
 
-    /// The larger one.
+    /// Returns the maximum.
     pub fn larger(&self, other: &Dim) -> Result<Dim> {
         let is_larger = |atom: &Atom| matches!(atom, Atom::Max(..));
         if let Some(larger) = self.of_extreme(other, |atom| !is_larger(atom), is_larger) {
@@ -82,8 +82,8 @@ impl Dim {
         }
     }
 
-    /// The extreme of a size and an extreme of it and another one: the size where both are on other sides, the other extreme where
-    /// they are of one kind.
+    /// Simplifies an extreme of `a` and an extreme of `a` and `b`: to `a` if one is a minimum and the other a
+    /// maximum, otherwise to the inner extreme.
     fn of_extreme(
         &self,
         other: &Dim,
@@ -105,8 +105,7 @@ impl Dim {
         })
     }
 
-    /// The least and the most that it can be, as far as that is known: every symbol is at least 1, the size of an axis that holds
-    /// something.
+    /// Returns the bounds: every symbol is at least 1, as the size of an axis with elements.
     pub fn bounds(&self) -> Bounds {
         let Dim::Expr(e) = self else { return (self.known(), self.known()) };
         if let Some((rest, most)) = self.without_remainder() {
@@ -118,7 +117,7 @@ impl Dim {
             let (mut least, mut most) = (Some(1_i64), Some(1_i64));
             for atom in product {
                 let (l, m) = atom.bounds();
-                // The product of bounds is the bound of the product only where no factor is negative.
+                // The product of bounds bounds the product only if no factor is negative.
                 let factor = l.filter(|l| *l >= 0);
                 most = factor.and_then(|_| both(most, m, i64::checked_mul));
                 least = both(least, factor, i64::checked_mul);
@@ -131,8 +130,9 @@ impl Dim {
         sum
     }
 
-    /// What is left without the remainder of some division by `n`, `x - n * floor_div(x, n)`, and the most that this is; it is never
-    /// below zero. Quotients of quotients are one, so `x` may be a quotient itself.
+    /// Returns the rest without the remainder of a division by `n`, `x - n * floor_div(x, n)`, and the upper
+    /// bound of that remainder; its lower bound is 0. Nested quotients are merged, so `x` may be a quotient
+    /// itself.
     fn without_remainder(&self) -> Option<(Dim, i64)> {
         let Dim::Expr(e) = self else { return None };
         e.terms.iter().find_map(|(product, coefficient)| {
@@ -146,7 +146,7 @@ impl Dim {
         })
     }
 
-    /// A number that it is never below. `None` where none is known.
+    /// Returns the lower bound, if it is known.
     pub fn lower_bound(&self) -> Option<i64> {
         self.bounds().0
     }

@@ -1,17 +1,17 @@
-//! What an expression is made of.
+//! The structure of expressions, for consumers.
 
 use std::collections::BTreeMap;
 
 use super::{Atom, Dim};
 
-/// A sum of products, each with its coefficient, and a number.
+/// A sum of products with coefficients, and a constant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub terms: Vec<(Vec<Dim>, i64)>,
     pub constant: i64,
 }
 
-/// What is not a sum of products.
+/// An operation other than a sum or product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     FloorDiv,
@@ -21,7 +21,7 @@ pub(crate) enum Operation {
 }
 
 impl Dim {
-    /// The sum that it is.
+    /// Returns the size as a sum.
     pub(crate) fn sum(&self) -> Sum {
         let (constant, terms) = self.parts();
         let atoms = |product: Vec<Atom>| product.into_iter().map(Dim::from_atom).collect();
@@ -29,7 +29,7 @@ impl Dim {
         Sum { terms, constant }
     }
 
-    /// The operation that it is the result of, where it is one alone.
+    /// Returns the operation and its operands, if the size is a single one.
     pub(crate) fn operation(&self) -> Option<(Operation, Dim, Dim)> {
         let Dim::Expr(e) = self else { return None };
         let mut terms: BTreeMap<_, _> = e.terms.clone();
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_are_taken_apart() {
+    fn expressions_have_parts() {
         let (h, w, two) = (Dim::symbol("H"), Dim::symbol("W"), Dim::Known(2));
         let sum = h.mul(&w).unwrap().mul(&two).unwrap().sub(&Dim::Known(3)).unwrap();
         assert_eq!(sum.sum(), Sum { terms: vec![(vec![h.clone(), w], 2)], constant: -3 });

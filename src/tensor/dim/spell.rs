@@ -1,10 +1,10 @@
-//! Sizes as ncnn's expressions write them: functions before their arguments, over integers.
+//! Sizes as expressions of ncnn: integer functions in prefix notation.
 
 use super::{Atom, Dim};
 
 impl Dim {
-    /// The expression, where `leaf` knows a word for all that it is made of: it is asked for the whole first, then for the parts.
-    /// Divisions are of numbers that are not negative: runtimes round towards zero.
+    /// Returns the expression, if `leaf` has a notation for all of its parts; `leaf` is called for the whole
+    /// first. Operands of divisions are not negative: the runtime rounds towards zero.
     pub(crate) fn spell(&self, leaf: &mut impl FnMut(&Dim) -> Option<String>) -> Option<String> {
         let e = match self {
             Dim::Known(n @ 0..) => return Some(n.to_string()),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_functions_before_their_arguments() {
+    fn expressions_are_in_prefix_notation() {
         let (h, w) = (Dim::symbol("H"), Dim::symbol("W"));
         let two = Dim::Known(2);
         let half = h.add(&Dim::Known(1)).unwrap().floor_div(&two).unwrap();
@@ -92,7 +92,7 @@ mod tests {
             (w.mul(&two).unwrap(), Some("1w")),
             (h.smaller(&Dim::Known(9)).unwrap(), Some("min(0h,9)")),
             (rest, Some("-(0h,*(//(0h,2),2))")),
-            // No blob tells of it, or what is divided may be negative.
+            // No blob has the size, or the dividend may be negative.
             (w.clone(), None),
             (Dim::Known(4).sub(&h).unwrap().floor_div(&Dim::Known(3)).unwrap(), None),
         ] {

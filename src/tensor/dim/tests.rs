@@ -1,4 +1,4 @@
-//! Sizes that are spelled differently, divided, broadcast, bounded.
+//! Equality, division, broadcasting and bounds of sizes.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn h() -> Dim {
 }
 
 #[test]
-fn spellings_of_one_size_are_equal() {
+fn equal_sizes_compare_equal() {
     let two = Dim::Known(2);
     let a = h().add(&h()).unwrap();
     let b = h().mul(&two).unwrap();
@@ -24,7 +24,7 @@ fn half_up(dim: &Dim) -> Dim {
 }
 
 #[test]
-fn multiples_are_divided_whatever_they_are_made_of() {
+fn multiples_divide_exactly() {
     let odd = h().mul(&Dim::Known(16)).unwrap().sub(&Dim::Known(16)).unwrap();
     let three = odd.mul(&Dim::Known(3)).unwrap();
     assert_eq!(three.exact_div(&odd), Some(Dim::Known(3)));
@@ -37,7 +37,7 @@ fn division_rounds_down() {
         assert_eq!(Dim::Known(a).floor_div(&Dim::Known(b)).unwrap(), Dim::Known(q), "{a} / {b}");
     }
     assert_eq!(Dim::Known(7).ceil_div(&Dim::Known(2)).unwrap(), Dim::Known(4));
-    // What is a multiple of the divisor comes out, and divisions in a row are one.
+    // Multiples of the divisor are split off, and nested divisions are merged.
     let (two, three) = (Dim::Known(2), Dim::Known(3));
     let dividend = h().mul(&Dim::Known(4)).unwrap().add(&three).unwrap();
     assert_eq!(dividend.floor_div(&two).unwrap().to_string(), "2*H+1");
@@ -75,12 +75,12 @@ fn shapes_broadcast_from_their_end() {
     assert_eq!(shape(&[], &[&h]), Some(vec![h.clone()]));
     assert_eq!(shape(&[&two], &[&three]), None);
     assert_eq!(shape(&[&h], &[&w]), Some(vec![h.larger(&w).unwrap()]));
-    // A slice of a table of 9 rows, added to what has as many rows as it should have.
+    // A slice of a table of 9 rows, added to a value with as many rows.
     assert_eq!(shape(&[&h], &[&h.smaller(&Dim::Known(9)).unwrap()]), Some(vec![h.clone()]));
 }
 
 #[test]
-fn bounds_follow_from_sizes_being_positive() {
+fn bounds_assume_positive_sizes() {
     let (one, three) = (Dim::Known(1), Dim::Known(3));
     assert_eq!(h().smaller(&one).unwrap(), one);
     assert_eq!(h().larger(&one).unwrap(), h());
@@ -110,7 +110,7 @@ fn substitution_evaluates() {
 }
 
 #[test]
-fn what_is_never_negative_is_known() {
+fn nonnegative_expressions_have_a_bound() {
     let minus = |n: i64| h().sub(&Dim::Known(n)).unwrap();
     for (dim, bound) in [
         (h(), Some(1)),
