@@ -9,7 +9,7 @@ use crate::error::{Error, Result, invalid};
 use crate::graph::{Attribute, AttributeMap};
 
 impl Reader<'_> {
-    /// The attributes of a node. One that stands for an argument which the function's call does not give is left out.
+    /// Reads the attributes of a node. A reference to an argument that the function's call omits is dropped.
     pub(super) fn read_attributes<'n>(
         &mut self,
         node: &'n NodeProto,
@@ -59,7 +59,7 @@ impl Reader<'_> {
         Ok(Some(attribute))
     }
 
-    /// An attribute that is not a graph: a default of a function is one too.
+    /// Reads an attribute that is not a graph, such as a default of a function.
     pub(super) fn read_default(&mut self, proto: &AttributeProto) -> Result<Attribute> {
         let kind = kind_of(proto)?;
         self.read_plain(proto, kind)
@@ -67,7 +67,7 @@ impl Reader<'_> {
 
     fn read_plain(&mut self, proto: &AttributeProto, kind: AttributeType) -> Result<Attribute> {
         let other = |name| Attribute::Other(name, proto.encode_to_vec().into());
-        // A field that is left out is zero or empty: writers with proto3 rules leave those out.
+        // A missing field is zero or empty: writers with proto3 rules omit those.
         Ok(match kind {
             AttributeType::Float => Attribute::Float(proto.f.unwrap_or(0.0)),
             AttributeType::Int => Attribute::Int(proto.i.unwrap_or(0)),
@@ -95,19 +95,20 @@ impl Reader<'_> {
     }
 }
 
-/// Whether an attribute is a graph, or several.
+/// Returns whether an attribute is a graph or a list of graphs.
 pub(super) fn has_bodies(proto: &AttributeProto) -> bool {
     proto.g.is_some() || !proto.graphs.is_empty()
 }
 
-/// Names a body in messages: its node, where that has a name, and the attribute.
+/// Returns the name of a body in messages: its node, if that has a name, and the attribute.
 fn body_name(node: &NodeProto, attribute: &str) -> String {
     let name = node.name.as_deref().filter(|name| !name.is_empty());
     let node = name.or(node.op_type.as_deref()).unwrap_or_default();
     format!("{node}.{attribute}")
 }
 
-/// The kind of an attribute. The oldest models do not give it: it follows from the field that is there.
+/// Returns the kind of an attribute. The oldest models do not state it: it follows from the field that is
+/// set.
 fn kind_of(proto: &AttributeProto) -> Result<AttributeType> {
     let code = proto.r#type.unwrap_or(0);
     let Ok(kind) = AttributeType::try_from(code) else { invalid!("a kind {code} that is not known") };
@@ -137,7 +138,7 @@ fn kind_of(proto: &AttributeProto) -> Result<AttributeType> {
     }
 }
 
-/// What an attribute costs of the budget of inlining; tensors and texts are shared.
+/// Returns the cost of an attribute for the budget of inlining; tensors and strings are shared.
 fn size_of(attribute: &Attribute) -> usize {
     match attribute {
         Attribute::Floats(list) => list.len(),

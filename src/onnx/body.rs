@@ -1,4 +1,5 @@
-//! `GraphProto` to [`Graph`]: names become values, in the main graph and in the bodies of control-flow nodes.
+//! `GraphProto` to [`Graph`]: resolves names to values, in the main graph and in the bodies of control-flow
+//! nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,20 +20,20 @@ use crate::error::{Error, NodeAt, Result, invalid};
 use crate::graph::{Capture, Graph, Ids, Node, Symbols, Value, ValueId};
 use crate::tensor::{Dim, SourceBytes};
 
-/// The domain whose operators have one version: onnxruntime takes models that do not import it.
+/// The domain that need not be imported: onnxruntime accepts such models.
 const UNIMPORTED: &str = "com.microsoft";
 
-/// What the names of nodes mean, node after node: the inputs, as far as they were defined when the node was met, then the outputs.
-/// Looking names up again takes longer than all else in reading a node.
+/// The values of nodes, node after node: the inputs, as far as they were defined when the node was read, then
+/// the outputs. A second lookup of the names would take longer than reading the node.
 pub(super) type Met = Ids;
 
-/// What all graphs of one model share while they are read.
+/// The state that all graphs of one model share during reading.
 pub(super) struct Reader<'m> {
     pub tensors: Tensors,
     pub budget: Budget,
     /// The functions that are being inlined, outermost first.
     pub calls: Vec<&'m FunctionProto>,
-    /// How many calls have been inlined.
+    /// The number of inlined calls.
     pub inlined: usize,
     types: Types,
     functions: Functions<'m>,
@@ -41,18 +42,19 @@ pub(super) struct Reader<'m> {
     depth: usize,
 }
 
-/// A graph while it is read.
+/// A graph during reading.
 #[derive(Default)]
 pub(super) struct Body {
     pub graph: Graph,
-    /// Constants that are listed as inputs too.
+    /// Constants that are also inputs.
     pub defaulted_inputs: Vec<ValueId>,
-    /// Names of the graphs around, and the values that stand for them here.
+    /// Names of the enclosing graphs, and the corresponding values of this graph.
     captured: BTreeMap<String, ValueId>,
 }
 
 impl Body {
-    /// The value of a name, captured from the graphs around where it is theirs. `None` where nothing defines it.
+    /// Returns the value of a name, and captures it if an enclosing graph defines it. `None` if no graph
+    /// does.
     fn resolve(&mut self, name: &str, scope: &Scope) -> Option<Slot> {
         if let Some(slot) = scope.own(name) {
             return Some(slot);
@@ -70,7 +72,7 @@ impl Body {
         }
     }
 
-    /// The input of a node with this name.
+    /// Returns the input of a node with this name.
     fn read_input(&mut self, name: &str, scope: &Scope) -> Result<Option<ValueId>> {
         if name.is_empty() {
             return Ok(None);
@@ -84,7 +86,7 @@ impl Body {
 }
 
 impl<'m> Reader<'m> {
-    /// A reader of `model`, which was decoded from `source`.
+    /// Creates a reader of `model`, which was decoded from `source`.
     pub fn new(
         source: &Arc<SourceBytes>,
         external: ExternalFiles,
@@ -104,7 +106,7 @@ impl<'m> Reader<'m> {
         })
     }
 
-    /// The main graph.
+    /// Reads the main graph.
     pub fn read_main(&mut self, parts: &Parts) -> Result<Body> {
         let frame = Frame::new(self.opsets.clone());
         let mut main = self.read_graph(parts, Scope::new(&frame, None))?;
@@ -112,7 +114,7 @@ impl<'m> Reader<'m> {
         Ok(main)
     }
 
-    /// The body of a control-flow node in the graph `around`.
+    /// Reads the body of a control-flow node in the graph `around`.
     pub(super) fn read_body<'n>(
         &mut self,
         proto: &'n GraphProto,
@@ -145,7 +147,7 @@ impl<'m> Reader<'m> {
         done
     }
 
-    /// A graph; `scope` holds no name of its own yet.
+    /// Reads a graph; `scope` has no names yet.
     fn read_graph<'n>(&mut self, parts: &Parts<'n>, mut scope: Scope<'n, '_>) -> Result<Body> {
         let proto = parts.proto;
         let mut body = Body::default();
@@ -157,7 +159,8 @@ impl<'m> Reader<'m> {
         self.read_initializers(parts, &mut body, &mut scope)?;
         self.read_inputs(proto, &mut body, &mut scope)?;
         let mut hints = self.read_hints(proto);
-        // From the first node on that needs what stands after it, or may: all names are defined before one of them is read.
+        // From the first node on that may depend on a later one, all names are defined before any node is
+        // read.
         let mut later = Vec::new();
         for (index, message) in parts.nodes.with_outputs().enumerate() {
             let (node, outputs) = message?;
@@ -209,7 +212,7 @@ impl<'m> Reader<'m> {
         Ok(())
     }
 
-    /// Adds the inputs. Those that are initializers too are constants: nobody gives them another value.
+    /// Adds the inputs. Those that are also initializers become constants.
     fn read_inputs<'n>(
         &mut self,
         proto: &'n GraphProto,
@@ -243,7 +246,7 @@ impl<'m> Reader<'m> {
         Ok(())
     }
 
-    /// What the model says of types and shapes, which is a hint until it is inferred.
+    /// Returns the declared types and shapes, which are hints until they are inferred.
     fn read_hints<'n>(&mut self, proto: &'n GraphProto) -> HashMap<&'n str, Declared> {
         let mut hints = HashMap::new();
         for info in proto.output.iter().chain(&proto.value_info) {
@@ -254,15 +257,15 @@ impl<'m> Reader<'m> {
         hints
     }
 
-    /// Whether a node can be read before those after it: it reads nothing of theirs, has no bodies that may, and calls no function,
-    /// whose values are numbered after those of the graph.
+    /// Returns whether a node can be read before later ones: it depends on none of them, has no bodies that
+    /// may, and calls no function, whose values are numbered after those of the graph.
     fn stands_alone(&self, node: &NodeProto, met: &Met) -> bool {
         node.input.iter().zip(met).all(|(name, value)| name.is_empty() || value.is_some())
             && !node.attribute.iter().any(has_bodies)
             && self.functions.find(node).is_none()
     }
 
-    /// Defines what a node computes, by a name whose bytes stay.
+    /// Defines the outputs of a node, by names with a static lifetime.
     fn define_output<'n>(
         &mut self,
         name: &str,
@@ -284,7 +287,7 @@ impl<'m> Reader<'m> {
         Ok(Some(id))
     }
 
-    /// A name as the inlined graph has it.
+    /// Returns the name in the inlined graph.
     pub(super) fn full_name(&mut self, name: &str, scope: &Scope) -> Result<String> {
         let name = scope.frame.full_name(name);
         check_name(name.as_bytes())?;
@@ -292,7 +295,8 @@ impl<'m> Reader<'m> {
         Ok(name)
     }
 
-    /// Adds a node, or what a call of a function is replaced by. What it computes is defined in `scope` already, and comes next in `met`.
+    /// Adds a node, or the nodes of the function that it calls. Its outputs are defined in `scope` already,
+    /// and come next in `met`.
     pub(super) fn read_node<'n>(
         &mut self,
         proto: &'n NodeProto,
@@ -331,13 +335,13 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// Whether a declared shape is that of a constant: sizes that are not numbers are any.
+/// Returns whether a declared shape may be that of a constant.
 fn may_be(declared: &[Dim], constant: Option<&[Dim]>) -> bool {
     let same = |(a, b): (&Dim, &Dim)| a.known().is_none() || a == b;
     constant.is_none_or(|shape| declared.len() == shape.len() && declared.iter().zip(shape).all(same))
 }
 
-/// Names the node that an error happened at.
+/// Adds the node to an error.
 pub(super) fn at_node(error: Error, proto: &NodeProto, index: usize, scope: &Scope) -> Error {
     error.at_node(|| {
         let domain = domain_of(&proto.domain);
@@ -351,7 +355,7 @@ pub(super) fn at_node(error: Error, proto: &NodeProto, index: usize, scope: &Sco
     })
 }
 
-/// Tells the bodies what is known of the values that they read from the graphs around.
+/// Copies the facts of captured values to the bodies.
 fn describe_captures(graph: &mut Graph) -> Result<()> {
     let with_bodies = graph.nodes().filter(|(_, node)| node.bodies().next().is_some());
     for id in with_bodies.map(|(id, _)| id).collect::<Vec<_>>() {

@@ -1,7 +1,9 @@
-//! Constants that lie beside the model, in files or in memory (<https://github.com/onnx/onnx/blob/main/docs/ExternalData.md>).
+//! External constants, in files or in memory.
 //!
-//! A model must not make the program read files that its user did not give: every file must lie in the model's folder, links
-//! followed.
+//! A model must not make the program read files that its user did not pass: every file must lie in the
+//! model's folder, after symbolic links.
+//!
+//! Spec: <https://github.com/onnx/onnx/blob/main/docs/ExternalData.md>.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,34 +20,35 @@ use super::proto::StringStringEntryProto;
 use crate::error::{Error, Result, invalid};
 use crate::tensor::{DType, SourceFile, Tensor};
 
-/// Where external data may lie.
+/// The folder of external data.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
-    /// The folder that locations start from.
+    /// The folder to which locations are relative.
     base: Option<PathBuf>,
-    /// The model, where it is a file.
+    /// The path of the model, unless it is not a file.
     model: Option<PathBuf>,
 }
 
 impl Folder {
-    /// A folder that the user gave.
+    /// Creates the folder that the user gave.
     pub fn given(folder: &Path, model: Option<&Path>) -> Folder {
         Folder { base: Some(folder.to_owned()), model: model.map(Path::to_owned) }
     }
 
-    /// The folder of a model.
+    /// Creates the folder of a model.
     pub fn of_model(model: &Path) -> Folder {
         let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty());
         Folder::given(parent.unwrap_or(Path::new(".")), Some(model))
     }
 
-    /// No folder: the model came through a pipe, or from memory.
+    /// Creates no folder: the model came from a pipe or from memory.
     pub fn none() -> Folder {
         Folder { base: None, model: None }
     }
 
-    /// The folders that a file may lie in, links followed: the one that locations start from, and the one that the model itself
-    /// lies in where it is a link. The caches of Hugging Face link model and data alike into a folder of blobs.
+    /// Returns the folders in which a file may lie, after symbolic links: the one to which locations are
+    /// relative, and that of the model itself if it is a link. The caches of Hugging Face link model and data
+    /// into a folder of blobs.
     fn roots(&self, base: &Path) -> Result<Vec<PathBuf>> {
         let failed = |e| Error::io("the folder of external data cannot be opened", e).in_file(base);
         let mut roots = vec![base.canonicalize().map_err(failed)?];
@@ -55,7 +58,7 @@ impl Folder {
         Ok(roots)
     }
 
-    /// A file, as its location is written and as it is behind links.
+    /// Returns the path of a file as its location is written, and after symbolic links.
     fn locate(&self, location: &str) -> Result<(PathBuf, PathBuf)> {
         check_location(location)?;
         let Some(base) = &self.base else {
@@ -68,7 +71,7 @@ impl Folder {
         if !self.roots(base)?.iter().any(|root| real.starts_with(root)) {
             invalid!("external data at {location:?}: a link leads out of the model's folder");
         }
-        // Opening a pipe would wait for its writer, so the kind of file is looked at first.
+        // Opening a pipe would wait for its writer, so the kind of file is checked first.
         if !fs::metadata(&real).map_err(failed)?.is_file() {
             invalid!("external data at {location:?} is not a regular file");
         }
@@ -84,7 +87,7 @@ fn check_location(location: &str) -> Result<()> {
     Ok(())
 }
 
-/// A location in its shortest spelling.
+/// Normalizes a location.
 fn shortest(location: &str) -> PathBuf {
     Path::new(location).components().filter(|part| *part != Component::CurDir).collect()
 }
@@ -93,18 +96,18 @@ fn shortest(location: &str) -> PathBuf {
 #[derive(Clone, Debug)]
 pub(super) struct ExternalFiles {
     folder: Folder,
-    /// Those in memory, by their locations in the shortest spelling.
+    /// Files in memory, by normalized location.
     memory: Arc<BTreeMap<PathBuf, Bytes>>,
-    /// Each file once, by its place behind links; those in memory by their locations.
+    /// Each file once, by its path after symbolic links; those in memory by location.
     files: BTreeMap<PathBuf, ExternalFile>,
-    /// Places of the locations that were met.
+    /// The paths of locations.
     places: BTreeMap<String, PathBuf>,
 }
 
 #[derive(Clone, Debug)]
 struct ExternalFile {
     content: Content,
-    /// SHA-1 in hexadecimal, where a tensor asked for it.
+    /// The SHA-1 in hexadecimal, if a tensor needed it.
     digest: Option<String>,
 }
 
@@ -114,7 +117,7 @@ enum Content {
     Memory { location: PathBuf, bytes: Bytes },
 }
 
-/// The entries of `external_data`. Keys that are not known, `basepath` among them, are read past.
+/// The entries of `external_data`. Unknown keys, such as `basepath`, are ignored.
 #[derive(Debug, Default)]
 struct Entries<'a> {
     location: &'a str,
@@ -145,18 +148,18 @@ fn number(key: &str, value: &str) -> Result<u64> {
 }
 
 impl ExternalFiles {
-    /// Files in a folder.
+    /// Creates the files of a folder.
     pub fn new(folder: Folder) -> ExternalFiles {
         ExternalFiles::in_memory(folder, &BTreeMap::new())
     }
 
-    /// Bytes in memory by their locations, and files in a folder for other locations.
+    /// Creates files in memory, by location, and those of a folder for other locations.
     pub fn in_memory(folder: Folder, memory: &BTreeMap<String, Bytes>) -> ExternalFiles {
         let memory = memory.iter().map(|(location, bytes)| (shortest(location), bytes.clone())).collect();
         ExternalFiles { folder, memory: Arc::new(memory), files: BTreeMap::new(), places: BTreeMap::new() }
     }
 
-    /// The files that tensors lie in.
+    /// Returns the files that tensors refer to.
     pub fn files(&self) -> impl Iterator<Item = &SourceFile> {
         self.files.values().filter_map(|file| match &file.content {
             Content::File(source) => Some(&**source),
@@ -164,12 +167,12 @@ impl ExternalFiles {
         })
     }
 
-    /// Their paths.
+    /// Returns their paths.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.files().map(|file| file.path().to_owned()).collect()
     }
 
-    /// The bytes of all of them.
+    /// Returns their total bytes.
     pub fn bytes(&self) -> u64 {
         self.files.values().fold(0, |sum, file| file.content.len().saturating_add(sum))
     }
@@ -196,7 +199,7 @@ impl ExternalFiles {
         })
     }
 
-    /// A tensor whose bytes are a range of a file, or of bytes in memory.
+    /// Returns a tensor whose bytes are a range of a file, or of bytes in memory.
     pub fn tensor(
         &mut self,
         dtype: DType,
@@ -250,7 +253,7 @@ impl ExternalFile {
 }
 
 impl Content {
-    /// The path for messages.
+    /// Returns the path for messages.
     fn path(&self) -> &Path {
         match self {
             Content::File(source) => source.path(),
@@ -258,7 +261,7 @@ impl Content {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     fn len(&self) -> u64 {
         match self {
             Content::File(source) => source.len(),
@@ -266,7 +269,7 @@ impl Content {
         }
     }
 
-    /// The SHA-1 in hexadecimal.
+    /// Returns the SHA-1 in hexadecimal.
     fn sha1(&self) -> Result<String> {
         let mut sha1 = Sha1::new();
         match self {

@@ -30,7 +30,8 @@ impl<'m> Functions<'m> {
         Ok(Functions(functions))
     }
 
-    /// The function that a node calls. One of ONNX's own domain only spells out what the operator does anyway.
+    /// Returns the function that a node calls. A function of ONNX's own domain only describes an operator,
+    /// and is not used.
     pub fn find(&self, node: &NodeProto) -> Option<&'m FunctionProto> {
         if domain_of(&node.domain).is_empty() {
             return None;
@@ -43,7 +44,7 @@ fn key<'a>(domain: &'a Option<String>, name: &'a Option<String>, overload: &'a O
     (domain_of(domain), name.as_deref().unwrap_or_default(), overload.as_deref().unwrap_or_default())
 }
 
-/// What inlining may still cost.
+/// The remaining budget of inlining.
 #[derive(Debug)]
 pub(super) struct Budget(usize);
 
@@ -63,12 +64,12 @@ impl Budget {
 }
 
 impl<'m> Reader<'m> {
-    /// Takes from the budget where a function is being inlined: what is read outside costs nothing.
+    /// Takes from the budget while a function is being inlined; other reading is free.
     pub(super) fn take(&mut self, cost: usize) -> Result<()> {
         if self.calls.is_empty() { Ok(()) } else { self.budget.take(cost) }
     }
 
-    /// Adds the nodes of a function in the place of its call.
+    /// Adds the nodes of a function in place of its call.
     pub(super) fn inline(&mut self, function: &'m FunctionProto, call: Node, body: &mut Body) -> Result<()> {
         let name = function.name.as_deref().unwrap_or_default();
         if self.calls.iter().any(|open| std::ptr::eq(*open, function)) {
@@ -123,7 +124,7 @@ impl<'m> Reader<'m> {
         Ok(())
     }
 
-    /// The attributes of a call, and the function's defaults for those that it leaves out.
+    /// Returns the attributes of a call, and the function's defaults for omitted ones.
     fn read_arguments(&mut self, function: &'m FunctionProto, call: &Node) -> Result<AttributeMap> {
         let mut arguments = call.attributes.clone();
         for proto in &function.attribute_proto {
@@ -139,15 +140,16 @@ impl<'m> Reader<'m> {
         Ok(arguments)
     }
 
-    /// A name for what a call is replaced by: its own, or the function's with a number.
+    /// Returns a name for the nodes of a call: its own, or the function's with a number.
     fn call_name(&mut self, call: &Node) -> String {
         self.inlined += 1;
         if call.name.is_empty() { format!("{}_{}", call.op_type, self.inlined) } else { call.name.clone() }
     }
 }
 
-/// Defines what the nodes of a function compute: outputs of the call, or new values. The answer has the outputs too that no node
-/// computes under a name of its own (an input of the function, or an output that is listed twice): they are copied.
+/// Defines the results of the nodes of a function: outputs of the call, or new values. Returns the outputs
+/// that no node computes under a separate name (an input of the function, or an output that is listed twice):
+/// they are copied.
 fn define_values<'m>(
     function: &'m FunctionProto,
     call: &Node,

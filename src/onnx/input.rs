@@ -1,4 +1,4 @@
-//! Where a model comes from.
+//! The source of a model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::tensor::{SourceBytes, SourceFile, spool};
 
-/// A model to be read.
+/// The source of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Input {
@@ -24,7 +24,7 @@ pub enum Input {
     Memory(ModelBytes),
 }
 
-/// A model in memory, with the external data that it refers to. Copies share the bytes.
+/// A model in memory, with the external data to which it refers. Copies share the bytes.
 ///
 /// ```no_run
 /// use onnx2ncnn::{Converter, Input, ModelBytes};
@@ -42,12 +42,13 @@ pub struct ModelBytes {
 }
 
 impl ModelBytes {
-    /// The bytes of an ONNX file.
+    /// Takes the bytes of an ONNX file.
     pub fn new(model: impl Into<Bytes>) -> ModelBytes {
         ModelBytes { model: model.into(), external_data: BTreeMap::new() }
     }
 
-    /// Adds the bytes of a file of external data. `location` is its path in the model: relative, with `/` between folders.
+    /// Adds the bytes of a file of external data. `location` is its path in the model: relative, with `/`
+    /// between folders.
     #[must_use]
     pub fn external_data(mut self, location: impl Into<String>, bytes: impl Into<Bytes>) -> ModelBytes {
         self.external_data.insert(location.into(), bytes.into());
@@ -55,7 +56,7 @@ impl ModelBytes {
     }
 }
 
-/// Numbers of bytes, in place of the bytes.
+/// Prints lengths in place of the bytes.
 impl fmt::Debug for ModelBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let external_data: BTreeMap<_, _> =
@@ -68,13 +69,13 @@ impl fmt::Debug for ModelBytes {
 }
 
 impl Input {
-    /// As on a command line: `-` is standard input.
+    /// Parses a command-line argument: `-` is standard input.
     pub fn from_arg(arg: impl Into<PathBuf>) -> Input {
         let path = arg.into();
         if path.as_os_str() == "-" { Input::Stdin } else { Input::Path(path) }
     }
 
-    /// Opens the model. A file is mapped; what is not a regular file (a pipe) is read to its end.
+    /// Opens the model. A regular file is mapped; a pipe is read to its end.
     pub(super) fn open(&self, max_size: u64) -> Result<Arc<SourceBytes>> {
         let source = match self {
             Input::Stdin => spool_below(&mut io::stdin().lock(), Path::new("standard input"), max_size)?,

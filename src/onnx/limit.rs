@@ -1,4 +1,5 @@
-//! Counts the messages of a model before they are decoded: an empty one takes two bytes in a file and hundreds in memory.
+//! Counts the messages of a model before they are decoded: an empty one takes two bytes in a file and
+//! hundreds in memory.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
@@ -7,9 +8,8 @@ use crate::error::{Error, Result};
 
 include!(concat!(env!("OUT_DIR"), "/nesting.rs"));
 
-/// Refuses a model with more messages than any real one. What cannot be decoded is left to the decoder to say.
-///
-/// `passed` is called with each message that has been counted.
+/// Refuses a model with more messages than any real one. Errors of the encoding are left to the decoder.
+/// Calls `passed` with each counted message.
 pub(super) fn check_messages(model: &[u8], passed: &impl Fn(&[u8])) -> Result<()> {
     let mut left = limits::MESSAGES;
     match count_messages(model, MODEL, limits::MESSAGE_DEPTH, &mut left, passed) {
@@ -30,7 +30,7 @@ enum Counted {
     TooDeep,
 }
 
-/// Takes the messages in the fields of a message, which is one of `NESTING`, from `left`.
+/// Subtracts the messages in the fields of a message, which is one of `NESTING`, from `left`.
 fn count_messages(
     bytes: &[u8],
     message: usize,
@@ -53,13 +53,12 @@ fn count_messages(
     Counted::All
 }
 
-/// The fields of a message that have a length, each with its number and content. `None` comes, and ends it, where the message cannot
-/// be read any further.
+/// The fields of a message with a length: number and content. `None` ends the iteration at an encoding error.
 pub(super) struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// Every field: its number, the whole of it, and its content where it has a length. Where the message cannot be read any further,
-    /// all that is left is one field, for the decoder to refuse.
+    /// Returns every field: its number, all its bytes, and its content if it has a length. After an encoding
+    /// error the rest is one field, which the decoder refuses.
     pub fn wholes(mut self) -> impl Iterator<Item = (u32, &'a [u8], Option<&'a [u8]>)> {
         std::iter::from_fn(move || {
             let before = self.0;
@@ -75,7 +74,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The next field; without a content where it has no length.
+    /// Reads the next field; `None` as content if it has no length.
     fn read(&mut self) -> Option<(u32, Option<&'a [u8]>)> {
         let (field, wire_type) = decode_key(&mut self.0).ok()?;
         if wire_type != WireType::LengthDelimited {

@@ -1,4 +1,5 @@
-//! Protobuf messages whose constants are not in memory: all lengths are known before the first byte is written.
+//! Protobuf messages whose constants are not in memory: all lengths are known before the first byte is
+//! written.
 
 use std::io::Write;
 
@@ -8,36 +9,36 @@ use crate::common::output::Out;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// A message while it is made. Fields may stand in any order.
+/// A message under construction. Fields may be in any order.
 #[derive(Debug, Default)]
 pub(super) struct Message {
-    /// Constants, each with the bytes that stand before it.
+    /// Constants, each with the bytes before it.
     constants: Vec<(Vec<u8>, Tensor)>,
     /// The bytes after the last constant.
     rest: Vec<u8>,
-    /// Bytes of all constants.
+    /// The bytes of all constants.
     raw_len: u64,
 }
 
 impl Message {
-    /// The fields of a message that is in memory.
+    /// Creates a message from fields in memory.
     pub fn of(fields: &impl prost::Message) -> Message {
         Message { rest: fields.encode_to_vec(), ..Message::default() }
     }
 
-    /// Adds fields that are in memory.
+    /// Adds fields in memory.
     pub fn add(&mut self, fields: &impl prost::Message) {
         self.rest.extend(fields.encode_to_vec());
     }
 
-    /// Its bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> Result<u64> {
         let framing: usize = self.constants.iter().map(|(before, _)| before.len()).sum();
         let framing = u64::try_from(framing.saturating_add(self.rest.len()))?;
         self.raw_len.checked_add(framing).ok_or_else(|| Error::limit("a message is too large"))
     }
 
-    /// Adds a field that is a message.
+    /// Adds a message as a field.
     pub fn add_message(&mut self, field: u32, message: Message) -> Result<()> {
         self.add_head(field, message.len()?);
         for (before, tensor) in message.constants {
@@ -49,7 +50,7 @@ impl Message {
         Ok(())
     }
 
-    /// Adds a field that holds the bytes of a constant.
+    /// Adds the bytes of a constant as a field.
     pub fn add_raw(&mut self, field: u32, tensor: &Tensor) -> Result<()> {
         let len = tensor.byte_len()?;
         self.add_head(field, len);
@@ -63,7 +64,7 @@ impl Message {
         encode_varint(len, &mut self.rest);
     }
 
-    /// Writes it; constants are read one by one.
+    /// Writes the message; constants are read one by one.
     pub fn write(&self, out: &mut Out) -> Result<()> {
         let failed = |e| Error::io("writing failed", e);
         for (before, tensor) in &self.constants {

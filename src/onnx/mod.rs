@@ -1,7 +1,9 @@
-//! Bytes to graph and back: a model file is mapped, constants stay where they lie, and model-local functions are inlined.
+//! Reading and writing of models: the file is mapped, constants are references into it, and model-local
+//! functions are inlined.
 //!
-//! Nothing here knows an operator. What is read holds what the specification (<https://github.com/onnx/onnx/blob/main/docs/IR.md>)
-//! asks of every graph: each value is defined once and before it is read, and each node follows one version of its domain.
+//! This module does not depend on operators. A graph that is read satisfies the specification
+//! (<https://github.com/onnx/onnx/blob/main/docs/IR.md>): each value is defined once and before it is read,
+//! and each node follows one version of its domain.
 
 mod attribute;
 mod body;
@@ -45,19 +47,19 @@ mod proto {
     include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
 }
 
-/// The newest version of the intermediate representation whose messages are known. Newer models are refused: what they say in new
-/// fields would be read past.
+/// The newest supported version of the intermediate representation. Newer models are refused: their new
+/// fields would be ignored.
 const NEWEST_IR: i64 = 14;
 
-/// From this version on constants need not be inputs too.
+/// The version since which constants need not be inputs too.
 pub(crate) const FIRST_IR_WITH_CONSTANTS: i64 = 4;
 
-/// How a model is read.
+/// Options for reading a model.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Most bytes of the model file, files of external data not among them.
+    /// The maximum bytes of the model file, without files of external data.
     pub max_size: u64,
-    /// The folder of external data; the model's own by default.
+    /// The folder of external data; by default that of the model.
     pub data_dir: Option<PathBuf>,
 }
 
@@ -70,34 +72,35 @@ impl Default for ReadOptions {
 /// A model that has been read.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The main graph, with functions inlined.
+    /// The main graph, with inlined functions.
     pub graph: Graph,
     /// The version of the intermediate representation.
     pub ir_version: i64,
-    /// Name and version of the program that made the model; may be empty.
+    /// Name and version of the program that wrote the model; may be empty.
     pub producer: String,
-    /// The model's own notes, by key.
+    /// The model's metadata, by key.
     pub metadata: BTreeMap<String, String>,
-    /// What else the model says of itself.
+    /// Further metadata.
     pub about: About,
-    /// Constants of the graph that the model also lists as inputs: a caller of the ONNX model could give other values.
+    /// Constants of the graph that are also inputs: a caller of the ONNX model could pass other values.
     pub defaulted_inputs: Vec<ValueId>,
-    /// The files that it was read from.
+    /// The files of the model.
     pub(crate) sources: Sources,
 }
 
-/// The files of a model, as they were when they were opened. The model can be read from them as often as its graph is needed as it
-/// was: that takes less than keeping a copy.
+/// The files of a model, in the state of their opening. The model can be read from them again, which takes
+/// less memory than a copy of its graph.
 #[derive(Clone, Debug)]
 pub(crate) struct Sources {
     model: Arc<SourceBytes>,
     external: ExternalFiles,
-    /// Those of external data, where the model has been read, and then its own. Bytes in memory are of none.
+    /// The files of external data, after the model has been read, and then that of the model. Bytes in memory
+    /// have none.
     pub files: Vec<PathBuf>,
 }
 
 impl Sources {
-    /// Opens a model. External data is opened when the model that refers to it is read.
+    /// Opens a model. External data is opened when the model is read.
     pub fn open(input: &Input, options: &ReadOptions) -> Result<Sources> {
         let folder = match (&options.data_dir, input) {
             (Some(folder), Input::Path(path)) => Folder::given(folder, Some(path)),
@@ -116,8 +119,10 @@ impl Sources {
 
     /// Reads the model.
     ///
-    /// Errors are of kind `Io` where a file cannot be read, `Parse` where it is no ONNX model, `Invalid` where the model breaks the
-    /// specification, `Unsupported` for what no later stage could convert, `Limit` above a limit.
+    /// # Errors
+    ///
+    /// `Io` if a file cannot be read, `Parse` if it is not an ONNX model, `Invalid` if the model breaks the
+    /// specification, `Unsupported` for features that no later step could convert, `Limit` above a limit.
     pub fn read(&self) -> Result<Model> {
         decode(&self.model, self.external.clone()).map_err(|error| match self.model.path() {
             Some(path) => error.in_file(path),
@@ -125,12 +130,12 @@ impl Sources {
         })
     }
 
-    /// The bytes of the model, without its external data.
+    /// Returns the bytes of the model, without external data.
     pub fn model_bytes(&self) -> u64 {
         self.model.len()
     }
 
-    /// Puts results in their places: none over a file of the model, and only where that is still the one that was read.
+    /// Moves results to their destinations, unless one is a file of the model or the model has changed.
     pub fn put_beside(&self, results: Staged) -> Result<()> {
         for (i, (target, _)) in results.iter().enumerate() {
             if self.files.iter().any(|source| target.is_file(source)) {
@@ -144,23 +149,23 @@ impl Sources {
         output::put_all(results)
     }
 
-    /// Refuses files that have become others: what was read of them may be of both.
+    /// Returns an error if a file has changed: its contents may be inconsistent.
     pub fn check_unchanged(&self) -> Result<()> {
         self.model.check_unchanged()?;
         self.external.files().try_for_each(|file| file.check_unchanged())
     }
 }
 
-/// What a model says of itself, which changes nothing of what it computes.
+/// Metadata of a model without effect on its results.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The namespace of the model.
     pub domain: Option<String>,
     /// The version of the model.
     pub version: Option<i64>,
-    /// The notes on the model.
+    /// The documentation of the model.
     pub doc: Option<String>,
-    /// The notes on its graph.
+    /// The documentation of its graph.
     pub graph_doc: Option<String>,
 }
 
@@ -214,7 +219,7 @@ fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {
     })
 }
 
-/// How files begin that are given for ONNX models by mistake.
+/// The first bytes of files that users mistake for ONNX models.
 const OTHER_FILES: &[(usize, &[u8], &str)] = &[
     (0, b"version https://git-lfs", "it is a pointer of Git LFS: fetch the model with `git lfs pull`"),
     (
@@ -248,7 +253,7 @@ fn not_a_model(source: &Arc<SourceBytes>) -> Error {
     }
 }
 
-/// The imported operator sets. Before IR version 3 there was one, and nothing was imported.
+/// Returns the imported operator sets. Before IR version 3 there was one, without imports.
 fn model_opsets(model: &proto::ModelProto, ir_version: i64) -> Result<BTreeMap<String, i64>> {
     if model.opset_import.is_empty() {
         if ir_version >= 3 {
@@ -259,7 +264,7 @@ fn model_opsets(model: &proto::ModelProto, ir_version: i64) -> Result<BTreeMap<S
     read_opsets(&model.opset_import)
 }
 
-/// The versions of operator sets, by domain.
+/// Returns the versions of operator sets, by domain.
 fn read_opsets(imports: &[proto::OperatorSetIdProto]) -> Result<BTreeMap<String, i64>> {
     let mut versions = BTreeMap::new();
     for import in imports {
@@ -276,7 +281,7 @@ fn read_opsets(imports: &[proto::OperatorSetIdProto]) -> Result<BTreeMap<String,
     Ok(versions)
 }
 
-/// A domain. ONNX's own has two spellings.
+/// Returns a domain. ONNX's own has two spellings.
 fn domain_of(domain: &Option<String>) -> &str {
     match domain.as_deref() {
         None | Some("ai.onnx") => "",

@@ -1,4 +1,4 @@
-//! Names of values that are written: none twice, in a graph or in the graphs inside of it.
+//! Unique names of written values, in a graph and in the graphs inside of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use super::types;
 use crate::graph::{Graph, ValueId};
 use crate::tensor::Tensor;
 
-/// The names that are taken in the whole model.
+/// The names in use in the whole model.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
-    /// The number that a name was last told apart by.
+    /// The last number appended to a name.
     last: BTreeMap<String, usize>,
-    /// The names of nodes, which onnxruntime wants to be apart too.
+    /// The names of nodes, which onnxruntime requires to be unique too.
     nodes: BTreeMap<String, usize>,
 }
 
-/// A graph with the names that its values are written under.
+/// A graph with the names under which its values are written.
 #[derive(Debug)]
 pub(super) struct NamedGraph<'g> {
     pub graph: &'g Graph,
@@ -25,7 +25,7 @@ pub(super) struct NamedGraph<'g> {
 }
 
 impl Names {
-    /// Names what a graph defines. What a body reads from the graph around it has its name from there.
+    /// Names the definitions of a graph. Captured values have their names in the enclosing graph.
     pub fn name_graph<'g>(&mut self, graph: &'g Graph, around: Option<&NamedGraph>) -> NamedGraph<'g> {
         let mut names = BTreeMap::new();
         if let Some(around) = around {
@@ -46,7 +46,7 @@ impl Names {
         NamedGraph { graph, names }
     }
 
-    /// The name of a node, or that name with a number where another has it. Nodes without names stay without.
+    /// Returns the name of a node, with a number if another node has it. Nodes without names stay unnamed.
     pub fn unique_node(&mut self, name: &str) -> String {
         let mut unique = name.to_owned();
         while !unique.is_empty() && self.nodes.contains_key(&unique) {
@@ -58,7 +58,7 @@ impl Names {
         unique
     }
 
-    /// `name`, or `name` with a number where it is taken.
+    /// Returns `name`, with a number if it is in use.
     pub fn unique(&mut self, name: &str) -> String {
         let name = if name.is_empty() { "value" } else { name };
         if self.taken.insert(name.to_owned()) {
@@ -76,37 +76,37 @@ impl Names {
 }
 
 impl NamedGraph<'_> {
-    /// The name of a value that is used.
+    /// Returns the name of a value.
     pub fn name(&self, id: ValueId) -> &str {
         self.names.get(&id).map_or("", String::as_str)
     }
 
-    /// Name and type of a value.
+    /// Returns name and type of a value.
     pub fn info(&self, id: ValueId) -> proto::ValueInfoProto {
         types::write_info(self.name(id), self.graph.value(id))
     }
 
-    /// What nodes compute and the model tells the types of; outputs of the graph are not among it.
+    /// Returns the computed values whose types the model declares, without outputs of the graph.
     pub fn declared_values(&self) -> impl Iterator<Item = ValueId> {
         let computed = self.graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten().copied());
         let outputs: BTreeSet<ValueId> = self.graph.outputs.iter().copied().collect();
         computed.filter(move |id| self.graph.value(*id).declared && !outputs.contains(id))
     }
 
-    /// The constants that are used, with their names.
+    /// Returns the constants that are read, with their names.
     pub fn constants(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         let captured: BTreeSet<ValueId> = self.graph.captures.iter().map(|capture| capture.inner).collect();
         self.names
             .iter()
             .filter(move |(id, _)| !captured.contains(id))
             .map(|(id, name)| (name, self.graph.value(*id)))
-            // A node of several outputs stays where one of them is constant, and computes that too.
+            // A node of several outputs stays if one of them is constant, and computes that too.
             .filter(|(_, value)| value.producer.is_none())
             .filter_map(|(name, value)| Some((name.as_str(), value.constant.as_ref()?)))
     }
 
-    /// Outputs of a body that are values of a graph around it, by place, with a copy that stands for each: onnxruntime refuses a
-    /// body that returns such a value directly.
+    /// Returns the outputs of a body that are captured values, by position, with the name of a copy:
+    /// onnxruntime refuses a body that returns such a value directly.
     pub fn returned_captures(&self, names: &mut Names) -> Vec<(usize, proto::NodeProto)> {
         let mut copies = Vec::new();
         for (place, output) in self.graph.outputs.iter().enumerate() {

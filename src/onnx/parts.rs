@@ -1,5 +1,5 @@
-//! The messages of a graph: those of the main graph are decoded one by one when they are read, since all at once they take more memory
-//! than the graph that is made of them.
+//! The messages of a graph: those of the main graph are decoded one by one, since all together take more
+//! memory than the graph.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ const INITIALIZER: u32 = 5;
 const OUTPUT: u32 = 2;
 const NAME: u32 = 8;
 
-/// A model on its way through the decoder.
+/// A model during decoding.
 pub(super) struct Encoded<'m> {
     source: &'m Arc<SourceBytes>,
     bytes: &'m Bytes,
 }
 
-/// The main graph, with its nodes and initializers as they are in the file.
+/// The main graph, with encoded nodes and initializers.
 pub(super) struct Main<'m> {
     encoded: &'m Encoded<'m>,
     nodes: Vec<&'m [u8]>,
@@ -35,12 +35,12 @@ pub(super) struct Main<'m> {
 }
 
 impl<'m> Encoded<'m> {
-    /// The bytes of a model.
+    /// Creates the decoder of a model.
     pub fn new(source: &'m Arc<SourceBytes>, bytes: &'m Bytes) -> Encoded<'m> {
         Encoded { source, bytes }
     }
 
-    /// The model without what its main graph consists of, and that.
+    /// Decodes the model except for the nodes and initializers of its main graph, and returns both.
     pub fn decode(&'m self) -> Result<(ModelProto, Main<'m>)> {
         let mut model = ModelProto::default();
         let mut main = Main { encoded: self, nodes: Vec::new(), initializers: Vec::new() };
@@ -74,7 +74,7 @@ impl<'m> Encoded<'m> {
     }
 }
 
-/// Messages that are decoded already, or not yet.
+/// Decoded or encoded messages.
 pub(super) enum Messages<'n, M> {
     Decoded(&'n [M]),
     Encoded(&'n Encoded<'n>, &'n [&'n [u8]]),
@@ -82,14 +82,14 @@ pub(super) enum Messages<'n, M> {
 
 /// A graph to be read.
 pub(super) struct Parts<'n> {
-    /// All but nodes and initializers.
+    /// The graph without nodes and initializers.
     pub proto: &'n GraphProto,
     pub nodes: Messages<'n, NodeProto>,
     pub initializers: Messages<'n, TensorProto>,
 }
 
 impl<'n> Parts<'n> {
-    /// The main graph, of which `proto` is the rest.
+    /// Returns the parts of the main graph, the rest of which is `proto`.
     pub fn of_main(main: &'n Main<'n>, proto: &'n GraphProto) -> Parts<'n> {
         Parts {
             proto,
@@ -98,18 +98,18 @@ impl<'n> Parts<'n> {
         }
     }
 
-    /// A body.
+    /// Returns the parts of a body.
     pub fn of_body(proto: &'n GraphProto) -> Parts<'n> {
         let (nodes, initializers) = (&proto.node, &proto.initializer);
         Parts { proto, nodes: Messages::Decoded(nodes), initializers: Messages::Decoded(initializers) }
     }
 }
 
-/// The names in a message, which stay where they lie.
+/// The names in a message, as references.
 type Names<'n> = SmallVec<[&'n [u8]; 2]>;
 
 impl<'n, M: Message + Default + Clone> Messages<'n, M> {
-    /// How many there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         match self {
             Messages::Decoded(messages) => messages.len(),
@@ -117,7 +117,7 @@ impl<'n, M: Message + Default + Clone> Messages<'n, M> {
         }
     }
 
-    /// Each message, and the names in one of its fields.
+    /// Returns each message, and the names in one of its fields.
     fn each(
         &self,
         field: u32,
@@ -137,14 +137,14 @@ impl<'n, M: Message + Default + Clone> Messages<'n, M> {
 }
 
 impl<'n> Messages<'n, NodeProto> {
-    /// Each node, and the names of what it computes.
+    /// Returns each node, and the names of its outputs.
     pub fn with_outputs(&self) -> impl Iterator<Item = Result<(Cow<'n, NodeProto>, Names<'n>)>> {
         self.each(OUTPUT, |node| node.output.iter().map(|name| name.as_bytes()).collect())
     }
 }
 
 impl<'n> Messages<'n, TensorProto> {
-    /// Each constant, and its name.
+    /// Returns each constant, and its name.
     pub fn with_names(&self) -> impl Iterator<Item = Result<(Cow<'n, TensorProto>, &'n [u8])>> {
         let named = self.each(NAME, |tensor| tensor.name.iter().map(|name| name.as_bytes()).collect());
         named

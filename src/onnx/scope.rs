@@ -1,4 +1,4 @@
-//! Which value a name means: in a graph, in the graphs around it, in the body of a function.
+//! Name resolution: in a graph, in the enclosing graphs, in the body of a function.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -8,32 +8,32 @@ use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{AttributeMap, ValueId};
 
-/// What is the same for all nodes of a model or of a function's body.
+/// The context of all nodes of a model or of a function's body.
 #[derive(Debug, Default)]
 pub(super) struct Frame {
-    /// The version of ONNX's own operator set, where it is imported.
+    /// The imported version of ONNX's own operator set.
     own_version: Option<i64>,
-    /// Versions of the others, by domain.
+    /// The versions of other domains.
     other_versions: BTreeMap<String, i64>,
-    /// In a function: the attributes of its call and its defaults.
+    /// In a function: the attributes of its call, and its defaults.
     pub arguments: Option<AttributeMap>,
-    /// Goes before the names of nodes and values; empty in the model itself.
+    /// The prefix of the names of nodes and values; empty in the model itself.
     pub prefix: String,
 }
 
 impl Frame {
-    /// One where these operator sets are imported.
+    /// Creates a frame with these operator sets.
     pub fn new(mut versions: BTreeMap<String, i64>) -> Frame {
         let own_version = versions.remove("");
         Frame { own_version, other_versions: versions, ..Frame::default() }
     }
 
-    /// The version of a domain's operator set that is imported.
+    /// Returns the imported version of a domain's operator set.
     pub fn version(&self, domain: &str) -> Option<i64> {
         if domain.is_empty() { self.own_version } else { self.other_versions.get(domain).copied() }
     }
 
-    /// A name of this frame, as the inlined graph has it.
+    /// Returns the name in the inlined graph.
     pub fn full_name(&self, name: &str) -> String {
         if self.prefix.is_empty() || name.is_empty() {
             name.to_owned()
@@ -43,7 +43,7 @@ impl Frame {
     }
 }
 
-/// Refuses a name that is longer than any.
+/// Refuses an excessively long name.
 pub(super) fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > limits::NAME_BYTES {
         return Err(Error::limit(format!("a name of {} bytes", name.len())));
@@ -51,12 +51,12 @@ pub(super) fn check_name(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// A value.
     Value(ValueId),
-    /// An input of a function that its call leaves out.
+    /// An input of a function that its call omits.
     Omitted,
 }
 
@@ -64,13 +64,14 @@ pub(super) enum Slot {
 #[derive(Debug)]
 pub(super) struct Scope<'m, 's> {
     pub frame: &'s Frame,
-    /// By their bytes, which may lie in the file.
+    /// The names, as bytes of the file.
     names: Interner<&'m [u8]>,
-    /// What each of them means.
+    /// The meaning of each name.
     slots: Vec<Slot>,
-    /// The number of the name that was found last, those that had just been defined not among them.
+    /// The index of the last name found, other than by definition.
     found: Cell<usize>,
-    /// The names of the graph around; none in the main graph, and none in a function, which sees its inputs only.
+    /// The names of the enclosing graph; `None` in the main graph, and in a function, which sees only its
+    /// inputs.
     around: Option<&'s Scope<'m, 's>>,
 }
 
@@ -79,13 +80,13 @@ impl<'m, 's> Scope<'m, 's> {
         Scope { frame, names: Interner::default(), slots: Vec::new(), found: Cell::new(0), around }
     }
 
-    /// Makes room for so many names.
+    /// Reserves room for names.
     pub fn expect(&mut self, names: usize) {
         self.names.reserve(names);
         self.slots.reserve(names);
     }
 
-    /// Gives a name its one meaning here.
+    /// Defines a name, once.
     pub fn define(&mut self, name: &'m [u8], slot: Slot) -> Result<()> {
         if name.is_empty() {
             invalid!("a value without a name");
@@ -98,10 +99,11 @@ impl<'m, 's> Scope<'m, 's> {
         Ok(())
     }
 
-    /// What a name means that is defined here.
+    /// Returns the meaning of a name that is defined here.
     pub fn own(&self, name: &str) -> Option<Slot> {
         let name = name.as_bytes();
-        // Models list what they have in the order of its use: it is what was defined last, or what stands after what was found last.
+        // Models list definitions in the order of use: most lookups find the last definition, or the
+        // successor of the last one found.
         let is_here = |number: usize| self.names.get(number) == Some(&name);
         let (newest, next) = (self.slots.len().wrapping_sub(1), self.found.get() + 1);
         if is_here(newest) {
@@ -112,7 +114,7 @@ impl<'m, 's> Scope<'m, 's> {
         self.slots.get(number).copied()
     }
 
-    /// The value of a name that is defined here.
+    /// Returns the value of a name that is defined here.
     pub fn own_value(&self, name: &str) -> Option<ValueId> {
         match self.own(name) {
             Some(Slot::Value(id)) => Some(id),
@@ -120,7 +122,8 @@ impl<'m, 's> Scope<'m, 's> {
         }
     }
 
-    /// What a name means in the graphs around, the nearest first. The value is one of that graph.
+    /// Returns the meaning of a name in the enclosing graphs, the nearest first. The value belongs to that
+    /// graph.
     pub fn of_around(&self, name: &str) -> Option<Slot> {
         let mut scope = self.around;
         while let Some(outer) = scope {

@@ -1,11 +1,12 @@
-//! Sparse constants, made dense: ncnn has no other.
+//! Sparse constants, converted to dense ones.
 
 use bytes::Bytes;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::tensor::{DType, Tensor};
 
-/// The dense tensor of `shape`, whose bytes are taken from `left`. `indices` are of shape [count], places in row-major order, or [count, axes].
+/// Returns the dense tensor of `shape`, whose bytes are subtracted from `left`. `indices` have shape
+/// `[count]`, row-major offsets, or `[count, axes]`.
 pub(super) fn densify(
     shape: Vec<usize>,
     values: &Tensor,
@@ -38,7 +39,7 @@ pub(super) fn densify(
     Tensor::from_raw(dtype, shape, Bytes::from(dense))
 }
 
-/// The places of the values in row-major order; they must ascend.
+/// Returns the row-major offsets of the values; they must ascend.
 fn read_places(shape: &[usize], count: usize, indices: &Tensor) -> Result<Vec<usize>> {
     let rank = shape.len();
     let linear = indices.shape() == [count];
@@ -73,7 +74,7 @@ fn place_of(index: &[i64], sizes: &[i64]) -> Result<i64> {
         if !(0..*size).contains(&i) {
             invalid!("index {i} on an axis of size {size}");
         }
-        // Below the number of elements, which was found to fit.
+        // Below the number of elements, which was checked.
         place = place.saturating_mul(*size).saturating_add(i);
     }
     Ok(place)

@@ -1,4 +1,4 @@
-//! Where the bytes of constants go that are written: into the model, or into files beside it.
+//! The storage of written constants: in the model, or in files beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -10,30 +10,31 @@ use crate::common::output::{Out, Staged, Target};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
-/// Constants of fewer bytes stay in the model where others go to a file beside it.
+/// Constants of fewer bytes stay in the model.
 const THRESHOLD: u64 = 1 << 10;
 
-/// External data begin at multiples of the size of a page, so that readers can map them.
+/// External data begins at multiples of the page size, so that readers can map it.
 const PAGE: u64 = 1 << 12;
 
-/// Most bytes of a constant's name in the name of its file: systems take 255 for the whole.
+/// The maximum bytes of a constant's name in the name of its file: systems limit the whole to 255.
 const MAX_NAME: usize = 100;
 
-/// How constants are written beside a model.
+/// The storage of constants beside a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalData {
-    /// The file, seen from the model's folder, with `/` between folders.
+    /// The path of the file, relative to the model's folder, with `/` between folders.
     pub location: String,
     /// Constants of fewer bytes stay in the model.
     pub size_threshold: u64,
-    /// Whether each constant gets a file of its own: `location`, a full stop, the constant's name.
+    /// Whether each constant gets a separate file: `location`, a full stop, the constant's name.
     pub one_file_per_tensor: bool,
-    /// Whether constants in attributes are written beside the model too. Some readers look for them in the model alone.
+    /// Whether constants in attributes are written beside the model too. Some readers support them only in
+    /// the model.
     pub convert_attributes: bool,
 }
 
 impl ExternalData {
-    /// One file for all constants of the graph.
+    /// Creates the storage of all constants in one file.
     pub fn new(location: impl Into<String>) -> ExternalData {
         ExternalData {
             location: location.into(),
@@ -43,7 +44,7 @@ impl ExternalData {
         }
     }
 
-    /// Refuses a location that no reader would follow.
+    /// Refuses a location that readers reject.
     pub(crate) fn check(&self) -> Result<()> {
         let plain = |part: Component| matches!(part, Component::Normal(_));
         let name = Path::new(&self.location);
@@ -56,24 +57,24 @@ impl ExternalData {
     }
 }
 
-/// What a constant's message says of a place beside the model.
+/// The `external_data` of a constant's message.
 type Entries = Vec<proto::StringStringEntryProto>;
 
-/// Where the bytes of constants go.
+/// The storage of constants.
 pub(super) enum Store<'a> {
-    /// Into the model.
+    /// In the model.
     Inline,
-    /// Into files beside it.
+    /// In files beside it.
     Beside(Beside<'a>),
 }
 
-/// Files beside a model, while they are planned.
+/// Planned files beside a model.
 pub(super) struct Beside<'a> {
     how: &'a ExternalData,
     files: Vec<DataFile>,
-    /// The place of each constant that was met: what two values share is written once.
+    /// The location of each constant: shared bytes are written once.
     places: BTreeMap<(usize, u64, u64), (usize, u64)>,
-    /// Names of files, as systems compare them that know no capitals.
+    /// Names of files, in lower case for systems that ignore case.
     taken: BTreeSet<String>,
 }
 
@@ -84,7 +85,7 @@ struct DataFile {
 }
 
 impl<'a> Store<'a> {
-    /// Files beside a model, where that is said.
+    /// Creates the storage, beside the model if `how` is given.
     pub fn of(how: Option<&'a ExternalData>) -> Result<Store<'a>> {
         let Some(how) = how else { return Ok(Store::Inline) };
         how.check()?;
@@ -96,19 +97,19 @@ impl<'a> Store<'a> {
         }))
     }
 
-    /// A constant's message.
+    /// Returns a constant's message.
     pub fn message(&mut self, name: &str, tensor: &Tensor) -> Result<Message> {
         let external = self.place(name, tensor, false)?;
         tensor_message(name, tensor, external)
     }
 
-    /// The message of a constant in an attribute, which has no name: `called` is for its file.
+    /// Returns the message of a constant in an attribute, which has no name: `called` is for its file.
     pub fn attribute_message(&mut self, called: &str, tensor: &Tensor) -> Result<Message> {
         let external = self.place(called, tensor, true)?;
         tensor_message("", tensor, external)
     }
 
-    /// The entries of a constant that goes beside the model.
+    /// Returns the `external_data` of a constant that is stored beside the model.
     fn place(&mut self, name: &str, tensor: &Tensor, in_attribute: bool) -> Result<Option<Entries>> {
         let Store::Beside(beside) = self else { return Ok(None) };
         let len = tensor.byte_len()?;
@@ -119,7 +120,7 @@ impl<'a> Store<'a> {
         beside.place(name, tensor, len).map(Some)
     }
 
-    /// Writes the files beside their places in the folder of the model at `path`.
+    /// Writes the files in the folder of the model at `path`, under temporary names.
     pub fn stage(&self, path: &Path) -> Result<Staged> {
         let Store::Beside(beside) = self else { return Ok(Vec::new()) };
         let mut staged = Vec::with_capacity(beside.files.len());
@@ -158,7 +159,7 @@ fn tensor_message(name: &str, tensor: &Tensor, external: Option<Entries>) -> Res
 }
 
 impl Beside<'_> {
-    /// The entries of a constant that is written beside the model.
+    /// Returns the `external_data` of a constant.
     fn place(&mut self, name: &str, tensor: &Tensor, len: u64) -> Result<Entries> {
         let source = tensor.source();
         let known = source.and_then(|source| self.places.get(&source).copied());
@@ -175,7 +176,7 @@ impl Beside<'_> {
         ])
     }
 
-    /// The file and the offset of a constant that has no place yet.
+    /// Returns the file and the offset of a new constant.
     fn add(&mut self, name: &str, tensor: &Tensor, len: u64) -> (usize, u64) {
         if self.files.is_empty() || self.how.one_file_per_tensor {
             let location =
@@ -190,7 +191,7 @@ impl Beside<'_> {
         (index, offset)
     }
 
-    /// A file name that no other constant has, of characters that every system takes.
+    /// Returns a unique file name, of portable characters.
     fn file_name(&mut self, name: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
         let name: String = name.chars().map(plain).take(MAX_NAME).collect();

@@ -1,4 +1,4 @@
-//! `TensorProto` to [`Tensor`]: every element type in every encoding that the specification allows.
+//! `TensorProto` to [`Tensor`]: every element type in every encoding of the specification.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,17 @@ use crate::tensor::{DType, SourceBytes, Tensor};
 pub(super) struct Tensors {
     source: Arc<SourceBytes>,
     pub external: ExternalFiles,
-    /// Whether constants are read that may be read again: those of functions.
+    /// Whether constants may be read again: those of functions.
     pub again: bool,
-    /// Those that were, by the address of their message: a function that is called a thousand times has its constants once.
+    /// Constants by the address of their message: a function that is called a thousand times has its
+    /// constants once.
     copied: BTreeMap<usize, Tensor>,
-    /// Bytes that sparse constants may still take.
+    /// The bytes that sparse constants may still take.
     dense_left: usize,
 }
 
 impl Tensors {
-    /// Constants of a model, with its external data.
+    /// Creates a reader of a model's constants, with its external data.
     pub fn new(source: &Arc<SourceBytes>, external: ExternalFiles) -> Tensors {
         Tensors {
             source: source.clone(),
@@ -36,7 +37,7 @@ impl Tensors {
         }
     }
 
-    /// A constant. Errors name it.
+    /// Reads a constant. Errors name it.
     pub fn read(&mut self, proto: &TensorProto) -> Result<Tensor> {
         let address = std::ptr::from_ref(proto).addr();
         self.read_once(address, |tensors| tensors.read_data(proto)).map_err(|e| match proto.name.as_deref() {
@@ -45,7 +46,7 @@ impl Tensors {
         })
     }
 
-    /// A constant that is given by its elements that are not zero. Errors name it.
+    /// Reads a constant that is given by its nonzero elements. Errors name it.
     pub fn read_sparse(&mut self, proto: &SparseTensorProto) -> Result<Tensor> {
         let address = std::ptr::from_ref(proto).addr();
         let name = proto.values.as_ref().and_then(|values| values.name.as_deref()).unwrap_or_default();
@@ -93,7 +94,7 @@ impl Tensors {
             return self.external.tensor(dtype, shape, &proto.external_data);
         }
         if dtype == DType::String {
-            // Nothing that can be converted reads text: whoever asks for the elements as an array is refused.
+            // No convertible operator reads strings; their use as an array is refused.
             return Tensor::from_text(shape, proto.string_data.clone());
         }
         match &proto.raw_data {
@@ -106,13 +107,13 @@ impl Tensors {
     }
 }
 
-/// Sizes of the axes.
+/// Reads a shape.
 pub(super) fn read_shape(dims: &[i64]) -> Result<Vec<usize>> {
     let size = |d: &i64| usize::try_from(*d).map_err(|_| Error::invalid(format!("an axis of size {d}")));
     dims.iter().map(size).collect()
 }
 
-/// The typed fields of a tensor that hold anything.
+/// Returns the typed fields of a tensor that are not empty.
 fn typed_fields(proto: &TensorProto) -> Vec<&'static str> {
     let fields = [
         ("float_data", proto.float_data.is_empty()),
@@ -132,7 +133,7 @@ fn check_alone(proto: &TensorProto) -> Result<()> {
     }
 }
 
-/// The field that elements of a type lie in where they are not raw.
+/// Returns the field for elements of a type that are not raw.
 fn field_of(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 | DType::C64 => "float_data",
@@ -144,7 +145,7 @@ fn field_of(dtype: DType) -> &'static str {
     }
 }
 
-/// The elements of a typed field, as `raw_data` would hold them.
+/// Returns the elements of a typed field as `raw_data`.
 fn typed_bytes(proto: &TensorProto, dtype: DType) -> Result<Bytes> {
     let field = field_of(dtype);
     if let Some(other) = typed_fields(proto).into_iter().find(|name| *name != field) {
@@ -162,7 +163,7 @@ fn typed_bytes(proto: &TensorProto, dtype: DType) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Elements of six bits each, which `int32_data` hold one by one and `raw_data` as a stream of bits, low bits first.
+/// Packs elements of six bits, one by one in `int32_data`, to the bit stream of `raw_data`, low bits first.
 fn pack_six(elements: &[i32]) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(elements.len());
     for four in elements.chunks(4) {
@@ -178,7 +179,8 @@ fn pack_six(elements: &[i32]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The low bytes of wider integers, as many as an element takes. Types under eight bits are packed into the lowest byte.
+/// Returns the low bytes of wider integers, as many as an element takes. Types under eight bits are packed in
+/// the lowest byte.
 fn low_bytes<const N: usize>(words: impl Iterator<Item = [u8; N]>, dtype: DType) -> Vec<u8> {
     let width = dtype.bits().div_ceil(8);
     words.flat_map(|word| word.into_iter().take(width)).collect()

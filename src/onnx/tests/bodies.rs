@@ -24,7 +24,7 @@ fn captures(outer: &Graph, body: &Graph) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_body_captures_what_it_reads() {
+fn bodies_capture_values() {
     let inner = body(vec![node("Add", &["x", "c"], &["z"]), node("Mul", &["z", "x"], &["w"])], "w");
     let mut main = graph(vec![holder("n", &["x"], &["y"], inner)]);
     main.initializer.push(raw("c", DType::F32, &[1], &[0; 4]));
@@ -44,7 +44,7 @@ fn captures_go_through_the_graphs_between() {
     let middle = body(vec![holder("m", &[], &["q"], innermost)], "q");
     let main = graph(vec![holder("n", &["x"], &["y"], middle), node("Abs", &["x"], &["late"])]);
     let read = read_model(&model(main)).unwrap();
-    // The node that the body reads from comes first, though the model lists it last.
+    // The node that the body reads comes first, though the model lists it last.
     assert_eq!(lines(&read.graph), [": Abs-21(x) -> late", "n: If-21(x) -> y"]);
     let middle = body_of(&read.graph, "If");
     let innermost = body_of(&middle, "If");
@@ -76,7 +76,7 @@ fn names_of_a_body_are_its_own() {
 }
 
 #[test]
-fn errors_in_bodies_say_where() {
+fn errors_in_bodies_have_a_location() {
     let main = graph(vec![holder("n", &["x"], &["y"], body(vec![node("Neg", &["w"], &["z"])], "z"))]);
     refused(&model(main), ErrorKind::Invalid, "n.body: node 0 Neg-21: it reads \"w\", which is not defined");
     let main = graph(vec![holder("n", &["x"], &["y"], body(vec![], "w"))]);
@@ -84,7 +84,7 @@ fn errors_in_bodies_say_where() {
 }
 
 #[test]
-fn nesting_ends() {
+fn nesting_is_limited() {
     let nested = |depth: usize| {
         let mut inner = body(vec![node("Neg", &["x"], &["z"])], "z");
         for _ in 0..depth {

@@ -1,10 +1,10 @@
-//! Bytes that are not model, or no longer one.
+//! Damaged models, and bytes that are not a model.
 
 use std::path::PathBuf;
 
 use super::*;
 
-/// A model with something of everything.
+/// A model with most kinds of messages.
 fn sample() -> Vec<u8> {
     let body = GraphProto {
         node: vec![node("Add", &["x", "c"], &["z"])],
@@ -50,7 +50,7 @@ fn a_model_cut_anywhere_is_refused_or_read() {
     let bytes = sample();
     assert!(read_bytes(&bytes).is_ok());
     for len in 0..bytes.len() {
-        // The function stands last: a model without it has no such operator set or operator, which is not known here.
+        // The function comes last: without it, its operator set and operators are unknown.
         if let Ok(model) = read_bytes(&bytes[..len]) {
             model.graph.check().unwrap();
         }
@@ -88,7 +88,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn other_files_are_told_apart() {
+fn other_files_are_recognized() {
     let cases: &[(&[u8], &str, &str)] = &[
         (b"", "the file is empty", ""),
         (b"hello, world\n", "no ONNX model", ""),
@@ -107,7 +107,7 @@ fn other_files_are_told_apart() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_an_io_error() {
+fn files_that_cannot_be_opened_are_io_errors() {
     for path in ["/nowhere/model.onnx", "/"] {
         let error = read_from(&Input::Path(PathBuf::from(path)), &ReadOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
@@ -130,7 +130,7 @@ fn a_model_above_the_limit_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_regular_file_is_read_to_its_end_or_the_limit() {
+fn pipes_are_read_to_their_end_or_the_limit() {
     let zeros = Input::Path(PathBuf::from("/dev/zero"));
     let error = read_from(&zeros, &ReadOptions { max_size: 1 << 20, ..ReadOptions::default() }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");

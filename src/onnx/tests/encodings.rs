@@ -165,7 +165,7 @@ fn sparse_tensors_are_made_dense() {
     }
 }
 
-/// Protobuf lets a writer give a message in pieces.
+/// Protobuf allows a message in pieces.
 #[test]
 fn a_graph_in_pieces_is_one() {
     let whole = graph(vec![node("Relu", &["x"], &["v"]), node("Add", &["v", "c"], &["y"])]);
@@ -181,8 +181,8 @@ fn a_graph_in_pieces_is_one() {
 }
 
 #[test]
-fn damage_in_a_node_is_told_as_that_of_a_model() {
-    // A node whose first input is not a text.
+fn damage_in_a_node_is_a_parse_error() {
+    // A node whose first input is not UTF-8.
     let mut damaged = model(graph(vec![node("Relu", &["x"], &["y"])])).encode_to_vec();
     let place = damaged.windows(3).position(|bytes| bytes == [0x0a, 1, b'x']).unwrap();
     damaged[place + 2] = 0xff;

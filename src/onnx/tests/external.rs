@@ -30,7 +30,7 @@ fn read_constant_with(path: &Path, options: &ReadOptions) -> Result<Tensor> {
     Ok(read.graph.value_ids().find_map(|id| read.graph.value(id).constant.clone()).unwrap())
 }
 
-/// A folder with `data` of ten bytes, and a model that reads a constant of four bytes from it.
+/// Returns a folder with `data` of ten bytes, and a model that reads a constant of four bytes from it.
 fn folder(entries: &[(&str, &str)]) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("data"), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).unwrap();
@@ -56,7 +56,7 @@ fn offset_and_length_may_be_left_out() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_fault() {
     for (entries, kind, words) in [
         (&[("offset", "0")][..], ErrorKind::Invalid, "inside the model's folder"),
         (&[("location", "")], ErrorKind::Invalid, "inside the model's folder"),
@@ -174,7 +174,7 @@ fn a_file_that_changes_is_noticed() {
 }
 
 #[test]
-fn a_model_from_a_pipe_has_no_folder() {
+fn models_from_pipes_have_no_folder() {
     let (_folder, model) = folder(&[("location", "data")]);
     let mapped = Input::Path(model).open(u64::MAX).unwrap();
     let error = decode(&mapped, ExternalFiles::new(Folder::none())).unwrap_err();

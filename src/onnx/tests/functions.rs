@@ -126,7 +126,7 @@ fn functions_call_functions() {
 }
 
 #[test]
-fn the_overload_tells_functions_apart() {
+fn overloads_distinguish_functions() {
     let overload = |name: &str, op: &str| FunctionProto {
         overload: text(name),
         ..function("F", &["a"], &["b"], vec![node(op, &["a"], &["b"])])
@@ -139,7 +139,7 @@ fn the_overload_tells_functions_apart() {
 }
 
 #[test]
-fn bodies_in_functions_see_what_the_function_sees() {
+fn bodies_in_functions_see_its_scope() {
     let body = GraphProto {
         node: vec![NodeProto {
             attribute: vec![reference("axis", "axis")],
@@ -164,7 +164,7 @@ fn bodies_in_functions_see_what_the_function_sees() {
 }
 
 #[test]
-fn what_a_function_does_not_see_is_refused() {
+fn names_outside_a_function_are_refused() {
     let f = function("F", &["a"], &["b"], vec![node("Neg", &["x"], &["b"])]);
     refused(
         &with(vec![f], vec![call("F", &["x"], &["y"])]),
@@ -176,7 +176,7 @@ fn what_a_function_does_not_see_is_refused() {
 }
 
 #[test]
-fn functions_without_an_end_are_refused() {
+fn endless_recursion_is_refused() {
     let f = function("F", &["a"], &["b"], vec![call("G", &["a"], &["b"])]);
     let g = function("G", &["a"], &["b"], vec![call("F", &["a"], &["b"])]);
     let twice = with(vec![f, g], vec![call("F", &["x"], &["y"])]);
