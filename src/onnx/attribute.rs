@@ -47,7 +47,7 @@ impl Reader<'_> {
         let attribute = match kind_of(proto)? {
             AttributeType::Graph => match &proto.g {
                 Some(graph) => Attribute::Graph(Box::new(self.read_body(graph, body, scope)?)),
-                None => invalid!("it holds no graph"),
+                None => invalid!("the graph is missing"),
             },
             AttributeType::Graphs => {
                 let graphs: Result<_> =
@@ -77,20 +77,20 @@ impl Reader<'_> {
             AttributeType::Strings => Attribute::Strings(proto.strings.clone()),
             AttributeType::Tensor => match &proto.t {
                 Some(tensor) => Attribute::Tensor(self.tensors.read(tensor)?),
-                None => invalid!("it holds no tensor"),
+                None => invalid!("the tensor is missing"),
             },
             AttributeType::Tensors => {
                 Attribute::Tensors(proto.tensors.iter().map(|t| self.tensors.read(t)).collect::<Result<_>>()?)
             }
             AttributeType::SparseTensor => match &proto.sparse_tensor {
                 Some(sparse) => Attribute::Tensor(self.tensors.read_sparse(sparse)?),
-                None => invalid!("it holds no tensor"),
+                None => invalid!("the tensor is missing"),
             },
             AttributeType::SparseTensors => other("SPARSE_TENSORS"),
             AttributeType::TypeProto => other("TYPE_PROTO"),
             AttributeType::TypeProtos => other("TYPE_PROTOS"),
-            AttributeType::Graph | AttributeType::Graphs => other("GRAPH of a function's default"),
-            AttributeType::Undefined => invalid!("its kind is not given"),
+            AttributeType::Graph | AttributeType::Graphs => other("a default of a function is a graph"),
+            AttributeType::Undefined => invalid!("its type is missing"),
         })
     }
 }
@@ -111,7 +111,7 @@ fn body_name(node: &NodeProto, attribute: &str) -> String {
 /// set.
 fn kind_of(proto: &AttributeProto) -> Result<AttributeType> {
     let code = proto.r#type.unwrap_or(0);
-    let Ok(kind) = AttributeType::try_from(code) else { invalid!("a kind {code} that is not known") };
+    let Ok(kind) = AttributeType::try_from(code) else { invalid!("unknown attribute type {code}") };
     if kind != AttributeType::Undefined {
         return Ok(kind);
     }
@@ -134,7 +134,7 @@ fn kind_of(proto: &AttributeProto) -> Result<AttributeType> {
     let mut present = fields.into_iter().filter(|(_, present)| *present);
     match (present.next(), present.next()) {
         (Some((kind, _)), None) => Ok(kind),
-        _ => invalid!("its kind is not given"),
+        _ => invalid!("its type is missing"),
     }
 }
 

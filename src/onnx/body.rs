@@ -232,7 +232,7 @@ impl<'m> Reader<'m> {
                 if dtype.is_some_and(|dtype| Some(dtype) != constant.dtype)
                     || shape.is_some_and(|shape| !may_be(&shape, constant.shape.as_deref()))
                 {
-                    return Err(here(Error::invalid("its initializer has another type or shape")));
+                    return Err(here(Error::invalid("the type or shape of its initializer differs")));
                 }
                 body.defaulted_inputs.push(id);
                 continue;

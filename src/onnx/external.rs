@@ -62,14 +62,14 @@ impl Folder {
     fn locate(&self, location: &str) -> Result<(PathBuf, PathBuf)> {
         check_location(location)?;
         let Some(base) = &self.base else {
-            let message = format!("external data at {location:?} of a model that was not read from a file");
+            let message = format!("external data at {location:?}, but the model was not read from a file");
             return Err(Error::invalid(message).help("give the folder of the data with --data-dir"));
         };
         let path = base.join(location);
         let failed = |e| Error::io(format!("the external data {} cannot be opened", path.display()), e);
         let real = path.canonicalize().map_err(failed)?;
         if !self.roots(base)?.iter().any(|root| real.starts_with(root)) {
-            invalid!("external data at {location:?}: a link leads out of the model's folder");
+            invalid!("external data at {location:?}: a symbolic link leads out of the model's folder");
         }
         // Opening a pipe would wait for its writer, so the kind of file is checked first.
         if !fs::metadata(&real).map_err(failed)?.is_file() {

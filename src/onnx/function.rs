@@ -57,8 +57,7 @@ impl Default for Budget {
 impl Budget {
     fn take(&mut self, cost: usize) -> Result<()> {
         let left = self.0.checked_sub(cost);
-        self.0 = left
-            .ok_or_else(|| Error::limit("the functions of the model are too large once they are inlined"))?;
+        self.0 = left.ok_or_else(|| Error::limit("the inlined functions of the model are too large"))?;
         Ok(())
     }
 }
@@ -86,7 +85,7 @@ impl<'m> Reader<'m> {
     fn inline_body(&mut self, function: &'m FunctionProto, call: &Node, body: &mut Body) -> Result<()> {
         if call.inputs.len() > function.input.len() || call.outputs.len() > function.output.len() {
             invalid!(
-                "a call with {} inputs and {} outputs; the function has {} and {}",
+                "the call has {} inputs and {} outputs, the function {} and {}",
                 call.inputs.len(),
                 call.outputs.len(),
                 function.input.len(),
@@ -135,7 +134,7 @@ impl<'m> Reader<'m> {
             }
         }
         if let Some((name, _)) = arguments.iter().find(|(_, attribute)| !attribute.graphs().is_empty()) {
-            unsupported!("the graph {name} is given to a function");
+            unsupported!("the argument {name} of a function is a graph");
         }
         Ok(arguments)
     }

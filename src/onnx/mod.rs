@@ -185,7 +185,7 @@ fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {
     }
     if ir_version > NEWEST_IR {
         return Err(Error::unsupported(format!(
-            "ir_version {ir_version} is newer than {NEWEST_IR}, the newest that is known"
+            "ir_version {ir_version} is newer than {NEWEST_IR}, the newest supported one"
         )));
     }
     let opsets = model_opsets(&model, ir_version)?;
@@ -232,7 +232,7 @@ const OTHER_FILES: &[(usize, &[u8], &str)] = &[
         b"\x80\x02",
         "it is a Python pickle, as PyTorch's old checkpoints are: export the model with torch.onnx.export",
     ),
-    (4, b"ORTM", "it is in onnxruntime's own format: convert the ONNX model that it was made from"),
+    (4, b"ORTM", "it is in onnxruntime's own format: convert the original ONNX model"),
     (4, b"TFL3", "it is a TensorFlow Lite model: convert it with tf2onnx"),
     (0, b"\x89HDF", "it is an HDF5 file, as Keras's models are: convert it with tf2onnx"),
     (0, b"GGUF", "it is a GGUF file"),

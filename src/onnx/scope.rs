@@ -46,7 +46,7 @@ impl Frame {
 /// Refuses an excessively long name.
 pub(super) fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > limits::NAME_BYTES {
-        return Err(Error::limit(format!("a name of {} bytes", name.len())));
+        return Err(Error::limit(format!("a name has {} bytes", name.len())));
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ impl<'m, 's> Scope<'m, 's> {
     /// Defines a name, once.
     pub fn define(&mut self, name: &'m [u8], slot: Slot) -> Result<()> {
         if name.is_empty() {
-            invalid!("a value without a name");
+            invalid!("a value has no name");
         }
         check_name(name)?;
         if self.names.add(name).is_err() {

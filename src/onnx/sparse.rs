@@ -20,9 +20,7 @@ pub(super) fn densify(
     }
     let bytes = shape.iter().try_fold(width, |n, d| n.checked_mul(*d));
     let Some((bytes, fewer)) = bytes.and_then(|bytes| Some((bytes, left.checked_sub(bytes)?))) else {
-        return Err(Error::limit(format!(
-            "a sparse tensor of shape {shape:?} is too large once it is dense"
-        )));
+        return Err(Error::limit(format!("a sparse tensor of shape {shape:?} is too large in dense form")));
     };
     if values.shape().len() != 1 || values.len() > bytes / width {
         invalid!("values of shape {:?} in a tensor of shape {shape:?}", values.shape());
@@ -59,10 +57,10 @@ fn read_places(shape: &[usize], count: usize, indices: &Tensor) -> Result<Vec<us
         false => list.chunks(rank).map(|index| place_of(index, &sizes)).collect::<Result<_>>()?,
     };
     if !places.is_sorted_by(|a, b| a < b) {
-        invalid!("indices that do not ascend");
+        invalid!("the indices do not ascend");
     }
     if places.iter().any(|place| !(0..elements).contains(place)) {
-        invalid!("an index outside of a tensor of shape {shape:?}");
+        invalid!("an index is out of range for shape {shape:?}");
     }
     places.into_iter().map(|place| Ok(usize::try_from(place)?)).collect()
 }
@@ -72,7 +70,7 @@ fn place_of(index: &[i64], sizes: &[i64]) -> Result<i64> {
     for (axis, size) in sizes.iter().enumerate() {
         let i = *index.at(axis)?;
         if !(0..*size).contains(&i) {
-            invalid!("index {i} on an axis of size {size}");
+            invalid!("index {i} is out of range for an axis of size {size}");
         }
         // Below the number of elements, which was checked.
         place = place.saturating_mul(*size).saturating_add(i);

@@ -82,14 +82,14 @@ impl Tensors {
 
     fn read_data(&mut self, proto: &TensorProto) -> Result<Tensor> {
         if proto.segment.is_some() {
-            unsupported!("a tensor in segments");
+            unsupported!("segmented tensors are not supported");
         }
         let code = proto.data_type.unwrap_or(0);
-        let Some(dtype) = DType::from_onnx(code) else { invalid!("element type {code} is not known") };
+        let Some(dtype) = DType::from_onnx(code) else { invalid!("unknown element type {code}") };
         let shape = read_shape(&proto.dims)?;
         if proto.data_location == Some(i32::from(DataLocation::External)) {
             if dtype == DType::String {
-                invalid!("text in an external file");
+                invalid!("strings in an external file");
             }
             return self.external.tensor(dtype, shape, &proto.external_data);
         }
@@ -109,7 +109,7 @@ impl Tensors {
 
 /// Reads a shape.
 pub(super) fn read_shape(dims: &[i64]) -> Result<Vec<usize>> {
-    let size = |d: &i64| usize::try_from(*d).map_err(|_| Error::invalid(format!("an axis of size {d}")));
+    let size = |d: &i64| usize::try_from(*d).map_err(|_| Error::invalid(format!("an axis has size {d}")));
     dims.iter().map(size).collect()
 }
 
@@ -149,7 +149,7 @@ fn field_of(dtype: DType) -> &'static str {
 fn typed_bytes(proto: &TensorProto, dtype: DType) -> Result<Bytes> {
     let field = field_of(dtype);
     if let Some(other) = typed_fields(proto).into_iter().find(|name| *name != field) {
-        invalid!("data in {other}; elements of {dtype} lie in {field}");
+        invalid!("data in {other}, expected {field} for {dtype}");
     }
     let bytes: Vec<u8> = match field {
         "float_data" => proto.float_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -171,7 +171,7 @@ fn pack_six(elements: &[i32]) -> Result<Vec<u8>> {
         for (i, element) in (0_u32..).zip(four) {
             match u32::try_from(*element) {
                 Ok(element) if element < 1 << 6 => stream |= element.wrapping_shl(6 * i),
-                _ => invalid!("{element} is not an element of six bits"),
+                _ => invalid!("{element} does not fit in six bits"),
             }
         }
         bytes.extend(stream.to_le_bytes().iter().take((6 * four.len()).div_ceil(8)));

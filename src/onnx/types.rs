@@ -1,4 +1,4 @@
-//! Types and shapes that a model gives its values.
+//! Declared types and shapes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::graph::{OtherType, Value};
 use crate::tensor::{DType, Dim, Shape};
 
-/// What a model says of a value.
+/// The declared type of a value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Declared {
     pub dtype: Option<DType>,
@@ -21,20 +21,20 @@ pub(super) struct Declared {
     pub other: Option<OtherType>,
 }
 
-/// The name of a value.
+/// Returns the name of a value.
 pub(super) fn name_of(info: &ValueInfoProto) -> &str {
     info.name.as_deref().unwrap_or_default()
 }
 
-/// Reads types. Axes without a size or a name get a name of their own.
+/// Reads types. Axes with neither size nor name get unique names.
 #[derive(Debug, Default)]
 pub(super) struct Types {
-    /// How often each name was made.
+    /// The number of uses of each new name.
     made: BTreeMap<String, usize>,
 }
 
 impl Types {
-    /// The type of a value; what is not a tensor is kept as it is.
+    /// Reads the type of a value; types other than tensors stay encoded.
     pub fn read(&mut self, info: &ValueInfoProto) -> Result<Declared> {
         let tensor = match info.r#type.as_ref().and_then(|t: &TypeProto| t.value.as_ref()) {
             Some(type_proto::Value::TensorType(tensor)) => tensor,
@@ -48,7 +48,7 @@ impl Types {
         let code = tensor.elem_type.unwrap_or(0);
         let dtype = DType::from_onnx(code);
         if dtype.is_none() && code != 0 {
-            return Err(Error::invalid(format!("element type {code} is not known")));
+            return Err(Error::invalid(format!("unknown element type {code}")));
         }
         let Some(shape) = &tensor.shape else { return Ok(Declared { dtype, ..Declared::default() }) };
         let name = name_of(info);
@@ -66,13 +66,13 @@ impl Types {
         *before += 1;
         match *before {
             1 => Dim::symbol(&name),
-            // Bodies have values of their own with the same names.
+            // Bodies have values with the same names.
             n => Dim::symbol(&format!("{name}#{n}")),
         }
     }
 }
 
-/// Name and type of a value, as they are written.
+/// Returns name and type of a value for writing.
 pub(super) fn write_info(name: &str, value: &Value) -> ValueInfoProto {
     let dimension = |dim: &Dim| tensor_shape_proto::Dimension {
         value: Some(match dim.known() {
@@ -89,7 +89,7 @@ pub(super) fn write_info(name: &str, value: &Value) -> ValueInfoProto {
             .map(|shape| TensorShapeProto { dim: shape.iter().map(dimension).collect() }),
     });
     let of_tensor = |value| TypeProto { value: Some(value), ..TypeProto::default() };
-    // What was encoded by the same messages can be decoded by them.
+    // Decodes a message that was encoded by the same program.
     let other = value.other_type.as_ref().and_then(|other| TypeProto::decode(other.encoded.clone()).ok());
     ValueInfoProto {
         name: Some(name.to_owned()),
@@ -97,8 +97,8 @@ pub(super) fn write_info(name: &str, value: &Value) -> ValueInfoProto {
     }
 }
 
-/// Whether a `dim_param` names a size: exporters also write `?`, `-1` and `None`, several times for different sizes. Names with a
-/// bracket are made by [`Types`].
+/// Returns whether a `dim_param` names a size: exporters also write `?`, `-1` and `None`, for different
+/// sizes. Names with a bracket are made by [`Types`].
 fn is_name(symbol: &str) -> bool {
     symbol.chars().any(char::is_alphabetic) && symbol != "None" && !symbol.contains('[')
 }

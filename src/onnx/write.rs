@@ -1,4 +1,5 @@
-//! Graph to bytes. Constants are written one by one, and beside the model where it would be larger than protobuf allows.
+//! Writing of models. Constants are written one by one, and beside the model if it would be larger than
+//! protobuf allows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,41 +16,42 @@ use crate::common::output::{Staged, Target};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
 
-/// Most bytes of a protobuf message (<https://protobuf.dev/programming-guides/proto-limits>).
+/// The maximum bytes of a protobuf message (<https://protobuf.dev/programming-guides/proto-limits>).
 const MAX_MESSAGE: u64 = (1 << 31) - 1;
 
-/// What is done about constants.
+/// The storage of constants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
-    /// They are in the model; where it would be larger than 2 GiB, they are in a file beside it, `FILE.data`.
+    /// In the model; if it would be larger than 2 GiB, in a file beside it, `FILE.data`.
     #[default]
     AsNeeded,
-    /// They are in the model.
+    /// In the model.
     Inline,
-    /// They are beside it.
+    /// In files beside it.
     External(ExternalData),
 }
 
-/// Whether a version fits all nodes: [`stage`] refuses where none does.
+/// Checks that one version of each domain fits all nodes, as [`stage`] requires.
 pub(crate) fn check_versions(model: &Model, since: Since) -> Result<()> {
     choose_versions(&model.graph, since).map(drop)
 }
 
-/// The files of a model, written beside their places; the model is the last.
+/// Writes the files of a model under temporary names; the model is the last.
 ///
-/// A model imports one version of each domain, but nodes that were made here follow the newest: `since` gives the since-version
-/// that a node's operator has in an operator set, and a version is taken in which no node changes its meaning. Inputs and outputs
-/// keep their names, other values get new ones where two have the same. Constants that were inputs too are constants alone.
+/// A model imports one version of each domain, but new nodes follow the newest: `since` returns the
+/// since-version of a node's operator in an operator set, and a version is chosen in which no node changes
+/// its meaning. Inputs and outputs keep their names, other values get new ones if two have the same.
+/// Constants are not inputs.
 ///
 /// # Errors
 ///
-/// `Unsupported` where no version fits all nodes; `Limit` where the model is too large; `Usage` where external data would not lie
-/// below the model's folder.
+/// `Unsupported` if no version fits all nodes; `Limit` if the model is too large; `Usage` if external data
+/// would not lie below the model's folder.
 pub(crate) fn stage(model: &Model, path: &Path, storage: &Storage, since: Since) -> Result<Staged> {
     stage_limited(model, path, storage, since, MAX_MESSAGE)
 }
 
-/// As [`stage`], with another limit of the model's bytes.
+/// Like [`stage`], with another limit of the model's bytes.
 pub(super) fn stage_limited(
     model: &Model,
     path: &Path,
@@ -83,11 +85,11 @@ pub(super) fn stage_limited(
 /// Protobuf ends at 2 GiB.
 fn too_large(storage: &Storage) -> Error {
     match storage {
-        Storage::Inline => Error::limit("the model is larger than 2 GiB, which no reader takes")
+        Storage::Inline => Error::limit("the model is larger than 2 GiB, which no reader supports")
             .help("write its constants beside it with --external-data FILE"),
         Storage::External(how) if !how.convert_attributes => {
             Error::limit("the model is larger than 2 GiB without the constants of the graph")
-                .help("those in attributes are written beside it too with --convert-attributes")
+                .help("write those in attributes beside it too with --convert-attributes")
         }
         Storage::External(_) | Storage::AsNeeded => {
             Error::limit("the model is larger than 2 GiB without its constants")
@@ -95,10 +97,10 @@ fn too_large(storage: &Storage) -> Error {
     }
 }
 
-/// The name of `model.onnx.data`.
+/// Returns the name `model.onnx.data`.
 fn data_name(path: &Path) -> Result<String> {
     let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Error::invalid("the file's name is not Unicode").in_file(path))?;
+    let name = name.ok_or_else(|| Error::invalid("the file name is not valid UTF-8").in_file(path))?;
     Ok(format!("{name}.data"))
 }
 

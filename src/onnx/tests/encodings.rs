@@ -90,7 +90,7 @@ fn data_in_a_wrong_field_are_refused() {
     assert_refused(TensorProto { int32_data: vec![1], ..one(DType::U32) }, "int32_data");
     assert_refused(TensorProto { int64_data: vec![1], ..one(DType::I32) }, "int64_data");
     assert_refused(TensorProto { int32_data: vec![1], ..raw("c", DType::U8, &[1], &[1]) }, "raw_data");
-    assert_refused(TensorProto { int32_data: vec![64], ..one(DType::F6E2M3) }, "64 is not an element");
+    assert_refused(TensorProto { int32_data: vec![64], ..one(DType::F6E2M3) }, "64 does not fit in six bits");
     assert_refused(TensorProto { float_data: vec![1.0; 2], ..one(DType::F32) }, "8 bytes of data");
 }
 

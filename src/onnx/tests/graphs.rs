@@ -29,7 +29,7 @@ fn every_value_is_defined_once() {
     main.initializer = vec![raw("c", DType::U8, &[1], &[1]), raw("c", DType::U8, &[1], &[2])];
     refused(&model(main.clone()), ErrorKind::Invalid, "\"c\" is defined twice");
     main.initializer = vec![raw("", DType::U8, &[1], &[1])];
-    refused(&model(main.clone()), ErrorKind::Invalid, "without a name");
+    refused(&model(main.clone()), ErrorKind::Invalid, "has no name");
     main.initializer.clear();
     main.input.push(info("x", vec![]));
     refused(&model(main), ErrorKind::Invalid, "listed twice");
@@ -59,9 +59,9 @@ fn an_input_with_an_initializer_is_a_constant() {
     assert_eq!(read.defaulted_inputs.iter().map(name).collect::<Vec<_>>(), ["c"]);
 
     main.initializer[0] = raw("c", DType::F32, &[2], &[0; 8]);
-    refused(&model(main.clone()), ErrorKind::Invalid, "another type or shape");
+    refused(&model(main.clone()), ErrorKind::Invalid, "type or shape of its initializer differs");
     main.initializer[0] = raw("c", DType::I32, &[1], &[0; 4]);
-    refused(&model(main), ErrorKind::Invalid, "another type or shape");
+    refused(&model(main), ErrorKind::Invalid, "type or shape of its initializer differs");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn the_kind_of_an_attribute_follows_from_its_field_in_the_oldest_models() {
     assert_eq!(kinds, ["FLOAT", "INTS", "STRING"]);
 
     op.attribute = vec![plain("nothing")];
-    refused(&model(graph(vec![op.clone()])), ErrorKind::Invalid, "attribute nothing: its kind is not given");
+    refused(&model(graph(vec![op.clone()])), ErrorKind::Invalid, "attribute nothing: its type is missing");
     op.attribute = vec![AttributeProto { r#type: Some(77), ..plain("odd") }];
     refused(&model(graph(vec![op.clone()])), ErrorKind::Invalid, "kind 77");
     op.attribute = vec![int_attribute("a", 1), int_attribute("a", 2)];
