@@ -1,13 +1,14 @@
-//! Expand and Tile: elements several times.
+//! Expand and Tile: repeated elements.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Expand.html>, `onnx__Tile.html`.
 
+use super::{dims_of, fixed_shape, resized};
 use crate::error::{At, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::op::identity::same_shape;
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
-use crate::tensor::{Array, Dim, Shape};
+use crate::tensor::{Array, Dim, Shape, broadcast_shapes};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Expand", &[8, 13], infer_expand)
@@ -15,7 +16,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .lower(lower_tile)
         .transparent(|_, _| true)
-        .lowers_to("Tile along one axis after the other; an axis that is not fixed is a product with ones")
+        .lowers_to("Tile along one axis after the other; BinaryOp MUL with ones for an axis of free size")
         .limits("a shape computed at run time"),
     Row::new("Tile", &[1, 6, 13], infer_tile)
         .fold(fold_tile)
@@ -28,22 +29,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 // Expand
 
-/// The sizes of both, broadcast against each other.
-fn expand(data: &[Dim], target: &[Dim]) -> Result<Vec<Dim>> {
-    let rank = data.len().max(target.len());
-    let aligned = |shape: &[Dim]| {
-        let mut aligned = vec![Dim::Known(1); rank - shape.len()];
-        aligned.extend(shape.iter().cloned());
-        aligned
-    };
-    aligned(data).iter().zip(aligned(target)).map(|(a, b)| a.broadcast(&b)).collect()
-}
-
 fn infer_expand(call: &Call) -> Result<Vec<Fact>> {
     let data = call.shape(0)?;
     let shape = match (call.dims(1), call.stated_instead_of(1)) {
-        (Ok(target), _) => expand(data, &target)?,
-        (Err(_), Some(declared)) => expand(data, declared)?,
+        (Ok(target), _) => broadcast_shapes(data, &target)?,
+        (Err(_), Some(declared)) => broadcast_shapes(data, declared)?,
         (Err(error), None) => return Err(error),
     };
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
@@ -51,19 +41,14 @@ fn infer_expand(call: &Call) -> Result<Vec<Fact>> {
 
 fn fold_expand(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
-    let sizes = Shape::try_from(data.shape())?;
-    let target: Vec<Dim> = required_input(inputs, 1)?.to_dims()?.iter().cloned().collect();
-    let mut shape = Vec::new();
-    for size in expand(&sizes, &target)? {
-        let Some(known) = size.known() else { unsupported!("the size {size} is not known") };
-        shape.push(usize::try_from(known)?);
-    }
-    Ok(vec![data.broadcast(&shape)?])
+    let target = dims_of(required_input(inputs, 1)?)?;
+    let shape = broadcast_shapes(&Shape::try_from(data.shape())?, &target)?;
+    Ok(vec![data.broadcast(&fixed_shape(&shape)?)?])
 }
 
 // Tile
 
-/// How often each axis; version 1 gives one axis and a number, the others a number an axis.
+/// Returns the repeats of each axis; version 1 gives one axis and its repeats.
 fn repeats(
     attributes: &Attributes,
     rank: usize,
@@ -77,13 +62,9 @@ fn repeats(
         return Ok(first);
     }
     let (Some(tiles), Some(Some(axis))) = (first.first(), input(2)?.first().map(Dim::known)) else {
-        invalid!("tiles and axis are one number each");
+        invalid!("tiles and axis must be one integer each");
     };
-    let mut repeats = vec![Dim::Known(1); rank];
-    if let Some(slot) = repeats.get_mut(resolve_axis(axis, rank)?) {
-        slot.clone_from(tiles);
-    }
-    Ok(repeats)
+    Ok(resized(&vec![Dim::Known(1); rank], resolve_axis(axis, rank)?, tiles.clone()))
 }
 
 fn infer_tile(call: &Call) -> Result<Vec<Fact>> {
@@ -100,9 +81,9 @@ fn infer_tile(call: &Call) -> Result<Vec<Fact>> {
 
 fn fold_tile(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let mut data = required_input(inputs, 0)?.clone();
-    let input = |index| Ok(required_input(inputs, index)?.to_dims()?.iter().cloned().collect());
+    let input = |index| dims_of(required_input(inputs, index)?);
     for (axis, times) in repeats(attributes, data.shape().len(), input)?.iter().enumerate() {
-        let Some(times) = times.known() else { unsupported!("the number of repeats {times} is not known") };
+        let Some(times) = times.known() else { unsupported!("the number of repeats {times} is not fixed") };
         if times == 1 {
             continue;
         }
@@ -113,7 +94,6 @@ fn fold_tile(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Ar
     Ok(vec![data])
 }
 
-/// Each axis as often as the sizes before and after tell.
 fn lower_tile(lower: &mut Lower) -> Result<()> {
     let to = lower.output_shape(0)?.to_vec();
     let mut shape = vec![Dim::Known(1); to.len() - lower.shape(0)?.len()];
@@ -121,19 +101,4 @@ fn lower_tile(lower: &mut Lower) -> Result<()> {
     let blob = lower.blob(0)?;
     let blob = lower.broadcast_to(blob, &shape, &to)?;
     lower.set(0, blob)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_broadcast_from_the_end() {
-        let known = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
-        assert_eq!(expand(&known(&[3, 1]), &known(&[2, 1, 6])).unwrap(), known(&[2, 3, 6]));
-        assert_eq!(expand(&known(&[2, 3, 4]), &known(&[1])).unwrap(), known(&[2, 3, 4]));
-        assert!(expand(&known(&[3]), &known(&[2])).is_err());
-        let h = Dim::symbol("H");
-        assert_eq!(expand(&known(&[1]), std::slice::from_ref(&h)).unwrap(), [h]);
-    }
 }
