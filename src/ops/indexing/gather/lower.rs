@@ -1,7 +1,7 @@
-//! Gather at run time: constant places are moved, rows of a constant table are looked up, anything else is a product with a matrix
-//! of zeros and ones.
+//! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to a product with a matrix of zeros
+//! and ones.
 
-use super::{batch_dims, element_places, resolve_index, tuple_places};
+use super::{batch_dims, data_sizes, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
 use crate::lower::{Lower, OPEN_END};
 use crate::ncnn::BlobId;
@@ -23,13 +23,13 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
     lower.set(0, blob)
 }
 
-/// The elements at constant places.
+/// Gathers constant indices.
 fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, shape, axis)?;
     let size = shape.at(axis)?;
     if let (None, [only]) = (size.known(), places) {
-        // One element of an axis whose size is not fixed: Crop counts from either end.
+        // One element of an axis of free size: Crop counts from either end.
         let start = i32::try_from(*only)?;
         let end = if start == -1 { OPEN_END } else { start.saturating_add(1) };
         return lower.crop(alone, place, start, end, &Dim::Known(1));
@@ -42,22 +42,20 @@ fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result
 fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
     let size = shape.at(axis)?;
     size.known().ok_or_else(|| {
-        Error::unsupported(format!("places along an axis of {size}: it must be fixed here"))
-            .help("give it with --input-shape")
+        Error::unsupported(format!("the gathered axis has the free size {size}"))
+            .help("fix it with --input-shape")
     })
 }
 
-/// Rows of a constant table, by 32-bit integers. Embed takes a negative index for 0: token ids do not count from the end.
+/// Looks up rows of a constant table by int32 indices. Embed clamps negative indices to 0: token ids do not count from the end.
 fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
     if table.is_empty() {
-        unsupported!("rows of a table of shape {:?}", table.shape());
+        unsupported!("the table of shape {:?} is empty", table.shape());
     }
     let rank = table.shape().len();
     let first: Vec<usize> = std::iter::once(axis).chain((0..rank).filter(|other| *other != axis)).collect();
-    let mut rows_shape = Vec::with_capacity(rank);
-    for other in &first {
-        rows_shape.push(*table.shape().at(*other)?);
-    }
+    let rows_shape =
+        first.iter().map(|other| table.shape().at(*other).copied()).collect::<Result<Vec<usize>>>()?;
     let size = *rows_shape.at(0)?;
     let width: usize = rows_shape.iter().skip(1).product();
     let rows = if axis == 0 {
@@ -76,7 +74,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
     };
     let count = lower.form(indices).at(0)?.clone();
     let found = lower.emit(layer, &[indices], &[count, Dim::try_from(width)?])?;
-    // The axes of the indices stand in the place of the axis, so the axes before it come first again.
+    // The axes of the indices replace the gathered axis, so the axes before it move to the front again.
     let mut sizes = lower.shape(1)?.to_vec();
     let depth = sizes.len();
     for size in rows_shape.iter().skip(1) {
@@ -86,7 +84,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
     lower.transpose(found, &sizes, &perm)
 }
 
-/// Elements by indices that are numbers: a matrix product.
+/// Gathers indices computed at run time by a matrix product.
 fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let size = known_axis(shape, axis)?;
     let indices = lower.blob(1)?;
@@ -108,7 +106,7 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     lower.emit(MatMul::default(), &[matrix, data], &[outer, count, inner])
 }
 
-/// The elements at constant places of the input seen as rows of `width` elements.
+/// Gathers constant rows of the input as a matrix of `width` columns.
 fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
     let count = Dim::product(lower.shape(0)?)?.floor_div(&Dim::try_from(width)?)?;
     let blob = lower.blob(0)?;
@@ -118,20 +116,14 @@ fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
     lower.set(0, taken)
 }
 
-fn known_sizes(lower: &Lower) -> Result<Vec<usize>> {
-    lower.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
-}
-
 pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
-    let sizes = known_sizes(lower)?;
+    let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int_or("axis", 0)?, sizes.len())?;
     let places = element_places(&sizes, &lower.array(1)?, axis)?;
     take_rows(lower, 1, &places)
 }
 
 pub(super) fn lower_gather_nd(lower: &mut Lower) -> Result<()> {
-    let sizes = known_sizes(lower)?;
-    let (starts, width) = tuple_places(&sizes, &lower.array(1)?, batch_dims(lower)?)?;
-    let rows: Vec<usize> = starts.into_iter().map(|start| start / width.max(1)).collect();
-    take_rows(lower, width, &rows)
+    let (offsets, width) = tuple_places(&data_sizes(lower)?, &lower.array(1)?, batch_dims(lower)?)?;
+    take_rows(lower, width, &rows_at(&offsets, width))
 }

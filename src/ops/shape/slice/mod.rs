@@ -4,28 +4,28 @@
 
 mod run_time;
 
+use super::{array_dims, input_dims, known_dims, resized};
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, OPEN_END};
 use crate::op::identity::same_shape;
 use crate::op::{self, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
-
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], infer_slice)
     .fold(fold_slice)
     .expand(run_time::expand_slice)
     .lower(lower_slice)
-    .identity(keeps_all)
+    .identity(unsliced)
     .transparent(|_, _| true)
     .lowers_to("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for bounds computed at run time")
-    .limits("bounds computed at run time where the shape of the output is not stated")];
+    .limits("bounds computed at run time if the model does not declare the shape of the output")];
 
-/// Bounds from this on are "to the end" in models: no axis of a blob is larger.
+/// The least bound that means the end of the axis: no axis of a blob is larger.
 const BEYOND: i64 = (1 << 31) - 1;
 
-/// What is kept of an axis: the elements at `start`, `start + step`, and so on.
+/// The kept elements of an axis: those at `start`, `start + step`, and so on.
 #[derive(Clone, Debug, PartialEq)]
 struct AxisSlice {
     axis: usize,
@@ -34,15 +34,14 @@ struct AxisSlice {
     count: Dim,
 }
 
-/// Bounds and steps as the node gives them: attributes in version 1, then inputs.
+/// Reads bounds and steps: attributes in version 1, then inputs.
 fn read_cuts(
     attributes: &Attributes,
     input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
     shape: &[Dim],
 ) -> Result<Vec<AxisSlice>> {
-    let known = |list: Vec<i64>| list.into_iter().map(Dim::Known).collect::<Vec<_>>();
     let (starts, ends, axes, steps) = if attributes.since() == 1 {
-        let list = |name| Ok::<_, Error>(attributes.ints(name)?.map(known));
+        let list = |name| Ok::<_, Error>(attributes.ints(name)?.map(known_dims));
         (list("starts")?, list("ends")?, list("axes")?, None)
     } else {
         (input(1)?, input(2)?, input(3)?, input(4)?)
@@ -51,21 +50,28 @@ fn read_cuts(
     let axes = axes.unwrap_or((0..i64::try_from(starts.len())?).map(Dim::Known).collect());
     let steps = steps.unwrap_or(vec![Dim::Known(1); starts.len()]);
     if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
-        invalid!("{} starts, {} ends, {} axes, {} steps", starts.len(), ends.len(), axes.len(), steps.len());
+        invalid!(
+            "lengths differ: {} starts, {} ends, {} axes, {} steps",
+            starts.len(),
+            ends.len(),
+            axes.len(),
+            steps.len()
+        );
     }
-    let number = |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("{d} as an axis or step")));
+    let fixed =
+        |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("the axis or step {d} is not fixed")));
     let mut cuts: Vec<AxisSlice> = Vec::with_capacity(starts.len());
     for (i, (start, end)) in starts.iter().zip(&ends).enumerate() {
-        let axis = resolve_axis(number(axes.at(i)?)?, shape.len())?;
+        let axis = resolve_axis(fixed(axes.at(i)?)?, shape.len())?;
         if cuts.iter().any(|cut| cut.axis == axis) {
             invalid!("axis {axis} is sliced twice");
         }
-        cuts.push(cut(axis, shape.at(axis)?, start, end, number(steps.at(i)?)?)?);
+        cuts.push(cut(axis, shape.at(axis)?, start, end, fixed(steps.at(i)?)?)?);
     }
     Ok(cuts)
 }
 
-/// A bound counted from the front, where it is known on which side of the axis it counts.
+/// Returns a bound counted from the front; its sign must be known.
 fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
     match bound.known() {
         Some(n) if n >= BEYOND => Ok(size.clone()),
@@ -73,7 +79,7 @@ fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
         _ => match bound.bounds() {
             (Some(0..), _) => Ok(bound.clone()),
             (_, Some(..0)) => size.add(bound),
-            _ => unsupported!("whether the bound {bound} counts from the front is not known"),
+            _ => unsupported!("the sign of the bound {bound} is known only at run time"),
         },
     }
 }
@@ -82,10 +88,10 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
     let (zero, before, last) = (Dim::Known(0), Dim::Known(-1), size.sub(&Dim::Known(1))?);
     let (mut start, mut end) = (from_front(start, size)?, from_front(end, size)?);
     let distance = match step {
-        0 => invalid!("a step of 0"),
+        0 => invalid!("the step is 0"),
         1.. => {
             start = start.larger(&zero)?.smaller(size)?;
-            // A negative end leaves nothing, and nothing is not a blob: an end that may be negative is taken as it is.
+            // A negative end leaves an empty result, which is not a blob: a free end needs no lower clamp.
             end = if end.known().is_some() { end.larger(&zero)? } else { end }.smaller(size)?;
             end.sub(&start)?
         }
@@ -97,7 +103,7 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
     };
     let stride = step.checked_abs().unwrap_or(i64::MAX);
     let count = match distance.known() {
-        // A stride beyond the axis keeps one element; the sum in ceil_div must not overflow.
+        // A stride beyond the axis keeps one element; ceil_div would overflow.
         Some(n) if n > 0 && stride >= n => Dim::Known(1),
         Some(n) if n <= 0 => zero,
         _ => distance.ceil_div(&Dim::Known(stride.min(BEYOND)))?,
@@ -106,12 +112,11 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
 }
 
 fn call_cuts(call: &Call) -> Result<Vec<AxisSlice>> {
-    let input = |index| if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) };
-    read_cuts(call, input, call.shape(0)?)
+    read_cuts(call, |index| input_dims(call, index), call.shape(0)?)
 }
 
-/// The data, where all of it is kept in its order.
-fn keeps_all(graph: &Graph, node: &Node) -> Option<ValueId> {
+/// Returns the data if all of it is kept in order.
+fn unsliced(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
     let cuts = call_cuts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
     Some(data).filter(|_| cuts.iter().all(|cut| cut.step > 0))
@@ -128,9 +133,7 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
         cuts => cuts?,
     };
     for cut in cuts {
-        if let Some(slot) = shape.get_mut(cut.axis) {
-            *slot = cut.count;
-        }
+        shape = resized(&shape, cut.axis, cut.count);
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
@@ -138,11 +141,7 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
 fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let mut data = required_input(inputs, 0)?.clone();
     let shape = Shape::try_from(data.shape())?;
-    let input = |index: usize| match inputs.get(index) {
-        Some(Some(list)) => Ok(Some(list.to_dims()?.iter().cloned().collect())),
-        _ => Ok(None),
-    };
-    for cut in read_cuts(attributes, input, &shape)? {
+    for cut in read_cuts(attributes, |index| array_dims(inputs, index), &shape)? {
         let places: Result<Vec<usize>> =
             cut.places()?.into_iter().map(|place| Ok(usize::try_from(place)?)).collect();
         data = data.take(cut.axis, &places?)?;
@@ -151,11 +150,11 @@ fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 }
 
 impl AxisSlice {
-    /// The elements that are kept, where they are numbers.
+    /// Returns the indices of the kept elements, which must be known.
     fn places(&self) -> Result<Vec<i64>> {
         let (Some(start), Some(count)) = (self.start.known(), self.count.known()) else {
             return Err(Error::unsupported(format!(
-                "{} elements from {} on in steps of {}: they must be fixed here",
+                "{} elements from {} in steps of {} are not fixed",
                 self.count, self.start, self.step
             ))
             .help("fix the sizes with --input-shape"));
@@ -163,16 +162,16 @@ impl AxisSlice {
         (0..count)
             .map(|i| self.step.checked_mul(i).and_then(|n| n.checked_add(start)))
             .collect::<Option<_>>()
-            .ok_or_else(|| Error::limit("a step is too large"))
+            .ok_or_else(|| Error::limit("the step is too large"))
     }
 
-    /// Whether the elements of an axis of `size`, which is not fixed, are taken in reverse order.
+    /// Returns whether the slice reverses an axis of free `size`.
     fn reverses(&self, size: &Dim) -> Result<bool> {
         let last = size.sub(&Dim::Known(1))?;
         Ok(self.step == -1 && self.start == last && self.count == *size && size.known().is_none())
     }
 
-    /// Start and end as Crop takes them for an axis of `size`: from the front, or negative from the end.
+    /// Returns start and end for Crop of an axis of `size`: from the front, or negative from the end.
     fn crop(&self, size: &Dim) -> Result<Option<(i32, i32)>> {
         if self.step != 1 {
             return Ok(None);
@@ -213,9 +212,7 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
             }
             None => lower.gather(alone, place, &cut.places()?)?,
         };
-        if let Some(slot) = shape.get_mut(cut.axis) {
-            *slot = cut.count;
-        }
+        shape = resized(&shape, cut.axis, cut.count);
     }
     lower.set(0, blob)
 }
@@ -224,9 +221,8 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The cuts of numpy's `range(size)[start:end:step]`.
     #[test]
-    fn bounds_are_those_of_numpy() {
+    fn bounds_match_numpy() {
         for (size, start, end, step, first, count) in [
             (5, 1, 3, 1, 1, 2),
             (5, 0, i64::MAX, 1, 0, 5),
@@ -245,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_may_be_symbols() {
+    fn bounds_of_free_sizes() {
         let h = Dim::symbol("H");
         let half = h.floor_div(&Dim::Known(2)).unwrap();
         for (start, end, step, count, crop) in [
