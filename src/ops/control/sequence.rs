@@ -1,13 +1,16 @@
-//! Sequences of tensors and optional tensors. ncnn has neither; where their elements are known when the model is converted, who reads
-//! them reads the elements.
+//! Sequences of tensors and optional tensors. ncnn has neither: if the elements are known when the model is
+//! converted, readers read the elements.
 //!
-//! Refused: sequences and optional values that are inputs or outputs of the net, positions computed at run time.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`, `onnx__Optional.html`.
+//! Refused: sequences and optional values that are inputs or outputs of the net, positions computed at run
+//! time.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`,
+//! `onnx__Optional.html`.
 
 use ndarray::{ArrayD, IxDyn};
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Node, ValueId};
+use crate::op::identity::operand;
 use crate::op::{CUT, Call, Fact, required, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
@@ -17,9 +20,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ConcatFromSequence", &[11], infer_reader)
         .inline(inline_concat)
         .lowers_to("Concat")
-        .limits("sequences whose length is not known"),
+        .limits("sequences of unknown length"),
     Row::new("Optional", &[15, 28], infer_container)
-        .lowers_to("nothing: it names the value")
+        .lowers_to("nothing: readers read the value")
         .limits("an optional value that is an input or output of the net"),
     Row::new("OptionalGetElement", &[15, 18, 28], infer_reader)
         .inline(inline_get)
@@ -34,7 +37,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("the element")
         .limits("positions computed at run time"),
     Row::new("SequenceConstruct", &[11], infer_container)
-        .lowers_to("nothing: it names the elements")
+        .lowers_to("nothing: readers read the elements")
         .limits("a sequence that is an input or output of the net"),
     Row::new("SequenceEmpty", &[11], infer_container)
         .lowers_to("nothing")
@@ -50,22 +53,22 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("SequenceLength", &[11], infer_reader)
         .inline(inline_length)
         .lowers_to("a constant")
-        .limits("sequences whose length is not known"),
+        .limits("sequences of unknown length"),
     Row::new("SequenceMap", &[17], infer_container)
         .inline(inline_map)
         .lowers_to("its body, once for each element")
-        .limits("sequences whose length is not known"),
+        .limits("sequences of unknown length"),
     Row::new("SplitToSequence", &[11, 24], infer_container)
         .inline(inline_split)
         .lowers_to("Split, SequenceConstruct")
         .limits("lengths computed at run time"),
 ];
 
-/// Most elements that a tensor is split to: each is a layer at least.
+/// The maximum number of elements that a tensor is split into: each becomes at least one layer.
 const MAX_ELEMENTS: i64 = 4096;
 
 fn infer_container(_: &Call) -> Result<Vec<Fact>> {
-    Err(Error::unsupported("its output is a sequence, or optional; ncnn has single tensors alone").help(CUT))
+    Err(Error::unsupported("its output is a sequence or an optional value; ncnn has only tensors").help(CUT))
 }
 
 fn infer_reader(_: &Call) -> Result<Vec<Fact>> {
@@ -73,39 +76,35 @@ fn infer_reader(_: &Call) -> Result<Vec<Fact>> {
         .help(CUT))
 }
 
-/// The node that makes a value, those that hand it on passed over.
-fn maker<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
+/// Returns the node that produces a value, skipping Identity.
+fn producer<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
     let graph = call.graph();
     loop {
-        // Each step goes to a node that stands earlier.
+        // This ends: each step goes to an earlier node.
         let node = graph.node(graph.value(id).producer?)?;
-        match (node.op_type.as_str(), node.inputs.first().copied().flatten()) {
+        match (node.op_type.as_str(), operand(node, 0)) {
             ("Identity", Some(input)) => id = input,
             _ => return Some(node),
         }
     }
 }
 
-/// The node that makes input `index`.
-fn input_maker<'a>(call: &Call<'a>, index: usize) -> Option<&'a Node> {
-    maker(call, call.node().inputs.get(index).copied().flatten()?)
-}
-
-/// The elements of the sequence that is input `index`, where they are known.
+/// Returns the elements of the sequence that is input `index`, if they are known.
 fn elements(call: &Call, index: usize) -> Option<Vec<Operand>> {
-    let node = input_maker(call, index)?;
+    let node = producer(call, operand(call.node(), index)?)?;
     let inputs = node.inputs.iter().flatten().copied().map(Operand::Value);
     (node.is("SequenceConstruct") || node.is("SequenceEmpty")).then(|| inputs.collect())
 }
 
-/// A place in a sequence, given by input `index`; negative numbers count from the end.
+/// Returns the position in a sequence that input `index` gives; a negative one counts from the end.
 fn position(call: &Call, index: usize, count: usize) -> Result<usize> {
     let given = call.required_constant(index)?.load_listed()?.scalar_i64()?;
-    resolve_axis(given, count)
-        .map_err(|_| Error::invalid(format!("element {given} of a sequence of {count}")))
+    resolve_axis(given, count).map_err(|_| {
+        Error::invalid(format!("position {given} is out of range for a sequence of {count} elements"))
+    })
 }
 
-/// Makes output `index` a sequence.
+/// Makes output `index` a sequence of `elements`.
 fn construct(x: &mut Expand, index: usize, elements: &[Operand]) -> Result<()> {
     let sequence = x.op("SequenceConstruct", elements, &[])?;
     x.output(index, sequence)
@@ -130,7 +129,7 @@ fn inline_insert(x: &mut Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let count = elements.len();
     let place = if x.has_input(2) {
-        // The place after the last element is one more.
+        // The end of the sequence is also a position.
         let given = x.required_constant(2)?.load_listed()?.scalar_i64()?;
         if i64::try_from(count)? == given { count } else { position(x, 2, count)? }
     } else {
@@ -170,7 +169,7 @@ fn inline_concat(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The sizes of the parts along an axis of `size`.
+/// Returns the sizes of the parts along an axis of `size`.
 fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     let step = if x.has_input(1) {
         let split = x.required_constant(1)?;
@@ -183,7 +182,7 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     };
     let Some(size) = size else { return Ok(None) };
     if step < 1 {
-        invalid!("parts of {step}");
+        invalid!("parts of size {step}");
     }
     if size / step > MAX_ELEMENTS {
         return Err(Error::limit(format!("a sequence of {} elements", size / step)));
@@ -196,16 +195,16 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
 
 fn inline_split(x: &mut Expand) -> Result<bool> {
     let axis = resolve_axis(x.int_or("axis", 0)?, x.shape(0)?.len())?;
-    // What is said of dimensions is about parts of one element that no sizes are given for.
+    // keepdims applies only without input split.
     let squeezed = !x.flag("keepdims", true)? && !x.has_input(1);
     let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
-    let (axis, operand) = (i64::try_from(axis)?, x.operand(0)?);
+    let (axis, data) = (i64::try_from(axis)?, x.operand(0)?);
     let mut parts = match sizes.len() {
         0 => Vec::new(),
-        1 => vec![operand],
+        1 => vec![data],
         count => {
             let split = x.ints(&sizes)?;
-            x.op_n("Split", &[Some(operand), Some(split)], &[("axis", Attribute::Int(axis))], count)?
+            x.op_n("Split", &[Some(data), Some(split)], &[("axis", Attribute::Int(axis))], count)?
         }
     };
     if squeezed {
@@ -226,15 +225,15 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
         let list = match elements(x, index) {
             Some(list) if list.len() == first.len() => list,
             Some(list) => invalid!("sequences of {} and {} elements", first.len(), list.len()),
-            // A tensor is given to each round as it is.
+            // Each iteration reads the whole tensor.
             None if x.input(index)?.dtype.is_some() => vec![x.operand(index)?; first.len()],
             None => return Ok(false),
         };
         lists.push(list);
     }
     let mut results: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len()];
-    for round in 0..first.len() {
-        let inputs = lists.iter().map(|list| list.at(round).copied()).collect::<Result<Vec<_>>>()?;
+    for iteration in 0..first.len() {
+        let inputs = lists.iter().map(|list| list.at(iteration).copied()).collect::<Result<Vec<_>>>()?;
         for (result, output) in results.iter_mut().zip(x.inline(body, &inputs)?) {
             result.push(output);
         }
@@ -245,43 +244,42 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// What an optional input 0 holds.
-enum Held {
-    Nothing,
+/// The content of the optional input 0.
+enum Content {
+    Empty,
     Value(Operand),
     Unknown,
 }
 
-fn held(call: &Call) -> Result<Held> {
-    let Some(id) = call.node().inputs.first().copied().flatten() else { return Ok(Held::Nothing) };
-    Ok(match maker(call, id) {
-        Some(node) if node.is("Optional") => match node.inputs.first().copied().flatten() {
-            Some(value) => Held::Value(Operand::Value(value)),
-            None => Held::Nothing,
-        },
-        // Since version 18 a tensor or a sequence may be there itself.
-        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => {
-            Held::Value(Operand::Value(id))
+fn content(call: &Call) -> Result<Content> {
+    let Some(id) = operand(call.node(), 0) else { return Ok(Content::Empty) };
+    Ok(match producer(call, id) {
+        Some(node) if node.is("Optional") => {
+            operand(node, 0).map_or(Content::Empty, |value| Content::Value(Operand::Value(value)))
         }
-        _ if call.input(0)?.dtype.is_some() => Held::Value(Operand::Value(id)),
-        _ => Held::Unknown,
+        // Since version 18 the input may be a tensor or a sequence.
+        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => {
+            Content::Value(Operand::Value(id))
+        }
+        _ if call.input(0)?.dtype.is_some() => Content::Value(Operand::Value(id)),
+        _ => Content::Unknown,
     })
 }
 
 fn inline_get(x: &mut Expand) -> Result<bool> {
-    match held(x)? {
-        Held::Value(value) => x.output(0, value)?,
-        Held::Nothing => unsupported!("there is no value in the optional one"),
-        Held::Unknown => return Ok(false),
+    match content(x)? {
+        Content::Value(value) => x.output(0, value)?,
+        Content::Empty => unsupported!("the optional value is empty"),
+        Content::Unknown => return Ok(false),
     }
     Ok(true)
 }
 
 fn inline_has(x: &mut Expand) -> Result<bool> {
-    let there = match held(x)? {
-        Held::Value(_) => 1,
-        Held::Nothing => 0,
-        Held::Unknown => return Ok(false),
+    let there = match content(x)? {
+        Content::Value(_) => 1,
+        Content::Empty => 0,
+        Content::Unknown => return Ok(false),
     };
     let there = x.literal(&Array::i64(ArrayD::from_elem(IxDyn(&[]), there)).cast(DType::Bool)?)?;
     x.output(0, there)?;

@@ -1,6 +1,7 @@
 //! TopK: the largest or smallest elements along an axis, with their indices.
 //!
-//! Every element is compared with every other, in at most 256 MiB. Equal elements keep their order, as in onnxruntime. Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
+//! Every element is compared with every other, in at most 256 MiB. Equal elements keep their order, as in
+//! onnxruntime. Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
 use std::cmp::Ordering;
 
@@ -30,7 +31,8 @@ struct Order {
     largest: bool,
 }
 
-/// Reads axis and order; `largest` exists since version 11. Unsorted results may have any order, so they are sorted.
+/// Reads axis and order; `largest` exists since version 11. Unsorted results may have any order, so they are
+/// sorted.
 fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
     let axis = resolve_axis(attributes.int_or("axis", -1)?, rank)?;
     let largest = attributes.since() < 11 || attributes.flag("largest", true)?;
@@ -40,7 +42,8 @@ fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
     Ok(Order { axis, largest })
 }
 
-/// Returns K: an attribute in version 1, then an input, or the declared size of the result if that is computed at run time.
+/// Returns K: an attribute in version 1, then an input, or the declared size of the result if that is
+/// computed at run time.
 fn count_of(call: &Call, axis: usize) -> Result<Dim> {
     if call.since() == 1 {
         return Ok(Dim::Known(required(call.int("k")?, "k")?));
@@ -164,7 +167,8 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Emits the rank of each element: the number of larger elements and of equal ones before it, as integers of shape `[lanes, n]`.
+/// Emits the rank of each element: the number of larger elements and of equal ones before it, as integers of
+/// shape `[lanes, n]`.
 fn ranks(expand: &mut Expand, column: Operand, row: Operand, n: i64, largest: bool) -> Result<Operand> {
     let before = expand.op(if largest { "Greater" } else { "Less" }, &[row, column], &[])?;
     let equal = expand.op("Equal", &[row, column], &[])?;

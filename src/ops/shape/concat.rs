@@ -118,8 +118,9 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
 
 // Split
 
-/// Returns the sizes of the parts of an axis of size `whole`: an attribute before version 13 (in version 1 also an input), then an
-/// input. By default the parts are equal; from version 18 on the last one may be smaller.
+/// Returns the sizes of the parts of an axis of size `whole`: an attribute before version 13 (in version 1
+/// also an input), then an input. By default the parts are equal; from version 18 on the last one may be
+/// smaller.
 fn split_sizes(
     attributes: &Attributes,
     given: impl Fn() -> Result<Option<Vec<Dim>>>,

@@ -1,7 +1,8 @@
 //! Operators that leave the elements unchanged, in the same or another shape.
 //!
-//! Dropout is converted as in inference. Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>, `onnx__Dropout.html`,
-//! `onnx__Flatten.html`, `onnx__Identity.html`, `onnx__Squeeze.html`, `onnx__Unsqueeze.html`.
+//! Dropout is converted as in inference. Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>,
+//! `onnx__Dropout.html`, `onnx__Flatten.html`, `onnx__Identity.html`, `onnx__Squeeze.html`,
+//! `onnx__Unsqueeze.html`.
 
 use ndarray::{ArrayD, IxDyn};
 
@@ -179,7 +180,8 @@ fn fold_reshape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     fold_by(inputs, |shape| reshape(attributes, shape, &requested))
 }
 
-/// Resolves the requested sizes: 0 copies the size of the input's axis unless `allowzero` is set, one -1 is inferred.
+/// Resolves the requested sizes: 0 copies the size of the input's axis unless `allowzero` is set, one -1 is
+/// inferred.
 fn reshape(attributes: &Attributes, from: &[Dim], requested: &[Dim]) -> Result<Vec<Dim>> {
     let allow_zero = attributes.since() >= 14 && attributes.flag("allowzero", false)?;
     let mut shape = Vec::with_capacity(requested.len());

@@ -1,6 +1,7 @@
-//! Control flow that is known when the model is converted, and choices between what can be computed either way.
+//! If, Loop and Scan: inlines the branch of a constant condition and unrolls loops of known length; else
+//! computes both branches of If and selects.
 //!
-//! <https://onnx.ai/onnx/operators/onnx__Loop.html>
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Loop.html>
 
 mod branch;
 mod counter;
@@ -9,6 +10,7 @@ mod scan;
 use crate::common::limits;
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, ValueId};
+use crate::op::identity::operand;
 use crate::op::{Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
@@ -22,13 +24,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .variadic()
         .inline(inline_if)
         .expand(expand_if)
-        .lowers_to("the branch that a constant condition takes; else both branches, and Where")
-        .limits("a condition computed at run time where the branches give different shapes"),
+        .lowers_to("the branch of a constant condition; else both branches, and Where")
+        .limits("a condition computed at run time if the branches have outputs of different shapes"),
     Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_loop)
         .variadic()
         .unroll(inline_loop)
-        .lowers_to("its body, once for each round")
-        .limits("a number of rounds, or a condition, known only at run time"),
+        .lowers_to("its body, once for each iteration")
+        .limits("a number of iterations or a condition known only at run time"),
     Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], infer_scan)
         .variadic()
         .unroll(inline_scan)
@@ -38,15 +40,15 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 fn infer_loop(call: &Call) -> Result<Vec<Fact>> {
     required(call.body("body")?, "body")?;
-    unsupported!("the number of rounds is known only at run time; ncnn has no control flow")
+    unsupported!("the number of iterations is known only at run time; ncnn has no control flow")
 }
 
-/// Whether output 0 of a loop's body, the condition to go on, is true whenever input 1 is.
-fn goes_on(body: &Graph) -> Result<bool> {
+/// Returns whether output 0 of a loop's body, the condition, is true whenever input 1 is.
+fn keeps_condition(body: &Graph) -> Result<bool> {
     let (Some(mut id), Some(condition)) = (body.outputs.first().copied(), body.inputs.get(1).copied()) else {
         return Ok(false);
     };
-    // The chain of Identity nodes is as long as the body at most.
+    // The chain of Identity nodes is at most as long as the body.
     for _ in 0..=body.node_count() {
         if id == condition {
             return Ok(true);
@@ -73,7 +75,7 @@ fn source(body: &Graph, id: ValueId) -> Result<Source> {
     let Some(node) = body.value(id).producer.and_then(|producer| body.node(producer)) else {
         return Ok(Source::Other);
     };
-    match (node.op_type.as_str(), node.inputs.first().copied().flatten(), node.attributes.get("value")) {
+    match (node.op_type.as_str(), operand(node, 0), node.attributes.get("value")) {
         ("Identity" | "Cast", Some(input), _) => Ok(Source::Value(input)),
         ("Constant", _, Some(Attribute::Tensor(tensor))) => {
             Ok(Source::Constant(tensor.load_listed()?.scalar_i64()? != 0))
@@ -84,9 +86,9 @@ fn source(body: &Graph, id: ValueId) -> Result<Source> {
 
 fn inline_loop(x: &mut Expand) -> Result<bool> {
     let body = required(x.body("body")?, "body")?;
-    let rounds = if x.has_input(0) {
-        let Some(count) = x.constant(0) else { return Ok(false) };
-        count.load_listed()?.scalar_i64()?
+    let count = if x.has_input(0) {
+        let Some(most) = x.constant(0) else { return Ok(false) };
+        most.load_listed()?.scalar_i64()?
     } else {
         i64::MAX
     };
@@ -95,22 +97,21 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
         (true, Some(condition)) => condition.load_listed()?.scalar_i64()? != 0,
         (true, None) => return Ok(false),
     };
-    let rounds = match (starts, goes_on(body)?) {
+    let count = match (starts, keeps_condition(body)?) {
         (false, _) => 0,
-        (true, true) if rounds == i64::MAX => unsupported!("the loop has no end"),
-        (true, true) => rounds,
-        (true, false) => Counter::new(x, body)?.ok_or_else(undecided)?.rounds(rounds)?,
+        (true, true) if count == i64::MAX => unsupported!("the loop does not end"),
+        (true, true) => count,
+        (true, false) => Counter::new(x, body)?.ok_or_else(undecided)?.count(count)?,
     };
-    check_rounds(rounds, body)?;
+    check_unrolled(count, body)?;
     let carried_count = x.input_count().saturating_sub(2);
     let mut carried = (2..x.input_count()).map(|index| x.operand(index)).collect::<Result<Vec<_>>>()?;
     let mut scanned: Vec<Vec<Operand>> =
         vec![Vec::new(); body.outputs.len().saturating_sub(1 + carried_count)];
-    for round in 0..rounds {
-        let number = x.literal(&Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), round)))?;
-        let yes = Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), 1)).cast(DType::Bool)?;
-        let condition = x.literal(&yes)?;
-        let inputs: Vec<Operand> = [number, condition].into_iter().chain(carried).collect();
+    for iteration in 0..count {
+        let iteration = x.literal(&scalar(iteration))?;
+        let condition = x.literal(&scalar(1).cast(DType::Bool)?)?;
+        let inputs: Vec<Operand> = [iteration, condition].into_iter().chain(carried).collect();
         let mut outputs = x.inline(body, &inputs)?.into_iter().skip(1);
         carried = outputs.by_ref().take(carried_count).collect();
         for (list, output) in scanned.iter_mut().zip(outputs) {
@@ -129,23 +130,28 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Refuses to unroll a body so often that it makes too many nodes.
-fn check_rounds(rounds: i64, body: &Graph) -> Result<()> {
+/// Returns an integer without axes.
+fn scalar(value: i64) -> Array {
+    Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value))
+}
+
+/// Refuses to unroll a body into too many nodes.
+fn check_unrolled(count: i64, body: &Graph) -> Result<()> {
     let most = limits::UNROLLED_NODES / body.node_count().max(1);
-    if usize::try_from(rounds).is_ok_and(|rounds| rounds <= most) || rounds < 0 {
+    if usize::try_from(count).is_ok_and(|count| count <= most) || count < 0 {
         return Ok(());
     }
-    Err(Error::limit(format!("{rounds} rounds unroll to more than {} nodes", limits::UNROLLED_NODES)))
+    Err(Error::limit(format!("{count} iterations unroll to more than {} nodes", limits::UNROLLED_NODES)))
 }
 
 fn undecided() -> Error {
-    Error::unsupported("the loop ends on a condition that is computed at run time")
+    Error::unsupported("the condition of the loop is computed at run time")
 }
 
-/// Puts the elements of a sequence together, along a new axis.
+/// Joins the elements of a sequence along a new axis.
 fn stack(x: &mut Expand, list: &[Operand], axis: i64) -> Result<Operand> {
     if list.is_empty() {
-        unsupported!("a sequence without elements");
+        unsupported!("the sequence is empty");
     }
     let axes = x.ints(&[axis])?;
     let parts =

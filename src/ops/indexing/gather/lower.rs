@@ -1,5 +1,5 @@
-//! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to a product with a matrix of zeros
-//! and ones.
+//! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to a
+//! product with a matrix of zeros and ones.
 
 use super::{batch_dims, data_sizes, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
@@ -47,7 +47,8 @@ fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
     })
 }
 
-/// Looks up rows of a constant table by int32 indices. Embed clamps negative indices to 0: token ids do not count from the end.
+/// Looks up rows of a constant table by int32 indices. Embed clamps negative indices to 0: token ids do not
+/// count from the end.
 fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
     if table.is_empty() {
         unsupported!("the table of shape {:?} is empty", table.shape());

@@ -6,7 +6,8 @@
 //! | Gather of a constant table by a graph input | Embed, which reads int32 and clamps negative indices to 0 |
 //! | other indices computed at run time | a product with a matrix of zeros and ones from comparing them with all positions |
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`, `onnx__GatherND.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`,
+//! `onnx__GatherND.html`.
 
 mod expand;
 mod lower;
@@ -23,7 +24,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_gather)
         .lower(lower::lower_gather)
         .transparent(|_, _| true)
-        .lowers_to("Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; else a product with a matrix of zeros and ones"),
+        .lowers_to(
+            "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \
+            else a product with a matrix of zeros and ones",
+        ),
     Row::new("GatherElements", &[11, 13], infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)
@@ -142,7 +146,8 @@ fn infer_gather_nd(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// Returns the row-major offsets in data of shape `data` of the slices that tuples of indices address, and the length of a slice.
+/// Returns the row-major offsets in data of shape `data` of the slices that tuples of indices address, and
+/// the length of a slice.
 pub(in crate::ops) fn tuple_places(
     data: &[usize],
     indices: &Array,

@@ -40,8 +40,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(MANY_UPDATES),
 ];
 
-const MOVED_OR_MULTIPLIED: &str =
-    "Concat, Crop of data and updates for constant indices; else a product with a matrix of zeros and ones";
+const MOVED_OR_MULTIPLIED: &str = "Concat, Crop of data and updates for constant indices; \
+    else a product with a matrix of zeros and ones";
 const MANY_UPDATES: &str = "many updates of one element; large data with indices computed at run time";
 
 /// The maximum number of updates of one element that are evaluated: each copies all data.
@@ -130,8 +130,8 @@ fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array
     result.reshape(data.shape())
 }
 
-/// Groups the updates by round: the first of each place, then the second of each place, and so on, because each update applies to the
-/// result of the one before.
+/// Groups the updates by round: the first of each place, then the second of each place, and so on, because
+/// each update applies to the result of the one before.
 fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
@@ -149,7 +149,8 @@ fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
     Ok(rounds)
 }
 
-/// Returns the source of each of `count` rows: the row itself, or `count + i` for the last update `i` that replaces it.
+/// Returns the source of each of `count` rows: the row itself, or `count + i` for the last update `i` that
+/// replaces it.
 fn replaced_rows(count: usize, targets: &[usize]) -> Result<Vec<i64>> {
     let mut sources: Vec<i64> = (0..i64::try_from(count)?).collect();
     for (update, target) in targets.iter().enumerate() {

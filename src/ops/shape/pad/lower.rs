@@ -146,8 +146,9 @@ fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {
     Ok(())
 }
 
-/// Separates axes that Padding can pad from the others: it reads beyond an axis that is not larger than its padding, and cannot wrap.
-/// A free size is assumed to be larger than its padding: a smaller one has no reflection.
+/// Separates axes that Padding can pad from the others: it reads beyond an axis that is not larger than its
+/// padding, and cannot wrap. A free size is assumed to be larger than its padding: a smaller one has no
+/// reflection.
 fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Added>) {
     added.iter().copied().partition(|one| {
         let known = shape.get(one.axis).and_then(Dim::known);
@@ -180,7 +181,8 @@ fn gather_sources(
     Ok(blob)
 }
 
-/// Emits Padding layers: one for all axes if a Mat of three axes, or the inner three of four, separates them, else one per axis.
+/// Emits Padding layers: one for all axes if a Mat of three axes, or the inner three of four, separates them,
+/// else one per axis.
 fn pad_layers(
     lower: &mut Lower,
     blob: BlobId,

@@ -39,7 +39,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(unpadded)
         .transparent(|_, _| true)
         .lowers_to(
-            "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by the size of the axis or more; Gather for amounts computed at run time",
+            "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by the size of \
+            the axis or more; Gather for amounts computed at run time",
         )
         .limits("amounts computed at run time if the model does not declare the shape of the output"),
 ];
@@ -69,7 +70,8 @@ fn read_mode(attributes: &Attributes) -> Result<Mode> {
     })
 }
 
-/// Reads the amounts of each axis: attributes before version 11, then an input; since version 18 another input lists the axes.
+/// Reads the amounts of each axis: attributes before version 11, then an input; since version 18 another
+/// input lists the axes.
 fn pad_amounts(
     attributes: &Attributes,
     rank: usize,
@@ -130,7 +132,8 @@ fn center_target(call: &Call) -> Result<Vec<Dim>> {
     })
 }
 
-/// Returns the amounts that bring each axis to its target size; the larger half of an odd difference goes after.
+/// Returns the amounts that bring each axis to its target size; the larger half of an odd difference goes
+/// after.
 fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
     let axes = center_axes(attributes, shape.len())?;
     if axes.len() != target.len() {
@@ -205,7 +208,8 @@ fn infer_center(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &amounts)?)])
 }
 
-/// Returns the index in an axis of `size` that element `place` of the padded axis copies; 0 is the first element of the axis.
+/// Returns the index in an axis of `size` that element `place` of the padded axis copies; 0 is the first
+/// element of the axis.
 fn source(place: i64, size: i64, mode: Mode) -> Option<i64> {
     match mode {
         _ if (0..size).contains(&place) => Some(place),

@@ -19,7 +19,10 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], inf
     .lower(lower_slice)
     .identity(unsliced)
     .transparent(|_, _| true)
-    .lowers_to("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for bounds computed at run time")
+    .lowers_to(
+        "Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; \
+        Gather for bounds computed at run time",
+    )
     .limits("bounds computed at run time if the model does not declare the shape of the output")];
 
 /// The least bound that means the end of the axis: no axis of a blob is larger.
