@@ -6,15 +6,14 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`,
 //! `onnx__Optional.html`.
 
-use ndarray::{ArrayD, IxDyn};
-
+use super::flow::scalar;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::op::identity::operand;
 use crate::op::{CUT, Call, Fact, required, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::tensor::DType;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ConcatFromSequence", &[11], infer_reader)
@@ -120,7 +119,7 @@ fn inline_at(x: &mut Expand) -> Result<bool> {
 fn inline_length(x: &mut Expand) -> Result<bool> {
     let Some(elements) = elements(x, 0) else { return Ok(false) };
     let count = i64::try_from(elements.len())?;
-    let count = x.literal(&Array::i64(ArrayD::from_elem(IxDyn(&[]), count)))?;
+    let count = x.literal(&scalar(count))?;
     x.output(0, count)?;
     Ok(true)
 }
@@ -276,12 +275,12 @@ fn inline_get(x: &mut Expand) -> Result<bool> {
 }
 
 fn inline_has(x: &mut Expand) -> Result<bool> {
-    let there = match content(x)? {
+    let is_present = match content(x)? {
         Content::Value(_) => 1,
         Content::Empty => 0,
         Content::Unknown => return Ok(false),
     };
-    let there = x.literal(&Array::i64(ArrayD::from_elem(IxDyn(&[]), there)).cast(DType::Bool)?)?;
-    x.output(0, there)?;
+    let is_present = x.literal(&scalar(is_present).cast(DType::Bool)?)?;
+    x.output(0, is_present)?;
     Ok(true)
 }

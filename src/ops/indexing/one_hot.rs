@@ -6,11 +6,13 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
 use crate::lower::{Lower, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], infer_one_hot)
@@ -93,6 +95,19 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     };
     let top = choose(lower, hit)?;
     lower.set(0, top)
+}
+
+/// Emits a OneHot of zeros and ones of a type.
+pub(in crate::ops) fn one_hot(
+    x: &mut Expand,
+    indices: Operand,
+    depth: i64,
+    axis: i64,
+    dtype: DType,
+) -> Result<Operand> {
+    let depth = x.ints(&[depth])?;
+    let values = x.literal(&Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn()).cast(dtype)?)?;
+    x.op("OneHot", &[indices, depth, values], &[("axis", Attribute::Int(axis))])
 }
 
 /// Emits the second of the two values for a hit, else the first.

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use ndarray::ArrayD;
 
+use super::one_hot::one_hot;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -142,11 +143,9 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     let (row, column) = (expand.reshape(rows, &[lanes, 1, n])?, expand.reshape(rows, &[lanes, n, 1])?);
     let rank = ranks(expand, column, row, n, order.largest)?;
 
-    let (depth, dtype) = (expand.ints(&[k])?, expand.dtype(0)?);
-    let bits = Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn());
-    let values = expand.literal(&bits.cast(dtype)?)?;
     // [lanes, k, n]: row r has its 1 at the element of rank r.
-    let matrix = expand.op("OneHot", &[rank, depth, values], &[("axis", Attribute::Int(1))])?;
+    let dtype = expand.dtype(0)?;
+    let matrix = one_hot(expand, rank, k, 1, dtype)?;
     let shape = resized(&sizes, order.axis, k);
     let indices = ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], (0..n).collect())?;
     let indices = expand.literal(&Array::i64(indices).cast(DType::F32)?)?;

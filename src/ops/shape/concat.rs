@@ -1,7 +1,6 @@
 //! Concat and Split.
 //!
-//! Empty parts are left out.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
+//! Empty parts are omitted. Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
 use super::{array_dims, input_dims, known_dims, resized};
 use crate::error::{At, Error, Result, invalid};

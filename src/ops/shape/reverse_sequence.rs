@@ -9,6 +9,7 @@ use crate::error::{At, Result, invalid};
 use crate::lower::Lower;
 use crate::op::{Attributes, Call, Fact, required_input};
 use crate::ops::Row;
+use crate::ops::indexing::one_hot::one_hot;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
 
@@ -90,15 +91,13 @@ fn expand_reverse(expand: &mut Expand) -> Result<bool> {
     let lens = expand.reshape(lens, &[batch, 1])?;
     let lens = expand.cast(lens, DType::I64)?;
     let ramp = expand.ints(&(0..time).collect::<Vec<_>>())?;
-    let (one, depth) = (expand.ints(&[1])?, expand.ints(&[time])?);
+    let one = expand.ints(&[1])?;
     let last = expand.op("Sub", &[lens, one], &[])?;
     let mirrored = expand.op("Sub", &[last, ramp], &[])?;
     let within = expand.op("Less", &[ramp, lens], &[])?;
     let source = expand.op("Where", &[within, mirrored, ramp], &[])?;
     let dtype = expand.dtype(0)?;
-    let values =
-        expand.literal(&Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn()).cast(dtype)?)?;
-    let matrix = expand.op("OneHot", &[source, depth, values], &[])?;
+    let matrix = one_hot(expand, source, time, -1, dtype)?;
     let data = expand.operand(0)?;
     let form = if time_first { [time, batch, rest] } else { [batch, time, rest] };
     let mut data = expand.reshape(data, &form)?;

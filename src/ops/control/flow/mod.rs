@@ -131,7 +131,7 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
 }
 
 /// Returns an integer without axes.
-fn scalar(value: i64) -> Array {
+pub(super) fn scalar(value: i64) -> Array {
     Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value))
 }
 

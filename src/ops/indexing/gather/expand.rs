@@ -8,6 +8,7 @@ use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
+use crate::ops::indexing::one_hot::one_hot;
 use crate::ops::shape::resized;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
@@ -61,9 +62,7 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
     let indices = expand.operand(1)?;
     let indices = expand.reshape(indices, &[outer, count, inner])?;
     let data = expand.reshape(data, &[outer, 1, depth, inner])?;
-    let bits = Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn()).cast(work)?;
-    let (depth, bits) = (expand.ints(&[depth])?, expand.literal(&bits)?);
-    let hits = expand.op("OneHot", &[indices, depth, bits], &[("axis", Attribute::Int(2))])?;
+    let hits = one_hot(expand, indices, depth, 2, work)?;
     let kept = expand.op("Mul", &[hits, data], &[])?;
     let axes = expand.ints(&[2])?;
     let found = expand.op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])?;

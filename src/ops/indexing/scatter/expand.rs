@@ -7,6 +7,7 @@ use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{data_sizes, element_places, row_indices, rows_at, tuple_places};
+use crate::ops::indexing::one_hot::one_hot;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
@@ -54,12 +55,6 @@ fn apply(expand: &mut Expand, data: Operand, matches: &Matches, reduction: Reduc
     expand.op("Where", &[hit, reduced, data], &[])
 }
 
-fn one_hot(expand: &mut Expand, indices: Operand, depth: i64, axis: i64) -> Result<Operand> {
-    let depth = expand.ints(&[depth])?;
-    let values = expand.literal(&Array::bool(ndarray::Array1::from_vec(vec![false, true]).into_dyn()))?;
-    expand.op("OneHot", &[indices, depth, values], &[("axis", Attribute::Int(axis))])
-}
-
 /// Returns inputs 0 and 2 as float32 in these shapes.
 fn operands(expand: &mut Expand, data: &[i64], updates: &[i64]) -> Result<(Operand, Operand)> {
     let dtype = expand.dtype(0)?;
@@ -99,7 +94,7 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     }
     let indices = expand.operand(1)?;
     let targets = row_indices(expand, indices, tuples, indexed, 0)?;
-    let hits = one_hot(expand, targets, rows, 0)?;
+    let hits = one_hot(expand, targets, rows, 0, DType::Bool)?;
     let hits = expand.reshape(hits, &[rows, count, 1])?;
     let (data, updates) = operands(expand, &[rows, wide], &[1, count, wide])?;
     let result = apply(expand, data, &Matches { hits, updates, axis: 1 }, reduction)?;
@@ -128,7 +123,7 @@ pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     }
     let indices = expand.operand(1)?;
     let indices = expand.reshape(indices, &[outer, count, inner])?;
-    let hits = one_hot(expand, indices, depth, 1)?;
+    let hits = one_hot(expand, indices, depth, 1, DType::Bool)?;
     let (data, updates) = operands(expand, &[outer, depth, inner], &[outer, 1, count, inner])?;
     let result = apply(expand, data, &Matches { hits, updates, axis: 2 }, reduction)?;
     finish(expand, result)

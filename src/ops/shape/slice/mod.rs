@@ -52,14 +52,9 @@ fn read_cuts(
     let (starts, ends) = (required(starts, "starts")?, required(ends, "ends")?);
     let axes = axes.unwrap_or((0..i64::try_from(starts.len())?).map(Dim::Known).collect());
     let steps = steps.unwrap_or(vec![Dim::Known(1); starts.len()]);
-    if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
-        invalid!(
-            "lengths differ: {} starts, {} ends, {} axes, {} steps",
-            starts.len(),
-            ends.len(),
-            axes.len(),
-            steps.len()
-        );
+    let lens = [starts.len(), ends.len(), axes.len(), steps.len()];
+    if lens.iter().any(|len| *len != starts.len()) {
+        invalid!("starts, ends, axes and steps have the different lengths {lens:?}");
     }
     let fixed =
         |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("the axis or step {d} is not fixed")));
