@@ -35,6 +35,11 @@ pub(in crate::ops) fn resized<T: Clone>(shape: &[T], axis: usize, size: T) -> Ve
     shape
 }
 
+/// Returns the sizes of input 0, which must be known.
+pub(in crate::ops) fn data_sizes(call: &Call) -> Result<Vec<usize>> {
+    call.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
+}
+
 /// Returns the sizes of a shape without free sizes.
 fn fixed_shape(shape: &[Dim]) -> Result<Vec<usize>> {
     let fixed = |size: &Dim| match size.known() {

@@ -6,7 +6,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 
-use super::{dims_of, fixed_shape, known_dims};
+use super::{data_sizes, dims_of, fixed_shape, known_dims};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::{Lower, same_elements};
@@ -83,12 +83,13 @@ fn fold_by(inputs: &[Option<Array>], rule: impl Fn(&[Dim]) -> Result<Vec<Dim>>) 
     Ok(vec![data.reshape(&fixed_shape(&shape)?)?])
 }
 
-/// Returns `requested`, or the declared shape if that is computed at run time.
-fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec<Dim>> {
-    requested.or_else(|error| match call.declared_shape(0) {
+/// Infers input 0 in the requested shape, or in the declared one if that is computed at run time.
+fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec<Fact>> {
+    let shape = requested.or_else(|error| match call.declared_shape(0) {
         Some(declared) if same_elements(call.shape(0)?, declared)? => Ok(declared.to_vec()),
         _ => Err(error),
-    })
+    })?;
+    Ok(vec![reshaped(call, shape)?])
 }
 
 fn lower_alias(lower: &mut Lower) -> Result<()> {
@@ -113,8 +114,7 @@ fn infer_identity(call: &Call) -> Result<Vec<Fact>> {
     if let Some(tensor) = call.constant(0) {
         return Ok(vec![Fact::constant(tensor.clone())?]);
     }
-    let dtype = call.dtype(0)?;
-    Ok(vec![call.shape(0).map_or_else(|_| Fact::unranked(dtype), |shape| Fact::new(dtype, shape.to_vec()))])
+    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 fn fold_identity(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -137,8 +137,7 @@ fn infer_dropout(call: &Call) -> Result<Vec<Fact>> {
     let mut facts = infer_identity(call)?;
     if call.has_output(1) {
         let dtype = mask_dtype(call, call.dtype(0)?);
-        let shape: Result<Vec<usize>> = call.sizes(0)?.into_iter().map(|n| Ok(usize::try_from(n)?)).collect();
-        let shape = shape?;
+        let shape = data_sizes(call)?;
         let mask = Tensor::deferred(dtype, shape.clone(), Vec::new(), move |_| ones(dtype, &shape))?;
         facts.push(Fact::constant(mask)?);
     } else {
@@ -164,8 +163,7 @@ fn infer_reshape(call: &Call) -> Result<Vec<Fact>> {
         1 => requested_attribute(call),
         _ => call.dims(1),
     };
-    let shape = requested.and_then(|requested| reshape(call, call.shape(0)?, &requested));
-    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+    requested_or_declared(call, requested.and_then(|requested| reshape(call, call.shape(0)?, &requested)))
 }
 
 fn requested_attribute(attributes: &Attributes) -> Result<Vec<Dim>> {
@@ -256,8 +254,7 @@ fn axes_array(inputs: &[Option<Array>]) -> Result<Option<Vec<i64>>> {
 
 fn infer_squeeze(call: &Call) -> Result<Vec<Fact>> {
     let axes = read_axes(call, || axes_input(call));
-    let shape = axes.and_then(|axes| squeeze(axes, call.shape(0)?));
-    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+    requested_or_declared(call, axes.and_then(|axes| squeeze(axes, call.shape(0)?)))
 }
 
 fn fold_squeeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -310,8 +307,7 @@ fn expand_squeeze(x: &mut Expand) -> Result<bool> {
 
 fn infer_unsqueeze(call: &Call) -> Result<Vec<Fact>> {
     let axes = read_axes(call, || axes_input(call));
-    let shape = axes.and_then(|axes| unsqueeze(&required(axes, "axes")?, call.shape(0)?));
-    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+    requested_or_declared(call, axes.and_then(|axes| unsqueeze(&required(axes, "axes")?, call.shape(0)?)))
 }
 
 fn fold_unsqueeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -4,6 +4,7 @@
 
 use smallvec::smallvec;
 
+use super::is_true;
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
 use crate::op::identity::operand;
@@ -16,7 +17,7 @@ use crate::tensor::{Array, Tensor, display_shape};
 /// Returns the branch of a constant condition.
 fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
     let Some(condition) = call.constant(0) else { return Ok(None) };
-    let name = if condition.load_listed()?.scalar_i64()? != 0 { "then_branch" } else { "else_branch" };
+    let name = if is_true(condition)? { "then_branch" } else { "else_branch" };
     required(call.body(name)?, name).map(Some)
 }
 
@@ -36,7 +37,10 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
         return Ok(then);
     }
     let (then, otherwise) = (display_facts(&then), display_facts(&otherwise));
-    unsupported!("the condition is computed at run time; the branches give {then} or {otherwise}")
+    unsupported!(
+        "ncnn has no control flow: the condition is computed at run time, the branches give {then} and \
+        {otherwise}"
+    )
 }
 
 /// Returns a branch with inferred values, and the errors of nodes that could not be inferred.

@@ -98,16 +98,13 @@ impl<'a> Counter<'a> {
 
     /// Returns the number of iterations, at most `most`. Fails if they are too many to unroll.
     pub fn count(mut self, most: i64) -> Result<i64> {
-        let mut count = 0;
-        while count < most {
-            check_unrolled(count, self.body)?;
-            let continues = self.continues(count)?;
-            count += 1;
-            if !continues {
-                break;
+        for iteration in 0..most {
+            check_unrolled(iteration, self.body)?;
+            if !self.continues(iteration)? {
+                return Ok(iteration + 1);
             }
         }
-        Ok(count)
+        Ok(most.max(0))
     }
 
     /// Evaluates the condition after `iteration`.

@@ -9,12 +9,12 @@ mod scan;
 
 use crate::common::limits;
 use crate::error::{Error, Result, unsupported};
-use crate::graph::{Attribute, Graph, ValueId};
+use crate::graph::{Attribute, Graph};
 use crate::op::identity::operand;
 use crate::op::{Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::tensor::{Array, DType, Tensor};
 use branch::{expand_if, infer_if, inline_if};
 use counter::Counter;
 use scan::{infer_scan, inline_scan};
@@ -53,35 +53,22 @@ fn keeps_condition(body: &Graph) -> Result<bool> {
         if id == condition {
             return Ok(true);
         }
-        if let Some(tensor) = &body.value(id).constant {
-            return Ok(tensor.load_listed()?.scalar_i64()? != 0);
+        let value = body.value(id);
+        if let Some(tensor) = &value.constant {
+            return is_true(tensor);
         }
-        match source(body, id)? {
-            Source::Value(next) => id = next,
-            Source::Constant(value) => return Ok(value),
-            Source::Other => return Ok(false),
+        let Some(node) = value.producer.and_then(|producer| body.node(producer)) else { return Ok(false) };
+        match (node.op_type.as_str(), operand(node, 0), node.attributes.get("value")) {
+            ("Identity" | "Cast", Some(input), _) => id = input,
+            ("Constant", _, Some(Attribute::Tensor(tensor))) => return is_true(tensor),
+            _ => return Ok(false),
         }
     }
     Ok(false)
 }
 
-enum Source {
-    Value(ValueId),
-    Constant(bool),
-    Other,
-}
-
-fn source(body: &Graph, id: ValueId) -> Result<Source> {
-    let Some(node) = body.value(id).producer.and_then(|producer| body.node(producer)) else {
-        return Ok(Source::Other);
-    };
-    match (node.op_type.as_str(), operand(node, 0), node.attributes.get("value")) {
-        ("Identity" | "Cast", Some(input), _) => Ok(Source::Value(input)),
-        ("Constant", _, Some(Attribute::Tensor(tensor))) => {
-            Ok(Source::Constant(tensor.load_listed()?.scalar_i64()? != 0))
-        }
-        _ => Ok(Source::Other),
-    }
+fn is_true(condition: &Tensor) -> Result<bool> {
+    Ok(condition.load_listed()?.scalar_i64()? != 0)
 }
 
 fn inline_loop(x: &mut Expand) -> Result<bool> {
@@ -94,7 +81,7 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
     };
     let starts = match (x.has_input(1), x.constant(1)) {
         (false, _) => true,
-        (true, Some(condition)) => condition.load_listed()?.scalar_i64()? != 0,
+        (true, Some(condition)) => is_true(condition)?,
         (true, None) => return Ok(false),
     };
     let count = match (starts, keeps_condition(body)?) {

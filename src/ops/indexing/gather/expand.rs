@@ -2,14 +2,14 @@
 
 use num_traits::AsPrimitive;
 
-use super::{batch_dims, data_sizes, element_places, rows_at, tuple_places};
+use super::{batch_dims, element_places, rows_at, tuple_places};
 use crate::common::limits;
 use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
 use crate::ops::indexing::one_hot::one_hot;
-use crate::ops::shape::resized;
+use crate::ops::shape::{data_sizes, resized};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 

@@ -1,12 +1,13 @@
 //! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to a
 //! product with a matrix of zeros and ones.
 
-use super::{batch_dims, data_sizes, element_places, resolve_index, rows_at, tuple_places};
+use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
 use crate::lower::{Lower, OPEN_END};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::op::resolve_axis;
+use crate::ops::shape::data_sizes;
 use crate::tensor::{Dim, Tensor};
 
 pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {

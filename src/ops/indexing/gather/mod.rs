@@ -45,11 +45,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
 const MOVED_OR_MULTIPLIED: &str =
     "Crop, Slice, Concat for constant indices; else a product with a matrix of zeros and ones";
 
-/// Returns the sizes of input 0, which must be known.
-pub(super) fn data_sizes(call: &Call) -> Result<Vec<usize>> {
-    call.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
-}
-
 /// Returns the row indices that correspond to offsets of the first elements of rows of `width` elements.
 pub(super) fn rows_at(offsets: &[usize], width: usize) -> Vec<usize> {
     offsets.iter().map(|offset| offset / width.max(1)).collect()

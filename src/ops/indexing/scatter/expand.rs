@@ -6,8 +6,9 @@ use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
-use crate::ops::indexing::gather::{data_sizes, element_places, row_indices, rows_at, tuple_places};
+use crate::ops::indexing::gather::{element_places, row_indices, rows_at, tuple_places};
 use crate::ops::indexing::one_hot::one_hot;
+use crate::ops::shape::data_sizes;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 

@@ -6,7 +6,8 @@ use crate::error::{At, Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
 use crate::op::resolve_axis;
-use crate::ops::indexing::gather::{data_sizes, element_places, rows_at, tuple_places};
+use crate::ops::indexing::gather::{element_places, rows_at, tuple_places};
+use crate::ops::shape::data_sizes;
 use crate::tensor::{Dim, Tensor};
 
 pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {

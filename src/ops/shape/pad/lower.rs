@@ -79,24 +79,14 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
         }
     }
     let mut top = match mode {
-        Mode::Constant | Mode::Edge => pad_layers(lower, blob, &shape, &added, mode, value)?,
+        Mode::Constant | Mode::Edge => pad_layers(lower, blob, &mut shape, &added, mode, value)?,
         Mode::Reflect | Mode::Wrap => {
             let (near, far) = split_far(&shape, &added, mode);
-            let blob = pad_layers(lower, blob, &shape, &near, mode, value)?;
-            for one in &near {
-                grow(&mut shape, one)?;
-            }
-            let blob = gather_sources(lower, blob, shape.clone(), &far, mode)?;
-            for one in &far {
-                grow(&mut shape, one)?;
-            }
-            blob
+            let blob = pad_layers(lower, blob, &mut shape, &near, mode, value)?;
+            gather_sources(lower, blob, &mut shape, &far, mode)?
         }
     };
     // An amount of free size is padded by its upper bound; Crop removes the surplus.
-    for one in added.iter().filter(|_| !surplus.is_empty()) {
-        grow(&mut shape, one)?;
-    }
     for (axis, start, size) in surplus {
         let (alone, place) = lower.alone(top, &shape, axis)?;
         top = lower.crop_by_expression(alone, place, &start, &size)?;
@@ -112,7 +102,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
 fn mirror(
     lower: &mut Lower,
     blob: BlobId,
-    shape: &mut [Dim],
+    shape: &mut Vec<Dim>,
     axis: usize,
     (before, after): (&Dim, &Dim),
 ) -> Result<BlobId> {
@@ -133,9 +123,7 @@ fn mirror(
         blob = lower.concat(&[image, rest], place)?;
         size = size.add(before)?;
     }
-    if let Some(slot) = shape.get_mut(axis) {
-        *slot = size;
-    }
+    *shape = resized(shape, axis, size);
     Ok(blob)
 }
 
@@ -159,12 +147,11 @@ fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Add
 /// Pads axes of known sizes by gathering the source of each element.
 fn gather_sources(
     lower: &mut Lower,
-    blob: BlobId,
-    mut shape: Vec<Dim>,
+    mut blob: BlobId,
+    shape: &mut [Dim],
     added: &[Added],
     mode: Mode,
 ) -> Result<BlobId> {
-    let mut blob = blob;
     for one in added {
         let Some(size) = shape.at(one.axis)?.known() else {
             return Err(Error::unsupported(format!(
@@ -174,9 +161,9 @@ fn gather_sources(
             .help("fix it with --input-shape"));
         };
         let places = (-one.before..size + one.after).filter_map(|place| source(place, size, mode));
-        let (alone, place) = lower.alone(blob, &shape, one.axis)?;
+        let (alone, place) = lower.alone(blob, shape, one.axis)?;
         blob = lower.gather(alone, place, &places.collect::<Vec<_>>())?;
-        grow(&mut shape, one)?;
+        grow(shape, one)?;
     }
     Ok(blob)
 }
@@ -185,8 +172,8 @@ fn gather_sources(
 /// else one per axis.
 fn pad_layers(
     lower: &mut Lower,
-    blob: BlobId,
-    shape: &[Dim],
+    mut blob: BlobId,
+    shape: &mut [Dim],
     added: &[Added],
     mode: Mode,
     value: f32,
@@ -200,12 +187,11 @@ fn pad_layers(
         && let Some((apart, places)) = lower.apart(blob, shape, &axes)?
         && !(lower.form(apart).len() == 4 && places.contains(&0))
     {
+        added.iter().try_for_each(|one| grow(shape, one))?;
         return pad_layer(lower, apart, &places, added, mode, value);
     }
-    let mut blob = blob;
-    let mut shape = shape.to_vec();
     for one in added {
-        let (alone, place) = lower.alone(blob, &shape, one.axis)?;
+        let (alone, place) = lower.alone(blob, shape, one.axis)?;
         let form = lower.form(alone);
         let inner = Dim::product(form.iter().skip(place + 1))?;
         blob = if per_channel {
@@ -218,7 +204,7 @@ fn pad_layers(
         } else {
             pad_layer(lower, alone, &[place], &[*one], mode, value)?
         };
-        grow(&mut shape, one)?;
+        grow(shape, one)?;
     }
     Ok(blob)
 }
