@@ -181,10 +181,13 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     };
     let Some(size) = size else { return Ok(None) };
     if step < 1 {
-        invalid!("parts of size {step}");
+        invalid!("the parts have size {step}, at least 1 is needed");
     }
     if size / step > MAX_ELEMENTS {
-        return Err(Error::limit(format!("a sequence of {} elements", size / step)));
+        return Err(Error::limit(format!(
+            "the sequence has {} elements (at most {MAX_ELEMENTS})",
+            size / step
+        )));
     }
     let (whole, rest) = (size / step, size % step);
     let mut sizes = vec![step; usize::try_from(whole)?];
@@ -223,7 +226,7 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
     for index in 0..x.input_count() {
         let list = match elements(x, index) {
             Some(list) if list.len() == first.len() => list,
-            Some(list) => invalid!("sequences of {} and {} elements", first.len(), list.len()),
+            Some(list) => invalid!("the sequences have {} and {} elements", first.len(), list.len()),
             // Each iteration reads the whole tensor.
             None if x.input(index)?.dtype.is_some() => vec![x.operand(index)?; first.len()],
             None => return Ok(false),

@@ -84,7 +84,7 @@ fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
             let list: Vec<i64> = a.iter().copied().collect();
             Box::new(move |x, y| list.get(x).cmp(&list.get(y)))
         }
-        Elements::Dim(_) => unsupported!("the order of free sizes"),
+        Elements::Dim(_) => unsupported!("free sizes cannot be sorted"),
         _ => {
             let data = data.to_f64()?;
             check_order(&data)?;
@@ -116,7 +116,7 @@ fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 /// Refuses NaN: the specification leaves its position open, and a sort without a total order may panic.
 fn check_order(data: &ArrayD<f64>) -> Result<()> {
     if data.iter().any(|element| element.is_nan()) {
-        unsupported!("the order of constants with NaN");
+        unsupported!("constants with NaN cannot be sorted");
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     let n = *sizes.at(order.axis)?;
     let total: i64 = sizes.iter().product();
     if total.saturating_mul(n) > limits::COMPARED {
-        unsupported!("{n} elements per lane, {total} in total, compared with each other");
+        unsupported!("{total} elements, each compared with {n} others");
     }
     let outer: i64 = sizes.iter().take(order.axis).product();
     let inner: i64 = sizes.iter().skip(order.axis + 1).product();

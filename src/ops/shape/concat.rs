@@ -141,7 +141,7 @@ fn split_sizes(
         }
     };
     if sizes.len() != count {
-        invalid!("{} sizes for {count} outputs", sizes.len());
+        invalid!("split has {} sizes for {count} outputs", sizes.len());
     }
     let mut sum = Dim::Known(0);
     for size in &sizes {
@@ -159,7 +159,7 @@ fn split_sizes(
 fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>> {
     let parts = Dim::try_from(count)?;
     if parts.is(0) {
-        invalid!("no outputs");
+        invalid!("the node has no outputs");
     }
     if !last_smaller && whole.known().is_some() && !whole.modulo(&parts)?.is(0) {
         invalid!("an axis of size {whole} does not split into {count} equal parts");

@@ -57,7 +57,7 @@ fn repeats(
     let first = input(1)?;
     if attributes.since() > 1 {
         if first.len() != rank {
-            invalid!("{} repeats for {rank} axes", first.len());
+            invalid!("repeats has {} elements for {rank} axes", first.len());
         }
         return Ok(first);
     }

@@ -71,7 +71,7 @@ fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
             (Some(dtype), Some(shape)) if deferred.is_empty() => facts.push(Fact::new(dtype, shape.clone())),
             _ => {
                 let unknown =
-                    || Error::unsupported(format!("type or shape of \"{}\" is unknown", value.name));
+                    || Error::unsupported(format!("the type or shape of \"{}\" is not known", value.name));
                 return Err(failed(deferred.pop_first().map_or_else(unknown, |(_, error)| error)));
             }
         }
@@ -90,7 +90,7 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
     body.rewrite_nodes(|body, id| {
         let Some(mut node) = body.node(id).cloned() else { return Ok(None) };
         if node.bodies().any(may_make_nan) {
-            unsupported!("a nested branch may produce NaN");
+            unsupported!("ncnn has no control flow, and a nested branch may produce NaN");
         }
         let Some((index, number)) = risk(body, &node) else { return Ok(None) };
         let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };

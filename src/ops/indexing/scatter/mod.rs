@@ -71,7 +71,7 @@ fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
         ("mul", _) => Reduction::Mul,
         ("max", 18..) => Reduction::Max,
         ("min", 18..) => Reduction::Min,
-        (other, since) => unsupported!("the reduction \"{other}\" in version {since}"),
+        (other, since) => unsupported!("unknown reduction \"{other}\" in version {since}"),
     })
 }
 
@@ -109,7 +109,7 @@ fn fold_scatter_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<
     let (offsets, len) = tuple_places(data.shape(), indices, 0)?;
     let places: Vec<usize> = offsets.iter().flat_map(|offset| *offset..offset + len).collect();
     if places.len() != updates.len() {
-        invalid!("{} updates for {} elements", updates.len(), places.len());
+        invalid!("the updates have {} elements, the indices address {}", updates.len(), places.len());
     }
     Ok(vec![scatter(read_reduction(attributes)?, data, &places, updates)?])
 }
@@ -144,7 +144,7 @@ fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
         *round += 1;
     }
     if rounds.len() > MAX_ROUNDS {
-        unsupported!("{} updates of one element", rounds.len());
+        unsupported!("{} updates of one element (at most {MAX_ROUNDS})", rounds.len());
     }
     Ok(rounds)
 }

@@ -66,7 +66,7 @@ fn read_mode(attributes: &Attributes) -> Result<Mode> {
         ("edge", _) => Mode::Edge,
         ("reflect", _) => Mode::Reflect,
         ("wrap", 19..) => Mode::Wrap,
-        (other, since) => unsupported!("the mode \"{other}\" in version {since}"),
+        (other, since) => unsupported!("unknown mode \"{other}\" in version {since}"),
     })
 }
 
@@ -87,7 +87,7 @@ fn pad_amounts(
     let axes = if since >= 18 { input(3)? } else { None };
     let axes = axes.unwrap_or((0..i64::try_from(rank)?).map(Dim::Known).collect());
     if pads.len() != 2 * axes.len() {
-        invalid!("{} pads for {} axes", pads.len(), axes.len());
+        invalid!("pads has {} elements for {} axes", pads.len(), axes.len());
     }
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); rank];
     let mut padded = Vec::new();
@@ -137,7 +137,7 @@ fn center_target(call: &Call) -> Result<Vec<Dim>> {
 fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
     let axes = center_axes(attributes, shape.len())?;
     if axes.len() != target.len() {
-        invalid!("{} sizes for {} axes", target.len(), axes.len());
+        invalid!("the target has {} sizes for {} axes", target.len(), axes.len());
     }
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); shape.len()];
     for (axis, size) in axes.iter().zip(target) {
