@@ -39,8 +39,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(unpadded)
         .transparent(|_, _| true)
         .lowers_to(
-            "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by the size of \
-            the axis or more; Gather for amounts computed at run time",
+            "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by the size \
+            of the axis or more; Gather for amounts computed at run time",
         )
         .limits("amounts computed at run time if the model does not declare the shape of the output"),
 ];
