@@ -1,5 +1,5 @@
-//! Operators without an equivalent in ncnn: each is refused with a reason and the advice to cut the graph
-//! before it.
+//! Operators that ncnn cannot express: each is refused with its reason and the advice to cut the graph before
+//! it.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/>.
 
@@ -10,11 +10,11 @@ use crate::ops::Row;
 /// The domain of classical machine learning.
 const ML: &str = "ai.onnx.ml";
 
-const CLASSES: &str = "its output is labels, and ncnn has no layer that looks them up";
-const COMPRESSED_IMAGE: &str = "ncnn has no layer that decodes images; decode before the net runs";
+const CLASSES: &str = "its classes are labels, and ncnn has no layer that looks up labels";
+const COMPRESSED_IMAGE: &str = "ncnn has no layer that decodes images; decode them before running the net";
 const GRADIENT: &str = "it differentiates the graph, which is for training; export the model for inference";
 const SUPPORT_VECTORS: &str = "ncnn has no layer for support vectors";
-const TEXT: &str = "it works on strings or maps; ncnn has only numbers";
+const TEXT: &str = "it processes text or maps; ncnn has only numeric tensors";
 const TREES: &str = "ncnn has no layer for decision trees";
 const UNKNOWN_SIZE: &str =
     "the size of its output depends on the elements of its input; ncnn has no layer for that";

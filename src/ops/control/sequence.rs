@@ -1,28 +1,27 @@
-//! Sequences of tensors and optional tensors: ncnn has neither; if the elements are known when the model is
-//! converted, readers of the sequence read the elements.
+//! Sequences of tensors and optional tensors. ncnn has neither: if the elements are known when the model is
+//! converted, readers read the elements.
 //!
 //! Refused: sequences and optional values that are inputs or outputs of the net, positions computed at run
 //! time.
-//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`,
 //! `onnx__Optional.html`.
 
-use ndarray::{ArrayD, IxDyn};
-
+use super::flow::scalar;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Node, ValueId};
-use crate::op::{Access, CUT, Call, Fact, required, resolve_axis};
+use crate::op::identity::operand;
+use crate::op::{CUT, Call, Fact, required, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::tensor::DType;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ConcatFromSequence", &[11], Access::Any, infer_reader)
         .inline(inline_concat)
         .lowers_to("Concat")
         .limits("sequences of unknown length"),
-    Row::new("Optional", &[15, 28], Access::Any, infer_container)
-        .lowers_to("no layer: it forwards the value")
+    Row::new("Optional", &[15, 28], infer_container)
+        .lowers_to("nothing: readers read the value")
         .limits("an optional value that is an input or output of the net"),
     Row::new("OptionalGetElement", &[15, 18, 28], Access::Any, infer_reader)
         .inline(inline_get)
@@ -36,8 +35,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .inline(inline_at)
         .lowers_to("the element")
         .limits("positions computed at run time"),
-    Row::new("SequenceConstruct", &[11], Access::Any, infer_container)
-        .lowers_to("no layer: it lists the elements")
+    Row::new("SequenceConstruct", &[11], infer_container)
+        .lowers_to("nothing: readers read the elements")
         .limits("a sequence that is an input or output of the net"),
     Row::new("SequenceEmpty", &[11], Access::Any, infer_container)
         .lowers_to("nothing")
@@ -54,21 +53,21 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .inline(inline_length)
         .lowers_to("a constant")
         .limits("sequences of unknown length"),
-    Row::new("SequenceMap", &[17], Access::Any, infer_container)
+    Row::new("SequenceMap", &[17], infer_container)
         .inline(inline_map)
         .lowers_to("its body, once for each element")
         .limits("sequences of unknown length"),
-    Row::new("SplitToSequence", &[11, 24], Access::Any, infer_container)
+    Row::new("SplitToSequence", &[11, 24], infer_container)
         .inline(inline_split)
         .lowers_to("Split, SequenceConstruct")
         .limits("lengths computed at run time"),
 ];
 
-/// The maximum number of elements into which a tensor is split: each is at least one layer.
+/// The maximum number of elements that a tensor is split into: each becomes at least one layer.
 const MAX_ELEMENTS: i64 = 4096;
 
 fn infer_container(_: &Call) -> Result<Vec<Fact>> {
-    Err(Error::unsupported("its output is a sequence or optional; ncnn has only tensors").help(CUT))
+    Err(Error::unsupported("its output is a sequence or an optional value; ncnn has only tensors").help(CUT))
 }
 
 fn infer_reader(_: &Call) -> Result<Vec<Fact>> {
@@ -76,39 +75,35 @@ fn infer_reader(_: &Call) -> Result<Vec<Fact>> {
         .help(CUT))
 }
 
-/// Returns the producer of a value, through nodes that forward it.
-fn forwarded_producer<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
+/// Returns the node that produces a value, skipping Identity.
+fn producer<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
     let graph = call.graph();
     loop {
-        // Each step goes to an earlier node.
+        // This ends: each step goes to an earlier node.
         let node = graph.node(graph.value(id).producer?)?;
-        match (node.op_type.as_str(), node.inputs.first().copied().flatten()) {
+        match (node.op_type.as_str(), operand(node, 0)) {
             ("Identity", Some(input)) => id = input,
             _ => return Some(node),
         }
     }
 }
 
-/// Returns the producer of input `index`.
-fn input_maker<'a>(call: &Call<'a>, index: usize) -> Option<&'a Node> {
-    forwarded_producer(call, call.node().inputs.get(index).copied().flatten()?)
-}
-
-/// Returns the elements of the sequence in input `index`, if they are known.
+/// Returns the elements of the sequence that is input `index`, if they are known.
 fn elements(call: &Call, index: usize) -> Option<Vec<Operand>> {
-    let node = input_maker(call, index)?;
+    let node = producer(call, operand(call.node(), index)?)?;
     let inputs = node.inputs.iter().flatten().copied().map(Operand::Value);
     (node.is("SequenceConstruct") || node.is("SequenceEmpty")).then(|| inputs.collect())
 }
 
-/// Returns a position in a sequence from input `index`; negative ones count from the end.
+/// Returns the position in a sequence that input `index` gives; a negative one counts from the end.
 fn position(call: &Call, index: usize, count: usize) -> Result<usize> {
     let given = call.required_constant(index)?.load_listed()?.scalar_i64()?;
-    resolve_axis(given, count)
-        .map_err(|_| Error::invalid(format!("element {given} of a sequence of {count}")))
+    resolve_axis(given, count).map_err(|_| {
+        Error::invalid(format!("position {given} is out of range for a sequence of {count} elements"))
+    })
 }
 
-/// Makes output `index` a sequence.
+/// Makes output `index` a sequence of `elements`.
 fn construct(x: &mut Expand, index: usize, elements: &[Operand]) -> Result<()> {
     let sequence = x.op("SequenceConstruct", elements, &[])?;
     x.output(index, sequence)
@@ -124,7 +119,7 @@ fn inline_at(x: &mut Expand) -> Result<bool> {
 fn inline_length(x: &mut Expand) -> Result<bool> {
     let Some(elements) = elements(x, 0) else { return Ok(false) };
     let count = i64::try_from(elements.len())?;
-    let count = x.literal(&Array::i64(ArrayD::from_elem(IxDyn(&[]), count)))?;
+    let count = x.literal(&scalar(count))?;
     x.output(0, count)?;
     Ok(true)
 }
@@ -133,7 +128,7 @@ fn inline_insert(x: &mut Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let count = elements.len();
     let place = if x.has_input(2) {
-        // The position after the last element is valid too.
+        // The end of the sequence is also a position.
         let given = x.required_constant(2)?.load_listed()?.scalar_i64()?;
         if i64::try_from(count)? == given { count } else { position(x, 2, count)? }
     } else {
@@ -186,10 +181,13 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     };
     let Some(size) = size else { return Ok(None) };
     if step < 1 {
-        invalid!("parts of {step}");
+        invalid!("the parts have size {step}, at least 1 is needed");
     }
     if size / step > MAX_ELEMENTS {
-        return Err(Error::limit(format!("a sequence of {} elements", size / step)));
+        return Err(Error::limit(format!(
+            "the sequence has {} elements (at most {MAX_ELEMENTS})",
+            size / step
+        )));
     }
     let (whole, rest) = (size / step, size % step);
     let mut sizes = vec![step; usize::try_from(whole)?];
@@ -199,16 +197,16 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
 
 fn inline_split(x: &mut Expand) -> Result<bool> {
     let axis = resolve_axis(x.int_or("axis", 0)?, x.shape(0)?.len())?;
-    // `keepdims` applies only if no sizes are given, for parts of one element.
+    // keepdims applies only without input split.
     let squeezed = !x.flag("keepdims", true)? && !x.has_input(1);
     let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
-    let (axis, operand) = (i64::try_from(axis)?, x.operand(0)?);
+    let (axis, data) = (i64::try_from(axis)?, x.operand(0)?);
     let mut parts = match sizes.len() {
         0 => Vec::new(),
-        1 => vec![operand],
+        1 => vec![data],
         count => {
             let split = x.ints(&sizes)?;
-            x.op_n("Split", &[Some(operand), Some(split)], &[("axis", Attribute::Int(axis))], count)?
+            x.op_n("Split", &[Some(data), Some(split)], &[("axis", Attribute::Int(axis))], count)?
         }
     };
     if squeezed {
@@ -228,16 +226,16 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
     for index in 0..x.input_count() {
         let list = match elements(x, index) {
             Some(list) if list.len() == first.len() => list,
-            Some(list) => invalid!("sequences of {} and {} elements", first.len(), list.len()),
-            // Each iteration gets the whole tensor.
+            Some(list) => invalid!("the sequences have {} and {} elements", first.len(), list.len()),
+            // Each iteration reads the whole tensor.
             None if x.input(index)?.dtype.is_some() => vec![x.operand(index)?; first.len()],
             None => return Ok(false),
         };
         lists.push(list);
     }
     let mut results: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len()];
-    for round in 0..first.len() {
-        let inputs = lists.iter().map(|list| list.at(round).copied()).collect::<Result<Vec<_>>>()?;
+    for iteration in 0..first.len() {
+        let inputs = lists.iter().map(|list| list.at(iteration).copied()).collect::<Result<Vec<_>>>()?;
         for (result, output) in results.iter_mut().zip(x.inline(body, &inputs)?) {
             result.push(output);
         }
@@ -248,45 +246,44 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// The content of an optional input 0.
-enum Held {
-    Nothing,
+/// The content of the optional input 0.
+enum Content {
+    Empty,
     Value(Operand),
     Unknown,
 }
 
-fn held(call: &Call) -> Result<Held> {
-    let Some(id) = call.node().inputs.first().copied().flatten() else { return Ok(Held::Nothing) };
-    Ok(match forwarded_producer(call, id) {
-        Some(node) if node.is("Optional") => match node.inputs.first().copied().flatten() {
-            Some(value) => Held::Value(Operand::Value(value)),
-            None => Held::Nothing,
-        },
-        // Since version 18 the input may be a tensor or a sequence itself.
-        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => {
-            Held::Value(Operand::Value(id))
+fn content(call: &Call) -> Result<Content> {
+    let Some(id) = operand(call.node(), 0) else { return Ok(Content::Empty) };
+    Ok(match producer(call, id) {
+        Some(node) if node.is("Optional") => {
+            operand(node, 0).map_or(Content::Empty, |value| Content::Value(Operand::Value(value)))
         }
-        _ if call.input(0)?.dtype.is_some() => Held::Value(Operand::Value(id)),
-        _ => Held::Unknown,
+        // Since version 18 the input may be a tensor or a sequence.
+        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => {
+            Content::Value(Operand::Value(id))
+        }
+        _ if call.input(0)?.dtype.is_some() => Content::Value(Operand::Value(id)),
+        _ => Content::Unknown,
     })
 }
 
 fn inline_get(x: &mut Expand) -> Result<bool> {
-    match held(x)? {
-        Held::Value(value) => x.output(0, value)?,
-        Held::Nothing => unsupported!("the optional value is empty"),
-        Held::Unknown => return Ok(false),
+    match content(x)? {
+        Content::Value(value) => x.output(0, value)?,
+        Content::Empty => unsupported!("the optional value is empty"),
+        Content::Unknown => return Ok(false),
     }
     Ok(true)
 }
 
 fn inline_has(x: &mut Expand) -> Result<bool> {
-    let there = match held(x)? {
-        Held::Value(_) => 1,
-        Held::Nothing => 0,
-        Held::Unknown => return Ok(false),
+    let is_present = match content(x)? {
+        Content::Value(_) => 1,
+        Content::Empty => 0,
+        Content::Unknown => return Ok(false),
     };
-    let there = x.literal(&Array::i64(ArrayD::from_elem(IxDyn(&[]), there)).cast(DType::Bool)?)?;
-    x.output(0, there)?;
+    let is_present = x.literal(&scalar(is_present).cast(DType::Bool)?)?;
+    x.output(0, is_present)?;
     Ok(true)
 }

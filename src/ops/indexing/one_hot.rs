@@ -6,25 +6,27 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::Attribute;
 use crate::lower::{Lower, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
+use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], Access::Any, infer_one_hot)
     .fold(fold_one_hot)
     .lower(lower_one_hot)
     .lowers_to("BinaryOp, Threshold: the distance to each position")
-    .limits("a depth computed at run time")];
+    .limits("a depth known only at run time")];
 
 /// Returns the position of the new axis in the result.
 fn read_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
     resolve_axis(attributes.int_or("axis", -1)?, rank + 1)
 }
 
-/// Returns the size of the new axis; if it is computed at run time, the declared one.
+/// Returns the size of the new axis, or the declared one if it is computed at run time.
 fn depth_of(call: &Call, axis: usize) -> Result<Dim> {
     call.array(1)
         .and_then(|depth| only_size(&depth))
@@ -35,7 +37,7 @@ fn only_size(depth: &Array) -> Result<Dim> {
     let depth = depth.cast(DType::I64)?.to_dims()?;
     match depth.iter().next() {
         Some(size) if depth.len() == 1 => Ok(size.clone()),
-        _ => Err(Error::invalid(format!("the depth has {} elements, expected one", depth.len()))),
+        _ => Err(Error::invalid(format!("the depth has {} elements, expected 1", depth.len()))),
     }
 }
 
@@ -51,19 +53,18 @@ fn fold_one_hot(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     let (indices, values) = (required_input(inputs, 0)?, required_input(inputs, 2)?);
     let axis = read_axis(attributes, indices.shape().len())?;
     let Some(depth) = only_size(required_input(inputs, 1)?)?.known() else {
-        unsupported!("a depth computed at run time")
+        unsupported!("the depth is known only at run time")
     };
     let size = usize::try_from(depth)?;
-    let numbers = indices.to_f64()?;
-    let numbers: Vec<f64> = numbers.iter().copied().collect();
+    let given: Vec<f64> = indices.to_f64()?.iter().copied().collect();
     let mut shape = indices.shape().to_vec();
     shape.insert(axis, size);
     let mut places = Vec::with_capacity(shape.iter().product());
     for mut at in coordinates(&shape) {
         let place: f64 = at.remove(axis).as_();
-        let number = *numbers.at(row_major(indices.shape(), &at))?;
+        let index = *given.at(row_major(indices.shape(), &at))?;
         let depth: f64 = depth.as_();
-        places.push(usize::from(number == place || number + depth == place));
+        places.push(usize::from(index == place || index + depth == place));
     }
     Ok(vec![values.pick(&places, &shape)?])
 }
@@ -72,12 +73,12 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = read_axis(lower, shape.len())?;
     let depth = lower.output_shape(0)?.at(axis)?.clone();
-    let Some(size) = depth.known() else { unsupported!("{depth} places") };
+    let Some(size) = depth.known() else { unsupported!("the depth {depth} is not fixed") };
     let outer = Dim::product(shape.iter().take(axis))?;
     let inner = Dim::product(shape.iter().skip(axis))?;
     let form = [outer, depth, inner];
     if Dim::product(&form)?.known().is_some_and(|count| count > limits::COMPARED) {
-        unsupported!("indices compared with each of {size} positions");
+        unsupported!("too many indices to compare with each of {size} positions");
     }
     let [outer, depth, inner] = form.clone();
     let one = Dim::Known(1);
@@ -86,7 +87,7 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     let places = lower.memory_data(&ramp(&depth)?, &[one.clone(), depth, one])?;
     let distance = lower.binary(binary_op::SUB, indices, places)?;
     let hit = if lower.dtype(0)?.is_float() {
-        // Indices that are not integers match no position.
+        // An index that is not an integer matches no position.
         let miss = lower.nonzero(distance)?;
         lower.logical_not(miss)?
     } else {
@@ -96,12 +97,25 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// Emits the second of the two values where `hit` is 1, the first elsewhere.
+/// Emits a OneHot of zeros and ones of a type.
+pub(in crate::ops) fn one_hot(
+    x: &mut Expand,
+    indices: Operand,
+    depth: i64,
+    axis: i64,
+    dtype: DType,
+) -> Result<Operand> {
+    let depth = x.ints(&[depth])?;
+    let values = x.literal(&Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn()).cast(dtype)?)?;
+    x.op("OneHot", &[indices, depth, values], &[("axis", Attribute::Int(axis))])
+}
+
+/// Emits the second of the two values for a hit, else the first.
 fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
     if lower.constant(2).is_some() {
-        let [off, on] = *lower.float_list(2)?.as_slice() else { invalid!("expected two values") };
+        let [off, on] = *lower.float_list(2)?.as_slice() else { invalid!("values must have two elements") };
         if !off.is_finite() || !on.is_finite() {
-            unsupported!("the values {off} and {on}");
+            unsupported!("the values {off} and {on} are not finite");
         }
         let chosen = if on == 1.0 { hit } else { lower.binary_scalar(binary_op::MUL, hit, on)? };
         if off == 0.0 {
@@ -118,10 +132,10 @@ fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
     lower.binary(binary_op::ADD, chosen, other)
 }
 
-/// Emits a blob of three axes times one of the values.
-fn weighted(lower: &mut Lower, values: BlobId, place: i32, which: BlobId) -> Result<BlobId> {
+/// Multiplies a blob of three axes by one of the values.
+fn weighted(lower: &mut Lower, values: BlobId, index: i32, blob: BlobId) -> Result<BlobId> {
     let one = Dim::Known(1);
-    let value = lower.crop(values, 0, place, place + 1, &one)?;
+    let value = lower.crop(values, 0, index, index + 1, &one)?;
     let value = lower.reshape(value, &[one.clone(), one.clone(), one])?;
-    lower.binary(binary_op::MUL, which, value)
+    lower.binary(binary_op::MUL, blob, value)
 }

@@ -1,4 +1,4 @@
-//! Operators whose output size depends on the elements of an input, which must be constant.
+//! Compress and NonZero: the elements of an input, which must be constant, determine the size of the output.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Compress.html>, `onnx__NonZero.html`.
 
@@ -6,6 +6,7 @@ use crate::error::{At, Error, Result, invalid};
 use crate::lower::Lower;
 use crate::op::{Access, Attributes, CUT, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
+use crate::ops::shape::resized;
 use crate::tensor::{Array, Dim, Elements, Tensor, coordinates};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -20,7 +21,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 fn unknown_size(error: Error) -> Error {
-    Error::unsupported("the number of elements is known only at run time").help(CUT).caused_by(error)
+    Error::unsupported("the size of the output is known only at run time").help(CUT).caused_by(error)
 }
 
 /// Returns the indices that a condition keeps of an axis of `size`; a shorter condition drops the rest.
@@ -33,24 +34,20 @@ fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
     Ok(kept)
 }
 
-/// Returns the axis; without one, the elements are flattened.
+/// Reads the axis; without one, the input is flattened.
 fn read_axis(attributes: &Attributes, rank: usize) -> Result<Option<usize>> {
     attributes.int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
 }
 
 fn infer_compress(call: &Call) -> Result<Vec<Fact>> {
-    let mut shape = call.shape(0)?.to_vec();
+    let shape = call.shape(0)?;
     let axis = read_axis(call, shape.len())?;
     let condition = call.int_list(1).map_err(unknown_size)?;
     let count = Dim::try_from(condition.iter().filter(|keep| **keep != 0).count())?;
-    match axis {
-        Some(axis) => {
-            if let Some(slot) = shape.get_mut(axis) {
-                *slot = count;
-            }
-        }
-        None => shape = vec![count],
-    }
+    let shape = match axis {
+        Some(axis) => resized(shape, axis, count),
+        None => vec![count],
+    };
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
@@ -66,13 +63,13 @@ fn fold_compress(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
 }
 
 fn lower_compress(lower: &mut Lower) -> Result<()> {
-    let mut shape = lower.shape(0)?.to_vec();
-    let axis = read_axis(lower, shape.len())?;
-    if axis.is_none() {
-        shape = vec![Dim::product(&shape)?];
-    }
-    let axis = axis.unwrap_or(0);
-    let size = shape.at(axis)?.known().ok_or_else(|| Error::unsupported("an axis of free size"))?;
+    let shape = lower.shape(0)?;
+    let (shape, axis) = match read_axis(lower, shape.len())? {
+        Some(axis) => (shape.to_vec(), axis),
+        None => (vec![Dim::product(shape)?], 0),
+    };
+    let size =
+        shape.at(axis)?.known().ok_or_else(|| Error::unsupported("the size of the axis is not fixed"))?;
     let places: Result<Vec<i64>> = kept(&lower.int_list(1)?, usize::try_from(size)?)?
         .into_iter()
         .map(|place| Ok(i64::try_from(place)?))
@@ -83,14 +80,14 @@ fn lower_compress(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// The result has a row for each axis and a column for each nonzero element.
+/// Infers a constant with a row per axis and a column per nonzero element.
 fn infer_non_zero(call: &Call) -> Result<Vec<Fact>> {
     let data = call.required_constant(0).map_err(unknown_size)?.load_listed()?;
     let flags: Vec<bool> = match data.elements() {
         Elements::F32(a) => a.iter().map(|x| *x != 0.0).collect(),
         Elements::F64(a) => a.iter().map(|x| *x != 0.0).collect(),
         Elements::I64(a) => a.iter().map(|x| *x != 0).collect(),
-        Elements::Dim(_) => return Err(Error::unsupported("free sizes")),
+        Elements::Dim(_) => return Err(Error::unsupported("its elements are free sizes")),
     };
     let shape = data.shape();
     let count = flags.iter().filter(|flag| **flag).count();

@@ -1,17 +1,20 @@
-//! TopK: the largest or smallest elements along an axis, and their indices.
+//! TopK: the largest or smallest elements along an axis, with their indices.
 //!
-//! Every element is compared with every other; more than 256 MiB of comparisons are refused. Equal elements
-//! keep their order, as in onnxruntime.
-//!
-//! Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
+//! Every element is compared with every other, in at most 256 MiB. Equal elements keep their order, as in
+//! onnxruntime. Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
 use std::cmp::Ordering;
 
+use ndarray::ArrayD;
+
+use super::one_hot::one_hot;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
+use crate::ops::run_time::check_integer;
+use crate::ops::shape::resized;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
@@ -19,16 +22,18 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Acce
     .variadic()
     .fold(fold_top_k)
     .expand(expand_top_k)
-    .lowers_to("MatMul with a matrix of zeros and ones, from the rank of each element among all")
-    .limits("axes whose comparisons take more than 256 MiB; a K computed at run time")];
+    .lowers_to("MatMul with a matrix of zeros and ones from the rank of each element")
+    .limits(
+        "long axes: comparing every pair of elements takes more than 256 MiB; a K known only at run time",
+    )];
 
 struct Order {
     axis: usize,
     largest: bool,
 }
 
-/// Since version 11 also the smallest ones. The order of unsorted results is unspecified, so sorted ones are
-/// valid.
+/// Reads axis and order; `largest` exists since version 11. Unsorted results may have any order, so they are
+/// sorted.
 fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
     let axis = resolve_axis(attributes.int_or("axis", -1)?, rank)?;
     let largest = attributes.since() < 11 || attributes.flag("largest", true)?;
@@ -38,8 +43,8 @@ fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
     Ok(Order { axis, largest })
 }
 
-/// Returns the number of elements: an attribute in version 1, then an input; if that is computed at run time,
-/// the declared size.
+/// Returns K: an attribute in version 1, then an input, or the declared size of the result if that is
+/// computed at run time.
 fn count_of(call: &Call, axis: usize) -> Result<Dim> {
     if call.since() == 1 {
         return Ok(Dim::Known(required(call.int("k")?, "k")?));
@@ -48,7 +53,7 @@ fn count_of(call: &Call, axis: usize) -> Result<Dim> {
     call.dims(1)
         .and_then(|k| match k.as_slice() {
             [k] => Ok(k.clone()),
-            _ => Err(Error::invalid(format!("{} counts", k.len()))),
+            _ => Err(Error::invalid(format!("K has {} elements, expected 1", k.len()))),
         })
         .or_else(|error| call.declared_instead_of(1).and_then(|shape| shape.get(axis)).cloned().ok_or(error))
 }
@@ -62,9 +67,7 @@ fn infer_top_k(call: &Call) -> Result<Vec<Fact>> {
     {
         invalid!("K is {k}, the axis has {size} elements");
     }
-    if let Some(slot) = shape.get_mut(order.axis) {
-        *slot = count;
-    }
+    shape = resized(&shape, order.axis, count);
     Ok(vec![Fact::new(call.dtype(0)?, shape.clone()), Fact::new(DType::I64, shape)])
 }
 
@@ -81,128 +84,102 @@ fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
             let list: Vec<i64> = a.iter().copied().collect();
             Box::new(move |x, y| list.get(x).cmp(&list.get(y)))
         }
-        Elements::Dim(_) => unsupported!("the order of free sizes"),
+        Elements::Dim(_) => unsupported!("free sizes cannot be sorted"),
         _ => {
-            let list: Vec<f64> = data.to_f64()?.iter().copied().collect();
-            check_order(list.iter())?;
+            let data = data.to_f64()?;
+            check_order(&data)?;
+            let list: Vec<f64> = data.iter().copied().collect();
             Box::new(move |x, y| list.get(x).partial_cmp(&list.get(y)).unwrap_or(Ordering::Equal))
         }
     };
     let size = *data.shape().at(order.axis)?;
-    let mut shape = data.shape().to_vec();
-    if let Some(slot) = shape.get_mut(order.axis) {
-        *slot = k;
-    }
+    let shape = resized(data.shape(), order.axis, k);
     let mut picked = vec![0; shape.iter().product()];
-    let mut numbers = vec![0_i64; picked.len()];
-    let mut lanes = shape.clone();
-    if let Some(slot) = lanes.get_mut(order.axis) {
-        *slot = 1;
-    }
-    for mut lane in coordinates(&lanes) {
-        let mut at = |place: usize, sizes: &[usize]| {
-            if let Some(slot) = lane.get_mut(order.axis) {
-                *slot = place;
-            }
-            row_major(sizes, &lane)
-        };
-        let mut places: Vec<(usize, usize)> =
-            (0..size).map(|place| (place, at(place, data.shape()))).collect();
+    let mut indices = vec![0_i64; picked.len()];
+    let inner: usize = shape.iter().skip(order.axis + 1).product();
+    for lane in coordinates(&resized(&shape, order.axis, 1)) {
+        let (from, to) = (row_major(data.shape(), &lane), row_major(&shape, &lane));
+        let mut places: Vec<(usize, usize)> = (0..size).map(|index| (index, from + index * inner)).collect();
         // A stable sort keeps equal elements in their order.
         places.sort_by(|x, y| if order.largest { compare(y.1, x.1) } else { compare(x.1, y.1) });
-        for (rank, (place, source)) in places.into_iter().take(k).enumerate() {
-            let target = at(rank, &shape);
-            if let (Some(pick), Some(number)) = (picked.get_mut(target), numbers.get_mut(target)) {
-                (*pick, *number) = (source, i64::try_from(place)?);
+        for (rank, (index, source)) in places.into_iter().take(k).enumerate() {
+            let target = to + rank * inner;
+            if let (Some(pick), Some(slot)) = (picked.get_mut(target), indices.get_mut(target)) {
+                (*pick, *slot) = (source, i64::try_from(index)?);
             }
         }
     }
-    let numbers = Array::i64(ndarray::ArrayD::from_shape_vec(shape.as_slice(), numbers)?);
-    Ok(vec![data.pick(&picked, &shape)?, numbers])
+    let indices = Array::i64(ArrayD::from_shape_vec(shape.as_slice(), indices)?);
+    Ok(vec![data.pick(&picked, &shape)?, indices])
 }
 
-/// Refuses NaN, whose position the specification leaves open. A sort without an order of all elements panics.
-fn check_order<'a>(mut elements: impl Iterator<Item = &'a f64>) -> Result<()> {
-    if elements.any(|element| element.is_nan()) {
-        unsupported!("the order of constants with NaN");
+/// Refuses NaN: the specification leaves its position open, and a sort without a total order may panic.
+fn check_order(data: &ArrayD<f64>) -> Result<()> {
+    if data.iter().any(|element| element.is_nan()) {
+        unsupported!("constants with NaN cannot be sorted");
     }
     Ok(())
 }
 
 fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     if let Some(data) = expand.constant(0).filter(|data| data.dtype().is_float()) {
-        check_order(data.load_listed()?.to_f64()?.iter())?;
+        check_order(&data.load_listed()?.to_f64()?)?;
     }
     let sizes = expand.sizes(0)?;
     let order = read_order(expand, sizes.len())?;
-    let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("K is computed at run time") };
+    let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("K is known only at run time") };
     let n = *sizes.at(order.axis)?;
     let total: i64 = sizes.iter().product();
     if total.saturating_mul(n) > limits::COMPARED {
-        unsupported!("{n} sorted elements are compared in {total} rows and columns");
+        unsupported!("{total} elements, each compared with {n} others");
     }
     let outer: i64 = sizes.iter().take(order.axis).product();
     let inner: i64 = sizes.iter().skip(order.axis + 1).product();
     let data = expand.operand(0)?;
-    // `[lanes, n]`: the axis is the last one.
-    let apart = expand.ints(&[outer, n, inner])?;
-    let rows = expand.op("Reshape", &[data, apart], &[])?;
-    let swap = || [("perm", Attribute::Ints(vec![0, 2, 1]))];
-    let rows = expand.op("Transpose", &[rows], &swap())?;
+    // [lanes, n]: the axis is the last one.
+    let rows = expand.reshape(data, &[outer, n, inner])?;
+    let rows = expand.transpose(rows, &[0, 2, 1])?;
     let lanes = outer * inner;
-    let (as_rows, as_columns) = (expand.ints(&[lanes, 1, n])?, expand.ints(&[lanes, n, 1])?);
-    let rivals = expand.op("Reshape", &[rows, as_rows], &[])?;
-    let own = expand.op("Reshape", &[rows, as_columns], &[])?;
-    let rank = ranks(expand, own, rivals, n, order.largest)?;
+    let (row, column) = (expand.reshape(rows, &[lanes, 1, n])?, expand.reshape(rows, &[lanes, n, 1])?);
+    let rank = ranks(expand, column, row, n, order.largest)?;
 
-    let (depth, dtype) = (expand.ints(&[k])?, expand.dtype(0)?);
-    let bits = Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn());
-    let values = expand.literal(&bits.cast(dtype)?)?;
-    // `[lanes, k, n]`: row `r` has its 1 at the element of rank `r`.
-    let taken = expand.op("OneHot", &[rank, depth, values], &[("axis", Attribute::Int(1))])?;
-    let mut shape = sizes.clone();
-    if let Some(slot) = shape.get_mut(order.axis) {
-        *slot = k;
-    }
-    let numbers: Vec<i64> = (0..n).collect();
-    let numbers = Array::i64(ndarray::ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], numbers)?);
-    let numbers = expand.literal(&numbers.cast(DType::F32)?)?;
-    for (index, column) in [own, numbers].into_iter().enumerate() {
+    // [lanes, k, n]: row r has its 1 at the element of rank r.
+    let dtype = expand.dtype(0)?;
+    let matrix = one_hot(expand, rank, k, 1, dtype)?;
+    let shape = resized(&sizes, order.axis, k);
+    let indices = ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], (0..n).collect())?;
+    let indices = expand.literal(&Array::i64(indices).cast(DType::F32)?)?;
+    for (index, column) in [column, indices].into_iter().enumerate() {
         if !expand.has_output(index) {
             continue;
         }
-        let weights = match index {
-            0 => taken,
-            _ => expand.op("Cast", &[taken], &[("to", Attribute::Int(DType::F32.to_onnx().into()))])?,
-        };
+        let weights = if index == 0 { matrix } else { expand.cast(matrix, DType::F32)? };
         let found = expand.op("MatMul", &[weights, column], &[])?;
-        let apart = expand.ints(&[outer, inner, k])?;
-        let found = expand.op("Reshape", &[found, apart], &[])?;
-        let found = expand.op("Transpose", &[found], &swap())?;
-        let whole = expand.ints(&shape)?;
-        let mut found = expand.op("Reshape", &[found, whole], &[])?;
+        let found = expand.reshape(found, &[outer, inner, k])?;
+        let found = expand.transpose(found, &[0, 2, 1])?;
+        let mut found = expand.reshape(found, &shape)?;
         if index == 1 {
-            found = expand.op("Cast", &[found], &[("to", Attribute::Int(DType::I64.to_onnx().into()))])?;
+            found = expand.cast(found, DType::I64)?;
         }
         expand.output(index, found)?;
     }
     Ok(true)
 }
 
-/// Emits the number of elements that precede each: larger ones, and equal ones before it. `[lanes, n]`,
-/// integers.
-fn ranks(expand: &mut Expand, own: Operand, rivals: Operand, n: i64, largest: bool) -> Result<Operand> {
-    let before = expand.op(if largest { "Greater" } else { "Less" }, &[rivals, own], &[])?;
-    let equal = expand.op("Equal", &[rivals, own], &[])?;
+/// Emits the rank of each element: the number of larger elements and of equal ones before it, as integers of
+/// shape `[lanes, n]`.
+fn ranks(expand: &mut Expand, column: Operand, row: Operand, n: i64, largest: bool) -> Result<Operand> {
+    let before = expand.op(if largest { "Greater" } else { "Less" }, &[row, column], &[])?;
+    let equal = expand.op("Equal", &[row, column], &[])?;
     let side = usize::try_from(n)?;
     let earlier = ndarray::Array2::from_shape_fn((side, side), |(row, column)| column < row);
     let earlier = expand.literal(&Array::bool(earlier.into_dyn()))?;
     let tied = expand.op("And", &[equal, earlier], &[])?;
     let ahead = expand.op("Or", &[before, tied], &[])?;
-    let ahead = expand.op("Cast", &[ahead], &[("to", Attribute::Int(DType::F32.to_onnx().into()))])?;
+    let ahead = expand.cast(ahead, DType::F32)?;
     let axes = expand.ints(&[2])?;
     let count = expand.op("ReduceSum", &[ahead, axes], &[("keepdims", Attribute::Int(0))])?;
-    expand.op("Cast", &[count], &[("to", Attribute::Int(DType::I64.to_onnx().into()))])
+    expand.cast(count, DType::I64)
 }
 
 #[cfg(test)]
@@ -211,12 +188,12 @@ mod tests {
     use crate::graph::Node;
 
     #[test]
-    fn constants_with_nan_have_no_order() {
+    fn constants_with_nan_are_refused() {
         let elements =
             |nan| (0_u16..64).map(|i| if i % 3 == 0 { nan } else { f32::from(i * 37 % 64) }).collect();
         let fold = |nan| {
-            let data = Array::f32(ndarray::ArrayD::from_shape_vec(vec![64], elements(nan)).unwrap());
-            let k = Array::i64(ndarray::ArrayD::from_shape_vec(vec![1], vec![2]).unwrap());
+            let data = Array::f32(ArrayD::from_shape_vec(vec![64], elements(nan)).unwrap());
+            let k = Array::i64(ArrayD::from_shape_vec(vec![1], vec![2]).unwrap());
             let node = Node { op_type: "TopK".into(), version: 11, ..Node::default() };
             fold_top_k(&Attributes::new(&node, &OPS[0].op), &[Some(data), Some(k)])
         };

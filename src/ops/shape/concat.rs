@@ -1,7 +1,8 @@
 //! Concat and Split. Parts without elements are dropped.
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
+//! Empty parts are omitted. Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
+use super::{array_dims, input_dims, known_dims, resized};
 use crate::error::{At, Error, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, groups};
@@ -38,12 +39,10 @@ fn concat_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
     resolve_axis(axis, rank)
 }
 
-/// Returns the only part with elements.
+/// Returns the only part that is not empty.
 fn only_part(graph: &Graph, node: &Node) -> Option<ValueId> {
-    let has_elements = |part: &ValueId| {
-        graph.value(*part).shape.as_ref().is_none_or(|shape| !shape.iter().any(|size| size.is(0)))
-    };
-    let mut parts = node.inputs.iter().copied().flatten().filter(has_elements);
+    let is_empty = |part: &ValueId| graph.value(*part).shape.iter().flatten().any(|size| size.is(0));
+    let mut parts = node.inputs.iter().copied().flatten().filter(|part| !is_empty(part));
     let part = parts.next()?;
     Some(part).filter(|part| parts.next().is_none() && is_as_output(graph, node, *part))
 }
@@ -54,17 +53,17 @@ fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
     for index in 1..call.input_count() {
         let other = call.shape(index)?;
         if other.len() != shape.len() {
-            invalid!("parts of shape {} and {}", display_shape(&shape), display_shape(other));
+            invalid!("cannot concatenate {} and {}", display_shape(&shape), display_shape(other));
         }
         for (i, (size, next)) in shape.iter_mut().zip(other).enumerate() {
             if i == axis {
                 *size = size.add(next)?;
             } else if next.known().is_none() {
-                // Of sizes that must be equal, a known one replaces the others; otherwise the first does.
+                // The sizes must be equal: a known one stands for both, else the first.
             } else if size.known().is_none() {
                 size.clone_from(next);
             } else if size != next {
-                invalid!("sizes {size} and {next} along axis {i}");
+                invalid!("the parts differ along axis {i}: {size} and {next}");
             }
         }
     }
@@ -86,26 +85,22 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
             parts.push(index);
         }
     }
-    let first = *parts.first().ok_or_else(|| Error::unsupported("no part has elements"))?;
+    let first = *parts.first().ok_or_else(|| Error::unsupported("all parts are empty"))?;
     let (blob, place) = lower.isolated(first, &[axis])?;
     let place = *place.at(0)?;
     let pattern = lower.form(blob);
     let merged = groups(&pattern, lower.shape(first)?);
-    // The form of the first part determines those of all; sizes that must be equal may be different
-    // expressions.
+    // All parts take the form of the first, with their own sizes: equal sizes may be different expressions.
     let like_first = |shape: &[Dim]| -> Result<Vec<Dim>> {
-        // The axis itself, if it has size 1 in the first part, may be merged with a neighbour there.
-        let others =
-            |axes: &Vec<usize>| axes.iter().filter(|other| **other != axis).copied().collect::<Vec<_>>();
-        let sizes = |axes: &Vec<usize>| Dim::product(others(axes).iter().filter_map(|axis| shape.get(*axis)));
-        let mut form = match &merged {
+        // An axis of size 1 in the first part may be merged with a neighbour there.
+        let sizes = |axes: &Vec<usize>| {
+            Dim::product(axes.iter().filter(|other| **other != axis).filter_map(|other| shape.get(*other)))
+        };
+        let form: Vec<Dim> = match &merged {
             Some(groups) => groups.iter().map(sizes).collect::<Result<_>>()?,
             None => pattern.clone(),
         };
-        if let Some(slot) = form.get_mut(place) {
-            *slot = shape.at(axis)?.clone();
-        }
-        Ok(form)
+        Ok(resized(&form, place, shape.at(axis)?.clone()))
     };
     let mut blobs = Vec::with_capacity(parts.len());
     for index in parts {
@@ -122,9 +117,9 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
 
 // Split
 
-/// Returns the sizes of the parts of an axis of size `whole`. They are an attribute before version 13 (an
-/// attribute or input in version 1), then an input. Without them the parts are equal; since version 18 the
-/// last one may be smaller.
+/// Returns the sizes of the parts of an axis of size `whole`: an attribute before version 13 (in version 1
+/// also an input), then an input. By default the parts are equal; from version 18 on the last one may be
+/// smaller.
 fn split_sizes(
     attributes: &Attributes,
     given: impl Fn() -> Result<Option<Vec<Dim>>>,
@@ -136,27 +131,27 @@ fn split_sizes(
     let by_input = if since == 1 || since >= 13 { given()? } else { None };
     let number = if since >= 18 { attributes.int("num_outputs")? } else { None };
     let sizes = match (by_attribute, by_input) {
-        (Some(list), _) => list.into_iter().map(Dim::Known).collect(),
+        (Some(list), _) => known_dims(list),
         (None, Some(list)) => list,
         (None, None) => {
             if let Some(number) = number.filter(|number| usize::try_from(*number) != Ok(count)) {
-                invalid!("{number} parts for {count} outputs");
+                invalid!("num_outputs is {number} for {count} outputs");
             }
             equal_parts(whole, count, since >= 18)?
         }
     };
     if sizes.len() != count {
-        invalid!("{} sizes for {count} outputs", sizes.len());
+        invalid!("split has {} sizes for {count} outputs", sizes.len());
     }
     let mut sum = Dim::Known(0);
     for size in &sizes {
         if size.known().is_some_and(|n| n < 0) {
-            invalid!("a part has size {size}");
+            invalid!("a part has the negative size {size}");
         }
         sum = sum.add(size)?;
     }
     if sum.known().is_some() && whole.known().is_some() && sum != *whole {
-        invalid!("the parts have {} elements, the axis {whole}", sum);
+        invalid!("the parts have {sum} elements in total, the axis has {whole}");
     }
     Ok(sizes)
 }
@@ -164,10 +159,10 @@ fn split_sizes(
 fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>> {
     let parts = Dim::try_from(count)?;
     if parts.is(0) {
-        invalid!("no outputs");
+        invalid!("the node has no outputs");
     }
     if !last_smaller && whole.known().is_some() && !whole.modulo(&parts)?.is(0) {
-        invalid!("an axis of size {whole} is not divisible into {count} equal parts");
+        invalid!("an axis of size {whole} does not split into {count} equal parts");
     }
     let part = whole.ceil_div(&parts)?;
     let mut sizes = vec![part.clone(); count];
@@ -177,12 +172,9 @@ fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>
     Ok(sizes)
 }
 
-/// Returns the sizes of the parts; if they are computed at run time, the declared sizes of the outputs.
+/// Returns the sizes of the parts; the declared ones of the outputs if the input is computed at run time.
 fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
-    if !call.has_input(1) {
-        return Ok(None);
-    }
-    call.dims(1).map(Some).or_else(|error| {
+    input_dims(call, 1).or_else(|error| {
         let declared = |index| call.declared_shape(index).and_then(|shape| shape.get(axis)).cloned();
         (0..call.output_count()).map(declared).collect::<Option<_>>().map(Some).ok_or(error)
     })
@@ -193,26 +185,15 @@ fn infer_split(call: &Call) -> Result<Vec<Fact>> {
     let axis = resolve_axis(call.int_or("axis", 0)?, shape.len())?;
     let sizes = split_sizes(call, || split_input(call, axis), shape.at(axis)?)?;
     let dtype = call.dtype(0)?;
-    let part = |size: Dim| {
-        let mut part = shape.to_vec();
-        if let Some(slot) = part.get_mut(axis) {
-            *slot = size;
-        }
-        Fact::new(dtype, part)
-    };
-    Ok(sizes.into_iter().map(part).collect())
+    Ok(sizes.into_iter().map(|size| Fact::new(dtype, resized(shape, axis, size))).collect())
 }
 
 fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
     let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
-    let given = || match inputs.get(1) {
-        Some(Some(sizes)) => Ok(Some(sizes.to_dims()?.iter().cloned().collect())),
-        _ => Ok(None),
-    };
     let mut start = 0;
     let mut parts = Vec::new();
-    for size in split_sizes(attributes, given, &Dim::try_from(*data.shape().at(axis)?)?)? {
+    for size in split_sizes(attributes, || array_dims(inputs, 1), &Dim::try_from(*data.shape().at(axis)?)?)? {
         let size = usize::try_from(size.known().unwrap_or(0))?;
         let places: Vec<usize> = (start..start + size).collect();
         parts.push(data.take(axis, &places)?);
@@ -227,19 +208,15 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
     let sizes = split_sizes(lower, || split_input(lower, axis), shape.at(axis)?)?;
     let (blob, place) = lower.isolated(0, &[axis])?;
     let place = *place.at(0)?;
-    // Parts without elements are not blobs: they have no readers, and Slice does not emit them.
+    // An empty part is not a blob: no layer can read it, and Slice does not make it.
     let parts: Vec<(usize, Dim)> = sizes.into_iter().enumerate().filter(|(_, size)| !size.is(0)).collect();
     if let [(index, _)] = parts.as_slice() {
         return lower.set(*index, blob);
     }
     let mut slices = Vec::with_capacity(parts.len());
-    let mut forms = Vec::with_capacity(parts.len());
+    let form = lower.form(blob);
+    let forms: Vec<Vec<Dim>> = parts.iter().map(|(_, size)| resized(&form, place, size.clone())).collect();
     for (at, (_, size)) in parts.iter().enumerate() {
-        let mut form = lower.form(blob);
-        if let Some(slot) = form.get_mut(place) {
-            *slot = size.clone();
-        }
-        forms.push(form);
         slices.push(match size.known() {
             Some(n) => i32::try_from(n)?,
             None if parts.iter().skip(at).all(|(_, other)| other == size) => EQUAL_PART,
@@ -254,10 +231,10 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
     Ok(())
 }
 
-/// ncnn's code for an equal part of the rest (`slice.cpp`).
+/// The size by which ncnn's Slice takes an equal part of the rest (`slice.cpp`).
 const EQUAL_PART: i32 = -233;
 
-/// Emits parts of free sizes, one by one.
+/// Emits a Crop for each part of free size.
 fn crop_parts(lower: &mut Lower, blob: BlobId, place: usize, parts: &[(usize, Dim)]) -> Result<()> {
     let mut start = Dim::Known(0);
     for (index, size) in parts {
@@ -273,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_part_may_be_smaller() {
+    fn equal_parts_may_have_a_smaller_last_one() {
         let known = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         assert_eq!(equal_parts(&Dim::Known(6), 3, false).unwrap(), known(&[2, 2, 2]));
         assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), known(&[2, 2, 2, 1]));

@@ -1,12 +1,13 @@
-//! Operators that keep the elements and their order: Reshape and the like, Identity, and Dropout at
-//! inference.
+//! Operators that leave the elements unchanged, in the same or another shape.
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>, `onnx__Dropout.html`, `onnx__Flatten.html`,
-//! `onnx__Identity.html`, `onnx__Squeeze.html`, `onnx__Unsqueeze.html`.
+//! Dropout is converted as in inference. Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>,
+//! `onnx__Dropout.html`, `onnx__Flatten.html`, `onnx__Identity.html`, `onnx__Squeeze.html`,
+//! `onnx__Unsqueeze.html`.
 
 use ndarray::{ArrayD, IxDyn};
 
-use crate::error::{At, Result, invalid, unsupported};
+use super::{data_sizes, dims_of, fixed_shape, known_dims};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::{Lower, same_elements};
 use crate::op::identity::{first, same_shape};
@@ -23,14 +24,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .ignore(DROPOUT_IGNORED)
         .transparent(|_, _| true)
         .lowers_to("nothing")
-        .limits("training: its output is random"),
-    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], Access::View, infer_flatten)
+        .limits("training mode: it drops elements at random"),
+    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .lowers_to("no layer: each reader reads a blob in the shape that it needs"),
-    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], Access::Elementwise, infer_identity)
+        .lowers_to(RESHAPED_BY_READER),
+    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
         .identity(first)
@@ -42,7 +43,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .ignore(CONSUMED_INPUTS)
         .transparent(|_, _| true)
-        .lowers_to("no layer: each reader reads a blob in the shape that it needs")
+        .lowers_to(RESHAPED_BY_READER)
         .limits("a shape computed at run time"),
     Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_squeeze)
         .fold(fold_squeeze)
@@ -59,13 +60,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("nothing"),
 ];
 
-/// These attributes matter only in training. Exporters that mean inference leave out `is_test` of versions 1
-/// and 6.
-const DROPOUT_IGNORED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
+const RESHAPED_BY_READER: &str = "nothing: a reader reshapes the blob as it needs";
+/// Attributes that matter only in training. Exporters omit `is_test` of versions 1 and 6 even for inference.
+const DROPOUT_WAIVED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
 /// A hint of version 1 that a buffer may be overwritten.
 const CONSUMED_INPUTS: &[&str] = &["consumed_inputs"];
 
-/// Returns input 0 in another shape; a constant is not loaded for it.
+/// Returns input 0 in another shape; a constant stays one and is not loaded.
 fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
     let sizes: Option<Vec<usize>> = shape.iter().map(|d| usize::try_from(d.known()?).ok()).collect();
     if let (Some(tensor), Some(sizes)) = (call.constant(0), sizes) {
@@ -74,30 +75,26 @@ fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
     Ok(Fact::new(call.dtype(0)?, shape))
 }
 
-/// Evaluates input 0 in the shape that `rule` computes from its sizes.
+/// Folds a node: reshapes input 0 as `rule` maps its shape.
 fn fold_by(inputs: &[Option<Array>], rule: impl Fn(&[Dim]) -> Result<Vec<Dim>>) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
-    let sizes = Shape::try_from(data.shape())?;
-    let mut shape = Vec::new();
-    for size in rule(&sizes)? {
-        let Some(known) = size.known() else { unsupported!("the size {size} is known only at run time") };
-        shape.push(usize::try_from(known)?);
-    }
-    Ok(vec![data.reshape(&shape)?])
+    let shape = rule(&Shape::try_from(data.shape())?)?;
+    Ok(vec![data.reshape(&fixed_shape(&shape)?)?])
 }
 
-/// Returns `requested` or, if that is computed at run time, the declared shape of the output.
-fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec<Dim>> {
-    requested.or_else(|error| match call.declared_shape(0) {
+/// Infers input 0 in the requested shape, or in the declared one if that is computed at run time.
+fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec<Fact>> {
+    let shape = requested.or_else(|error| match call.declared_shape(0) {
         Some(declared) if same_elements(call.shape(0)?, declared)? => Ok(declared.to_vec()),
         _ => Err(error),
-    })
+    })?;
+    Ok(vec![reshaped(call, shape)?])
 }
 
 fn lower_alias(lower: &mut Lower) -> Result<()> {
     let (from, to) = (lower.shape(0)?, lower.output_shape(0)?);
     if !same_elements(from, to)? {
-        return Err(crate::error::Error::unsupported(format!(
+        return Err(Error::unsupported(format!(
             "whether {} has as many elements as {} depends on free sizes",
             display_shape(from),
             display_shape(to)
@@ -116,8 +113,7 @@ fn infer_identity(call: &Call) -> Result<Vec<Fact>> {
     if let Some(tensor) = call.constant(0) {
         return Ok(vec![Fact::constant(tensor.clone())?]);
     }
-    let dtype = call.dtype(0)?;
-    Ok(vec![call.shape(0).map_or_else(|_| Fact::unranked(dtype), |shape| Fact::new(dtype, shape.to_vec()))])
+    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 fn fold_identity(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -134,15 +130,13 @@ fn infer_dropout(call: &Call) -> Result<Vec<Fact>> {
         let training = call.int_list(2)?.first().is_some_and(|flag| *flag != 0);
         let ratio = if call.has_input(1) { call.float_list(1)?.first().copied().unwrap_or(0.5) } else { 0.5 };
         if training && ratio != 0.0 {
-            unsupported!("training mode: its output is random");
+            unsupported!("training mode: it drops elements at random");
         }
     }
-    let data = infer_identity(call)?;
-    let mut facts = data.clone();
+    let mut facts = infer_identity(call)?;
     if call.has_output(1) {
         let dtype = mask_dtype(call, call.dtype(0)?);
-        let shape: Result<Vec<usize>> = call.sizes(0)?.into_iter().map(|n| Ok(usize::try_from(n)?)).collect();
-        let shape = shape?;
+        let shape = data_sizes(call)?;
         let mask = Tensor::deferred(dtype, shape.clone(), Vec::new(), move |_| ones(dtype, &shape))?;
         facts.push(Fact::constant(mask)?);
     } else {
@@ -162,59 +156,61 @@ fn fold_dropout(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
 
 // Reshape and Flatten
 
-/// The requested sizes are an attribute in version 1, then an input.
 fn infer_reshape(call: &Call) -> Result<Vec<Fact>> {
     call.int("allowzero")?;
     let requested = match call.since() {
-        1 => Ok(required(call.ints("shape")?, "shape")?.into_iter().map(Dim::Known).collect()),
+        1 => requested_attribute(call),
         _ => call.dims(1),
     };
-    let shape = requested.and_then(|requested| reshape(call, call.shape(0)?, &requested));
-    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+    requested_or_declared(call, requested.and_then(|requested| reshape(call, call.shape(0)?, &requested)))
+}
+
+fn requested_attribute(attributes: &Attributes) -> Result<Vec<Dim>> {
+    Ok(known_dims(required(attributes.ints("shape")?, "shape")?))
 }
 
 fn fold_reshape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let requested: Vec<Dim> = match attributes.since() {
-        1 => required(attributes.ints("shape")?, "shape")?.into_iter().map(Dim::Known).collect(),
-        _ => required_input(inputs, 1)?.to_dims()?.iter().cloned().collect(),
+    let requested = match attributes.since() {
+        1 => requested_attribute(attributes)?,
+        _ => dims_of(required_input(inputs, 1)?)?,
     };
     fold_by(inputs, |shape| reshape(attributes, shape, &requested))
 }
 
-/// Returns the shape of Reshape: 0 copies the size of the input's axis, unless `allowzero` makes it a size;
-/// one -1 is computed from the others.
+/// Resolves the requested sizes: 0 copies the size of the input's axis unless `allowzero` is set, one -1 is
+/// inferred.
 fn reshape(attributes: &Attributes, from: &[Dim], requested: &[Dim]) -> Result<Vec<Dim>> {
     let allow_zero = attributes.since() >= 14 && attributes.flag("allowzero", false)?;
     let mut shape = Vec::with_capacity(requested.len());
-    let mut left_over = None;
+    let mut inferred = None;
     for (axis, size) in requested.iter().enumerate() {
         shape.push(match size.known() {
             Some(0) if !allow_zero => from.at(axis)?.clone(),
             Some(-1) => {
-                if left_over.replace(axis).is_some() {
-                    invalid!("{} has two sizes of -1", display_shape(requested));
+                if inferred.replace(axis).is_some() {
+                    invalid!("more than one -1 in the shape {}", display_shape(requested));
                 }
                 Dim::Known(1)
             }
-            Some(n) if n < -1 => invalid!("the size {n} is negative"),
+            Some(n) if n < -1 => invalid!("size {n} is less than -1"),
             _ => size.clone(),
         });
     }
     let (total, product) = (Dim::product(from)?, Dim::product(&shape)?);
-    if let Some(axis) = left_over {
+    if let Some(axis) = inferred {
         if product.is(0) {
-            invalid!("a size of -1 beside one of 0 in {}", display_shape(requested));
+            invalid!("the shape {} contains both -1 and 0", display_shape(requested));
         }
         if let (Some(total), Some(product)) = (total.known(), product.known())
             && total % product != 0
         {
-            invalid!("a shape of {} reshaped to {}", display_shape(from), display_shape(requested));
+            invalid!("cannot reshape {} to {}", display_shape(from), display_shape(requested));
         }
         if let Some(slot) = shape.get_mut(axis) {
             *slot = total.floor_div(&product)?;
         }
     } else if total.known().is_some() && product.known().is_some() && total != product {
-        invalid!("a shape of {} reshaped to {}", display_shape(from), display_shape(requested));
+        invalid!("cannot reshape {} to {}", display_shape(from), display_shape(requested));
     }
     Ok(shape)
 }
@@ -228,7 +224,7 @@ fn fold_flatten(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     fold_by(inputs, |shape| flatten(attributes, shape))
 }
 
-/// Returns two sizes: the product of those before `axis`, and that of the others. `axis` may equal the rank.
+/// Merges the axes before `axis`, which may be the rank, and the others.
 fn flatten(attributes: &Attributes, from: &[Dim]) -> Result<Vec<Dim>> {
     let axis = attributes.int_or("axis", 1)?;
     let axis =
@@ -239,7 +235,7 @@ fn flatten(attributes: &Attributes, from: &[Dim]) -> Result<Vec<Dim>> {
 
 // Squeeze and Unsqueeze
 
-/// Returns the axes: an attribute before version 13, then an input.
+/// Reads the axes: an attribute before version 13, then an input.
 fn read_axes(
     attributes: &Attributes,
     input: impl Fn() -> Result<Option<Vec<i64>>>,
@@ -257,8 +253,7 @@ fn axes_array(inputs: &[Option<Array>]) -> Result<Option<Vec<i64>>> {
 
 fn infer_squeeze(call: &Call) -> Result<Vec<Fact>> {
     let axes = read_axes(call, || axes_input(call));
-    let shape = axes.and_then(|axes| squeeze(axes, call.shape(0)?));
-    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+    requested_or_declared(call, axes.and_then(|axes| squeeze(axes, call.shape(0)?)))
 }
 
 fn fold_squeeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -266,7 +261,7 @@ fn fold_squeeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
     fold_by(inputs, |shape| squeeze(axes.clone(), shape))
 }
 
-/// Returns the shape without the axes, or without all axes of size 1.
+/// Removes the axes, or all of size 1.
 fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
     let Some(axes) = axes else {
         if let Some(open) = from.iter().find(|d| d.known().is_none()) {
@@ -274,46 +269,44 @@ fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
         }
         return Ok(from.iter().filter(|d| !d.is(1)).cloned().collect());
     };
-    let mut left_out = vec![false; from.len()];
+    let mut removed = vec![false; from.len()];
     for axis in axes {
         let axis = resolve_axis(axis, from.len())?;
         if from.at(axis)?.known().is_some_and(|n| n != 1) {
-            invalid!("axis {axis} of {} has not size 1", display_shape(from));
+            invalid!("cannot squeeze axis {axis} of {}: its size is not 1", display_shape(from));
         }
-        if let Some(slot) = left_out.get_mut(axis) {
+        if let Some(slot) = removed.get_mut(axis) {
             *slot = true;
         }
     }
-    Ok(from.iter().zip(left_out).filter(|(_, out)| !out).map(|(d, _)| d.clone()).collect())
+    Ok(from.iter().zip(removed).filter(|(_, removed)| !removed).map(|(d, _)| d.clone()).collect())
 }
 
-/// A squeezed axis has one element; other sizes violate ONNX. If the size is free, the first element is
-/// taken.
+/// Takes the first element of removed axes of free size: ONNX allows only a size of 1 there.
 fn expand_squeeze(x: &mut Expand) -> Result<bool> {
-    // Unknown axes leave the declared shape.
+    // If the axes are computed at run time, the output has its declared shape.
     let Ok(Some(axes)) = read_axes(x, || axes_input(x)) else { return Ok(false) };
     let from = x.shape(0)?;
     let mut data = x.operand(0)?;
-    let mut open = false;
+    let mut taken = false;
     for axis in &axes {
         if from.at(resolve_axis(*axis, from.len())?)?.known().is_none() {
             let first = x.ints(&[0])?;
             data = x.op("Gather", &[data, first], &[("axis", Attribute::Int(*axis))])?;
-            open = true;
+            taken = true;
         }
     }
-    if open {
+    if taken {
         let axes = x.ints(&axes)?;
         let squeezed = x.op("Squeeze", &[data, axes], &[])?;
         x.output(0, squeezed)?;
     }
-    Ok(open)
+    Ok(taken)
 }
 
 fn infer_unsqueeze(call: &Call) -> Result<Vec<Fact>> {
     let axes = read_axes(call, || axes_input(call));
-    let shape = axes.and_then(|axes| unsqueeze(&required(axes, "axes")?, call.shape(0)?));
-    Ok(vec![reshaped(call, requested_or_declared(call, shape)?)?])
+    requested_or_declared(call, axes.and_then(|axes| unsqueeze(&required(axes, "axes")?, call.shape(0)?)))
 }
 
 fn fold_unsqueeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -321,7 +314,7 @@ fn fold_unsqueeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
     fold_by(inputs, |shape| unsqueeze(&axes, shape))
 }
 
-/// Returns the shape with further axes of size 1; `axes` count in the result.
+/// Inserts axes of size 1; `axes` refer to the result.
 fn unsqueeze(axes: &[i64], from: &[Dim]) -> Result<Vec<Dim>> {
     let rank = from.len() + axes.len();
     let mut added = vec![false; rank];
@@ -346,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_axes_are_inserted_and_removed() {
+    fn squeeze_and_unsqueeze_resolve_axes() {
         for (axes, from, to) in [
             (None, &[1, 3, 1][..], &[3][..]),
             (Some(vec![0]), &[1, 3, 1], &[3, 1]),

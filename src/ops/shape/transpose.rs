@@ -8,30 +8,28 @@ use crate::lower::Lower;
 use crate::op::identity::same_shape;
 use crate::op::{self, Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
-
 use crate::tensor::Array;
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], Access::Selection, infer_transpose)
-        .fold(fold_transpose)
-        .lower(lower_transpose)
-        .identity(moves_nothing)
-        .transparent(|_, _| true)
-        .lowers_to("Permute, several for more than four axes; no layer if no element moves")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], infer_transpose)
+    .fold(fold_transpose)
+    .lower(lower_transpose)
+    .identity(unmoved)
+    .transparent(|_, _| true)
+    .lowers_to("Permute, several in a row for more than four axes; nothing if no element moves")];
 
-/// Returns the permutation; reversed axes if none is given.
+/// Returns the order of the axes; by default reversed.
 fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
     let Some(perm) = attributes.ints("perm")? else { return Ok((0..rank).rev().collect()) };
     let perm: Result<Vec<usize>> = perm.iter().map(|axis| resolve_axis(*axis, rank)).collect();
     let perm = perm?;
     if perm.len() != rank || (0..rank).any(|axis| !perm.contains(&axis)) {
-        invalid!("{perm:?} is not a permutation of {rank} axes");
+        invalid!("perm {perm:?} is not a permutation of {rank} axes");
     }
     Ok(perm)
 }
 
-/// Returns the data if only axes of size 1 move, and the shape stays.
-fn moves_nothing(graph: &Graph, node: &Node) -> Option<ValueId> {
+/// Returns the data if only axes of size 1 move and the shape stays.
+fn unmoved(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
     let shape = graph.value(data).shape.as_ref()?;
     let perm = read_perm(&Attributes::new(node, op::find_handled(node).ok()?), shape.len()).ok()?;

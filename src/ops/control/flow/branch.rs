@@ -1,21 +1,23 @@
-//! If: the branch of a constant condition; otherwise both branches and Where.
+//! If: inlines the branch of a constant condition; else computes both branches and selects with Where.
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx__If.html>.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__If.html>
 
 use smallvec::smallvec;
 
+use super::is_true;
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
+use crate::op::identity::operand;
 use crate::op::{Call, Fact, NEWEST_OPSET, required};
 use crate::ops::elementwise::compare::{nan_input, scalar_like};
 use crate::pass::expand::Expand;
 use crate::pass::infer;
 use crate::tensor::{Array, Tensor, display_shape};
 
-/// Returns the body that a constant condition selects.
-fn selected<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
+/// Returns the branch of a constant condition.
+fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
     let Some(condition) = call.constant(0) else { return Ok(None) };
-    let name = if condition.load_listed()?.scalar_i64()? != 0 { "then_branch" } else { "else_branch" };
+    let name = if is_true(condition)? { "then_branch" } else { "else_branch" };
     required(call.body(name)?, name).map(Some)
 }
 
@@ -36,17 +38,18 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
     }
     let (then, otherwise) = (display_facts(&then), display_facts(&otherwise));
     unsupported!(
-        "the condition is computed at run time, and the branches give {then} or {otherwise}; ncnn has no control flow"
+        "ncnn has no control flow: the condition is computed at run time, the branches give {then} and \
+        {otherwise}"
     )
 }
 
-/// Returns a branch with inferred facts, and its deferred errors.
+/// Returns a branch with inferred values, and the errors of nodes that could not be inferred.
 fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
     let mut body = branch.clone();
     body.budget = call.graph().budget.clone();
     body.budget.sizes_alone = true;
     call.graph().describe_captures(&mut body)?;
-    // A branch that cannot be computed may never run: that is not an error of the model.
+    // An error in a branch that is not taken is not an error of the model.
     let deferred = infer::infer_and_fold(&mut body).map_err(failed)?;
     Ok((body, deferred))
 }
@@ -58,7 +61,7 @@ fn failed(error: Error) -> Error {
     }
 }
 
-/// Returns the inferred outputs of a branch.
+/// Infers the outputs of a branch.
 fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
     let (body, mut deferred) = inferred(call, branch)?;
     let mut facts = Vec::with_capacity(body.outputs.len());
@@ -67,7 +70,8 @@ fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
         match (value.dtype, &value.shape) {
             (Some(dtype), Some(shape)) if deferred.is_empty() => facts.push(Fact::new(dtype, shape.clone())),
             _ => {
-                let unknown = || Error::unsupported(format!("the shape of \"{}\" is unknown", value.name));
+                let unknown =
+                    || Error::unsupported(format!("the type or shape of \"{}\" is not known", value.name));
                 return Err(failed(deferred.pop_first().map_or_else(unknown, |(_, error)| error)));
             }
         }
@@ -75,24 +79,23 @@ fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-/// Returns a branch in which operators that may give NaN read a harmless input if the branch is not selected:
-/// the NaN would survive the selection.
+/// Returns a branch in which operators that may make NaN read a harmless number if the branch is not taken:
+/// NaN would pass through the selection.
 fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
     let (mut body, _) = inferred(x, branch)?;
-    let outer = x.node().inputs.first().copied().flatten();
-    let outer = outer.ok_or_else(|| Error::invalid("input 0 is missing"))?;
+    let outer = operand(x.node(), 0).ok_or_else(|| Error::invalid("input 0 is missing"))?;
     let condition = body.add_value(Value::default());
     body.captures.push(Capture { outer, inner: condition });
     let no_axes = body.add_constant("", Tensor::from_array(&Array::i64(ndarray::ArrayD::zeros(vec![0])))?)?;
     body.rewrite_nodes(|body, id| {
         let Some(mut node) = body.node(id).cloned() else { return Ok(None) };
         if node.bodies().any(may_make_nan) {
-            unsupported!("an If within a branch that may give NaN");
+            unsupported!("ncnn has no control flow, and a nested branch may produce NaN");
         }
         let Some((index, number)) = nan_input(body, &node) else { return Ok(None) };
         let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };
-        let given = input.ok_or_else(|| Error::internal("an input is missing"))?;
-        let number = Tensor::from_array(&scalar_like(body, given, number)?)?;
+        let given = input.ok_or_else(|| Error::internal("a guarded input is missing"))?;
+        let number = Tensor::from_array(&number_like(body, given, number)?)?;
         let number = body.add_constant("", number)?;
         let (scalar, chosen) = (body.add_value(Value::default()), body.add_value(Value::default()));
         *input = Some(chosen);
@@ -109,16 +112,15 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
     Ok(body)
 }
 
-/// Returns whether a body has an operator that may give NaN.
+/// Returns whether a body has an operator that may make NaN.
 fn may_make_nan(body: &Graph) -> bool {
     body.nodes().any(|(_, node)| nan_input(body, node).is_some() || node.bodies().any(may_make_nan))
 }
 
 fn display_facts(facts: &[Fact]) -> String {
-    let shapes = facts
-        .iter()
-        .map(|fact| format!("{} {}", fact.dtype, display_shape(fact.shape.as_deref().unwrap_or_default())));
-    shapes.collect::<Vec<_>>().join(", ")
+    let display =
+        |fact: &Fact| format!("{} {}", fact.dtype, display_shape(fact.shape.as_deref().unwrap_or_default()));
+    facts.iter().map(display).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn inline_if(x: &mut Expand) -> Result<bool> {

@@ -1,18 +1,17 @@
-//! Conditions of loops that depend only on constants and a counter: Keras writes its recurrent layers as
-//! loops that run while a step counter is below the length of the sequence.
+//! Loop conditions that depend only on constants and counters: Keras exports recurrent layers as loops that
+//! run while a counter is below the length of the sequence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::undecided;
+use super::{check_unrolled, scalar, undecided};
 use crate::common::limits;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
-
 use crate::op::{self, Attributes};
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Tensor};
 
-/// Operators that compute one element from one element.
+/// Operators that map single elements to single elements.
 const COUNTING: &[&str] = &[
     "Abs",
     "Add",
@@ -39,21 +38,20 @@ const COUNTING: &[&str] = &[
     "Where",
 ];
 
-/// The condition of a loop, evaluated for each iteration.
+/// The part of a loop's body that computes the condition, evaluated iteration by iteration.
 pub(super) struct Counter<'a> {
     body: &'a Graph,
     /// The nodes on which the condition depends, in topological order.
     nodes: Vec<&'a Node>,
-    /// Values that are the same in each iteration.
+    /// The values that are the same in each iteration.
     constants: BTreeMap<ValueId, Array>,
-    /// The states on which the condition depends: input and output of the body, and the value before the next
+    /// The states that the condition needs: input and output of the body, and the value before the next
     /// iteration.
     states: Vec<(ValueId, ValueId, Array)>,
 }
 
 impl<'a> Counter<'a> {
-    /// Returns the counter of a Loop with this body, or `None` if its condition depends on values that are
-    /// not constant.
+    /// Returns the counter of a Loop with this body; `None` if the condition depends on unknown values.
     pub fn new(x: &Expand, body: &'a Graph) -> Result<Option<Counter<'a>>> {
         let mut counter = Counter { body, nodes: Vec::new(), constants: BTreeMap::new(), states: Vec::new() };
         let captures: BTreeMap<ValueId, ValueId> =
@@ -67,14 +65,14 @@ impl<'a> Counter<'a> {
             }
             let outer = captures.get(&id).and_then(|outer| x.graph().value(*outer).constant.as_ref());
             if let Some(index) = body.inputs.iter().position(|input| *input == id) {
-                // The iteration number and the condition itself are set in each iteration.
+                // Iteration number and condition are set in each iteration.
                 if index >= 2 {
-                    let Some(start) = number(x.constant(index))? else { return Ok(None) };
+                    let Some(start) = single_element(x.constant(index))? else { return Ok(None) };
                     let next = *body.outputs.at(index - 1)?;
                     counter.states.push((id, next, start));
                     open.push(next);
                 }
-            } else if let Some(constant) = number(outer.or(body.value(id).constant.as_ref()))? {
+            } else if let Some(constant) = single_element(outer.or(body.value(id).constant.as_ref()))? {
                 counter.constants.insert(id, constant);
             } else {
                 let producer = body.value(id).producer;
@@ -82,14 +80,14 @@ impl<'a> Counter<'a> {
                 if let ("Constant", Some(Attribute::Tensor(tensor))) =
                     (node.op_type.as_str(), node.attributes.get("value"))
                 {
-                    let Some(constant) = number(Some(tensor))? else { return Ok(None) };
+                    let Some(constant) = single_element(Some(tensor))? else { return Ok(None) };
                     counter.constants.insert(id, constant);
                     continue;
                 }
                 if !node.domain.is_empty() || !COUNTING.contains(&node.op_type.as_str()) {
                     return Ok(None);
                 }
-                open.extend(read(node));
+                open.extend(node.inputs.iter().flatten().copied());
                 producers.extend(producer);
             }
         }
@@ -98,27 +96,22 @@ impl<'a> Counter<'a> {
         Ok(Some(counter))
     }
 
-    /// Returns the number of iterations: `most`, unless the condition ends the loop earlier. Counting stops
-    /// above the limit of unrolling.
-    pub fn rounds(mut self, most: i64) -> Result<i64> {
-        let mut round = 0;
-        while round < most {
-            super::check_rounds(round, self.body)?;
-            let goes_on = self.goes_on(round)?;
-            round += 1;
-            if !goes_on {
-                break;
+    /// Returns the number of iterations, at most `most`. Fails if they are too many to unroll.
+    pub fn count(mut self, most: i64) -> Result<i64> {
+        for iteration in 0..most {
+            check_unrolled(iteration, self.body)?;
+            if !self.continues(iteration)? {
+                return Ok(iteration + 1);
             }
         }
-        Ok(round)
+        Ok(most.max(0))
     }
 
-    /// Returns whether the loop continues after `round`.
-    fn goes_on(&mut self, round: i64) -> Result<bool> {
+    /// Evaluates the condition after `iteration`.
+    fn continues(&mut self, iteration: i64) -> Result<bool> {
         let mut values = self.constants.clone();
-        let scalar = |value| Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value));
-        let told = [scalar(round), scalar(1).cast(DType::Bool)?];
-        values.extend(self.body.inputs.iter().copied().zip(told));
+        let leading = [scalar(iteration), scalar(1).cast(DType::Bool)?];
+        values.extend(self.body.inputs.iter().copied().zip(leading));
         values.extend(self.states.iter().map(|(input, _, value)| (*input, value.clone())));
         for node in &self.nodes {
             let op = op::find_handled(node)?;
@@ -126,7 +119,7 @@ impl<'a> Counter<'a> {
             let inputs: Vec<Option<Array>> =
                 node.inputs.iter().map(|id| id.and_then(|id| values.get(&id).cloned())).collect();
             let made = evaluate(&Attributes::new(node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
-            // A value that gains an axis in each iteration.
+            // A body could add an axis in each iteration.
             if made.iter().any(|array| array.shape().len() > limits::AXES) {
                 return Err(undecided());
             }
@@ -142,12 +135,8 @@ impl<'a> Counter<'a> {
     }
 }
 
-fn read(node: &Node) -> impl Iterator<Item = ValueId> + '_ {
-    node.inputs.iter().copied().flatten()
-}
-
-/// Returns the element of a constant of one element.
-fn number(tensor: Option<&Tensor>) -> Result<Option<Array>> {
+/// Loads a constant if it has one element.
+fn single_element(tensor: Option<&Tensor>) -> Result<Option<Array>> {
     let one = |tensor: &&Tensor| tensor.shape().iter().all(|size| *size == 1);
     tensor.filter(one).map(Tensor::load).transpose()
 }

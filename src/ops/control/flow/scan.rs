@@ -1,14 +1,15 @@
 //! Scan over sequences of constant length. In version 8, sequences and states have a batch axis before that
 //! of the elements; each element of the batch is scanned separately.
 //!
+//! In version 8, sequences and states have a leading batch axis; each entry of the batch is scanned
+//! separately.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Scan.html>.
 
-use super::stack;
+use super::{scalar, stack};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::{Attribute, Graph};
 use crate::op::{Call, Fact, required, resolve_axis};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::Array;
 
 /// The first version without a batch axis.
 const WITHOUT_BATCH: i64 = 9;
@@ -30,13 +31,14 @@ fn read_scan(call: &Call) -> Result<ScanAttributes> {
     if scan_inputs > call.input_count() {
         return Err(Error::invalid("more scan inputs than inputs"));
     }
+    let list = |name| Ok::<_, Error>(call.ints(name)?.unwrap_or_default());
     if call.since() < WITHOUT_BATCH {
         return Ok(ScanAttributes {
             batched: true,
             before: 1,
             scan_inputs,
             input_axes: vec![1; scan_inputs],
-            input_directions: call.ints("directions")?.unwrap_or_default(),
+            input_directions: list("directions")?,
             output_axes: Vec::new(),
             output_directions: Vec::new(),
         });
@@ -45,10 +47,10 @@ fn read_scan(call: &Call) -> Result<ScanAttributes> {
         batched: false,
         before: 0,
         scan_inputs,
-        input_axes: call.ints("scan_input_axes")?.unwrap_or_default(),
-        input_directions: call.ints("scan_input_directions")?.unwrap_or_default(),
-        output_axes: call.ints("scan_output_axes")?.unwrap_or_default(),
-        output_directions: call.ints("scan_output_directions")?.unwrap_or_default(),
+        input_axes: list("scan_input_axes")?,
+        input_directions: list("scan_input_directions")?,
+        output_axes: list("scan_output_axes")?,
+        output_directions: list("scan_output_directions")?,
     })
 }
 
@@ -69,7 +71,7 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
         let axis = resolve_axis(scan.input_axes.get(index).copied().unwrap_or(0), sizes.len())?;
         let Some(size) = sizes.at(axis)?.known() else { return Ok(false) };
         if *length.get_or_insert(size) != size {
-            return Err(Error::invalid("scan inputs of different lengths"));
+            return Err(Error::invalid("the scan inputs have different lengths"));
         }
         axes.push(axis);
     }
@@ -78,7 +80,7 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
     let outputs = if scan.batched {
         let Some(batch) = x.shape(first_sequence)?.at(0)?.known() else { return Ok(false) };
         check_lengths(x, length)?;
-        // Without the batch axis, the elements of each sequence lie along the first axis.
+        // Without the batch axis, a sequence runs along axis 0.
         axes.fill(0);
         let mut entries = Vec::new();
         for entry in 0..batch {
@@ -100,25 +102,25 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Refuses sequences that are scanned only in part.
+/// Refuses sequences that are not scanned to the end.
 fn check_lengths(x: &Expand, length: i64) -> Result<()> {
     if !x.has_input(0) {
         return Ok(());
     }
     let lengths = x.required_constant(0)?.load_listed()?.to_i64()?;
     if lengths.iter().any(|own| *own != length) {
-        unsupported!("sequences of different lengths");
+        unsupported!("the sequences have different lengths");
     }
     Ok(())
 }
 
-/// Emits element `index` along an axis, without that axis.
+/// Emits element `index` along an axis, which is removed.
 fn pick(x: &mut Expand, from: Operand, axis: usize, index: i64) -> Result<Operand> {
-    let index = x.literal(&Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), index)))?;
+    let index = x.literal(&scalar(index))?;
     x.op("Gather", &[from, index], &[("axis", Attribute::Int(i64::try_from(axis)?))])
 }
 
-/// Scans one set of sequences, from states and sequences to states and the sequences that the body computes.
+/// Scans one set of sequences. `inputs` are states and sequences; returns final states and scanned outputs.
 fn scan_once(
     x: &mut Expand,
     scan: &ScanAttributes,
@@ -130,11 +132,11 @@ fn scan_once(
     let sequences = inputs.split_off(inputs.len().saturating_sub(axes.len()));
     let (mut carried, states) = (inputs, x.input_count() - scan.before - axes.len());
     let mut scanned: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len().saturating_sub(states)];
-    for round in 0..length {
+    for step in 0..length {
         let mut inputs = carried;
         for (index, (sequence, axis)) in sequences.iter().zip(axes).enumerate() {
-            let backwards = scan.input_directions.get(index) == Some(&1);
-            inputs.push(pick(x, *sequence, *axis, if backwards { length - 1 - round } else { round })?);
+            let is_reversed = scan.input_directions.get(index) == Some(&1);
+            inputs.push(pick(x, *sequence, *axis, if is_reversed { length - 1 - step } else { step })?);
         }
         let mut outputs = x.inline(body, &inputs)?.into_iter();
         carried = outputs.by_ref().take(states).collect();

@@ -1,37 +1,32 @@
-//! Expansions of GatherElements and GatherND with indices computed at run time, or constant ones in no
-//! regular order.
+//! Expands GatherElements and GatherND with indices computed at run time, or many unordered constant ones.
 
 use num_traits::AsPrimitive;
 
-use super::{batch_dims, element_places, tuple_places};
+use super::{batch_dims, element_places, rows_at, tuple_places};
 use crate::common::limits;
 use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
+use crate::ops::indexing::one_hot::one_hot;
+use crate::ops::shape::{data_sizes, resized};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
 
-/// The maximum number of elements that are searched for a different one.
+/// The maximum number of elements that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;
 
-/// Returns whether input 1 is a constant whose elements few layers can move.
+/// Returns whether input 1 is a constant whose elements few layers gather.
 fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usize>>) -> Result<bool> {
     if expand.constant(1).is_none() {
         return Ok(false);
     }
-    let sizes: Result<Vec<usize>> =
-        expand.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect();
-    let places = places(&sizes?, &expand.array(1)?)?;
+    let places = places(&data_sizes(expand)?, &expand.array(1)?)?;
     let places: Result<Vec<i64>> = places.into_iter().map(|place| Ok(i64::try_from(place)?)).collect();
     Ok(few_parts(&places?))
 }
 
-fn cast(expand: &mut Expand, x: Operand, dtype: DType) -> Result<Operand> {
-    expand.op("Cast", &[x], &[("to", Attribute::Int(dtype.to_onnx().into()))])
-}
-
-/// Emits `sum over i of (index == i) * data[i]`, over data and indices in the form `[outer, axis, inner]`.
+/// Expands to the sum over `i` of `(index == i) * data[i]`, for data and indices as `[outer, axis, inner]`.
 pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
     if expand_uniform(expand)? {
         return Ok(true);
@@ -42,7 +37,7 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     if index_sizes.len() != sizes.len() {
-        invalid!("indices with {} axes for data with {}", index_sizes.len(), sizes.len());
+        invalid!("the indices have {} axes, the data {}", index_sizes.len(), sizes.len());
     }
     let (depth, count) = (*sizes.at(axis)?, *index_sizes.at(axis)?);
     let outer: i64 = index_sizes.iter().take(axis).product();
@@ -59,46 +54,42 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
             (expand.ints(&vec![0; shorter.len()])?, expand.ints(&ends?)?, expand.ints(&axes?)?);
         data = expand.op("Slice", &[data, starts, ends, axes], &[])?;
     }
-    // Products need numbers, not booleans.
+    // Mul does not take booleans.
     let work = if dtype == DType::Bool { DType::F32 } else { dtype };
     if work != dtype {
-        data = cast(expand, data, work)?;
+        data = expand.cast(data, work)?;
     }
     let indices = expand.operand(1)?;
-    let (flat, apart) = (expand.ints(&[outer, count, inner])?, expand.ints(&[outer, 1, depth, inner])?);
-    let indices = expand.op("Reshape", &[indices, flat], &[])?;
-    let data = expand.op("Reshape", &[data, apart], &[])?;
-    let bits = Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn()).cast(work)?;
-    let (depth, bits) = (expand.ints(&[depth])?, expand.literal(&bits)?);
-    let hits = expand.op("OneHot", &[indices, depth, bits], &[("axis", Attribute::Int(2))])?;
+    let indices = expand.reshape(indices, &[outer, count, inner])?;
+    let data = expand.reshape(data, &[outer, 1, depth, inner])?;
+    let hits = one_hot(expand, indices, depth, 2, work)?;
     let kept = expand.op("Mul", &[hits, data], &[])?;
     let axes = expand.ints(&[2])?;
     let found = expand.op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])?;
-    let shape = expand.ints(&index_sizes)?;
-    let mut found = expand.op("Reshape", &[found, shape], &[])?;
+    let mut found = expand.reshape(found, &index_sizes)?;
     if work != dtype {
-        found = cast(expand, found, dtype)?;
+        found = expand.cast(found, dtype)?;
     }
     expand.output(0, found)?;
     Ok(true)
 }
 
-/// Uniform constant data has the same element at every index.
+/// Expands a gather from constant data with equal elements to one of them.
 fn expand_uniform(expand: &mut Expand) -> Result<bool> {
     if expand.constant(0).is_none_or(|data| data.len() > MAX_UNIFORM) || expand.constant(1).is_some() {
         return Ok(false);
     }
     let data = expand.array(0)?;
-    let numbers = data.to_f64()?;
-    let Some(first) = numbers.first() else { return Ok(false) };
-    if numbers.iter().any(|number| number.to_bits() != first.to_bits()) {
+    let elements = data.to_f64()?;
+    let Some(first) = elements.first() else { return Ok(false) };
+    if elements.iter().any(|element| element.to_bits() != first.to_bits()) {
         return Ok(false);
     }
-    let single: f32 = first.as_();
-    if f64::from(single).to_bits() != first.to_bits() {
+    let rounded: f32 = first.as_();
+    if f64::from(rounded).to_bits() != first.to_bits() {
         return Ok(false);
     }
-    let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), single)).cast(expand.dtype(0)?)?;
+    let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), rounded)).cast(expand.dtype(0)?)?;
     let (one, indices) = (expand.literal(&one)?, expand.operand(1)?);
     let shape = expand.op("Shape", &[indices], &[])?;
     let all = expand.op("Expand", &[one, shape], &[])?;
@@ -106,8 +97,8 @@ fn expand_uniform(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Emits one row number for each tuple of indices: the row in data whose first axes are merged.
-pub(in crate::ops) fn row_numbers(
+/// Emits the row that each tuple of indices addresses in data whose indexed axes are merged.
+pub(in crate::ops) fn row_indices(
     expand: &mut Expand,
     indices: Operand,
     tuples: &[i64],
@@ -115,18 +106,15 @@ pub(in crate::ops) fn row_numbers(
     batch: usize,
 ) -> Result<Operand> {
     let width = i64::try_from(sizes.len() - batch)?;
-    let wide = expand.op("Cast", &[indices], &[("to", Attribute::Int(DType::I64.to_onnx().into()))])?;
+    let wide = expand.cast(indices, DType::I64)?;
     let indexed = sizes.get(batch..).unwrap_or_default();
     let mut strides = vec![1_i64; indexed.len()];
     for axis in (1..indexed.len()).rev() {
         let stride = strides.at(axis)?.saturating_mul(*indexed.at(axis)?);
-        if let Some(slot) = strides.get_mut(axis - 1) {
-            *slot = stride;
-        }
+        strides = resized(&strides, axis - 1, stride);
     }
     let count: i64 = tuples.iter().product();
-    let form = expand.ints(&[count, width])?;
-    let wide = expand.op("Reshape", &[wide, form], &[])?;
+    let wide = expand.reshape(wide, &[count, width])?;
     let (zero, whole, strides) = (expand.ints(&[0])?, expand.ints(indexed)?, expand.ints(&strides)?);
     let negative = expand.op("Less", &[wide, zero], &[])?;
     let counted = expand.op("Add", &[wide, whole], &[])?;
@@ -145,30 +133,28 @@ pub(in crate::ops) fn row_numbers(
     Ok(rows)
 }
 
-/// Emits a Gather of rows of data whose indexed axes are merged.
+/// Expands to a Gather of rows of data whose indexed axes are merged.
 pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
     let batch = batch_dims(expand)?;
     let moved = |sizes: &[usize], indices: &Array| {
-        let (starts, width) = tuple_places(sizes, indices, batch)?;
-        Ok(starts.into_iter().map(|start| start / width.max(1)).collect())
+        let (offsets, width) = tuple_places(sizes, indices, batch)?;
+        Ok(rows_at(&offsets, width))
     };
     if is_moved(expand, moved)? {
         return Ok(false);
     }
     let (sizes, index_sizes) = (expand.sizes(0)?, expand.sizes(1)?);
-    let Some((width, tuples)) = index_sizes.split_last() else { invalid!("the indices are a scalar") };
+    let Some((width, tuples)) = index_sizes.split_last() else { invalid!("the indices have no axes") };
     let depth = batch + usize::try_from(*width)?;
     let Some((indexed, slice)) = sizes.split_at_checked(depth) else {
-        invalid!("tuples of {width} indices for data of shape {sizes:?}");
+        invalid!("tuples of {width} indices do not fit data of shape {sizes:?}");
     };
     let (indices, data) = (expand.operand(1)?, expand.operand(0)?);
-    let rows = row_numbers(expand, indices, tuples, indexed, batch)?;
-    let form = expand.ints(&[indexed.iter().product(), slice.iter().product()])?;
-    let data = expand.op("Reshape", &[data, form], &[])?;
+    let rows = row_indices(expand, indices, tuples, indexed, batch)?;
+    let data = expand.reshape(data, &[indexed.iter().product(), slice.iter().product()])?;
     let found = expand.op("Gather", &[data, rows], &[])?;
     let shape: Vec<i64> = tuples.iter().chain(slice).copied().collect();
-    let shape = expand.ints(&shape)?;
-    let found = expand.op("Reshape", &[found, shape], &[])?;
+    let found = expand.reshape(found, &shape)?;
     expand.output(0, found)?;
     Ok(true)
 }

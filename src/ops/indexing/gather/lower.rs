@@ -1,12 +1,13 @@
-//! Lowering of Gather: constant indices move elements, a constant table is looked up, and other indices
-//! select by a product with a matrix of zeros and ones.
+//! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to a
+//! product with a matrix of zeros and ones.
 
-use super::{batch_dims, element_places, resolve_index, tuple_places};
+use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
 use crate::lower::{Lower, OPEN_END};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::op::resolve_axis;
+use crate::ops::shape::data_sizes;
 use crate::tensor::{Dim, Tensor};
 
 pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
@@ -23,7 +24,7 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
     lower.set(0, blob)
 }
 
-/// Emits the elements at constant indices.
+/// Gathers constant indices.
 fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, shape, axis)?;
@@ -42,23 +43,21 @@ fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result
 fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
     let size = shape.at(axis)?;
     size.known().ok_or_else(|| {
-        Error::unsupported(format!("indices along an axis of free size {size}"))
-            .help("give it with --input-shape")
+        Error::unsupported(format!("the gathered axis has the free size {size}"))
+            .help("fix it with --input-shape")
     })
 }
 
-/// Emits rows of a constant table by 32-bit indices. Embed reads row 0 for negative indices: token ids are
-/// not negative.
+/// Looks up rows of a constant table by int32 indices. Embed clamps negative indices to 0: token ids do not
+/// count from the end.
 fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
     if table.is_empty() {
-        unsupported!("a table of shape {:?}", table.shape());
+        unsupported!("the table of shape {:?} is empty", table.shape());
     }
     let rank = table.shape().len();
     let first: Vec<usize> = std::iter::once(axis).chain((0..rank).filter(|other| *other != axis)).collect();
-    let mut rows_shape = Vec::with_capacity(rank);
-    for other in &first {
-        rows_shape.push(*table.shape().at(*other)?);
-    }
+    let rows_shape =
+        first.iter().map(|other| table.shape().at(*other).copied()).collect::<Result<Vec<usize>>>()?;
     let size = *rows_shape.at(0)?;
     let width: usize = rows_shape.iter().skip(1).product();
     let rows = if axis == 0 {
@@ -77,7 +76,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
     };
     let count = lower.form(indices).at(0)?.clone();
     let found = lower.emit(layer, &[indices], &[count, Dim::try_from(width)?])?;
-    // The axes of the indices replace the axis, so the axes before it are moved to the front again.
+    // The axes of the indices replace the gathered axis, so the axes before it move to the front again.
     let mut sizes = lower.shape(1)?.to_vec();
     let depth = sizes.len();
     for size in rows_shape.iter().skip(1) {
@@ -87,7 +86,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
     lower.transpose(found, &sizes, &perm)
 }
 
-/// Emits the elements at indices computed at run time: a matrix product.
+/// Gathers indices computed at run time by a matrix product.
 fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let size = known_axis(shape, axis)?;
     let indices = lower.blob(1)?;
@@ -109,7 +108,7 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     lower.emit(MatMul::default(), &[matrix, data], &[outer, count, inner])
 }
 
-/// Emits the elements at constant indices of the input in rows of `width` elements.
+/// Gathers constant rows of the input as a matrix of `width` columns.
 fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
     let count = Dim::product(lower.shape(0)?)?.floor_div(&Dim::try_from(width)?)?;
     let blob = lower.blob(0)?;
@@ -119,20 +118,14 @@ fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
     lower.set(0, taken)
 }
 
-fn known_sizes(lower: &Lower) -> Result<Vec<usize>> {
-    lower.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
-}
-
 pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
-    let sizes = known_sizes(lower)?;
+    let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int_or("axis", 0)?, sizes.len())?;
     let places = element_places(&sizes, &lower.array(1)?, axis)?;
     take_rows(lower, 1, &places)
 }
 
 pub(super) fn lower_gather_nd(lower: &mut Lower) -> Result<()> {
-    let sizes = known_sizes(lower)?;
-    let (starts, width) = tuple_places(&sizes, &lower.array(1)?, batch_dims(lower)?)?;
-    let rows: Vec<usize> = starts.into_iter().map(|start| start / width.max(1)).collect();
-    take_rows(lower, width, &rows)
+    let (offsets, width) = tuple_places(&data_sizes(lower)?, &lower.array(1)?, batch_dims(lower)?)?;
+    take_rows(lower, width, &rows_at(&offsets, width))
 }

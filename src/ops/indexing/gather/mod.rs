@@ -1,37 +1,57 @@
-//! Gather, GatherElements, GatherND: elements by their indices.
+//! Gather, GatherElements, GatherND: elements selected by index.
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | Crop, Slice, Concat, Tile; a product with a matrix of zeros and ones for many in no regular order |
-//! | Gather of a constant table by a graph input | Embed, which reads int32 and row 0 for a negative index |
-//! | other indices computed at run time | a product with a matrix of zeros and ones, their comparison with all indices |
+//! | constant indices | Crop, Slice, Concat, Tile; a product with a matrix of zeros and ones for many unordered indices |
+//! | Gather of a constant table by a graph input | Embed, which reads int32 and clamps negative indices to 0 |
+//! | other indices computed at run time | a product with a matrix of zeros and ones from comparing them with all positions |
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`, `onnx__GatherND.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`,
+//! `onnx__GatherND.html`.
 
 mod expand;
 mod lower;
 
-use crate::error::{At, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
+use crate::error::{At, Result, invalid, unsupported};
+use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
-use crate::tensor::{Array, coordinates, display_shape, row_major};
+use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
 
-pub(in crate::ops) use expand::row_numbers;
+pub(in crate::ops) use expand::row_indices;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather).fold(fold_gather).lower(lower::lower_gather).transparent(|_, _| true).lowers_to("Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; otherwise a product with a matrix of zeros and ones"),
-    Row::new("GatherElements", &[11, 13], Access::Selection, infer_gather_elements)
+    Row::new("Gather", &[1, 11, 13], infer_gather)
+        .fold(fold_gather)
+        .lower(lower::lower_gather)
+        .transparent(|_, _| true)
+        .lowers_to(
+            "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \
+            else a product with a matrix of zeros and ones",
+        ),
+    Row::new("GatherElements", &[11, 13], infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)
-        .lower(lower::lower_gather_elements).transparent(|_, _| true).lowers_to("Crop, Slice, Concat for constant indices; otherwise a product with a matrix of zeros and ones"),
-    Row::new("GatherND", &[11, 12, 13], Access::Selection, infer_gather_nd)
+        .lower(lower::lower_gather_elements)
+        .transparent(|_, _| true)
+        .lowers_to(MOVED_OR_MULTIPLIED),
+    Row::new("GatherND", &[11, 12, 13], infer_gather_nd)
         .fold(fold_gather_nd)
         .expand(expand::expand_gather_nd)
-        .lower(lower::lower_gather_nd).transparent(|_, _| true).lowers_to("Crop, Slice, Concat for constant indices; otherwise a product with a matrix of zeros and ones"),
+        .lower(lower::lower_gather_nd)
+        .transparent(|_, _| true)
+        .lowers_to(MOVED_OR_MULTIPLIED),
 ];
 
-/// Returns an index counted from the front; negative ones count from the end of an axis of `size`.
-pub(in crate::ops) fn resolve_index(index: i64, size: i64) -> Result<i64> {
+const MOVED_OR_MULTIPLIED: &str =
+    "Crop, Slice, Concat for constant indices; else a product with a matrix of zeros and ones";
+
+/// Returns the row indices that correspond to offsets of the first elements of rows of `width` elements.
+pub(super) fn rows_at(offsets: &[usize], width: usize) -> Vec<usize> {
+    offsets.iter().map(|offset| offset / width.max(1)).collect()
+}
+
+/// Returns an index counted from the front; a negative one counts from the end of an axis of `size`.
+fn resolve_index(index: i64, size: i64) -> Result<i64> {
     let counted = if index < 0 { index.saturating_add(size) } else { index };
     if !(0..size).contains(&counted) {
         invalid!("index {index} is out of range for an axis of size {size}");
@@ -50,10 +70,8 @@ fn resolved(indices: &Array, size: usize) -> Result<Vec<usize>> {
 fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
     let data = call.shape(0)?;
     let axis = resolve_axis(call.int_or("axis", 0)?, data.len())?;
-    let (outer, rest) = data.split_at_checked(axis).unwrap_or((data, &[]));
-    let mut shape = outer.to_vec();
-    shape.extend(call.shape(1)?.iter().cloned());
-    shape.extend(rest.iter().skip(1).cloned());
+    let (outer, inner) = (data.iter().take(axis), data.iter().skip(axis + 1));
+    let shape: Vec<Dim> = outer.chain(call.shape(1)?).chain(inner).cloned().collect();
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
@@ -62,9 +80,8 @@ fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<
     let sizes = data.shape();
     let axis = resolve_axis(attributes.int_or("axis", 0)?, sizes.len())?;
     let taken = data.take(axis, &resolved(indices, *sizes.at(axis)?)?)?;
-    let mut shape: Vec<usize> = sizes.iter().take(axis).copied().collect();
-    shape.extend(indices.shape());
-    shape.extend(sizes.iter().skip(axis + 1));
+    let (outer, inner) = (sizes.iter().take(axis), sizes.iter().skip(axis + 1));
+    let shape: Vec<usize> = outer.chain(indices.shape()).chain(inner).copied().collect();
     Ok(vec![taken.reshape(&shape)?])
 }
 
@@ -75,11 +92,10 @@ fn infer_gather_elements(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(1)?.to_vec())])
 }
 
-/// Returns the row-major offsets in data of shape `data` of the elements that GatherElements and
-/// ScatterElements address.
+/// Returns the row-major offsets in data of shape `data` that GatherElements and ScatterElements address.
 pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usize) -> Result<Vec<usize>> {
     if data.len() != indices.shape().len() {
-        invalid!("indices with {} axes for data with {}", indices.shape().len(), data.len());
+        invalid!("the indices have {} axes, the data {}", indices.shape().len(), data.len());
     }
     let along = resolved(indices, *data.at(axis)?)?;
     let mut places = Vec::with_capacity(along.len());
@@ -88,7 +104,7 @@ pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usiz
             *slot = index;
         }
         if at.iter().zip(data).any(|(i, size)| i >= size) {
-            invalid!("indices of shape {:?} for data of shape {data:?}", indices.shape());
+            invalid!("indices of shape {:?} do not fit data of shape {data:?}", indices.shape());
         }
         places.push(row_major(data, &at));
     }
@@ -103,7 +119,7 @@ fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Re
 
 // GatherND
 
-/// Returns the number of leading axes that data and indices share; since version 12.
+/// Returns the number of leading batch axes that data and indices share; since version 12.
 fn batch_dims(attributes: &Attributes) -> Result<usize> {
     let batch = if attributes.since() >= 12 { attributes.int_or("batch_dims", 0)? } else { 0 };
     Ok(usize::try_from(batch)?)
@@ -112,13 +128,13 @@ fn batch_dims(attributes: &Attributes) -> Result<usize> {
 fn infer_gather_nd(call: &Call) -> Result<Vec<Fact>> {
     let (data, indices) = (call.shape(0)?, call.shape(1)?);
     let batch = batch_dims(call)?;
-    let Some((width, tuples)) = indices.split_last() else { invalid!("the indices are a scalar") };
+    let Some((width, tuples)) = indices.split_last() else { invalid!("the indices have no axes") };
     let Some(width) = width.known() else {
-        return Err(crate::error::Error::unsupported(format!("indices of shape {}", display_shape(indices))));
+        unsupported!("the indices {} have a last axis of free size", display_shape(indices));
     };
     let width = usize::try_from(width)?;
     if batch + width > data.len() || batch > tuples.len() || width == 0 {
-        invalid!("tuples of {width} indices for data of shape {}", display_shape(data));
+        invalid!("tuples of {width} indices do not fit data of shape {}", display_shape(data));
     }
     let mut shape = tuples.to_vec();
     shape.extend(data.iter().skip(batch + width).cloned());
@@ -132,20 +148,20 @@ pub(in crate::ops) fn tuple_places(
     indices: &Array,
     batch: usize,
 ) -> Result<(Vec<usize>, usize)> {
-    let Some((width, tuples)) = indices.shape().split_last() else { invalid!("the indices are a scalar") };
+    let Some((width, tuples)) = indices.shape().split_last() else { invalid!("the indices have no axes") };
     let (batch_sizes, rest) = data.split_at_checked(batch).unwrap_or((data, &[]));
     let Some((indexed, slice)) = rest.split_at_checked(*width) else {
-        invalid!("tuples of {width} indices for data of shape {data:?}");
+        invalid!("tuples of {width} indices do not fit data of shape {data:?}");
     };
     if tuples.get(..batch) != Some(batch_sizes) {
-        invalid!("indices of shape {:?} for data of shape {data:?}", indices.shape());
+        invalid!("indices of shape {:?} do not fit data of shape {data:?}", indices.shape());
     }
     let slice_len: usize = slice.iter().product();
     let per_batch: usize = tuples.iter().skip(batch).product();
     let list = indices.int_list()?;
     let mut places = Vec::with_capacity(tuples.iter().product());
-    for (number, tuple) in list.chunks((*width).max(1)).enumerate() {
-        let mut place = number / per_batch.max(1);
+    for (tuple_index, tuple) in list.chunks((*width).max(1)).enumerate() {
+        let mut place = tuple_index / per_batch.max(1);
         for (index, size) in tuple.iter().zip(indexed) {
             place = place * size + usize::try_from(resolve_index(*index, i64::try_from(*size)?)?)?;
         }
@@ -159,10 +175,8 @@ fn fold_gather_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
     let batch = batch_dims(attributes)?;
     let (starts, len) = tuple_places(data.shape(), indices, batch)?;
     let places: Vec<usize> = starts.iter().flat_map(|start| *start..start + len).collect();
-    let width = indices.shape().last().copied().unwrap_or(0);
-    let mut shape: Vec<usize> =
-        indices.shape().split_last().map(|(_, tuples)| tuples.to_vec()).unwrap_or_default();
-    shape.extend(data.shape().iter().skip(batch + width));
+    let (width, tuples) = indices.shape().split_last().unwrap_or((&0, &[]));
+    let shape: Vec<usize> = tuples.iter().chain(data.shape().iter().skip(batch + width)).copied().collect();
     Ok(vec![data.pick(&places, &shape)?])
 }
 

@@ -1,38 +1,33 @@
-//! Lowering of Scatter with constant indices: the result consists of parts of the data and the updates.
+//! Lowers Scatter with constant indices: the result is gathered from data and updates.
 
-use super::{Reduction, read_reduction, rounds};
+use super::{Reduction, read_reduction, replaced_rows, rounds};
 use crate::common::limits;
-use crate::error::{At, Result};
+use crate::error::{At, Error, Result};
 use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::op::resolve_axis;
-use crate::ops::indexing::gather::{element_places, tuple_places};
+use crate::ops::indexing::gather::{element_places, rows_at, tuple_places};
+use crate::ops::shape::data_sizes;
 use crate::tensor::{Dim, Tensor};
 
-fn known_sizes(lower: &Lower) -> Result<Vec<usize>> {
-    lower.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
-}
-
 pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {
-    let sizes = known_sizes(lower)?;
+    let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int_or("axis", 0)?, sizes.len())?;
     let places = element_places(&sizes, &lower.array(1)?, axis)?;
     scatter_rows(lower, &sizes, &places, 1)
 }
 
 pub(super) fn lower_scatter_nd(lower: &mut Lower) -> Result<()> {
-    let sizes = known_sizes(lower)?;
-    let (starts, width) = tuple_places(&sizes, &lower.array(1)?, 0)?;
-    let rows: Vec<usize> = starts.into_iter().map(|start| start / width.max(1)).collect();
-    scatter_rows(lower, &sizes, &rows, width)
+    let sizes = data_sizes(lower)?;
+    let (offsets, width) = tuple_places(&sizes, &lower.array(1)?, 0)?;
+    scatter_rows(lower, &sizes, &rows_at(&offsets, width), width)
 }
 
-/// Emits rows of `width` elements of the data, combined with the updates for them.
+/// Applies the updates to rows of `width` elements of the data.
 fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: usize) -> Result<()> {
     let count = sizes.iter().product::<usize>() / width.max(1);
     limits::check_listed(count)?;
-    let rows = |count: usize| Ok::<_, crate::error::Error>([Dim::try_from(count)?, Dim::try_from(width)?]);
+    let rows = |count: usize| Ok::<_, Error>([Dim::try_from(count)?, Dim::try_from(width)?]);
     let data = lower.blob_as(0, &rows(count)?)?;
     if targets.is_empty() {
         return lower.set(0, data);
@@ -41,19 +36,13 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: us
     let dtype = lower.dtype(0)?;
     let (op_type, neutral) = match read_reduction(lower)? {
         Reduction::Replace => {
-            let mut places: Vec<i64> = (0..i64::try_from(count)?).collect();
-            for (number, target) in targets.iter().enumerate() {
-                if let Some(place) = places.get_mut(*target) {
-                    *place = i64::try_from(count + number)?;
-                }
-            }
             let both = lower.concat(&[data, updates], 0)?;
-            let top = lower.gather(both, 0, &places)?;
+            let top = lower.gather(both, 0, &replaced_rows(count, targets)?)?;
             return lower.set(0, top);
         }
         Reduction::Add => (binary_op::ADD, 0.0),
         Reduction::Mul => (binary_op::MUL, 1.0),
-        // Finite, so that a product with 0 is 0.
+        // Finite, because a gather may be a product with zeros and ones.
         Reduction::Max => (binary_op::MAX, f32::MIN),
         Reduction::Min => (binary_op::MIN, f32::MAX),
     };
@@ -62,12 +51,12 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: us
     let mut top = data;
     for members in rounds(targets)? {
         let mut places = vec![0; count];
-        for number in members {
-            if let Some(place) = places.get_mut(*targets.at(number)?) {
-                *place = i64::try_from(number + 1)?;
+        for update in members {
+            if let Some(place) = places.get_mut(*targets.at(update)?) {
+                *place = i64::try_from(update + 1)?;
             }
         }
-        let placed: BlobId = lower.gather(updates, 0, &places)?;
+        let placed = lower.gather(updates, 0, &places)?;
         let placed = lower.reshape(placed, &rows(count)?)?;
         top = lower.binary(op_type, top, placed)?;
         top = lower.wrap(top, dtype)?;

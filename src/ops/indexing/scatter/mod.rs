@@ -1,46 +1,56 @@
-//! Scatter, ScatterElements, ScatterND: data with replaced elements.
+//! Scatter, ScatterElements, ScatterND: data with some elements replaced or updated.
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | Concat and Crop of data and updates; BinaryOp for reductions |
-//! | indices computed at run time | a product with a matrix of zeros and ones, their comparison with all positions |
+//! | constant indices | Concat of data and updates, Crop; BinaryOp for reductions |
+//! | indices computed at run time | a product with a matrix of zeros and ones from comparing them with all positions |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__ScatterElements.html>, `onnx__ScatterND.html`.
 
 mod expand;
 mod lower;
 
-use super::gather::{element_places, tuple_places};
-use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use std::collections::BTreeMap;
 
+use super::gather::{element_places, tuple_places};
 use crate::error::{Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
+use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Scatter", &[9, 11], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .lower(lower::lower_scatter_elements).lowers_to("the layers of ScatterElements").limits("as for ScatterElements"),
-    Row::new("ScatterElements", &[11, 13, 16, 18], Access::Any, infer_scatter)
+        .lower(lower::lower_scatter_elements)
+        .lowers_to("like ScatterElements")
+        .limits("like ScatterElements"),
+    Row::new("ScatterElements", &[11, 13, 16, 18], infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .lower(lower::lower_scatter_elements).lowers_to("Concat, Crop of data and updates for constant indices; otherwise a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
-    Row::new("ScatterND", &[11, 13, 16, 18], Access::Any, infer_scatter)
+        .lower(lower::lower_scatter_elements)
+        .lowers_to(MOVED_OR_MULTIPLIED)
+        .limits(MANY_UPDATES),
+    Row::new("ScatterND", &[11, 13, 16, 18], infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
-        .lower(lower::lower_scatter_nd).lowers_to("Concat, Crop of data and updates for constant indices; otherwise a product with a matrix of zeros and ones").limits("many updates of one element; large data with indices computed at run time"),
+        .lower(lower::lower_scatter_nd)
+        .lowers_to(MOVED_OR_MULTIPLIED)
+        .limits(MANY_UPDATES),
 ];
 
-/// The maximum number of evaluated updates of one element: each iterates over all data.
-const MAX_ITERATIONS: usize = 1 << 10;
+const MOVED_OR_MULTIPLIED: &str = "Concat, Crop of data and updates for constant indices; \
+    else a product with a matrix of zeros and ones";
+const MANY_UPDATES: &str = "many updates of one element; large data with indices computed at run time";
 
-/// The maximum number of elements over which all iterations run.
+/// The maximum number of updates of one element that are evaluated: each copies all data.
+const MAX_ROUNDS: usize = 1 << 10;
+
+/// The maximum number of elements that all rounds copy.
 const MAX_VISITED: usize = 1 << 28;
 
-/// The combination of an update with the element at its position.
+/// The combination of an element with an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reduction {
     Replace,
@@ -50,7 +60,7 @@ enum Reduction {
     Min,
 }
 
-/// Version 16 has sums and products, version 18 also maxima and minima.
+/// Reads the reduction: sums and products since version 16, maxima and minima since version 18.
 fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
     if attributes.op_type() == "Scatter" || attributes.since() < 16 {
         return Ok(Reduction::Replace);
@@ -87,7 +97,7 @@ fn fold_scatter_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> R
         (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
     let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
     if indices.shape() != updates.shape() {
-        invalid!("indices of shape {:?} for updates of shape {:?}", indices.shape(), updates.shape());
+        invalid!("the indices have shape {:?}, the updates {:?}", indices.shape(), updates.shape());
     }
     let places = element_places(data.shape(), indices, axis)?;
     Ok(vec![scatter(read_reduction(attributes)?, data, &places, updates)?])
@@ -96,10 +106,10 @@ fn fold_scatter_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> R
 fn fold_scatter_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices, updates) =
         (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
-    let (starts, len) = tuple_places(data.shape(), indices, 0)?;
-    let places: Vec<usize> = starts.iter().flat_map(|start| *start..start + len).collect();
+    let (offsets, len) = tuple_places(data.shape(), indices, 0)?;
+    let places: Vec<usize> = offsets.iter().flat_map(|offset| *offset..offset + len).collect();
     if places.len() != updates.len() {
-        invalid!("{} updates for {} elements", updates.len(), places.len());
+        invalid!("the updates have {} elements, the indices address {}", updates.len(), places.len());
     }
     Ok(vec![scatter(read_reduction(attributes)?, data, &places, updates)?])
 }
@@ -110,36 +120,48 @@ fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array
     let updates = updates.reshape(&[updates.len()])?;
     let rounds = rounds(places)?;
     if rounds.len().saturating_mul(data.len()) > MAX_VISITED {
-        unsupported!("{} updates of one element of {}", rounds.len(), data.len());
+        unsupported!("{} updates of one of {} elements", rounds.len(), data.len());
     }
     for members in rounds {
-        let targets: Vec<usize> = members.iter().filter_map(|number| places.get(*number)).copied().collect();
+        let targets: Vec<usize> = members.iter().filter_map(|update| places.get(*update)).copied().collect();
         let new = fold_arithmetic(&result.take(0, &targets)?, &updates.take(0, &members)?, &kernel)?;
         result = result.replace(&targets, &new)?;
     }
     result.reshape(data.shape())
 }
 
-/// Returns the indices of the first update of every position, then those of the second, and so on: each
-/// depends on the result of the previous ones.
+/// Groups the updates by round: the first of each place, then the second of each place, and so on, because
+/// each update applies to the result of the one before.
 fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
-    let mut met: BTreeMap<usize, usize> = BTreeMap::new();
-    for (number, place) in places.iter().enumerate() {
-        let round = met.entry(*place).or_insert(0);
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for (update, place) in places.iter().enumerate() {
+        let round = counts.entry(*place).or_insert(0);
         match rounds.get_mut(*round) {
-            Some(members) => members.push(number),
-            None => rounds.push(vec![number]),
+            Some(members) => members.push(update),
+            None => rounds.push(vec![update]),
         }
         *round += 1;
     }
-    if rounds.len() > MAX_ITERATIONS {
-        unsupported!("{} updates of one element", rounds.len());
+    if rounds.len() > MAX_ROUNDS {
+        unsupported!("{} updates of one element (at most {MAX_ROUNDS})", rounds.len());
     }
     Ok(rounds)
 }
 
-/// Returns the combination of an update with an element; `None` if it replaces the element.
+/// Returns the source of each of `count` rows: the row itself, or `count + i` for the last update `i` that
+/// replaces it.
+fn replaced_rows(count: usize, targets: &[usize]) -> Result<Vec<i64>> {
+    let mut sources: Vec<i64> = (0..i64::try_from(count)?).collect();
+    for (update, target) in targets.iter().enumerate() {
+        if let Some(source) = sources.get_mut(*target) {
+            *source = i64::try_from(count + update)?;
+        }
+    }
+    Ok(sources)
+}
+
+/// Returns the kernel that combines an element with an update; `None` for a replacement.
 fn kernel(reduction: Reduction) -> Option<Kernel<f64, i64, Dim>> {
     Some(match reduction {
         Reduction::Replace => return None,

@@ -1,20 +1,20 @@
-//! Lowering of padding: first negative amounts, then positive ones.
+//! Lowers Pad and CenterCropPad: elements are first removed, then added.
 
-use super::{Amounts, Mode, center_amounts, center_target, input_dims, pad_amounts, read_mode, source};
+use super::{Amounts, Mode, call_amounts, center_amounts, center_target, read_mode, source};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::{Lower, OPEN_END};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::Padding;
+use crate::ops::shape::resized;
 use crate::tensor::{Dim, Tensor};
 
 pub(super) fn lower_pad(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
-    let amounts = pad_amounts(lower, shape.len(), |index| input_dims(lower, index))?;
+    let amounts = call_amounts(lower)?;
     let value = if lower.since() < 11 {
         lower.float_or("value", 0.0)?
     } else if lower.has_input(2) {
-        let value = lower.required_constant(2)?;
-        value.load_listed()?.scalar_f32()?
+        lower.required_constant(2)?.load_listed()?.scalar_f32()?
     } else {
         0.0
     };
@@ -42,9 +42,9 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
     let mut surplus = Vec::new();
     let mut mirrored = Vec::new();
     for (axis, (before, after)) in amounts.iter().enumerate() {
-        let counted = |amount: &Dim| amount.lower_bound().is_some_and(|least| least >= 0);
-        let free = before.known().is_none() || after.known().is_none();
-        if mode == Mode::Reflect && free && counted(before) && counted(after) {
+        let is_free = before.known().is_none() || after.known().is_none();
+        let adds = |amount: &Dim| amount.lower_bound().is_some_and(|least| least >= 0);
+        if mode == Mode::Reflect && is_free && adds(before) && adds(after) {
             mirrored.push((axis, before, after));
             continue;
         }
@@ -52,57 +52,45 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             (Some(0..), most) if mode == Mode::Constant => most,
             _ => amount.known(),
         };
-        let (Some(largest_before), Some(largest_behind)) = (most(before), most(after)) else {
-            return Err(Error::unsupported(format!("{before} and {after} elements around axis {axis}"))
-                .help("fix the sizes with --input-shape"));
+        let (Some(most_before), Some(most_after)) = (most(before), most(after)) else {
+            return Err(Error::unsupported(format!(
+                "axis {axis} is padded by the free sizes {before} and {after}"
+            ))
+            .help("fix the sizes with --input-shape"));
         };
-        if before.known().is_none() || after.known().is_none() {
-            let start = Dim::Known(largest_before).sub(before)?;
+        if is_free {
+            let start = Dim::Known(most_before).sub(before)?;
             surplus.push((axis, start, shape.at(axis)?.add(before)?.add(after)?));
         }
-        let (before, after) = (largest_before, largest_behind);
+        let (before, after) = (most_before, most_after);
         if before < 0 || after < 0 {
             let (front, back) = (before.min(0), after.min(0));
             let size = shape.at(axis)?.add(&Dim::Known(front + back))?;
             let (alone, place) = lower.alone(blob, &shape, axis)?;
             let end = if back == 0 { OPEN_END } else { i32::try_from(back)? };
             if end == OPEN_END && back != 0 {
-                unsupported!("{back} elements: in ncnn this number means the end of the axis");
+                unsupported!("the amount {back}: ncnn's Crop interprets it as the end of the axis");
             }
             blob = lower.crop(alone, place, i32::try_from(-front)?, end, &size)?;
-            if let Some(slot) = shape.get_mut(axis) {
-                *slot = size;
-            }
+            shape = resized(&shape, axis, size);
         }
         if before > 0 || after > 0 {
             added.push(Added { axis, before: before.max(0), after: after.max(0) });
         }
     }
     let mut top = match mode {
-        Mode::Constant | Mode::Edge => pad_layers(lower, blob, &shape, &added, mode, value)?,
+        Mode::Constant | Mode::Edge => pad_layers(lower, blob, &mut shape, &added, mode, value)?,
         Mode::Reflect | Mode::Wrap => {
             let (near, far) = split_far(&shape, &added, mode);
-            let blob = pad_layers(lower, blob, &shape, &near, mode, value)?;
-            for one in &near {
-                grow(&mut shape, one)?;
-            }
-            let blob = take_places(lower, blob, shape.clone(), &far, mode)?;
-            for one in &far {
-                grow(&mut shape, one)?;
-            }
-            blob
+            let blob = pad_layers(lower, blob, &mut shape, &near, mode, value)?;
+            gather_sources(lower, blob, &mut shape, &far, mode)?
         }
     };
-    // For a free amount, the maximum is added, and the excess is cropped.
-    for one in added.iter().filter(|_| !surplus.is_empty()) {
-        grow(&mut shape, one)?;
-    }
+    // An amount of free size is padded by its upper bound; Crop removes the surplus.
     for (axis, start, size) in surplus {
         let (alone, place) = lower.alone(top, &shape, axis)?;
         top = lower.crop_by_expression(alone, place, &start, &size)?;
-        if let Some(slot) = shape.get_mut(axis) {
-            *slot = size;
-        }
+        shape = resized(&shape, axis, size);
     }
     for (axis, before, after) in mirrored {
         top = mirror(lower, top, &mut shape, axis, (before, after))?;
@@ -110,12 +98,11 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
     lower.set(0, top)
 }
 
-/// Emits an axis with its mirror images: of the reversed elements, those up to the last one, which is not
-/// repeated.
+/// Pads an axis by reflection: joins a reversed copy without the edge element to each end.
 fn mirror(
     lower: &mut Lower,
     blob: BlobId,
-    shape: &mut [Dim],
+    shape: &mut Vec<Dim>,
     axis: usize,
     (before, after): (&Dim, &Dim),
 ) -> Result<BlobId> {
@@ -136,9 +123,7 @@ fn mirror(
         blob = lower.concat(&[image, rest], place)?;
         size = size.add(before)?;
     }
-    if let Some(slot) = shape.get_mut(axis) {
-        *slot = size;
-    }
+    *shape = resized(shape, axis, size);
     Ok(blob)
 }
 
@@ -149,9 +134,9 @@ fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {
     Ok(())
 }
 
-/// Splits the axes into those that Padding can mirror and others: Padding reads out of bounds if the axis is
-/// shorter than the padding, and has no wrap mode. A free size is assumed to exceed its padding, since a
-/// smaller one has no mirror image.
+/// Separates axes that Padding can pad from the others: it reads beyond an axis that is not larger than its
+/// padding, and cannot wrap. A free size is assumed to be larger than its padding: a smaller one has no
+/// reflection.
 fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Added>) {
     added.iter().copied().partition(|one| {
         let known = shape.get(one.axis).and_then(Dim::known);
@@ -159,34 +144,36 @@ fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Add
     })
 }
 
-/// Emits the elements of axes of known sizes at the indices of the padded axes.
-fn take_places(
+/// Pads axes of known sizes by gathering the source of each element.
+fn gather_sources(
     lower: &mut Lower,
-    blob: BlobId,
-    mut shape: Vec<Dim>,
+    mut blob: BlobId,
+    shape: &mut [Dim],
     added: &[Added],
     mode: Mode,
 ) -> Result<BlobId> {
-    let mut blob = blob;
     for one in added {
         let Some(size) = shape.at(one.axis)?.known() else {
-            return Err(Error::unsupported(format!("{mode:?} around an axis of {}", shape.at(one.axis)?))
-                .help("fix it with --input-shape"));
+            return Err(Error::unsupported(format!(
+                "mode {mode:?} for an axis of size {}",
+                shape.at(one.axis)?
+            ))
+            .help("fix it with --input-shape"));
         };
         let places = (-one.before..size + one.after).filter_map(|place| source(place, size, mode));
-        let (alone, place) = lower.alone(blob, &shape, one.axis)?;
+        let (alone, place) = lower.alone(blob, shape, one.axis)?;
         blob = lower.gather(alone, place, &places.collect::<Vec<_>>())?;
-        grow(&mut shape, one)?;
+        grow(shape, one)?;
     }
     Ok(blob)
 }
 
-/// Emits one Padding for all axes of a blob with three axes, or for the inner three of four; otherwise one
-/// for each axis.
+/// Emits Padding layers: one for all axes if a Mat of three axes, or the inner three of four, separates them,
+/// else one per axis.
 fn pad_layers(
     lower: &mut Lower,
-    blob: BlobId,
-    shape: &[Dim],
+    mut blob: BlobId,
+    shape: &mut [Dim],
     added: &[Added],
     mode: Mode,
     value: f32,
@@ -195,20 +182,19 @@ fn pad_layers(
         return Ok(blob);
     }
     let axes: Vec<usize> = added.iter().map(|one| one.axis).collect();
-    let by_channel = mode == Mode::Constant && !value.is_finite();
-    if !by_channel
+    let per_channel = mode == Mode::Constant && !value.is_finite();
+    if !per_channel
         && let Some((apart, places)) = lower.apart(blob, shape, &axes)?
         && !(lower.form(apart).len() == 4 && places.contains(&0))
     {
+        added.iter().try_for_each(|one| grow(shape, one))?;
         return pad_layer(lower, apart, &places, added, mode, value);
     }
-    let mut blob = blob;
-    let mut shape = shape.to_vec();
     for one in added {
-        let (alone, place) = lower.alone(blob, &shape, one.axis)?;
+        let (alone, place) = lower.alone(blob, shape, one.axis)?;
         let form = lower.form(alone);
         let inner = Dim::product(form.iter().skip(place + 1))?;
-        blob = if by_channel {
+        blob = if per_channel {
             let outer = Dim::product(form.iter().take(place))?;
             let rows = lower.reshape(alone, &[outer, form.at(place)?.clone(), inner])?;
             pad_layer(lower, rows, &[1], &[*one], mode, value)?
@@ -218,7 +204,7 @@ fn pad_layers(
         } else {
             pad_layer(lower, alone, &[place], &[*one], mode, value)?
         };
-        grow(&mut shape, one)?;
+        grow(shape, one)?;
     }
     Ok(blob)
 }
@@ -247,7 +233,7 @@ fn pad_layer(
             1 => (layer.left, layer.right) = (before, after),
             2 => (layer.top, layer.bottom) = (before, after),
             3 => (layer.front, layer.behind) = (before, after),
-            axis => invalid!("padding of axis {axis} from the end"),
+            axis => invalid!("Padding cannot pad axis {axis} from the end"),
         }
         if let Some(size) = form.get_mut(*place) {
             *size = size.add(&Dim::Known(one.before + one.after))?;
@@ -257,7 +243,7 @@ fn pad_layer(
         layer.value = value;
     } else if mode == Mode::Constant {
         let Some(channels) = form.first().and_then(Dim::known).filter(|_| rank >= 3) else {
-            unsupported!("padding with {value} of a blob of {rank} axes");
+            unsupported!("padding a blob of {rank} axes with {value}");
         };
         let channels = usize::try_from(channels)?;
         layer.per_channel_pad_data = Some(Tensor::all(value, vec![channels])?);

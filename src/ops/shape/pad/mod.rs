@@ -1,16 +1,18 @@
-//! Pad and CenterCropPad: elements added around a value, or removed.
+//! Pad and CenterCropPad: elements added around a value or removed.
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
 //! | negative amounts | Crop |
-//! | constant, edge, reflect | Padding over up to three axes at once |
-//! | reflect beyond the size of an axis, wrap | Crop and Concat; the sizes must be known |
-//! | an infinite constant | Padding with a value for each channel: a param cannot be infinite |
+//! | constant, edge, reflect | Padding of up to three axes at once |
+//! | reflect by the size of the axis or more, wrap | Crop and Concat; the sizes must be fixed |
+//! | amounts or a constant computed at run time | Gather by indices, and Where for indices out of range |
+//! | an infinite constant | Padding with a value per channel: a param cannot be infinite |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Pad.html>, `onnx__CenterCropPad.html`.
 
 mod lower;
 
+use super::{array_dims, dims_of, input_dims, known_dims, resized};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
@@ -19,7 +21,7 @@ use crate::op::{
     self, Access, Attributes, Call, Fact, distinct_axes, required, required_input, resolve_axis,
 };
 use crate::ops::Row;
-
+use crate::ops::run_time::{check_list, distinct_axes};
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -30,20 +32,20 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to("Padding, Crop")
         .limits("free sizes"),
-    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], Access::Any, infer_pad)
+    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
         .padding(constant_padding)
         .fold(fold_pad)
         .lower(lower::lower_pad)
-        .identity(adds_nothing)
+        .identity(unpadded)
         .transparent(|_, _| true)
         .lowers_to(
-            "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by more than \
-            an axis holds",
+            "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by the size \
+            of the axis or more; Gather for amounts computed at run time",
         )
-        .limits("amounts or a constant computed at run time"),
+        .limits("amounts computed at run time if the model does not declare the shape of the output"),
 ];
 
-/// The values of added elements.
+/// The source of the added elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Constant,
@@ -55,7 +57,7 @@ enum Mode {
     Wrap,
 }
 
-/// The numbers of elements added before and after each axis; negative ones are removed.
+/// The numbers of elements added before and after each axis; negative numbers remove elements.
 type Amounts = Vec<(Dim, Dim)>;
 
 fn read_mode(attributes: &Attributes) -> Result<Mode> {
@@ -68,31 +70,30 @@ fn read_mode(attributes: &Attributes) -> Result<Mode> {
     })
 }
 
-/// Returns the amounts of every axis: attributes before version 11, then an input; since version 18 for the
-/// axes of another input.
+/// Reads the amounts of each axis: attributes before version 11, then an input; since version 18 another
+/// input lists the axes.
 fn pad_amounts(
     attributes: &Attributes,
     rank: usize,
     input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
 ) -> Result<Amounts> {
     let since = attributes.since();
-    let known = |list: Vec<i64>| list.into_iter().map(Dim::Known).collect::<Vec<_>>();
     let pads = match since {
-        1 => attributes.ints("paddings")?.map(known),
-        2 => attributes.ints("pads")?.map(known),
+        1 => attributes.ints("paddings")?.map(known_dims),
+        2 => attributes.ints("pads")?.map(known_dims),
         _ => input(1)?,
     };
     let pads = required(pads, "pads")?;
     let axes = if since >= 18 { input(3)? } else { None };
     let axes = axes.unwrap_or((0..i64::try_from(rank)?).map(Dim::Known).collect());
     if pads.len() != 2 * axes.len() {
-        invalid!("{} pads for {} axes", pads.len(), axes.len());
+        invalid!("pads has {} elements for {} axes", pads.len(), axes.len());
     }
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); rank];
     let mut padded = Vec::new();
     let (before, after) = pads.split_at_checked(axes.len()).unwrap_or((&pads, &[]));
     for ((axis, before), after) in axes.iter().zip(before).zip(after) {
-        let Some(axis) = axis.known() else { unsupported!("axis {axis} is a free size") };
+        let Some(axis) = axis.known() else { unsupported!("the axis {axis} is not fixed") };
         let axis = resolve_axis(axis, rank)?;
         if padded.contains(&axis) {
             invalid!("axis {axis} is padded twice");
@@ -100,9 +101,10 @@ fn pad_amounts(
         padded.push(axis);
         for amount in [before, after].into_iter().filter_map(Dim::known) {
             if amount.unsigned_abs() > limits::BLOB_ELEMENTS.unsigned_abs() {
-                let most = limits::BLOB_ELEMENTS;
-                let message = format!("an axis is padded by {amount} elements, a blob has at most {most}");
-                return Err(Error::limit(message));
+                return Err(Error::limit(format!(
+                    "axis {axis} is padded by {amount}; a blob has at most {} elements",
+                    limits::BLOB_ELEMENTS
+                )));
             }
         }
         if let Some(slot) = amounts.get_mut(axis) {
@@ -120,7 +122,7 @@ fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
     }
 }
 
-/// Returns the target sizes of CenterCropPad; if they are computed at run time, the declared ones.
+/// Returns the target sizes of CenterCropPad; the declared ones if they are computed at run time.
 fn center_target(call: &Call) -> Result<Vec<Dim>> {
     let axes = center_axes(call, call.shape(0)?.len())?;
     call.check_list(1, axes.len())?;
@@ -130,18 +132,18 @@ fn center_target(call: &Call) -> Result<Vec<Dim>> {
     })
 }
 
-/// Returns the amounts that bring each of `axes` to its size in `target`; of an odd number the larger half
-/// goes after.
+/// Returns the amounts that bring each axis to its target size; the larger half of an odd difference goes
+/// after.
 fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
     let axes = center_axes(attributes, shape.len())?;
     if axes.len() != target.len() {
-        invalid!("{} sizes for {} axes", target.len(), axes.len());
+        invalid!("the target has {} sizes for {} axes", target.len(), axes.len());
     }
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); shape.len()];
     for (axis, size) in axes.iter().zip(target) {
         let difference = size.sub(shape.at(*axis)?)?;
         let Some(n) = difference.known() else {
-            unsupported!("an axis of size {} is brought to {size}", shape.at(*axis)?)
+            unsupported!("cannot pad an axis of size {} to {size}", shape.at(*axis)?)
         };
         let before = n / 2;
         if let Some(slot) = amounts.get_mut(*axis) {
@@ -151,37 +153,27 @@ fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Res
     Ok(amounts)
 }
 
-fn input_dims(call: &Call, index: usize) -> Result<Option<Vec<Dim>>> {
-    if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) }
-}
-
-fn array_dims(inputs: &[Option<Array>], index: usize) -> Result<Option<Vec<Dim>>> {
-    let array = inputs.get(index).and_then(Option::as_ref);
-    array.map(|array| Ok(array.to_dims()?.iter().cloned().collect())).transpose()
-}
-
 fn padded_shape(shape: &[Dim], amounts: &Amounts) -> Result<Vec<Dim>> {
     let padded = |(size, (before, after)): (&Dim, &(Dim, Dim))| size.add(before)?.add(after);
     let padded: Vec<Dim> = shape.iter().zip(amounts).map(padded).collect::<Result<_>>()?;
     if let Some(negative) = padded.iter().find(|size| size.known().is_some_and(|n| n < 0)) {
-        invalid!("an axis is left with {negative} elements");
+        invalid!("an axis has the negative size {negative} after padding");
     }
     Ok(padded)
 }
 
-/// Returns the amounts of a node.
 fn call_amounts(call: &Call) -> Result<Amounts> {
     pad_amounts(call, call.shape(0)?.len(), |index| input_dims(call, index))
 }
 
 /// Returns the data if all amounts are 0.
-fn adds_nothing(graph: &Graph, node: &Node) -> Option<ValueId> {
+fn unpadded(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
     let amounts = call_amounts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
     Some(data).filter(|_| amounts.iter().all(|(before, after)| before.is(0) && after.is(0)))
 }
 
-/// Returns the constant of a Pad and its amounts, if all are known.
+/// Returns the value and the amounts of a Pad with mode `constant`, if all are known.
 fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
     if read_mode(call).ok()? != Mode::Constant {
         return None;
@@ -208,7 +200,8 @@ fn infer_center(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &amounts)?)])
 }
 
-/// Returns the index in an axis of `size` of an element of the padded axis.
+/// Returns the index in an axis of `size` that element `place` of the padded axis copies; 0 is the first
+/// element of the axis.
 fn source(place: i64, size: i64, mode: Mode) -> Option<i64> {
     match mode {
         _ if (0..size).contains(&place) => Some(place),
@@ -237,8 +230,7 @@ fn fold_pad(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Arr
 fn fold_center(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
     let sizes = Shape::try_from(data.shape())?;
-    let target = array_dims(inputs, 1)?.ok_or_else(|| Error::invalid("input 1 is missing"))?;
-    let amounts = center_amounts(attributes, &sizes, &target)?;
+    let amounts = center_amounts(attributes, &sizes, &dims_of(required_input(inputs, 1)?)?)?;
     Ok(vec![pad(data, &amounts, Mode::Constant, &fill(0.0, data)?)?])
 }
 
@@ -250,9 +242,9 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
     let mut data = data.clone();
     for (axis, (before, after)) in amounts.iter().enumerate() {
         let (Some(before), Some(after)) = (before.known(), after.known()) else {
-            unsupported!("{before} and {after} elements around an axis");
+            unsupported!("the amounts {before} and {after} are not fixed");
         };
-        // Removed elements are not visible to the padding mode.
+        // Added elements do not copy removed ones.
         let size = i64::try_from(*data.shape().at(axis)?)?;
         let padded = size.saturating_add(before).saturating_add(after);
         let kept: Vec<usize> = (0.max(before.saturating_neg())..size.min(size.saturating_add(after)))
@@ -261,21 +253,14 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
         let size = i64::try_from(kept.len())?;
         data = data.take(axis, &kept)?;
         if size == 0 && mode != Mode::Constant && (before > 0 || after > 0) {
-            invalid!("an axis without elements is padded with its elements");
+            invalid!("an empty axis has no elements to pad with");
         }
-        let block = |count: i64| {
-            let mut shape = data.shape().to_vec();
-            if let Some(slot) = shape.get_mut(axis) {
-                *slot = usize::try_from(count)?;
-            }
-            value.broadcast(&shape)
-        };
+        let block = |count: i64| value.broadcast(&resized(data.shape(), axis, usize::try_from(count)?));
         let taken = |range: std::ops::Range<i64>| {
             let places = range.filter_map(|place| source(place, size, mode)).map(usize::try_from);
             data.take(axis, &places.collect::<std::result::Result<Vec<_>, _>>()?)
         };
-        // If no element of the axis is left, the remaining negative amount is removed from the added
-        // elements.
+        // If no element of the axis is left, the rest is removed from the added elements.
         let (before, after) = if size == 0 { (0, padded) } else { (before.max(0), after.max(0)) };
         let parts = match mode {
             Mode::Constant => [block(before)?, data.clone(), block(after)?],
@@ -292,7 +277,7 @@ mod tests {
 
     /// As in onnxruntime 1.31.
     #[test]
-    fn negative_amounts_may_exceed_the_axis() {
+    fn padding_may_remove_more_than_all_elements() {
         let data = Array::f32(ndarray::ArrayD::from_elem(vec![6], 1.0));
         let value = fill(9.0, &data).unwrap();
         let padded = |before, after| {
@@ -307,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_match_numpy() {
+    fn sources_match_numpy() {
         let places = |mode, size, range: std::ops::Range<i64>| -> Vec<i64> {
             range.filter_map(|place| source(place, size, mode)).collect()
         };

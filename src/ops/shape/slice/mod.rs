@@ -4,28 +4,31 @@
 
 mod computed;
 
+use super::{array_dims, input_dims, known_dims, resized};
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, OPEN_END};
 use crate::op::identity::same_shape;
 use crate::op::{self, Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
-
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Access::Selection, infer_slice)
     .fold(fold_slice)
     .expand(computed::expand_slice)
     .lower(lower_slice)
-    .identity(keeps_all)
+    .identity(unsliced)
     .transparent(|_, _| true)
-    .lowers_to("Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; Gather for starts computed at run time")
-    .limits("bounds computed at run time without a declared shape of the output; axes and steps computed at run time")];
+    .lowers_to(
+        "Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; \
+        Gather for bounds computed at run time",
+    )
+    .limits("bounds computed at run time if the model does not declare the shape of the output")];
 
-/// Bounds from this on mean "to the end" in models: no axis of a blob is larger.
+/// The least bound that means the end of the axis: no axis of a blob is larger.
 const BEYOND: i64 = (1 << 31) - 1;
 
-/// The slice of an axis: the elements at `start`, `start + step`, and so on.
+/// The kept elements of an axis: those at `start`, `start + step`, and so on.
 #[derive(Clone, Debug, PartialEq)]
 struct AxisSlice {
     axis: usize,
@@ -40,9 +43,8 @@ fn read_cuts(
     input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
     shape: &[Dim],
 ) -> Result<Vec<AxisSlice>> {
-    let known = |list: Vec<i64>| list.into_iter().map(Dim::Known).collect::<Vec<_>>();
     let (starts, ends, axes, steps) = if attributes.since() == 1 {
-        let list = |name| Ok::<_, Error>(attributes.ints(name)?.map(known));
+        let list = |name| Ok::<_, Error>(attributes.ints(name)?.map(known_dims));
         (list("starts")?, list("ends")?, list("axes")?, None)
     } else {
         (input(1)?, input(2)?, input(3)?, input(4)?)
@@ -50,22 +52,24 @@ fn read_cuts(
     let (starts, ends) = (required(starts, "starts")?, required(ends, "ends")?);
     let axes = axes.unwrap_or((0..i64::try_from(starts.len())?).map(Dim::Known).collect());
     let steps = steps.unwrap_or(vec![Dim::Known(1); starts.len()]);
-    if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
-        invalid!("{} starts, {} ends, {} axes, {} steps", starts.len(), ends.len(), axes.len(), steps.len());
+    let lens = [starts.len(), ends.len(), axes.len(), steps.len()];
+    if lens.iter().any(|len| *len != starts.len()) {
+        invalid!("starts, ends, axes and steps have the different lengths {lens:?}");
     }
-    let number = |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("an axis or step of {d}")));
+    let fixed =
+        |d: &Dim| d.known().ok_or_else(|| Error::unsupported(format!("the axis or step {d} is not fixed")));
     let mut cuts: Vec<AxisSlice> = Vec::with_capacity(starts.len());
     for (i, (start, end)) in starts.iter().zip(&ends).enumerate() {
-        let axis = resolve_axis(number(axes.at(i)?)?, shape.len())?;
+        let axis = resolve_axis(fixed(axes.at(i)?)?, shape.len())?;
         if cuts.iter().any(|cut| cut.axis == axis) {
             invalid!("axis {axis} is sliced twice");
         }
-        cuts.push(cut(axis, shape.at(axis)?, start, end, number(steps.at(i)?)?)?);
+        cuts.push(cut(axis, shape.at(axis)?, start, end, fixed(steps.at(i)?)?)?);
     }
     Ok(cuts)
 }
 
-/// Returns a bound counted from the front, if its sign is known.
+/// Returns a bound counted from the front; its sign must be known.
 fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
     match bound.known() {
         Some(n) if n >= BEYOND => Ok(size.clone()),
@@ -73,7 +77,7 @@ fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
         _ => match bound.bounds() {
             (Some(0..), _) => Ok(bound.clone()),
             (_, Some(..0)) => size.add(bound),
-            _ => unsupported!("whether the bound {bound} counts from the front is known only at run time"),
+            _ => unsupported!("the sign of the bound {bound} is known only at run time"),
         },
     }
 }
@@ -82,11 +86,10 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
     let (zero, before, last) = (Dim::Known(0), Dim::Known(-1), size.sub(&Dim::Known(1))?);
     let (mut start, mut end) = (from_front(start, size)?, from_front(end, size)?);
     let distance = match step {
-        0 => invalid!("a step is 0"),
+        0 => invalid!("the step is 0"),
         1.. => {
             start = start.larger(&zero)?.smaller(size)?;
-            // A negative end gives an empty slice, which is not a blob: an end that may be negative is
-            // assumed to be valid.
+            // A negative end leaves an empty result, which is not a blob: a free end needs no lower clamp.
             end = if end.known().is_some() { end.larger(&zero)? } else { end }.smaller(size)?;
             end.sub(&start)?
         }
@@ -98,7 +101,7 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
     };
     let stride = step.checked_abs().unwrap_or(i64::MAX);
     let count = match distance.known() {
-        // A stride beyond the axis keeps one element; the sum in ceil_div must not overflow.
+        // A stride beyond the axis keeps one element; ceil_div would overflow.
         Some(n) if n > 0 && stride >= n => Dim::Known(1),
         Some(n) if n <= 0 => zero,
         _ => distance.ceil_div(&Dim::Known(stride.min(BEYOND)))?,
@@ -107,12 +110,11 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
 }
 
 fn call_cuts(call: &Call) -> Result<Vec<AxisSlice>> {
-    let input = |index| if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) };
-    read_cuts(call, input, call.shape(0)?)
+    read_cuts(call, |index| input_dims(call, index), call.shape(0)?)
 }
 
-/// Returns the data if the slice is all of it, in its order.
-fn keeps_all(graph: &Graph, node: &Node) -> Option<ValueId> {
+/// Returns the data if all of it is kept in order.
+fn unsliced(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
     let cuts = call_cuts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
     Some(data).filter(|_| cuts.iter().all(|cut| cut.step > 0))
@@ -129,9 +131,7 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
         cuts => cuts?,
     };
     for cut in cuts {
-        if let Some(slot) = shape.get_mut(cut.axis) {
-            *slot = cut.count;
-        }
+        shape = resized(&shape, cut.axis, cut.count);
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
@@ -139,11 +139,7 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
 fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let mut data = required_input(inputs, 0)?.clone();
     let shape = Shape::try_from(data.shape())?;
-    let input = |index: usize| match inputs.get(index) {
-        Some(Some(list)) => Ok(Some(list.to_dims()?.iter().cloned().collect())),
-        _ => Ok(None),
-    };
-    for cut in read_cuts(attributes, input, &shape)? {
+    for cut in read_cuts(attributes, |index| array_dims(inputs, index), &shape)? {
         let places: Result<Vec<usize>> =
             cut.places()?.into_iter().map(|place| Ok(usize::try_from(place)?)).collect();
         data = data.take(cut.axis, &places?)?;
@@ -152,11 +148,11 @@ fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 }
 
 impl AxisSlice {
-    /// Returns the indices of the elements, if they are known.
+    /// Returns the indices of the kept elements, which must be known.
     fn places(&self) -> Result<Vec<i64>> {
         let (Some(start), Some(count)) = (self.start.known(), self.count.known()) else {
             return Err(Error::unsupported(format!(
-                "{} elements from {} on in steps of {}: these sizes must be known",
+                "{} elements from {} in steps of {} are not fixed",
                 self.count, self.start, self.step
             ))
             .help("fix the sizes with --input-shape"));
@@ -164,10 +160,10 @@ impl AxisSlice {
         (0..count)
             .map(|i| self.step.checked_mul(i).and_then(|n| n.checked_add(start)))
             .collect::<Option<_>>()
-            .ok_or_else(|| Error::limit("a step is too large"))
+            .ok_or_else(|| Error::limit("the step is too large"))
     }
 
-    /// Returns whether the elements of an axis of free size are reversed.
+    /// Returns whether the slice reverses an axis of free `size`.
     fn reverses(&self, size: &Dim) -> Result<bool> {
         let last = size.sub(&Dim::Known(1))?;
         Ok(self.step == -1 && self.start == last && self.count == *size && size.known().is_none())
@@ -214,9 +210,7 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
             }
             None => lower.gather(alone, place, &cut.places()?)?,
         };
-        if let Some(slot) = shape.get_mut(cut.axis) {
-            *slot = cut.count;
-        }
+        shape = resized(&shape, cut.axis, cut.count);
     }
     lower.set(0, blob)
 }
@@ -225,7 +219,6 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The slices of numpy's `range(size)[start:end:step]`.
     #[test]
     fn bounds_match_numpy() {
         for (size, start, end, step, first, count) in [
@@ -246,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_may_be_symbolic() {
+    fn bounds_of_free_sizes() {
         let h = Dim::symbol("H");
         let half = h.floor_div(&Dim::Known(2)).unwrap();
         for (start, end, step, count, crop) in [
