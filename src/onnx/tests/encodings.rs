@@ -102,7 +102,7 @@ fn impossible_tensors_are_refused() {
     assert_refused(raw("c", DType::F32, &[i64::MAX, i64::MAX], &[0; 4]), "too large");
     assert_refused(raw("c", DType::F32, &[1 << 61], &[0; 4]), "too large");
     let segment = Some(tensor_proto::Segment { begin: Some(0), end: Some(1) });
-    assert_refused(TensorProto { segment, ..raw("c", DType::F32, &[1], &[0; 4]) }, "segments");
+    assert_refused(TensorProto { segment, ..raw("c", DType::F32, &[1], &[0; 4]) }, "segmented");
 }
 
 #[test]
@@ -153,9 +153,9 @@ fn sparse_tensors_are_made_dense() {
     for (list, dims, words) in [
         (indices(&[2], &[5, 1]), &[2, 3][..], "ascend"),
         (indices(&[2], &[1, 1]), &[2, 3], "ascend"),
-        (indices(&[2], &[1, 6]), &[2, 3], "outside"),
-        (indices(&[2], &[-1, 5]), &[2, 3], "outside"),
-        (indices(&[2, 2], &[0, 1, 1, 3]), &[2, 3], "index 3"),
+        (indices(&[2], &[1, 6]), &[2, 3], "out of range"),
+        (indices(&[2], &[-1, 5]), &[2, 3], "out of range"),
+        (indices(&[2, 2], &[0, 1, 1, 3]), &[2, 3], "out of range"),
         (indices(&[3], &[0, 1, 2]), &[2, 3], "2 values"),
         (indices(&[2], &[0, 1]), &[1], "values of shape"),
         (indices(&[2], &[0, 1]), &[1 << 20, 1 << 20], "too large"),

@@ -9,7 +9,7 @@ fn nodes_are_sorted() {
     let read = read_model(&model(main)).unwrap();
     assert_eq!(lines(&read.graph), [": Neg-21(x) -> z", ": Relu-21(z) -> y"]);
     let cycle = graph(vec![node("Add", &["x", "y"], &["z"]), node("Neg", &["z"], &["y"])]);
-    refused(&model(cycle), ErrorKind::Invalid, "what it computes");
+    refused(&model(cycle), ErrorKind::Invalid, "its own output");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn the_kind_of_an_attribute_follows_from_its_field_in_the_oldest_models() {
     op.attribute = vec![plain("nothing")];
     refused(&model(graph(vec![op.clone()])), ErrorKind::Invalid, "attribute nothing: its type is missing");
     op.attribute = vec![AttributeProto { r#type: Some(77), ..plain("odd") }];
-    refused(&model(graph(vec![op.clone()])), ErrorKind::Invalid, "kind 77");
+    refused(&model(graph(vec![op.clone()])), ErrorKind::Invalid, "type 77");
     op.attribute = vec![int_attribute("a", 1), int_attribute("a", 2)];
     refused(&model(graph(vec![op])), ErrorKind::Invalid, "attribute a: it is given twice");
 }

@@ -10,7 +10,7 @@ use super::flow::scalar;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::op::identity::operand;
-use crate::op::{CUT, Call, Fact, required, resolve_axis};
+use crate::op::{Access, CUT, Call, Fact, required, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::DType;
@@ -20,7 +20,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .inline(inline_concat)
         .lowers_to("Concat")
         .limits("sequences of unknown length"),
-    Row::new("Optional", &[15, 28], infer_container)
+    Row::new("Optional", &[15, 28], Access::Any, infer_container)
         .lowers_to("nothing: readers read the value")
         .limits("an optional value that is an input or output of the net"),
     Row::new("OptionalGetElement", &[15, 18, 28], Access::Any, infer_reader)
@@ -35,7 +35,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .inline(inline_at)
         .lowers_to("the element")
         .limits("positions computed at run time"),
-    Row::new("SequenceConstruct", &[11], infer_container)
+    Row::new("SequenceConstruct", &[11], Access::Any, infer_container)
         .lowers_to("nothing: readers read the elements")
         .limits("a sequence that is an input or output of the net"),
     Row::new("SequenceEmpty", &[11], Access::Any, infer_container)
@@ -53,11 +53,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .inline(inline_length)
         .lowers_to("a constant")
         .limits("sequences of unknown length"),
-    Row::new("SequenceMap", &[17], infer_container)
+    Row::new("SequenceMap", &[17], Access::Any, infer_container)
         .inline(inline_map)
         .lowers_to("its body, once for each element")
         .limits("sequences of unknown length"),
-    Row::new("SplitToSequence", &[11, 24], infer_container)
+    Row::new("SplitToSequence", &[11, 24], Access::Any, infer_container)
         .inline(inline_split)
         .lowers_to("Split, SequenceConstruct")
         .limits("lengths computed at run time"),

@@ -25,13 +25,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to("nothing")
         .limits("training mode: it drops elements at random"),
-    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], infer_flatten)
+    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], Access::View, infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to(RESHAPED_BY_READER),
-    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], infer_identity)
+    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], Access::Elementwise, infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
         .identity(first)
@@ -62,7 +62,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 const RESHAPED_BY_READER: &str = "nothing: a reader reshapes the blob as it needs";
 /// Attributes that matter only in training. Exporters omit `is_test` of versions 1 and 6 even for inference.
-const DROPOUT_WAIVED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
+const DROPOUT_IGNORED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
 /// A hint of version 1 that a buffer may be overwritten.
 const CONSUMED_INPUTS: &[&str] = &["consumed_inputs"];
 

@@ -10,12 +10,13 @@ use crate::op::{self, Access, Attributes, Call, Fact, required_input, resolve_ax
 use crate::ops::Row;
 use crate::tensor::Array;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], infer_transpose)
-    .fold(fold_transpose)
-    .lower(lower_transpose)
-    .identity(unmoved)
-    .transparent(|_, _| true)
-    .lowers_to("Permute, several in a row for more than four axes; nothing if no element moves")];
+pub(in crate::ops) const OPS: &[Row] =
+    &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], Access::Selection, infer_transpose)
+        .fold(fold_transpose)
+        .lower(lower_transpose)
+        .identity(unmoved)
+        .transparent(|_, _| true)
+        .lowers_to("Permute, several in a row for more than four axes; nothing if no element moves")];
 
 /// Returns the order of the axes; by default reversed.
 fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {

@@ -18,7 +18,7 @@ use super::simplify::{InsertionPoint, input, int, only_output};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, ValueId};
 use crate::ncnn::Scales;
-use crate::op::CONTRIB_DOMAIN;
+use crate::op::{self, Access, CONTRIB_DOMAIN};
 use crate::tensor::{DType, Tensor};
 
 /// The conversion of a network that is quantized throughout.
@@ -41,24 +41,6 @@ const CLIP: i64 = 11;
 
 /// The version of QuantizeLinear and DequantizeLinear since which quantized values may have 16 or 4 bits.
 const NARROW_AND_WIDE: i64 = 21;
-
-/// Operators that move or select elements, and so commute with quantization.
-const MOVING: &[&str] = &[
-    "DepthToSpace",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GlobalMaxPool",
-    "Identity",
-    "MaxPool",
-    "Reshape",
-    "Slice",
-    "SpaceToDepth",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-];
 
 /// A value that QuantizeLinear rounds and DequantizeLinear converts back.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +90,8 @@ fn constant_input<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a
 
 /// Whether the operator moves or selects elements of its first input.
 fn is_move(node: &Node) -> bool {
-    node.domain.is_empty() && MOVING.contains(&node.op_type.as_str()) && node.outputs.len() == 1
+    let moves = matches!(op::access(node), Access::View | Access::Selection) || node.is("Identity");
+    moves && node.outputs.len() == 1
 }
 
 /// Returns a node with another first input.

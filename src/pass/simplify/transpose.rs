@@ -4,10 +4,10 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
-use crate::op;
+use crate::op::{self, Access};
 use crate::pass::pattern::producer;
 
-use super::view::{VIEWS, dropped_axes};
+use super::view::dropped_axes;
 use super::{Edits, input, only_output};
 
 /// Merges two Transposes.
@@ -47,7 +47,7 @@ pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
 
 /// Returns the input of the three nodes, and the permutation that they compute.
 fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
-    let is_view = |node: &&Node| VIEWS.iter().any(|op_type| node.is(op_type));
+    let is_view = |node: &&Node| op::access(node) == Access::View;
     let shape = |value: ValueId| graph.value(value).shape.as_deref();
     let last = Some(last).filter(is_view)?;
     let turned = input(last, 0)?;

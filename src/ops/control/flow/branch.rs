@@ -28,7 +28,7 @@ fn branches<'a>(call: &Call<'a>) -> Result<[&'a Graph; 2]> {
 
 pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
     let [then, otherwise] = branches(call)?;
-    if let Some(taken) = selected(call)? {
+    if let Some(taken) = taken(call)? {
         return outputs_of(call, taken);
     }
     let (then, otherwise) = (outputs_of(call, then)?, outputs_of(call, otherwise)?);
@@ -95,7 +95,7 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
         let Some((index, number)) = nan_input(body, &node) else { return Ok(None) };
         let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };
         let given = input.ok_or_else(|| Error::internal("a guarded input is missing"))?;
-        let number = Tensor::from_array(&number_like(body, given, number)?)?;
+        let number = Tensor::from_array(&scalar_like(body, given, number)?)?;
         let number = body.add_constant("", number)?;
         let (scalar, chosen) = (body.add_value(Value::default()), body.add_value(Value::default()));
         *input = Some(chosen);
@@ -124,7 +124,7 @@ fn display_facts(facts: &[Fact]) -> String {
 }
 
 pub(super) fn inline_if(x: &mut Expand) -> Result<bool> {
-    let Some(taken) = selected(x)? else { return Ok(false) };
+    let Some(taken) = taken(x)? else { return Ok(false) };
     for (index, output) in x.inline(taken, &[])?.into_iter().enumerate() {
         x.output(index, output)?;
     }

@@ -11,7 +11,7 @@ use crate::common::limits;
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph};
 use crate::op::identity::operand;
-use crate::op::{Call, Fact, required};
+use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Tensor};
@@ -26,12 +26,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand_if)
         .lowers_to("the branch of a constant condition; else both branches, and Where")
         .limits("a condition computed at run time if the branches have outputs of different shapes"),
-    Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], infer_loop)
+    Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, infer_loop)
         .variadic()
         .unroll(inline_loop)
         .lowers_to("its body, once for each iteration")
         .limits("a number of iterations or a condition known only at run time"),
-    Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], infer_scan)
+    Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], Access::Any, infer_scan)
         .variadic()
         .unroll(inline_scan)
         .lowers_to("its body, once for each element")

@@ -13,14 +13,14 @@ mod expand;
 mod lower;
 
 use crate::error::{At, Result, invalid, unsupported};
-use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
 
 pub(in crate::ops) use expand::row_indices;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gather", &[1, 11, 13], infer_gather)
+    Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather)
         .fold(fold_gather)
         .lower(lower::lower_gather)
         .transparent(|_, _| true)
@@ -28,13 +28,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \
             else a product with a matrix of zeros and ones",
         ),
-    Row::new("GatherElements", &[11, 13], infer_gather_elements)
+    Row::new("GatherElements", &[11, 13], Access::Selection, infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)
         .lower(lower::lower_gather_elements)
         .transparent(|_, _| true)
         .lowers_to(MOVED_OR_MULTIPLIED),
-    Row::new("GatherND", &[11, 12, 13], infer_gather_nd)
+    Row::new("GatherND", &[11, 12, 13], Access::Selection, infer_gather_nd)
         .fold(fold_gather_nd)
         .expand(expand::expand_gather_nd)
         .lower(lower::lower_gather_nd)

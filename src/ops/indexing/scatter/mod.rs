@@ -26,13 +26,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower::lower_scatter_elements)
         .lowers_to("like ScatterElements")
         .limits("like ScatterElements"),
-    Row::new("ScatterElements", &[11, 13, 16, 18], infer_scatter)
+    Row::new("ScatterElements", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
         .lower(lower::lower_scatter_elements)
         .lowers_to(MOVED_OR_MULTIPLIED)
         .limits(MANY_UPDATES),
-    Row::new("ScatterND", &[11, 13, 16, 18], infer_scatter)
+    Row::new("ScatterND", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
         .lower(lower::lower_scatter_nd)

@@ -5,7 +5,6 @@
 //! | negative amounts | Crop |
 //! | constant, edge, reflect | Padding of up to three axes at once |
 //! | reflect by the size of the axis or more, wrap | Crop and Concat; the sizes must be fixed |
-//! | amounts or a constant computed at run time | Gather by indices, and Where for indices out of range |
 //! | an infinite constant | Padding with a value per channel: a param cannot be infinite |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Pad.html>, `onnx__CenterCropPad.html`.
@@ -21,7 +20,6 @@ use crate::op::{
     self, Access, Attributes, Call, Fact, distinct_axes, required, required_input, resolve_axis,
 };
 use crate::ops::Row;
-use crate::ops::run_time::{check_list, distinct_axes};
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -32,7 +30,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to("Padding, Crop")
         .limits("free sizes"),
-    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], infer_pad)
+    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], Access::Any, infer_pad)
         .padding(constant_padding)
         .fold(fold_pad)
         .lower(lower::lower_pad)
@@ -40,9 +38,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to(
             "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by the size \
-            of the axis or more; Gather for amounts computed at run time",
+            of the axis or more",
         )
-        .limits("amounts computed at run time if the model does not declare the shape of the output"),
+        .limits("amounts or a constant computed at run time"),
 ];
 
 /// The source of the added elements.

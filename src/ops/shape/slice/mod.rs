@@ -21,9 +21,9 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Acc
     .transparent(|_, _| true)
     .lowers_to(
         "Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; \
-        Gather for bounds computed at run time",
+        Gather for starts computed at run time",
     )
-    .limits("bounds computed at run time if the model does not declare the shape of the output")];
+    .limits("bounds computed at run time without a declared shape of the output; axes and steps computed at run time")];
 
 /// The least bound that means the end of the axis: no axis of a blob is larger.
 const BEYOND: i64 = (1 << 31) - 1;
