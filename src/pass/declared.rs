@@ -1,4 +1,4 @@
-//! What the model itself says of shapes, held against what is inferred.
+//! Declared shapes: comparison with the inferred ones, and propagation.
 
 use crate::common::index::IndexMap;
 use crate::error::Result;
@@ -6,21 +6,21 @@ use crate::graph::{Graph, ValueId};
 use crate::op;
 use crate::tensor::{Dim, Shape, display_shape};
 
-/// The shapes that a model states of values that are computed.
+/// The declared shapes of computed values.
 #[derive(Debug)]
 pub struct DeclaredShapes(IndexMap<ValueId, Shape>);
 
 impl DeclaredShapes {
-    /// What a graph that was not inferred yet says.
+    /// Collects the shapes of a graph before inference.
     pub fn of(graph: &Graph) -> DeclaredShapes {
         let computed = graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten());
         let declared = computed.filter_map(|id| Some((*id, graph.value(*id).shape.clone()?)));
         DeclaredShapes(declared.collect())
     }
 
-    /// A line for each value whose shape is another one.
+    /// Returns a message for each value whose inferred shape is a different one.
     pub fn contradictions(&self, graph: &Graph) -> Vec<String> {
-        // Some exporters write 0 for a size that they do not know.
+        // Some exporters write 0 for an unknown size.
         let differs = |(declared, inferred): (&Dim, &Dim)| {
             let declared = declared.known().filter(|size| *size != 0);
             declared.zip(inferred.known()).is_some_and(|(declared, inferred)| declared != inferred)
@@ -32,7 +32,7 @@ impl DeclaredShapes {
             if declared.len() != inferred.len() || declared.iter().zip(inferred).any(differs) {
                 let (declared, inferred) = (display_shape(declared), display_shape(inferred));
                 lines.push(format!(
-                    "the model says that \"{}\" is {declared}, but it is {inferred}",
+                    "the model declares \"{}\" as {declared}, but it is {inferred}",
                     value.name
                 ));
             }
@@ -41,24 +41,22 @@ impl DeclaredShapes {
     }
 }
 
-/// Hands the shape that a model states of a result back to what it is computed of element by element, where that states none: bodies
-/// of functions name values that no model speaks of.
+/// Propagates declared shapes from results of element-wise nodes to inputs without a shape: values in bodies of functions have no
+/// declared shapes.
 pub fn propagate_back(graph: &mut Graph) -> Result<()> {
     for id in graph.node_ids().into_iter().rev() {
         let Some(node) = graph.node(id).filter(|node| op::find(node).is_some_and(|op| op.keeps_shape)) else {
             continue;
         };
-        let (Some(Some(input)), Some(Some(output))) =
-            (node.inputs.first().copied(), node.outputs.first().copied())
-        else {
+        let (Some(Some(input)), Some(Some(output))) = (node.inputs.first(), node.outputs.first()) else {
             continue;
         };
-        let declared = graph.value(output).shape.clone();
-        let is_number = |size: &Dim| size.known().is_some_and(|size| size > 0);
+        let (input, declared) = (*input, graph.value(*output).shape.clone());
+        let is_known = |size: &Dim| size.known().is_some_and(|size| size > 0);
         let value = graph.value(input);
         if value.producer.is_some()
             && value.shape.is_none()
-            && declared.as_ref().is_some_and(|declared| declared.iter().all(is_number))
+            && declared.as_ref().is_some_and(|declared| declared.iter().all(is_known))
         {
             graph.value_mut(input)?.shape = declared;
         }
@@ -72,7 +70,7 @@ mod tests {
     use crate::graph::{Node, Value};
 
     #[test]
-    fn numbers_are_held_against_numbers() {
+    fn only_known_sizes_are_compared() {
         let mut graph = Graph::default();
         let free = Dim::symbol("N");
         let shapes = [
@@ -82,9 +80,9 @@ mod tests {
             (vec![Dim::Known(3)], vec![free, Dim::Known(3)]),
         ];
         let mut outputs = Vec::new();
-        for (place, (declared, _)) in shapes.iter().enumerate() {
+        for (index, (declared, _)) in shapes.iter().enumerate() {
             let value =
-                Value { name: format!("v{place}"), shape: Some(declared.clone().into()), ..Value::default() };
+                Value { name: format!("v{index}"), shape: Some(declared.clone().into()), ..Value::default() };
             outputs.push(Some(graph.add_value(value)));
         }
         graph.add_node(Node { outputs: outputs.clone().into(), ..Node::default() });
@@ -95,8 +93,8 @@ mod tests {
         assert_eq!(
             declared.contradictions(&graph),
             [
-                "the model says that \"v2\" is [1, 4], but it is [1, 3]",
-                "the model says that \"v3\" is [3], but it is [N, 3]"
+                "the model declares \"v2\" as [1, 4], but it is [1, 3]",
+                "the model declares \"v3\" as [3], but it is [N, 3]"
             ]
         );
     }

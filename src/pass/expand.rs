@@ -1,4 +1,4 @@
-//! Replaces nodes by simpler ones, where the operator's row says how.
+//! Expansion: nodes are replaced by simpler ones, as the row of the operator defines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -10,34 +10,35 @@ use crate::lower::check_size;
 use crate::op;
 use crate::op::{Call, NEWEST_OPSET};
 use crate::pass::infer;
+use crate::pass::pattern::input;
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
-/// Most rounds of expansion: each replaces operators by simpler ones, so real models need two or three.
+/// The most rounds of expansion; real models need two or three.
 const MAX_ITERATIONS: usize = 8;
 
-/// Expresses a node in other operators of ONNX. `false` leaves it as it is.
+/// Builds a node of other operators; `false` keeps the node.
 pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
 
 /// Finds the expansion of a node's operator at a stage.
 pub(crate) type FindExpansion = fn(&Node, Stage) -> Option<ExpandNode>;
 
-/// Builds what stands in the place of one node. It reads the node as [`Call`] does.
+/// Builds the replacement of one node, which it reads as [`Call`] does.
 pub(crate) struct Expand<'a> {
     call: Call<'a>,
     stage: Stage,
-    /// Values that are added to the graph; their ids follow those that the graph has.
+    /// The new values, added to the graph in the end.
     values: &'a mut Vec<PendingValue>,
     nodes: Vec<PendingNode>,
-    /// Bytes of constants that were made.
+    /// The bytes of new constants.
     made: u64,
 }
 
-/// A value while the nodes in place of another are being built.
+/// A value that a new node reads or computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operand {
     /// A value of the graph.
     Value(ValueId),
-    /// A value that is made here.
+    /// A new value, by its index.
     New(usize),
 }
 
@@ -50,7 +51,7 @@ struct PendingNode {
     node: Node,
     inputs: Vec<Option<Operand>>,
     outputs: Vec<Option<Operand>>,
-    /// Where the node has bodies: what stands for the values that they capture.
+    /// The operands for the values that the bodies of the node capture.
     captures: BTreeMap<ValueId, Operand>,
 }
 
@@ -63,7 +64,7 @@ impl<'a> Deref for Expand<'a> {
 }
 
 impl Expand<'_> {
-    /// The oldest release of ncnn that must load the result: a node may stay where that one has a layer for it.
+    /// The oldest release of ncnn that must load the result: a node may stay if that release has a layer for it.
     pub fn release(&self) -> u32 {
         match self.stage {
             Stage::Expand { release } => release,
@@ -71,37 +72,41 @@ impl Expand<'_> {
         }
     }
 
-    /// Input `index` of the node, which must be given.
+    /// Returns input `index` of the node.
+    ///
+    /// # Errors
+    ///
+    /// If the input is not given.
     pub fn operand(&self, index: usize) -> Result<Operand> {
-        let id = self.call.node().inputs.get(index).copied().flatten();
+        let id = input(self.call.node(), index);
         id.map(Operand::Value).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
-    /// A constant.
+    /// Adds a constant array.
     pub fn literal(&mut self, array: &Array) -> Result<Operand> {
         let tensor = Tensor::from_array(array)?;
         self.made = self.made.saturating_add(tensor.byte_len()?);
         self.tensor(tensor)
     }
 
-    /// A constant that is a tensor already.
+    /// Adds a constant tensor.
     pub fn tensor(&mut self, tensor: Tensor) -> Result<Operand> {
         self.values.push(PendingValue::Constant(tensor));
         Ok(Operand::New(self.values.len() - 1))
     }
 
-    /// A constant list of integers, as axes and shapes are given.
+    /// Adds a constant list of integers.
     pub fn ints(&mut self, list: &[i64]) -> Result<Operand> {
         self.literal(&Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?))
     }
 
-    /// A constant of no axes, in the type of input `index`.
+    /// Adds a constant scalar in the type of input `index`.
     pub fn scalar_like(&mut self, index: usize, value: f32) -> Result<Operand> {
         let dtype = self.call.dtype(index)?;
         self.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)).cast(dtype)?)
     }
 
-    /// A node of the newest operator set with one output.
+    /// Adds a node of the newest operator set with one output.
     pub fn op(
         &mut self,
         op_type: &'static str,
@@ -113,7 +118,7 @@ impl Expand<'_> {
         outputs.first().copied().ok_or_else(|| Error::internal("a node without an output"))
     }
 
-    /// A node of the newest operator set with inputs that may be left out and `outputs` outputs.
+    /// Adds a node of the newest operator set with optional inputs and `outputs` outputs.
     pub fn op_n(
         &mut self,
         op_type: &'static str,
@@ -121,96 +126,91 @@ impl Expand<'_> {
         attributes: &[(&str, Attribute)],
         outputs: usize,
     ) -> Result<Vec<Operand>> {
-        let made: Vec<Operand> = (0..outputs)
-            .map(|_| {
-                self.values.push(PendingValue::Computed);
-                Operand::New(self.values.len() - 1)
-            })
-            .collect();
+        let made: Vec<Operand> = (0..outputs).map(|_| self.new_value()).collect();
         let node = Node {
             op_type: op_type.into(),
             version: NEWEST_OPSET,
             attributes: attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect(),
             ..Node::default()
         };
-        self.nodes.push(PendingNode {
-            node,
-            inputs: inputs.to_vec(),
-            outputs: made.iter().copied().map(Some).collect(),
-            captures: BTreeMap::new(),
-        });
+        self.push(node, inputs.to_vec(), made.iter().copied().map(Some).collect());
         Ok(made)
     }
 
-    /// A node with one output again, with other inputs.
+    /// Adds a copy of a node of one output with other inputs.
     pub fn clone_with_inputs(&mut self, node: &Node, inputs: Vec<Option<Operand>>) -> Result<Operand> {
-        self.values.push(PendingValue::Computed);
-        let output = Operand::New(self.values.len() - 1);
-        let outputs = vec![Some(output)];
-        self.nodes.push(PendingNode { node: node.clone(), inputs, outputs, captures: BTreeMap::new() });
+        let output = self.new_value();
+        self.push(node.clone(), inputs, vec![Some(output)]);
         Ok(output)
     }
 
-    /// A node of this program's own domain with one output.
+    fn new_value(&mut self) -> Operand {
+        self.values.push(PendingValue::Computed);
+        Operand::New(self.values.len() - 1)
+    }
+
+    fn push(&mut self, node: Node, inputs: Vec<Option<Operand>>, outputs: Vec<Option<Operand>>) {
+        self.nodes.push(PendingNode { node, inputs, outputs, captures: BTreeMap::new() });
+    }
+
+    /// Adds a node of this program's own domain with one output.
     pub fn own_op(
         &mut self,
         op_type: &'static str,
         inputs: &[Operand],
         attributes: &[(&str, Attribute)],
     ) -> Result<Operand> {
-        let made = self.op(op_type, inputs, attributes)?;
-        if let Some(pending) = self.nodes.last_mut() {
-            pending.node.domain = op::OWN_DOMAIN.into();
-            pending.node.version = 1;
-        }
-        Ok(made)
+        let output = self.op(op_type, inputs, attributes)?;
+        self.set_domain(op::OWN_DOMAIN);
+        Ok(output)
     }
 
-    /// A node of onnxruntime's domain with one output and inputs that may be left out.
+    /// Adds a node of onnxruntime's domain with one output and optional inputs.
     pub fn contrib_op(
         &mut self,
         op_type: &'static str,
         inputs: &[Option<Operand>],
         attributes: &[(&str, Attribute)],
     ) -> Result<Operand> {
-        let made = self.op_n(op_type, inputs, attributes, 1)?;
-        if let Some(pending) = self.nodes.last_mut() {
-            pending.node.domain = op::CONTRIB_DOMAIN.into();
-            pending.node.version = 1;
-        }
-        made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
+        let outputs = self.op_n(op_type, inputs, attributes, 1)?;
+        self.set_domain(op::CONTRIB_DOMAIN);
+        outputs.first().copied().ok_or_else(|| Error::internal("a node without an output"))
     }
 
-    /// `operand` in another shape, as Reshape takes it: 0 keeps a size, -1 is what is left.
+    /// Moves the last node to a domain, in version 1 of its operator set.
+    fn set_domain(&mut self, domain: &str) {
+        if let Some(PendingNode { node, .. }) = self.nodes.last_mut() {
+            (node.domain, node.version) = (domain.into(), 1);
+        }
+    }
+
+    /// Adds a Reshape: 0 copies a size, one -1 is inferred.
     pub fn reshape(&mut self, operand: Operand, shape: &[i64]) -> Result<Operand> {
         let shape = self.ints(shape)?;
         self.op("Reshape", &[operand, shape], &[])
     }
 
-    /// `operand` with its elements in another type.
+    /// Adds a Cast.
     pub fn cast(&mut self, operand: Operand, to: DType) -> Result<Operand> {
         self.op("Cast", &[operand], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
     }
 
-    /// Input `index` in another type, which it may have already.
+    /// Returns input `index` in the type `to`, cast if it has another one.
     pub fn operand_as(&mut self, index: usize, to: DType) -> Result<Operand> {
         let operand = self.operand(index)?;
         if self.call.dtype(index)? == to { Ok(operand) } else { self.cast(operand, to) }
     }
 
-    /// `operand` in another order of axes.
+    /// Adds a Transpose.
     pub fn transpose(&mut self, operand: Operand, perm: &[i64]) -> Result<Operand> {
         self.op("Transpose", &[operand], &[("perm", Attribute::Ints(perm.to_vec()))])
     }
 
-    /// The nodes of a body, reading `inputs`; gives its outputs.
+    /// Adds the nodes of a body that reads `inputs`, and returns its outputs.
     pub fn inline(&mut self, body: &Graph, inputs: &[Operand]) -> Result<Vec<Operand>> {
         if inputs.len() != body.inputs.len() {
-            return Err(Error::invalid(format!(
-                "{} inputs for a body of {}",
-                inputs.len(),
-                body.inputs.len()
-            )));
+            let (given, expected) = (inputs.len(), body.inputs.len());
+            return Err(Error::invalid(format!("{given} inputs for a body of {expected}")));
         }
         let mut operands: BTreeMap<ValueId, Operand> =
             body.inputs.iter().copied().zip(inputs.iter().copied()).collect();
@@ -225,14 +225,11 @@ impl Expand<'_> {
         }
         for (_, node) in body.nodes() {
             for output in node.outputs.iter().flatten() {
-                self.values.push(PendingValue::Computed);
-                operands.insert(*output, Operand::New(self.values.len() - 1));
+                operands.insert(*output, self.new_value());
             }
             if self.nodes.len() >= limits::UNROLLED_NODES {
-                return Err(Error::limit(format!(
-                    "the node unrolls to more than {} nodes",
-                    limits::UNROLLED_NODES
-                )));
+                let most = limits::UNROLLED_NODES;
+                return Err(Error::limit(format!("the node unrolls to more than {most} nodes")));
             }
             let find = |id: &Option<ValueId>| id.and_then(|id| operands.get(&id).copied());
             self.nodes.push(PendingNode {
@@ -250,43 +247,37 @@ impl Expand<'_> {
         body.outputs.iter().map(find).collect()
     }
 
-    /// Makes `operand` output `index` of the node. Nothing is asked for where that output is left out.
+    /// Makes `operand` output `index` of the node, if the node has that output.
     pub fn output(&mut self, index: usize, operand: Operand) -> Result<()> {
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
-        // Identity means the same in every version: in the node's own it does not ask for another operator set.
+        // Identity is the same in every version; that of the node does not raise the operator set of a written model.
         let replaced = self.call.node();
         let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
         let node = Node { op_type: "Identity".into(), version, ..Node::default() };
-        self.nodes.push(PendingNode {
-            node,
-            inputs: vec![Some(operand)],
-            outputs: vec![Some(Operand::Value(id))],
-            captures: BTreeMap::new(),
-        });
+        self.push(node, vec![Some(operand)], vec![Some(Operand::Value(id))]);
         Ok(())
     }
 }
 
-/// Which of a row's ways to other operators is taken.
+/// The stage of expansion, which selects the expansion of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Control flow that is known: the graph stays one that onnxruntime runs as it did.
+    /// Inlines and unrolls control flow; onnxruntime still runs the graph.
     Inline,
-    /// The same without loops: fewer nodes.
+    /// Inlines branches only, which leaves fewer nodes.
     Branch,
-    /// Operators that the releases of ncnn from this one on have no layer for.
+    /// Expands operators for which some release of ncnn from this one on has no layer.
     Expand { release: u32 },
 }
 
 impl Stage {
-    /// Whether it is lowered what is left.
+    /// Whether lowering follows.
     fn is_last(self) -> bool {
         matches!(self, Stage::Expand { .. })
     }
 }
 
-/// Replaces every node whose row says how, until none is left, with shapes and constants of what is made. Why a node is still there
-/// in the end is kept in `refused`.
+/// Expands nodes up to a fixpoint, and infers shapes and constants after each round. `refused` takes the errors of nodes that stay.
 pub(crate) fn expand_nodes(
     graph: &mut Graph,
     find: FindExpansion,
@@ -295,14 +286,13 @@ pub(crate) fn expand_nodes(
     refused: &mut DeferredErrors,
 ) -> Result<()> {
     let mut errors = Vec::new();
-    // Those of all rounds: what stands for a node may have no shape before a later one.
+    // Of all rounds: a replacement may get its shape only in a later one.
     let mut promises = Vec::new();
     for _ in 0..MAX_ITERATIONS {
         errors.clear();
         let mut changed = false;
         graph.rewrite_nodes(|graph, id| {
-            // What the shape rule refuses, an attribute that nobody read among it, is not to be computed by other means. Control
-            // flow has no shape before it is inlined.
+            // A node that its shape rule refuses is not expanded. Control flow has no shape before it is inlined.
             if stage.is_last() && deferred.contains_key(&id) {
                 return Ok(None);
             }
@@ -315,7 +305,7 @@ pub(crate) fn expand_nodes(
                     }
                     Ok(made)
                 }
-                // Every further node would be too much as well.
+                // Further nodes would exceed the budget, too.
                 Err(error) if graph.budget.is_spent() => Err(error),
                 Err(error) if deferred.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
                     errors.push((id, error));
@@ -334,16 +324,16 @@ pub(crate) fn expand_nodes(
     }
     refused.extend(errors.into_iter().filter(|(id, _)| {
         if stage.is_last() {
-            // A node that is in doubt is reported with that doubt: what expansion says of it only follows.
+            // The deferred error of a node is the cause of its error in expansion.
             return !deferred.contains_key(id);
         }
-        // What cannot be inlined may have another way. Where it has none its shape rule, too, says only that it was not inlined.
+        // A node that is not inlined may have another expansion; if not, its shape rule only states that it was not inlined.
         graph.node(*id).is_some_and(|node| find(node, Stage::Expand { release: 0 }).is_none())
     }));
     Ok(())
 }
 
-/// A shape that follows from the inputs of a node by its rule. Others rely on it already when the node is replaced.
+/// The inferred shape of an output of a replaced node, on which other nodes rely already.
 struct Promise {
     value: ValueId,
     shape: Shape,
@@ -360,7 +350,7 @@ fn promises_of(graph: &Graph, find: FindExpansion, stage: Stage, id: NodeId) -> 
 }
 
 impl Promise {
-    /// Refuses to compute another shape: rules look at fewer inputs than what stands for the node reads.
+    /// Checks the shape that the replacement computes: shape rules read fewer inputs than the replacement.
     fn check(&self, graph: &Graph) -> Result<()> {
         let Some(shape) = &graph.value(self.value).shape else { return Ok(()) };
         let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
@@ -368,12 +358,12 @@ impl Promise {
             return Ok(());
         }
         let (computed, promised) = (display_shape(shape), display_shape(&self.shape));
-        let message = format!("{computed} is computed, where {promised} follows from its inputs");
+        let message = format!("its expansion computes {computed}, but its shape rule infers {promised}");
         Err(Error::unsupported(message).at_node(|| self.at.clone()))
     }
 }
 
-/// One for a node, and for all that its bodies consist of.
+/// The number of nodes and values of a node with its bodies.
 fn size_of_node(node: &Node) -> usize {
     let bodies = node.bodies();
     let size = |body: &Graph| -> usize {
@@ -382,12 +372,12 @@ fn size_of_node(node: &Node) -> usize {
     1 + bodies.map(size).sum::<usize>()
 }
 
-/// Refuses a value with an axis whose places cannot be counted.
+/// Checks that float32 represents every index of each axis of a value.
 fn check_axes(graph: &Graph, id: ValueId) -> Result<()> {
     let mut sizes = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
     match sizes.find(|size| *size > limits::EXPANDED_AXIS) {
         Some(size) => Err(Error::limit(format!(
-            "an axis of {size} places; {} are the most that float32 counts",
+            "an axis of size {size}; float32 represents indices up to {} exactly",
             limits::EXPANDED_AXIS
         ))),
         None => Ok(()),
@@ -404,7 +394,7 @@ fn expand_node(
     let Ok(op) = op::find_handled(node) else { return Ok(None) };
     let Some(expand) = find(node, stage) else { return Ok(None) };
     if stage.is_last() {
-        // What is made for each element of an axis must not be made without an end.
+        // Expansions make nodes for each element of an axis.
         let mut values = node.inputs.iter().chain(&node.outputs).flatten();
         values
             .try_for_each(|value| check_size(graph, *value).and_then(|()| check_axes(graph, *value)))
@@ -421,7 +411,7 @@ fn expand_node(
     if !done {
         return Ok(None);
     }
-    // What control flow computes is told by its body alone, which may give less than the node names.
+    // The body of control flow may have fewer outputs than the node.
     let made_here: BTreeSet<ValueId> = (pending.iter().flat_map(|made| made.outputs.iter().flatten()))
         .filter_map(|output| if let Operand::Value(id) = output { Some(*id) } else { None })
         .collect();
@@ -451,7 +441,7 @@ fn expand_node(
                 }
             }
         }
-        // Messages speak of the node in the model.
+        // Messages name the node of the model.
         made.name.clone_from(&node.name);
         made.index = node.index;
         made.inputs = pending.inputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();

@@ -1,4 +1,4 @@
-//! Shapes, types and constants, from the inputs to the outputs in one sweep.
+//! Inference of types and shapes and folding of constants, in one sweep from the inputs to the outputs.
 
 use crate::common::index::IndexSet;
 use crate::common::limits;
@@ -8,7 +8,11 @@ use crate::op;
 use crate::op::{Attributes, Call, Fact, Op};
 use crate::tensor::{Array, Cost, DType, Dim, Shape, Tensor, display_shape};
 
-/// Infers and folds everything. `Err` is a model that breaks ONNX; what merely cannot be known is in the deferred.
+/// Infers and folds all nodes. Returns the errors of nodes that are unsupported.
+///
+/// # Errors
+///
+/// If the model violates the ONNX specification, or exceeds a limit.
 pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     let mut deferred = DeferredErrors::new();
     let mut folded = IndexSet::default();
@@ -18,7 +22,7 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
             .map_err(|error| error.at_part(format!("input \"{}\"", value.name)))?;
     }
     for id in graph.node_ids() {
-        // What is inferred of a node depends on those before it, not on itself.
+        // Inference reads the node and the values of the graph, not the node in the graph.
         let Some(node) = graph.take_out(id) else { continue };
         let visited = visit(graph, &node).map_err(|error| error.at_node(|| node.at()));
         if let (Ok(Visited::Folded), Some(kept)) = (&visited, &mut graph.folded) {
@@ -26,7 +30,7 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
         }
         graph.put_back(id, node);
         match visited {
-            Ok(Visited::Inferred) => leave_out_constants(graph, id)?,
+            Ok(Visited::Inferred) => detach_constants(graph, id)?,
             Ok(Visited::Folded) => {
                 folded.insert(id);
             }
@@ -40,25 +44,20 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     Ok(deferred)
 }
 
-/// Outputs of a node that stays which are constants nevertheless: they are constants alone, and left out of the node. Where it has
-/// a place for each, a value that nobody reads takes it.
-fn leave_out_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
+/// Detaches constant outputs from a node that stays. The outputs of a variadic node cannot be left out: an unread value replaces each.
+fn detach_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
     let Some(node) = graph.node(id) else { return Ok(()) };
     let variadic = op::find(node).is_some_and(|op| op.variadic);
-    let mut constants = Vec::new();
-    for (index, output) in node.outputs.iter().enumerate() {
-        constants.extend(
-            output.filter(|output| graph.value(*output).constant.is_some()).map(|output| (index, output)),
-        );
-    }
+    let outputs = node.outputs.iter().enumerate().filter_map(|(index, output)| Some((index, (*output)?)));
+    let constants: Vec<_> = outputs.filter(|(_, id)| graph.value(*id).constant.is_some()).collect();
     for (index, output) in constants {
         let value = graph.value_mut(output)?;
         value.producer = None;
         let unread =
             Value { dtype: value.dtype, shape: value.shape.clone(), producer: Some(id), ..Value::default() };
-        let stand_in = variadic.then(|| graph.add_value(unread));
+        let replacement = variadic.then(|| graph.add_value(unread));
         if let Some(slot) = graph.node_mut(id).and_then(|node| node.outputs.get_mut(index)) {
-            *slot = stand_in;
+            *slot = replacement;
         }
     }
     Ok(())
@@ -75,7 +74,11 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     let facts = (op.infer)(&call)?;
     call.attributes().check_all_read()?;
     if facts.len() < node.outputs.len() {
-        return Err(Error::invalid(format!("{} outputs where it has {}", node.outputs.len(), facts.len())));
+        return Err(Error::invalid(format!(
+            "the node has {} outputs, the operator {}",
+            node.outputs.len(),
+            facts.len()
+        )));
     }
     for (output, mut fact) in node.outputs.iter().zip(facts) {
         if let Some(output) = output {
@@ -86,7 +89,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     fold(graph, node, op)
 }
 
-/// Refuses sizes that cannot be, and those whose product is no 64-bit number, so that nothing after this overflows.
+/// Checks that sizes are not negative and that their product fits 64 bits, so that later products do not overflow.
 fn check_sizes(shape: &[Dim]) -> Result<()> {
     if shape.len() > limits::AXES {
         return Err(Error::limit(format!("a tensor of {} axes", shape.len())));
@@ -94,7 +97,7 @@ fn check_sizes(shape: &[Dim]) -> Result<()> {
     let mut elements = 1_i64;
     for size in shape.iter().filter_map(Dim::known) {
         if size < 0 {
-            invalid!("an axis of {size} elements in {}", display_shape(shape));
+            invalid!("negative size {size} in {}", display_shape(shape));
         }
         elements = elements
             .checked_mul(size.max(1))
@@ -103,19 +106,19 @@ fn check_sizes(shape: &[Dim]) -> Result<()> {
     Ok(())
 }
 
-/// A shape, shared with the inputs of a node where one of them has it.
+/// The shape, shared with an input of the node if one has the same.
 fn share(graph: &Graph, node: &Node, shape: Shape) -> Shape {
     let mut inputs = node.inputs.iter().flatten().filter_map(|input| graph.value(*input).shape.as_ref());
     inputs.find(|input| **input == shape).cloned().unwrap_or(shape)
 }
 
-/// Keeps what was inferred in place of what the model says of the value.
+/// Records inferred facts of a value, in place of declared ones.
 fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
     let value = graph.value_mut(id)?;
     value.dtype = Some(fact.dtype);
     if let Some(shape) = fact.shape {
         check_sizes(&shape)?;
-        // Whatever computes what is empty: ncnn has no such blobs.
+        // A tensor without elements is a constant: ncnn has no empty blobs.
         let empty = Tensor::without_elements(fact.dtype, &shape)?;
         value.constant = empty.or(value.constant.take());
         value.shape = Some(shape);
@@ -134,7 +137,7 @@ fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
 fn set_elements(graph: &mut Graph, id: ValueId, elements: Array) -> Result<()> {
     let tensor = Tensor::from_array(&elements);
     let value = graph.value_mut(id)?;
-    // What was inferred may be shared.
+    // Keep an equal shape, which may be shared.
     if !value.shape.as_ref().is_some_and(|shape| shape.is(elements.shape())) {
         value.shape = Some(elements.shape().try_into()?);
     }
@@ -179,7 +182,7 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     }
     let folded = match evaluate(&Attributes::new(node, op), &arrays) {
         Ok(folded) => folded,
-        // What cannot be evaluated stays a node: it may be lowered, or its reason is reported then.
+        // The node stays: it may be lowered, or the error is reported then.
         Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => return Ok(Visited::Inferred),
         Err(error) => return Err(error),
     };
@@ -205,7 +208,7 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
     node.inputs.iter().map(load).collect()
 }
 
-/// What it takes to evaluate a node on constants, an output each.
+/// The cost of each output of a node on constants.
 fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     let constant = |id: &ValueId| graph.value(*id).constant.clone();
     let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
@@ -221,7 +224,7 @@ fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     node.outputs.iter().flatten().map(cost).collect()
 }
 
-/// Bytes that the outputs take together, as far as their sizes are known.
+/// The bytes of all outputs of known shape.
 fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
     let mut bytes = 0_u64;
     for id in outputs {
@@ -234,7 +237,7 @@ fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Makes each output a tensor that is computed when it is read, at its cost.
+/// Makes each output a deferred constant.
 fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Result<Visited> {
     let tensors: Vec<Option<Tensor>> =
         node.inputs.iter().map(|id| graph.value((*id)?).constant.clone()).collect();
@@ -262,7 +265,7 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Res
             let mut arrays = arrays.into_iter();
             let inputs: Vec<Option<Array>> =
                 present.iter().map(|given| if *given { arrays.next() } else { None }).collect();
-            let evaluate = op.fold.ok_or_else(|| Error::internal("a row lost its evaluation"))?;
+            let evaluate = op.fold.ok_or_else(|| Error::internal("a deferred operator has no evaluation"))?;
             let folded =
                 evaluate(&Attributes::new(&node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
             folded.into_iter().nth(index).ok_or_else(|| Error::internal("an output was not evaluated"))

@@ -1,4 +1,4 @@
-//! Algorithms over the whole graph. None of them knows an operator by name, but those that recognise patterns.
+//! Passes: algorithms over the whole graph. Only those that match patterns name operators.
 
 pub mod cut;
 pub mod dead;

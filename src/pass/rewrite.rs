@@ -1,4 +1,4 @@
-//! Rewritings of the graph that users know by name, and can switch off by it.
+//! Named rewritings of the graph, which users can skip.
 
 use std::collections::BTreeSet;
 
@@ -15,29 +15,27 @@ pub use crate::pass::simplify::SIMPLIFICATIONS;
 /// A rewriting of the whole graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
-    /// What users call it.
+    /// The name of the pass.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A description of one line.
     pub about: &'static str,
-    /// Operators of ONNX of which all that it finds has one; a graph without any of them is not looked at. None where there are no such
-    /// operators.
+    /// Operators of ONNX of which each pattern has one: a graph without them is skipped. Empty if there are no such operators.
     pub of: &'static [&'static str],
-    /// How it is done.
+    /// The implementation.
     pub apply: Apply,
 }
 
-/// How a rewriting is done.
+/// The implementation of a rewriting.
 #[derive(Clone, Copy, Debug)]
 pub enum Apply {
-    /// Nodes of its operators that hand on an input as it is are removed.
+    /// Removes nodes of its operators that forward an input.
     Identity,
-    /// Does it wherever it can; the answer is whether anything changed. Nodes that nobody reads any more may be left behind, and
-    /// values that are made need neither types nor shapes.
+    /// Rewrites all matches and returns whether there were any. It may leave unread nodes, and new values without type and shape.
     By(fn(&mut Graph) -> Result<bool>),
 }
 
 impl Rewrite {
-    /// One that is done by a function.
+    /// A rewriting by a function.
     pub(crate) const fn by(
         name: &'static str,
         about: &'static str,
@@ -47,7 +45,7 @@ impl Rewrite {
         Rewrite { name, about, of, apply: Apply::By(apply) }
     }
 
-    /// One that removes nodes which hand on an input.
+    /// A rewriting that removes nodes that forward an input.
     pub(crate) const fn forward(
         name: &'static str,
         about: &'static str,
@@ -68,8 +66,8 @@ impl Rewrite {
     }
 }
 
-/// Applies rewritings until none finds anything to do. Types, shapes and constants are inferred after each change, and nodes that
-/// nobody reads are removed. `after` is told of each change.
+/// Applies rewritings up to a fixpoint. After each change unread nodes are removed, types, shapes and constants are inferred, and
+/// `after` is called.
 pub(crate) fn rewrite(
     graph: &mut Graph,
     rewritings: &[Rewrite],
@@ -91,45 +89,45 @@ pub(crate) fn rewrite(
     })
 }
 
-/// Where on the way a pass stands.
+/// The stage of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PassKind {
-    /// It makes ONNX of ONNX: [`Converter::simplify`](crate::Converter::simplify) has it too.
+    /// Rewrites ONNX to ONNX; part of [`Converter::simplify`](crate::Converter::simplify), too.
     Simplification,
-    /// It makes operators of patterns that ncnn has layers for.
+    /// Replaces a pattern by an operator for which ncnn has a layer.
     Fusion,
-    /// It changes the net.
+    /// Rewrites the net.
     Net,
-    /// It leaves out of a simplified model what a net has no place for anyway.
+    /// Cleans a simplified model of parts that a net never has.
     Tidying,
 }
 
-/// What [`Converter::simplify`](crate::Converter::simplify) leaves out: names, and what each is about.
+/// The names and descriptions of the passes that only [`Converter::simplify`](crate::Converter::simplify) has.
 const TIDYINGS: [(&str, &str); 4] = [
-    (ELIMINATE_DEADEND, "simplified models: leaves out nodes whose outputs nobody reads"),
-    (ELIMINATE_UNUSED_INITIALIZER, "simplified models: leaves out constants that nobody reads"),
-    (EXTRACT_CONSTANT, "simplified models: makes initializers of Constant nodes"),
-    (FOLD_CAST, "simplified models: casts initializers, though the wider type takes more bytes"),
+    (ELIMINATE_DEADEND, "simplified models: removes nodes whose outputs are not read"),
+    (ELIMINATE_UNUSED_INITIALIZER, "simplified models: removes constants that are not read"),
+    (EXTRACT_CONSTANT, "simplified models: replaces Constant nodes by initializers"),
+    (FOLD_CAST, "simplified models: folds Cast of initializers, even to a wider type"),
 ];
 pub(crate) const ELIMINATE_DEADEND: &str = "eliminate_deadend";
 pub(crate) const ELIMINATE_UNUSED_INITIALIZER: &str = "eliminate_unused_initializer";
 pub(crate) const EXTRACT_CONSTANT: &str = "extract_constant_to_initializer";
 pub(crate) const FOLD_CAST: &str = "fold_cast_of_initializer";
 
-/// A pass that can be left out.
+/// A pass that can be skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassInfo {
-    /// What users call it.
+    /// The name of the pass.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A description of one line.
     pub about: &'static str,
-    /// Where it stands.
+    /// The stage of the pass.
     pub kind: PassKind,
 }
 
-/// Every pass that can be left out, in the order in which it is tried.
+/// Returns every pass that can be skipped, in the order in which they are tried.
 pub fn passes() -> impl Iterator<Item = PassInfo> {
     let of = |kind: PassKind| {
         move |rewriting: &Rewrite| PassInfo { name: rewriting.name, about: rewriting.about, kind }
@@ -142,13 +140,16 @@ pub fn passes() -> impl Iterator<Item = PassInfo> {
     simplifications.chain(fusions).chain(on_nets).chain(tidyings)
 }
 
-/// Checks that rewritings of these names exist.
+/// Checks that passes of these names exist.
+///
+/// # Errors
+///
+/// If a name is unknown.
 pub(crate) fn check_names(names: &BTreeSet<String>) -> Result<()> {
     let known: BTreeSet<&str> = passes().map(|pass| pass.name).collect();
     match names.iter().find(|name| !known.contains(name.as_str())) {
         Some(name) => {
-            Err(Error::usage(format!("there is no pass \"{name}\""))
-                .help("--list-passes lists those there are"))
+            Err(Error::usage(format!("unknown pass \"{name}\"")).help("--list-passes lists all passes"))
         }
         None => Ok(()),
     }
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_passes_have_one_name() {
+    fn names_of_passes_are_unique() {
         let names: Vec<&str> = passes().map(|pass| pass.name).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
     }

@@ -1,8 +1,8 @@
-//! Puts nodes back that made large constants of small ones: what is folded must not swell the file.
+//! Unfolding: nodes that were folded to a large constant are restored, so that folding does not enlarge the file.
 //!
-//! A network runs the same with a Tile or an Expand in it as with the large constant that it makes, but a file of it takes the
-//! bytes. So whatever folds is folded first, for what it tells of shapes, and what turned out too dear is taken back in the end: more
-//! than a little, and more than the file has become smaller by otherwise.
+//! A model runs the same with a Tile or an Expand as with the large constant that it computes, but the constant takes bytes in the
+//! file. All nodes are folded first, since constants improve shape inference. In the end, folding is undone if it added more bytes
+//! than a small allowance, and more than the file has shrunk by otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +10,23 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::tensor::Tensor;
 
-/// A constant that was folded may take this part of all constants more than what it is computed from, or a few bytes. The tables of
-/// positions and indices that exporters compute from a few numbers stay below it.
+/// A folded constant may be larger than its sources by this part of all constants, or by the minimum. Tables of positions and indices
+/// that exporters compute from small constants stay below it.
 const GROWTH_PART: u64 = 256;
 const MIN_GROWTH: u64 = 1 << 10;
 
-/// What is taken back.
+/// The choice of the nodes to restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Unfolding {
-    /// Bytes that all constants may take together: folding that would not exceed them stays.
+    /// The bytes that all constants may take: folding within them stays.
     pub room: u64,
-    /// Whether given constants are cast, though the wider type takes more bytes.
+    /// Whether a Cast of an initializer stays folded even to a wider type.
     pub casts_stay_folded: bool,
-    /// Whether constants that were nodes become nodes again.
+    /// Whether Constant nodes are restored.
     pub constant_nodes_return: bool,
 }
 
-/// Takes folding back where a constant is larger than what it was computed from, and what `Graph::folded` has kept of it. The answer
-/// is whether there was any.
+/// Restores the nodes in `Graph::folded` whose constants are larger than their sources. Returns whether there were any.
 pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool> {
     let folded = graph.folded.take().unwrap_or_default();
     let used = used_constants(graph);
@@ -61,13 +60,13 @@ pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool>
     Ok(true)
 }
 
-/// The constants that nodes read, or that are outputs.
+/// The constants that nodes read, or that are outputs of the graph.
 fn used_constants(graph: &Graph) -> BTreeSet<ValueId> {
     let read = graph.nodes().flat_map(|(_, node)| node.reads());
     read.chain(graph.outputs.iter().copied()).filter(|id| graph.value(*id).constant.is_some()).collect()
 }
 
-/// Which of the folded nodes have part in a constant that is used.
+/// Whether each folded node contributes to a used constant.
 fn needed_nodes(folded: &[Node], used: &BTreeSet<ValueId>) -> Vec<bool> {
     let mut wanted = used.clone();
     let mut needed = vec![false; folded.len()];
@@ -80,7 +79,7 @@ fn needed_nodes(folded: &[Node], used: &BTreeSet<ValueId>) -> Vec<bool> {
     needed
 }
 
-/// The bytes that one constant may add: a power of two, so that folding a few does not change it.
+/// The bytes that one constant may add: a power of two, so that a few folded nodes do not change it.
 fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> Result<u64> {
     let mut given = used.clone();
     given.extend(folded.iter().flat_map(|node| node.inputs.iter().flatten()));
@@ -95,16 +94,16 @@ fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> 
     Ok(part.max(MIN_GROWTH))
 }
 
-/// What constants cost in bytes.
+/// The bytes that constants take.
 struct Costs {
-    /// Bytes that a value takes in the file if it is computed in the cheaper way.
+    /// The bytes of a value in the file, as a constant or by its node, whichever is smaller.
     least: BTreeMap<ValueId, u64>,
-    /// Values whose node is cheaper by more than is allowed, and by how much.
+    /// The bytes that a value adds as a constant, if they exceed the allowance.
     large: BTreeMap<ValueId, u64>,
 }
 
 impl Costs {
-    /// Follows the nodes in the order in which they were folded.
+    /// Computes the costs in the order in which the nodes were folded.
     fn of(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>, allowed: u64) -> Result<Costs> {
         let bytes_of = |id: &ValueId| graph.value(*id).constant.as_ref().map_or(Ok(0), Tensor::byte_len);
         let mut readers: BTreeMap<ValueId, u64> = BTreeMap::new();
@@ -112,7 +111,7 @@ impl Costs {
             let largest = node.outputs.iter().flatten().map(bytes_of).collect::<Result<Vec<_>>>()?;
             let largest = largest.into_iter().max().unwrap_or(0);
             for input in node.inputs.iter().flatten() {
-                // What takes a part of a constant alone does not keep all of it.
+                // A node that takes only a part of a constant does not keep all of it.
                 if bytes_of(input)? <= largest {
                     *readers.entry(*input).or_insert(0) += 1;
                 }
@@ -125,12 +124,12 @@ impl Costs {
             let mut whole = true;
             for input in &inputs {
                 let Some(tensor) = &graph.value(*input).constant else {
-                    // The shape of a value that is computed at run time: a few numbers.
+                    // Only the shape is read of a value computed at run time.
                     whole = false;
                     continue;
                 };
                 let bytes = tensor.byte_len()?;
-                // What is in the file anyway costs nothing, and several that need the same share its cost.
+                // A used constant is in the file anyway; nodes that read the same input share its cost.
                 let shared = readers.get(input).copied().unwrap_or(1).max(1);
                 let least = costs.least.get(input).copied().unwrap_or(bytes);
                 from = from.saturating_add(if used.contains(input) { 0 } else { least / shared });
@@ -148,7 +147,7 @@ impl Costs {
         Ok(costs)
     }
 
-    /// Leaves folded what there is room for, the smallest first.
+    /// Keeps constants folded while there is room, the smallest first.
     fn spend(&mut self, graph: &Graph, room: u64, used: &BTreeSet<ValueId>) -> Result<()> {
         let mut spare = room;
         let mut large: Vec<(u64, ValueId)> = Vec::new();
@@ -167,7 +166,7 @@ impl Costs {
         Ok(())
     }
 
-    /// The nodes that are put back, each before those that read from it.
+    /// The nodes to restore, each before its readers.
     fn kept_nodes<'n>(&self, folded: &[&'n Node], used: &BTreeSet<ValueId>) -> Vec<&'n Node> {
         let mut wanted = used.clone();
         let mut kept = Vec::new();
@@ -183,12 +182,12 @@ impl Costs {
     }
 }
 
-/// Whether it is a Cast of a constant that no folded node has made.
+/// Whether a node casts a constant that is not the result of a folded node.
 fn is_cast_of_given(node: &Node, costs: &Costs) -> bool {
     node.is("Cast") && node.inputs.iter().flatten().all(|input| !costs.least.contains_key(input))
 }
 
-/// Bytes of the constants in a node's attributes.
+/// The bytes of the constants in the attributes of a node.
 fn attribute_bytes(node: &Node) -> Result<u64> {
     let mut bytes = 0_u64;
     for attribute in node.attributes.values() {

@@ -1,6 +1,6 @@
-//! Constants that follow each other in products, or in sums, become one.
+//! Successive factors, or successive terms, that are constants become one constant.
 //!
-//! Products and sums of float32 values are rounded in another order; constants whose product is out of the range of their type are left alone.
+//! Float32 results are rounded in another order. Constants of extreme magnitude are left alone.
 
 use smallvec::smallvec;
 
@@ -11,18 +11,18 @@ use crate::tensor::{DType, Tensor, broadcast_lens};
 
 use super::{Edits, InsertionPoint, input, only_output};
 
-/// Far from where float32 values overflow or lose digits.
+/// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes subnormal.
 const MAX_FACTOR: f64 = 1e12;
 
-/// A sum with a large number, and a difference from it, rounds to integers: such are not sums that can be joined.
+/// The largest term. Models round by adding and subtracting a large constant; these must not be merged.
 const MAX_TERM: f64 = 1024.0;
 
-/// Products and quotients.
+/// Merges products and quotients.
 pub(crate) fn fuse_factors(graph: &mut Graph) -> Result<bool> {
     fuse(graph, ["Mul", "Div"])
 }
 
-/// Sums and differences.
+/// Merges sums and differences.
 pub(crate) fn fuse_terms(graph: &mut Graph) -> Result<bool> {
     fuse(graph, ["Add", "Sub"])
 }
@@ -32,12 +32,12 @@ pub(crate) fn fuse_terms(graph: &mut Graph) -> Result<bool> {
 struct Step {
     data: ValueId,
     by: ValueId,
-    /// Whether it is the second of the two operators, which takes away what the first one adds.
+    /// Whether the operator is the inverse one, Div or Sub.
     inverse: bool,
     output: ValueId,
 }
 
-/// Reads `data op constant`, and `constant op data` where that is the same.
+/// Reads `data op constant`, or `constant op data` if `op` is commutative.
 fn read_step(graph: &Graph, node: &Node, op_types: [&str; 2]) -> Option<Step> {
     let inverse = match op_types.map(|op_type| node.is(op_type)) {
         [true, _] => false,
@@ -51,8 +51,8 @@ fn read_step(graph: &Graph, node: &Node, op_types: [&str; 2]) -> Option<Step> {
         (true, false) if !inverse => (second, first),
         _ => return None,
     };
-    let known = matches!(graph.value(output).dtype?, DType::F32 | DType::F64);
-    (known && node.version >= 7).then_some(Step { data, by, inverse, output })
+    let is_supported = matches!(graph.value(output).dtype?, DType::F32 | DType::F64);
+    (is_supported && node.version >= 7).then_some(Step { data, by, inverse, output })
 }
 
 fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
@@ -86,7 +86,7 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The steps from one on of which each is all that reads the one before, as far as their constants make one.
+/// The longest run of steps from one on, each the only reader of the one before, whose constants can be merged.
 fn run_from(
     graph: &Graph,
     readers: &Readers,

@@ -1,4 +1,4 @@
-//! What is computed twice is computed once; constants that are alike are one.
+//! Common subexpressions and equal constants are merged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,18 +13,18 @@ use crate::op;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim, Tensor};
 
-/// Constants of more bytes are not compared: reading all weights takes longer than a copy of some is worth.
+/// The most bytes of constants that are compared: comparing all weights would take longer than a few copies cost.
 const MAX_COMPARED: u64 = 1 << 16;
 
-/// Nodes of one operator with the same inputs and attributes, and sizes that are the same expression.
+/// Merges nodes of the same operator, inputs and attributes, and values that are the same expression of sizes.
 pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
-    let same = computed_before(graph)?;
+    let same = find_equal(graph)?;
     graph.redirect(&same);
     Ok(!same.is_empty())
 }
 
-/// Values that are computed before, by other nodes, and those of these nodes.
-fn computed_before(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
+/// Maps each value that an earlier node computes already to the earlier value.
+fn find_equal(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     let readers = Readers::of(graph);
     let mut same: IndexMap<ValueId, ValueId> = IndexMap::default();
     let mut computed = Computed::with_capacity(graph.node_count());
@@ -52,13 +52,13 @@ fn computed_before(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     Ok(same)
 }
 
-/// The nodes so far, by their inputs. Most nodes have no sibling: what they compute is spelled out when the second one comes.
+/// The nodes visited, by inputs and key. Keys are written only for inputs that several nodes share.
 struct Computed<'g> {
     inputs: Interner<Ids>,
-    /// The first node with each of those inputs, until it is spelled out.
+    /// The first node with each list of inputs, until its key is written.
     first: Vec<Option<&'g Node>>,
-    /// By the numbers of their inputs.
-    spelled: HashMap<(usize, String), &'g Node>,
+    /// By the index of their inputs and their key.
+    keyed: HashMap<(usize, String), &'g Node>,
 }
 
 impl<'g> Computed<'g> {
@@ -66,24 +66,24 @@ impl<'g> Computed<'g> {
         Computed {
             inputs: Interner::with_capacity(nodes),
             first: Vec::with_capacity(nodes),
-            spelled: HashMap::new(),
+            keyed: HashMap::new(),
         }
     }
 
-    /// The node before this one that computes the same.
+    /// Adds a node; returns the earlier node that computes the same.
     fn add(&mut self, inputs: Ids, node: &'g Node) -> Option<&'g Node> {
         let inputs = match self.inputs.add(inputs) {
             Ok(_) => {
                 self.first.push(Some(node));
                 return None;
             }
-            Err(number) => number,
+            Err(index) => index,
         };
         let first = self.first.get_mut(inputs).and_then(Option::take);
         if let Some((first, key)) = first.and_then(|first| Some((first, key(first)?))) {
-            self.spelled.insert((inputs, key), first);
+            self.keyed.insert((inputs, key), first);
         }
-        match self.spelled.entry((inputs, key(node)?)) {
+        match self.keyed.entry((inputs, key(node)?)) {
             Entry::Occupied(first) => Some(first.get()),
             Entry::Vacant(place) => {
                 place.insert(node);
@@ -93,14 +93,15 @@ impl<'g> Computed<'g> {
     }
 }
 
-/// Whether the outputs of one node are all there for the readers of another, whose outputs have no names to keep.
+/// Whether a node can replace another one with these outputs: it has the same outputs, and none is an output of the graph, whose
+/// name is kept.
 fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option<ValueId>]) -> bool {
     first.len() == outputs.len()
         && first.iter().zip(outputs).all(|(first, output)| first.is_some() == output.is_some())
         && !outputs.iter().flatten().any(|output| readers.is_output(*output))
 }
 
-/// What two nodes of the same inputs that compute the same have in common; none where two that look alike may differ.
+/// The operator and the attributes of a node as text; `None` if nodes with equal ones may compute different values.
 fn key(node: &Node) -> Option<String> {
     if op::find(node)?.random {
         return None;
@@ -125,7 +126,7 @@ fn key(node: &Node) -> Option<String> {
     Some(key)
 }
 
-/// Constants that are alike.
+/// Merges equal constants.
 pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
     let read: IndexSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
     let mut contents: Interner<Content> = Interner::with_capacity(graph.constant_count());
@@ -133,11 +134,9 @@ pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
     let mut same = IndexMap::default();
     for id in graph.value_ids().filter(|id| read.contains(*id)) {
         let Some(content) = graph.value(id).constant.as_ref().and_then(content) else { continue };
-        match contents.add(content).map_err(|number| first.get(number)) {
+        match contents.add(content) {
             Ok(_) => first.push(id),
-            Err(kept) => {
-                same.extend(kept.map(|kept| (id, *kept)));
-            }
+            Err(index) => same.extend(first.get(index).map(|kept| (id, *kept))),
         }
     }
     graph.redirect(&same);
@@ -147,7 +146,7 @@ pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
 /// Type, shape and bytes of a constant.
 type Content<'t> = (DType, &'t [usize], &'t [u8]);
 
-/// What a constant is that is small and in memory.
+/// The content of a constant that is small and in memory.
 fn content(tensor: &Tensor) -> Option<Content<'_>> {
     let small = tensor.byte_len().is_ok_and(|len| len <= MAX_COMPARED);
     let bytes = tensor.raw_bytes().filter(|_| small && tensor.dtype() != DType::String)?;

@@ -1,4 +1,4 @@
-//! Changes to a graph while patterns are looked for, and nodes in the making.
+//! Collected replacements of patterns, and a builder of nodes.
 
 use smallvec::smallvec;
 
@@ -8,8 +8,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, Symbol, Value, ValueId};
 use crate::op::NEWEST_OPSET;
 use crate::tensor::{Array, DType, Tensor};
 
-/// What is to stand in the places of nodes. It is gathered while patterns are looked for and made at once, so that patterns are
-/// looked for in a graph that stays as it is.
+/// Replacements of patterns. They are collected first and applied at once, so that all patterns are matched in the unchanged graph.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     replaced: IndexMap<NodeId, Vec<Node>>,
@@ -17,17 +16,17 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// Whether none of these nodes is part of a pattern that was found before.
+    /// Whether none of these nodes is part of another pattern.
     pub fn are_free(&self, nodes: &[NodeId]) -> bool {
         nodes.iter().all(|node| !self.touched.contains(*node))
     }
 
-    /// Keeps nodes from being part of another pattern.
+    /// Marks nodes as part of a pattern.
     pub fn touch(&mut self, nodes: &[NodeId]) {
         self.touched.extend(nodes.iter().copied());
     }
 
-    /// Puts nodes in the place of the last of a pattern; the other nodes of it stay for those who read them.
+    /// Replaces the last node of a pattern; the other nodes stay for their other readers.
     pub fn replace(&mut self, pattern: &[NodeId], nodes: Vec<Node>) {
         self.touch(pattern);
         if let Some(last) = pattern.last() {
@@ -35,7 +34,7 @@ impl Edits {
         }
     }
 
-    /// Changes the graph; the answer is whether there was anything to do.
+    /// Applies the replacements; returns whether there were any.
     pub fn apply(mut self, graph: &mut Graph) -> Result<bool> {
         if self.replaced.is_empty() {
             return Ok(false);
@@ -45,7 +44,7 @@ impl Edits {
     }
 }
 
-/// Nodes in the making, that stand in one place. Those that read constants alone are evaluated by the folder.
+/// Builds the nodes that replace a pattern. Those that read only constants are folded later.
 #[derive(Debug)]
 pub(super) struct InsertionPoint<'g> {
     pub graph: &'g mut Graph,
@@ -53,30 +52,30 @@ pub(super) struct InsertionPoint<'g> {
 }
 
 impl<'g> InsertionPoint<'g> {
-    /// A place without nodes.
+    /// Creates a builder without nodes.
     pub fn new(graph: &'g mut Graph) -> InsertionPoint<'g> {
         InsertionPoint { graph, nodes: Vec::new() }
     }
 
-    /// The sizes of a constant.
+    /// The shape of a constant.
     pub fn sizes(&self, value: ValueId) -> &[usize] {
         self.graph.value(value).constant.as_ref().map_or(&[], Tensor::shape)
     }
 
-    /// A constant list of integers, as axes and shapes are given.
+    /// Adds a constant list of integers.
     pub fn ints(&mut self, list: &[i64]) -> Result<ValueId> {
         let array = Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?);
         self.graph.add_constant("", Tensor::from_array(&array)?)
     }
 
-    /// A constant of no axes.
-    pub fn number(&mut self, dtype: DType, number: f32) -> Result<ValueId> {
-        let array = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)).cast(dtype)?;
+    /// Adds a constant scalar.
+    pub fn scalar(&mut self, dtype: DType, scalar: f32) -> Result<ValueId> {
+        let array = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), scalar)).cast(dtype)?;
         self.graph.add_constant("", Tensor::from_array(&array)?)
     }
 
-    /// A node of the newest operator set with one output. What stays in the graph is not made so: its version would be asked of
-    /// all nodes of a written model.
+    /// Adds a node of the newest operator set with one output, which must fold: a node that stays would raise the operator set of the
+    /// written model.
     pub fn op(
         &mut self,
         op_type: impl Into<Symbol>,
@@ -95,48 +94,27 @@ impl<'g> InsertionPoint<'g> {
         output
     }
 
-    /// A constant in another shape, as Reshape takes it.
+    /// Adds a Reshape of a constant.
     pub fn reshape(&mut self, value: ValueId, shape: &[i64]) -> Result<ValueId> {
         let shape = self.ints(shape)?;
         Ok(self.op("Reshape", &[value, shape], &[]))
     }
 
-    /// Gives a value that is made here the name of one that it takes the place of.
+    /// Names a new value after the one that it replaces.
     pub fn take_name(&mut self, made: ValueId, from: ValueId) -> Result<()> {
         let name = self.graph.value(from).name.clone();
         self.graph.value_mut(made)?.name = name;
         Ok(())
     }
 
-    /// A node among them.
+    /// Adds a node.
     pub fn push(&mut self, node: Node) {
         self.nodes.push(node);
     }
 
-    /// The nodes, with a last one.
+    /// Adds the last node and returns all.
     pub fn end_with(mut self, node: Node) -> Vec<Node> {
         self.nodes.push(node);
         self.nodes
-    }
-}
-
-/// An integer attribute of a node, where it has one.
-pub(super) fn int(node: &Node, name: &str) -> Option<i64> {
-    match node.attributes.get(name) {
-        Some(Attribute::Int(n)) => Some(*n),
-        _ => None,
-    }
-}
-
-/// Input `index` of a node, where it is given.
-pub(super) fn input(node: &Node, index: usize) -> Option<ValueId> {
-    node.inputs.get(index).copied().flatten()
-}
-
-/// The first output of a node, where it has no other.
-pub(super) fn only_output(node: &Node) -> Option<ValueId> {
-    match node.outputs.as_slice() {
-        [Some(output), rest @ ..] if rest.iter().all(Option::is_none) => Some(*output),
-        _ => None,
     }
 }

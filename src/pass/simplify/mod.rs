@@ -1,4 +1,4 @@
-//! Rewritings that keep ONNX's words: a file a subject.
+//! Simplifications: rewritings that leave fewer or simpler nodes of ONNX's own operators.
 
 mod affine;
 mod arithmetic;
@@ -12,26 +12,27 @@ mod reduce;
 mod transpose;
 mod view;
 
+use crate::pass::pattern::{axis, input, int, ints, only_output};
 use crate::pass::rewrite::Rewrite;
 
-use edit::{Edits, InsertionPoint, input, int, only_output};
+use edit::{Edits, InsertionPoint};
 
-/// Those that keep ONNX's words: what is left can be written as ONNX. They have the names of onnx-optimizer where it has them.
+/// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the pass.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[
-    Rewrite::forward("eliminate_identity", "Identity itself", &["Identity"]),
+    Rewrite::forward("eliminate_identity", "Identity", &["Identity"]),
     Rewrite::forward(
         "eliminate_nop_cast",
-        "Cast and CastLike to the type that there is",
+        "Cast and CastLike to the type of the input",
         &["Cast", "CastLike"],
     ),
-    Rewrite::forward("eliminate_nop_concat", "Concat of one part with elements", &["Concat"]),
-    Rewrite::forward("eliminate_nop_dropout", "Dropout, as it is at inference", &["Dropout"]),
+    Rewrite::forward("eliminate_nop_concat", "Concat of which one input has elements", &["Concat"]),
+    Rewrite::forward("eliminate_nop_dropout", "Dropout, which does nothing at inference", &["Dropout"]),
     Rewrite::forward(
         "eliminate_nop_expand",
-        "Expand and Tile to the shape that there is",
+        "Expand and Tile to the shape of the input",
         &["Expand", "Tile"],
     ),
-    Rewrite::forward("eliminate_nop_flatten", "Flatten to the shape that there is", &["Flatten"]),
+    Rewrite::forward("eliminate_nop_flatten", "Flatten to the shape of the input", &["Flatten"]),
     Rewrite::forward(
         "eliminate_nop_pad",
         "Pad and CenterCropPad that add nothing",
@@ -39,7 +40,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::forward(
         "eliminate_nop_pool",
-        "poolings of windows of one element",
+        "pooling over windows of one element",
         &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"],
     ),
     Rewrite::forward(
@@ -49,32 +50,36 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::forward(
         "eliminate_nop_reduce",
-        "reductions of nothing, or of axes of size 1 that are kept",
+        "reductions along no axis, or along axes of size 1 that are kept",
         &["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"],
     ),
     Rewrite::forward(
         "eliminate_nop_reshape",
-        "Reshape, Squeeze and Unsqueeze to the shape that there is",
+        "Reshape, Squeeze and Unsqueeze to the shape of the input",
         &["Reshape", "Squeeze", "Unsqueeze"],
     ),
-    Rewrite::forward("eliminate_nop_slice", "Slice that keeps all", &["Slice"]),
+    Rewrite::forward("eliminate_nop_slice", "Slice of all elements", &["Slice"]),
     Rewrite::forward("eliminate_nop_split", "Split into one part", &["Split"]),
     Rewrite::forward("eliminate_nop_transpose", "Transpose that moves no element", &["Transpose"]),
-    Rewrite::forward("eliminate_nop_where", "Where whose condition is the same everywhere", &["Where"]),
+    Rewrite::forward(
+        "eliminate_nop_where",
+        "Where with a constant condition that is all true or all false",
+        &["Where"],
+    ),
     Rewrite::forward(
         "eliminate_nop_with_unit",
-        "sums with 0, products with 1 and the like, sums and extremes of one value",
+        "sums with 0, products with 1 and the like; Sum, Max, Mean and Min of one value",
         &["Add", "And", "Div", "Max", "Mean", "Min", "Mul", "Or", "Pow", "Sub", "Sum"],
     ),
     Rewrite::by(
         "eliminate_duplicate_initializer",
-        "constants that are alike, up to 64 KiB",
+        "equal constants of at most 64 KiB",
         &[],
         common::merge_constants,
     ),
     Rewrite::by(
         "fuse_concat_into_reshape",
-        "shapes for Reshape that are computed from sizes become constants, with 0 and -1 for free sizes",
+        "computed target shapes of Reshape become constants, with 0 and -1 for free sizes",
         &["Reshape"],
         view::fix_targets,
     ),
@@ -92,7 +97,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_consecutive_reshapes",
-        "several of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape",
+        "several Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape",
         view::VIEWS,
         view::fuse_views,
     ),
@@ -104,7 +109,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_transpose_of_unit_axes",
-        "a Transpose between views that drop axes of size 1 and bring them back becomes one of all axes",
+        "a Transpose between reshapes that drop and restore axes of size 1 becomes one of all axes",
         &["Transpose"],
         transpose::fuse_unit_axes,
     ),
@@ -134,13 +139,13 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_consecutive_concats",
-        "parts of a Concat that are a Concat along the same axis, or all parts of a Split",
+        "inputs of a Concat that are a Concat along the same axis, or all outputs of a Split",
         &["Concat"],
         part::fuse_concats,
     ),
     Rewrite::by(
         "eliminate_split_of_concat",
-        "a Split of a Concat into the parts that it was made from",
+        "a Split of a Concat into its inputs",
         &["Split"],
         part::remove_splits_of_concats,
     ),
@@ -158,82 +163,82 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_consecutive_reduce_unsqueeze",
-        "a reduction and the Unsqueeze that brings its axes back become one that keeps them",
+        "a reduction and the Unsqueeze that restores its axes become a reduction that keeps them",
         &["Unsqueeze"],
         reduce::fuse_unsqueezes,
     ),
     Rewrite::by(
         "fuse_consecutive_log_softmax",
-        "the logarithm of a softmax becomes LogSoftmax, which does not lose what is small",
+        "Log of Softmax becomes LogSoftmax, which does not underflow",
         &["Log"],
         reduce::fuse_log_softmax,
     ),
     Rewrite::by(
         "eliminate_nop_monotone_argmax",
-        "a softmax before ArgMax along the same axis",
+        "Softmax before ArgMax along the same axis",
         &["ArgMax", "ArgMin"],
         reduce::remove_monotone,
     ),
     Rewrite::by(
         "eliminate_common_subexpression",
-        "what is computed twice, and sizes that are the same expression",
+        "nodes with the same operator, inputs and attributes, and equal computed sizes",
         &[],
         common::merge_subexpressions,
     ),
     Rewrite::by(
         "fuse_bn_into_conv",
-        "batch normalizations become part of the Conv, ConvTranspose or Gemm before them",
+        "BatchNormalization becomes part of the Conv, ConvTranspose or Gemm before it",
         &["BatchNormalization"],
         affine::fuse_batch_norms,
     ),
     Rewrite::by(
         "fuse_scale_into_conv",
-        "products and quotients with a constant a channel become part of the Conv, ConvTranspose or Gemm before them",
+        "products and quotients with one constant per channel become part of the Conv, ConvTranspose or Gemm before them",
         &["Conv", "ConvTranspose", "Gemm"],
         affine::fuse_scales,
     ),
     Rewrite::by(
         "fuse_add_bias_into_conv",
-        "sums and differences with a constant a channel become part of the Conv, ConvTranspose or Gemm before them",
+        "sums and differences with one constant per channel become part of the Conv, ConvTranspose or Gemm before them",
         &["Conv", "ConvTranspose", "Gemm"],
         affine::fuse_shifts,
     ),
     Rewrite::by(
         "fuse_affine_before_conv",
-        "scales and shifts by a constant a channel become part of the Conv after them",
+        "scales and shifts by one constant per channel become part of the Conv after them",
         &["Conv"],
         affine::fuse_before,
     ),
     Rewrite::by(
         "fuse_matmul_add_bias_into_gemm",
-        "products of two matrices and the sum with a constant become Gemm",
+        "MatMul of two matrices and the sum with a constant become Gemm",
         &["MatMul"],
         gemm::fuse_matmul_add,
     ),
     Rewrite::by(
         "fuse_pad_into_conv",
-        "padding with zeros becomes that of the Conv after it",
+        "zero padding becomes part of the Conv after it",
         &["Pad"],
         padding::fuse_into_conv,
     ),
     Rewrite::by(
         "fuse_pad_into_pool",
-        "padding becomes that of the AveragePool or MaxPool after it, where that computes the same",
+        "padding becomes part of the AveragePool or MaxPool after it, if the result is the same",
         &["Pad"],
         padding::fuse_into_pool,
     ),
     Rewrite::by(
         "fuse_transpose_into_gemm",
-        "transposed factors of Gemm become its attributes",
+        "transposes before Gemm become its attributes",
         &["Gemm"],
         gemm::fuse_transposes,
     ),
 ];
 
-/// What saves layers of ncnn and no nodes of ONNX.
+/// The pass that shares Slices. It saves layers of ncnn, but not nodes of ONNX: it is a fusion.
 pub(super) const SHARE_SLICES: Rewrite = Rewrite::by(
     "share_slices",
-    "slices with steps that begin alike share their first axes",
+    "strided slices that are equal along their first axes share these",
     &["Slice"],
     part::share_slices,
 );

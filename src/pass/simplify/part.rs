@@ -1,4 +1,4 @@
-//! Parts of values and values of parts: Slice, Split and Concat in a row.
+//! Slice, Split and Concat in a row.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
-use crate::pass::pattern::{Readers, producer};
+use crate::pass::pattern::{Readers, constant_ints, producer};
 
-use super::{Edits, InsertionPoint, input, int, only_output};
+use super::{Edits, InsertionPoint, axis, input, int, only_output};
 
-/// Operator sets from this on have the bounds of Slice as inputs, with steps.
+/// The operator set from which the bounds of Slice are inputs.
 const SLICE_INPUTS: i64 = 10;
 
-/// What a Slice keeps: starts, ends, axes counted from the front, and steps.
+/// The bounds of a Slice, with axes counted from the front.
 #[derive(Clone, Debug, Default)]
 struct Bounds {
     starts: Vec<i64>,
@@ -31,8 +31,7 @@ impl Bounds {
             return None;
         }
         let rank = i64::try_from(graph.value(input(node, 0)?).shape.as_ref()?.len()).ok()?;
-        let list =
-            |index| graph.value(input(node, index)?).constant.as_ref()?.load_listed().ok()?.int_list().ok();
+        let list = |index| constant_ints(graph, input(node, index)?);
         let (starts, ends) = (list(1)?, list(2)?);
         let count = i64::try_from(starts.len()).ok()?;
         let axes = match input(node, 3) {
@@ -47,7 +46,7 @@ impl Bounds {
         Some(Bounds { starts, ends, axes, steps })
     }
 
-    /// Both, where they are of different axes.
+    /// Joins bounds of disjoint axes.
     fn and(mut self, other: Bounds) -> Option<Bounds> {
         if other.axes.iter().any(|axis| self.axes.contains(axis)) {
             return None;
@@ -59,7 +58,7 @@ impl Bounds {
         Some(self)
     }
 
-    /// Those of each axis, by the axes.
+    /// The bounds of each axis, sorted by axis.
     fn one_by_one(&self) -> Vec<Bounds> {
         let ends = self.ends.iter().zip(&self.steps);
         let mut parts: Vec<Bounds> = self
@@ -77,7 +76,7 @@ impl Bounds {
         parts
     }
 
-    /// Axis, start, end and step, of one axis.
+    /// Axis, start, end and step of bounds of one axis.
     fn key(&self) -> [i64; 4] {
         [&self.axes, &self.starts, &self.ends, &self.steps]
             .map(|list| list.first().copied().unwrap_or_default())
@@ -93,7 +92,7 @@ impl Bounds {
     }
 }
 
-/// Several Slice of different axes in a row become one.
+/// Merges several Slice of different axes in a row.
 pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
@@ -113,8 +112,8 @@ pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Slices with steps along several axes are taken apart, so that those which begin alike share their first axes: each axis with
-/// steps is layers of its own in ncnn.
+/// Splits Slices with steps along several axes into one for each axis, so that Slices share the first of them: each axis with steps
+/// needs layers of its own in ncnn.
 pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
@@ -133,13 +132,13 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
         let Some(last) = axes.pop() else { continue };
         for bounds in axes {
             data = match shared.get(&(data, bounds.key())) {
-                Some(begun) => *begun,
+                Some(known) => *known,
                 None => {
-                    let begun = graph.add_value(Value::default());
+                    let output = graph.add_value(Value::default());
                     let made = bounds.node(graph, &node, data)?;
-                    nodes.push(Node { outputs: smallvec![Some(begun)], ..made });
-                    shared.insert((data, bounds.key()), begun);
-                    begun
+                    nodes.push(Node { outputs: smallvec![Some(output)], ..made });
+                    shared.insert((data, bounds.key()), output);
+                    output
                 }
             };
         }
@@ -149,7 +148,7 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// A Slice of a Concat that keeps elements of one part alone becomes a Slice of that part.
+/// Replaces a Slice of a Concat that keeps elements of only one part by a Slice of that part.
 pub(crate) fn fuse_slices_of_concats(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
@@ -194,12 +193,12 @@ fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
     op::resolve_axis(int(node, "axis")?, rank).ok()
 }
 
-/// Parts of a Concat that are a Concat along the same axis, read by it alone, are taken apart; so are all parts of one Split in
-/// their order, which are what was split.
+/// Flattens inputs of a Concat that are a Concat along the same axis without other readers, and replaces all outputs of a Split in
+/// order by its input.
 pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
-    // The parts of Concats that were looked at; a later one takes them over whole.
+    // The flattened inputs of each Concat visited.
     let mut parts: BTreeMap<ValueId, Vec<Option<ValueId>>> = BTreeMap::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Concat")) {
         let (Some(axis), Some(output)) = (concat_axis(graph, node), only_output(node)) else { continue };
@@ -223,7 +222,7 @@ pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Where all parts of one Split stand in their order, and what was split.
+/// The range of the inputs that are all outputs of a Split in order, and the input of the Split.
 fn whole_split(
     graph: &Graph,
     inputs: &[Option<ValueId>],
@@ -233,22 +232,22 @@ fn whole_split(
         let split = producer(graph, (*part)?, "Split")?;
         let whole = input(split, 0)?;
         let rank = graph.value(whole).shape.as_ref()?.len();
-        let along = op::resolve_axis(int(split, "axis").unwrap_or(0), rank).ok()?;
         let range = at..at.checked_add(split.outputs.len())?;
-        let is_whole = along == axis && inputs.get(range.clone()) == Some(split.outputs.as_slice());
+        let is_whole = self::axis(split, 0, rank)? == axis
+            && inputs.get(range.clone()) == Some(split.outputs.as_slice());
         is_whole.then_some((range, whole))
     })
 }
 
-/// A Split of a Concat into the parts that it was made from hands them on.
+/// Removes a Split of a Concat into the inputs of the Concat.
 pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut map = IndexMap::default();
     for (_, node) in graph.nodes().filter(|(_, node)| node.is("Split")) {
-        let Some(concat) = input(node, 0).and_then(|data| producer(graph, data, "Concat")) else { continue };
-        let rank =
-            input(node, 0).and_then(|data| graph.value(data).shape.as_ref()).map_or(0, |shape| shape.len());
-        let along = op::resolve_axis(int(node, "axis").unwrap_or(0), rank).ok();
+        let Some(data) = input(node, 0) else { continue };
+        let Some(concat) = producer(graph, data, "Concat") else { continue };
+        let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
+        let along = axis(node, 0, rank);
         let pairs: Vec<(ValueId, ValueId)> =
             node.outputs.iter().flatten().copied().zip(concat.inputs.iter().flatten().copied()).collect();
         let alike = |(output, part): &(ValueId, ValueId)| {

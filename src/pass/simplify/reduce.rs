@@ -1,13 +1,13 @@
-//! Operators after a reduction or a softmax that belong to it.
+//! Reductions and softmax with the operators before or after them.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
 use crate::op;
 use crate::pass::pattern::{Readers, producer};
 
-use super::{Edits, input, int, only_output};
+use super::{Edits, axis, input, int, only_output};
 
-/// A reduction and the Unsqueeze that brings its axes back become one that keeps them.
+/// Merges a reduction and the Unsqueeze that restores its axes into a reduction that keeps them.
 pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
@@ -32,7 +32,7 @@ pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The logarithm of a softmax becomes LogSoftmax, which does not lose what is small.
+/// Replaces Log of Softmax by LogSoftmax, which does not underflow.
 pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
@@ -45,17 +45,17 @@ pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The place of the largest element is the same before a softmax along the axis.
+/// Removes a softmax before ArgMax along the same axis, since it is monotone.
 pub(crate) fn remove_monotone(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("ArgMax") || node.is("ArgMin")) {
+    // Not ArgMin: small elements may underflow to equal ones, of which the first is the least.
+    for (id, node) in graph.nodes().filter(|(_, node)| node.is("ArgMax")) {
         let Some(data) = input(node, 0) else { continue };
         let softmax = ["Softmax", "LogSoftmax"].iter().find_map(|op_type| producer(graph, data, op_type));
         let Some(softmax) = softmax.filter(|softmax| softmax.version >= 13) else { continue };
         let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
-        let axis = |node, default| op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok();
-        // Of those that are too small for their type the first one is the least; the largest is never one of them.
-        if node.is("ArgMax") && axis(node, 0).is_some() && axis(node, 0) == axis(softmax, -1) {
+        let along = axis(node, 0, rank);
+        if along.is_some() && along == axis(softmax, -1, rank) {
             let mut direct = node.clone();
             if let Some(slot) = direct.inputs.first_mut() {
                 *slot = input(softmax, 0);

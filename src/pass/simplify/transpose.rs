@@ -1,4 +1,4 @@
-//! Transposes in a row.
+//! Transposes in a row, and between views.
 
 use smallvec::smallvec;
 
@@ -10,7 +10,7 @@ use crate::pass::pattern::producer;
 use super::view::{VIEWS, dropped_axes};
 use super::{Edits, input, only_output};
 
-/// Two Transposes in a row become one.
+/// Merges two Transposes in a row.
 pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Transpose")) {
@@ -28,7 +28,7 @@ pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// A Transpose between views that drop axes of size 1 and bring them back becomes one of all axes.
+/// Replaces a Transpose between views that drop and restore axes of size 1 by one of all axes.
 pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
     for (id, node) in graph.nodes() {
@@ -44,32 +44,32 @@ pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// What is looked at first, and the order of all its axes that the last of the three nodes gives.
+/// The input of the first view, and the permutation of all its axes that the three nodes make.
 fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
     let is_view = |node: &&Node| VIEWS.iter().any(|op_type| node.is(op_type));
     let shape = |value: ValueId| graph.value(value).shape.as_deref();
     let last = Some(last).filter(is_view)?;
-    let turned = input(last, 0)?;
-    let turn = producer(graph, turned, "Transpose")?;
-    let small = input(turn, 0)?;
+    let transposed = input(last, 0)?;
+    let transpose = producer(graph, transposed, "Transpose")?;
+    let small = input(transpose, 0)?;
     let first = graph.node(graph.value(small).producer?).filter(is_view)?;
     let data = input(first, 0)?;
     let from = shape(data)?;
     let mut units = dropped_axes(from, shape(small)?)?;
-    let added = dropped_axes(shape(only_output(last)?)?, shape(turned)?)?;
+    let added = dropped_axes(shape(only_output(last)?)?, shape(transposed)?)?;
     if units.is_empty() || units.len() != added.len() {
         return None;
     }
     let rank = i64::try_from(from.len()).ok()?;
     let kept: Vec<i64> = (0..rank).filter(|axis| !units.contains(axis)).collect();
-    let mut moved = perm_of(graph, turn)?.into_iter();
+    let mut moved = perm_of(graph, transpose)?.into_iter();
     let perm: Option<Vec<i64>> = (0..rank)
         .map(|axis| if added.contains(&axis) { units.pop() } else { kept.get(moved.next()?).copied() })
         .collect();
     Some((data, perm?))
 }
 
-/// The order of axes of a Transpose.
+/// The permutation of a Transpose.
 pub(super) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
     match node.attributes.get("perm") {

@@ -1,5 +1,4 @@
-//! Operators that give the elements another shape and leave them in their order: Reshape, Flatten, Squeeze, Unsqueeze. What matters
-//! of several in a row is the last shape.
+//! Views: operators that change the shape and keep the order of the elements. Of several in a row only the last shape counts.
 
 use smallvec::smallvec;
 
@@ -10,10 +9,10 @@ use crate::tensor::Dim;
 
 use super::{Edits, InsertionPoint, input, only_output};
 
-/// The operators.
+/// The operators that are views.
 pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 
-/// Shapes for Reshape that are computed from sizes become constants, with 0 and -1 for sizes that are free.
+/// Replaces computed target shapes of Reshape by constants, with 0 and -1 for free sizes.
 pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes() {
@@ -36,22 +35,22 @@ pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Several views in a row become one.
+/// Merges several views in a row into one Reshape.
 pub(crate) fn fuse_views(graph: &mut Graph) -> Result<bool> {
     fuse(graph, VIEWS, |from, to| target_of(from, to).map(View::Reshape))
 }
 
-/// Several Squeeze in a row become one.
+/// Merges several Squeeze in a row.
 pub(crate) fn fuse_squeezes(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Squeeze"], |from, to| dropped_axes(from, to).map(View::Squeeze))
 }
 
-/// Several Unsqueeze in a row become one.
+/// Merges several Unsqueeze in a row.
 pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Unsqueeze"], |from, to| dropped_axes(to, from).map(View::Unsqueeze))
 }
 
-/// A node to be.
+/// The node to be made.
 enum View {
     Reshape(Vec<i64>),
     Squeeze(Vec<i64>),
@@ -64,7 +63,7 @@ fn fuse(
     between: impl Fn(&[Dim], &[Dim]) -> Option<View>,
 ) -> Result<bool> {
     let is_view = |node: &Node| op_types.iter().any(|op_type| node.is(op_type));
-    // What each view looks at: views are in order, so one that is looked at is known already.
+    // The input of the first view of each row; nodes are in topological order.
     let mut roots: IndexMap<ValueId, ValueId> = IndexMap::default();
     let mut found: Vec<(NodeId, ValueId, View)> = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| is_view(node)) {
@@ -92,7 +91,7 @@ fn fuse(
     edits.apply(graph)
 }
 
-/// A Reshape in the place of a node.
+/// Makes the Reshape that replaces a node.
 pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target: &[i64]) -> Result<Node> {
     let target = InsertionPoint::new(graph).ints(target)?;
     Ok(Node {
@@ -103,7 +102,7 @@ pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target
     })
 }
 
-/// The same operator with other axes, an attribute before operator set 13.
+/// The same operator with other axes, which are an attribute before operator set 13.
 fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Result<Node> {
     let mut made = Node { inputs: smallvec![Some(data)], ..node.clone() };
     if node.version < 13 {
@@ -114,14 +113,14 @@ fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Re
     Ok(made)
 }
 
-/// A target of Reshape that gives `to` for whatever the free sizes are: 0 keeps a size, and one -1 is what is left.
+/// A target of Reshape that gives `to` for all free sizes: 0 copies the size of the input, and one size may be inferred by -1.
 pub(super) fn target_of(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
     let free = to.iter().filter(|size| size.known().is_none()).count();
     let mut left = 1;
     to.iter()
         .enumerate()
         .map(|(axis, size)| match size.known() {
-            // Reshape takes 0 for the size that there was.
+            // Reshape reads 0 as the size of the input.
             Some(0) => None,
             Some(n) => Some(n),
             None if free > 1 && from.get(axis) == Some(size) => Some(0),
@@ -134,7 +133,7 @@ pub(super) fn target_of(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
         .collect()
 }
 
-/// The axes of size 1 that `long` has more than `short`, where that is all that they differ in.
+/// The axes of size 1 whose removal turns `long` into `short`.
 pub(super) fn dropped_axes(long: &[Dim], short: &[Dim]) -> Option<Vec<i64>> {
     let mut left = short.iter().peekable();
     let mut dropped = Vec::new();
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_keeps_what_is_free() {
+    fn targets_preserve_free_sizes() {
         for (from, to, target) in [
             (&["2", "3"][..], &["3", "2"][..], Some(vec![3, 2])),
             (&["N", "3"], &["N", "1", "3"], Some(vec![-1, 1, 3])),
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_dropped_where_nothing_else_changes() {
+    fn dropped_axes_are_the_only_difference() {
         for (long, short, axes) in [
             (&["1", "N", "1", "H"][..], &["N", "H"][..], Some(vec![0, 2])),
             (&["1", "1", "N"], &["1", "N"], Some(vec![0])),

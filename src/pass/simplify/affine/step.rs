@@ -1,4 +1,4 @@
-//! One change of channels by constants, and several as one.
+//! Affine steps: changes of each channel by constants, and their composition.
 
 use crate::error::Result;
 use crate::graph::{Graph, NodeId, ValueId};
@@ -7,7 +7,7 @@ use crate::tensor::{DType, Tensor};
 
 use super::super::{InsertionPoint, input, only_output};
 
-/// A value whose axis 1 are channels.
+/// The channels of a value, its axis 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Channels {
     pub count: usize,
@@ -25,7 +25,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The scale and the shift of this step after those of others; each has one number, or one for each channel.
+    /// The scale and the shift of this step composed with earlier ones; each has one element, or one for each channel.
     pub fn after(
         self,
         site: &mut InsertionPoint,
@@ -37,7 +37,7 @@ impl Step {
             Step::Scale { by, divides } => {
                 let by = site.reshape(by, &[-1])?;
                 let op = if divides { "Div" } else { "Mul" };
-                let one = site.number(dtype, 1.0)?;
+                let one = site.scalar(dtype, 1.0)?;
                 scale = Some(site.op(op, &[scale.unwrap_or(one), by], &[]));
                 shift = shift.map(|shift| site.op(op, &[shift, by], &[]));
             }
@@ -51,7 +51,7 @@ impl Step {
                 });
             }
             Step::Normalize { scale: gamma, bias, mean, variance, epsilon } => {
-                let epsilon = site.number(dtype, epsilon)?;
+                let epsilon = site.scalar(dtype, epsilon)?;
                 let variance = site.op("Add", &[variance, epsilon], &[]);
                 let deviation = site.op("Sqrt", &[variance], &[]);
                 let by = site.op("Div", &[gamma, deviation], &[]);
@@ -68,7 +68,7 @@ impl Step {
     }
 }
 
-/// The step that `reader` makes of `value`, and what comes of it.
+/// Reads `reader` as a step on `value`; returns the node, the step and its output.
 pub(super) fn read_step(
     graph: &Graph,
     reader: NodeId,
@@ -100,9 +100,9 @@ pub(super) fn read_step(
         Step::Normalize { scale, bias, mean, variance, epsilon }
     } else {
         let (by, commuted) = if first == value { (second, false) } else { (first, true) };
-        let one_a_channel = node.version >= 7 && is_one_a_channel(graph, by, channels);
+        let one_per_channel = node.version >= 7 && is_one_per_channel(graph, by, channels);
         let nonzero = !node.is("Div") || graph.value(by).constant.as_ref().is_some_and(has_no_zero);
-        if !one_a_channel || !finite(by) || !nonzero {
+        if !one_per_channel || !finite(by) || !nonzero {
             return None;
         }
         match (node.op_type.as_str(), commuted) {
@@ -116,8 +116,8 @@ pub(super) fn read_step(
     Some((reader, step, output))
 }
 
-/// Whether a constant has one number, or one for each channel, and stretches nothing.
-fn is_one_a_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
+/// Whether a constant has one element, or one for each channel, and does not broadcast the value.
+fn is_one_per_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
     let Some(tensor) = &graph.value(by).constant else { return false };
     let sizes = tensor.shape();
     let Some(missing) = channels.rank.checked_sub(sizes.len()) else { return false };
