@@ -27,7 +27,7 @@ pub(crate) struct Expand<'a> {
     call: Call<'a>,
     stage: Stage,
     /// The new values, added to the graph in the end.
-    values: &'a mut Vec<PendingValue>,
+    values: Vec<PendingValue>,
     nodes: Vec<PendingNode>,
     /// The bytes of new constants.
     made: u64,
@@ -401,16 +401,14 @@ fn expand_node(
             .map_err(|error| error.at_node(|| node.at()))?;
     }
     let node = node.clone();
-    let mut values = Vec::new();
-    let (done, pending, made) = {
+    let (values, pending, made) = {
         let call = Call::new(graph, &node, op);
-        let mut context = Expand { call, stage, values: &mut values, nodes: Vec::new(), made: 0 };
-        let done = expand(&mut context).map_err(|e| e.at_node(|| node.at()))?;
-        (done, context.nodes, context.made)
+        let mut context = Expand { call, stage, values: Vec::new(), nodes: Vec::new(), made: 0 };
+        if !expand(&mut context).map_err(|error| error.at_node(|| node.at()))? {
+            return Ok(None);
+        }
+        (context.values, context.nodes, context.made)
     };
-    if !done {
-        return Ok(None);
-    }
     // The body of control flow may have fewer outputs than the node.
     let made_here: BTreeSet<ValueId> = (pending.iter().flat_map(|made| made.outputs.iter().flatten()))
         .filter_map(|output| if let Operand::Value(id) = output { Some(*id) } else { None })
@@ -421,13 +419,11 @@ fn expand_node(
     }
     let nodes = pending.iter().map(|made| size_of_node(&made.node)).sum();
     graph.budget.take_expansion(nodes, made).map_err(|error| error.at_node(|| node.at()))?;
-    let mut ids = Vec::with_capacity(values.len());
-    for value in values {
-        ids.push(match value {
-            PendingValue::Constant(tensor) => graph.add_constant("", tensor)?,
-            PendingValue::Computed => graph.add_value(Value::default()),
-        });
-    }
+    let add = |value| match value {
+        PendingValue::Constant(tensor) => graph.add_constant("", tensor),
+        PendingValue::Computed => Ok(graph.add_value(Value::default())),
+    };
+    let ids = values.into_iter().map(add).collect::<Result<Vec<ValueId>>>()?;
     let resolve = |operand: &Operand| match operand {
         Operand::Value(id) => Some(*id),
         Operand::New(index) => ids.get(*index).copied(),

@@ -47,7 +47,7 @@ struct Projection {
 enum Mask {
     /// Added to the scores.
     Added(ValueId),
-    /// Added to the scores; a constant with infinities.
+    /// Added to the scores; a constant with elements below [`HIDDEN`].
     Clamped(ValueId),
     /// A condition that masks a key if it is equal to the boolean.
     Hidden(ValueId, bool),

@@ -163,6 +163,7 @@ fn view_of(shuffle: Shuffle, from: &[i64]) -> Option<View> {
     let whole = View::of(from);
     let (blocks, perm, to): (Vec<i64>, &[usize], Vec<i64>) = match shuffle {
         Shuffle::Channels { groups: g } => {
+            // Several images would be shuffled as the channels of one.
             (n == 1 && g > 1 && g < c).then_some(())?;
             (vec![n, g, c / g, h, w], &[0, 2, 1, 3, 4], vec![n, c, h, w])
         }

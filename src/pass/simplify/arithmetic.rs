@@ -110,8 +110,8 @@ fn run_from(
     (pattern, steps)
 }
 
-/// Nodes for the one constant of several steps, by pairs, so that few roundings lie on the way of each:
-/// (x o a) o b is x o (a b), or x o (a / b), and so on.
+/// Builds the merged constant of several steps, pair by pair, so that each constant is rounded few times: `x / a * b` is
+/// `x / (a / b)`, `x / a / b` is `x / (a * b)`, and so on.
 fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
     let [direct, opposite] = op_types.map(Symbol::from);
     while steps.len() > 1 {
@@ -127,7 +127,7 @@ fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) ->
     steps.first().map(|step| step.by)
 }
 
-/// What is known of the constant that several make.
+/// The shape and the magnitude of a merged constant.
 struct Joined<'g> {
     shape: &'g [usize],
     /// Bounds of the magnitudes of its elements.
@@ -136,7 +136,7 @@ struct Joined<'g> {
 }
 
 impl<'g> Joined<'g> {
-    /// Of one constant whose elements are all numbers.
+    /// Describes a constant, if all its elements are finite.
     fn of(graph: &'g Graph, constant: ValueId) -> Option<Joined<'g>> {
         let tensor: &Tensor = graph.value(constant).constant.as_ref()?;
         let elements = tensor.load_listed().ok()?.to_f64().ok()?;
@@ -145,8 +145,8 @@ impl<'g> Joined<'g> {
         elements.iter().all(|x| x.is_finite()).then_some(Joined { shape: tensor.shape(), least, most })
     }
 
-    /// With another one, which has the same operator where it is `alike`: where that makes one that is no larger than they are, and
-    /// both are far from the ends of their type.
+    /// Merges another constant, which has the same operator if it is `alike`. `None` if the result would have more elements than both,
+    /// or if either is of extreme magnitude.
     fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
         let other = other?;
         let shape = broadcast_lens(&[self.shape, other.shape]).ok()?;
@@ -173,8 +173,8 @@ mod tests {
     use crate::pass::infer::infer_and_fold;
     use crate::pass::pattern::scalar;
 
-    /// What is left of a number that goes through operators with constants: each with its constant.
-    fn left_of(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
+    /// The operators and constants that remain of a chain of operators with constants.
+    fn merged(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
         crate::ops::register();
         let mut graph = Graph::default();
         let value = Value { dtype: Some(DType::F32), shape: Some(Vec::new().into()), ..Value::default() };
@@ -203,20 +203,20 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_constants_is_one() {
+    fn successive_constants_merge() {
         let sum = [("Sub", 1.0), ("Add", 2.0), ("Add", 4.0), ("Sub", 8.0), ("Sub", 16.0)];
-        assert_eq!(left_of(&sum, fuse_terms), [("Sub".to_owned(), 19.0)]);
+        assert_eq!(merged(&sum, fuse_terms), [("Sub".to_owned(), 19.0)]);
         let product = [("Div", 2.0), ("Mul", 8.0), ("Div", 4.0)];
-        assert_eq!(left_of(&product, fuse_factors), [("Div".to_owned(), 1.0)]);
+        assert_eq!(merged(&product, fuse_factors), [("Div".to_owned(), 1.0)]);
     }
 
     #[test]
-    fn what_is_far_from_others_stays_apart() {
+    fn extreme_constants_stay_apart() {
         let sum = [("Add", 1.0), ("Add", 1e5), ("Add", 1.0), ("Add", 2.0)];
         let wanted = [("Add", 1.0), ("Add", 1e5), ("Add", 3.0)].map(|(op, x)| (op.to_owned(), x));
-        assert_eq!(left_of(&sum, fuse_terms), wanted);
+        assert_eq!(merged(&sum, fuse_terms), wanted);
         let product = [("Mul", 2_f32.powi(33)); 3];
         let wanted = [("Mul", 66), ("Mul", 33)].map(|(op, n)| (op.to_owned(), 2_f64.powi(n)));
-        assert_eq!(left_of(&product, fuse_factors), wanted);
+        assert_eq!(merged(&product, fuse_factors), wanted);
     }
 }
