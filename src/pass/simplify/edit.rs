@@ -44,6 +44,23 @@ impl Edits {
     }
 }
 
+/// Replaces each node that `find` matches by the node that `make` returns. Returns whether there were any.
+pub(super) fn replace_nodes<T>(
+    graph: &mut Graph,
+    mut find: impl FnMut(&Graph, &Node) -> Option<T>,
+    make: impl Fn(&mut Graph, &Node, T) -> Result<Node>,
+) -> Result<bool> {
+    let found: Vec<(NodeId, T)> =
+        graph.nodes().filter_map(|(id, node)| Some((id, find(graph, node)?))).collect();
+    let mut edits = Edits::default();
+    for (id, found) in found {
+        let Some(node) = graph.node(id).cloned() else { continue };
+        let made = make(graph, &node, found)?;
+        edits.replace(&[id], vec![made]);
+    }
+    edits.apply(graph)
+}
+
 /// Builds the nodes that replace a pattern. Those that read only constants are folded later.
 #[derive(Debug)]
 pub(super) struct InsertionPoint<'g> {

@@ -5,7 +5,7 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, producer};
 use crate::tensor::{DType, Dim};
 
-use super::{Edits, input, int, only_output};
+use super::{Edits, input, int, only_output, replace_nodes};
 
 /// Replaces MatMul of two matrices and the sum with a constant by Gemm.
 pub(crate) fn fuse_matmul_add(graph: &mut Graph) -> Result<bool> {
@@ -49,24 +49,19 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
 
 /// Replaces transposes of the factors of Gemm by its attributes.
 pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Gemm")) {
-        let mut gemm = node.clone();
+    let find = |graph: &Graph, node: &Node| {
+        let mut gemm = Some(node).filter(|node| node.is("Gemm"))?.clone();
         for (index, name) in ["transA", "transB"].into_iter().enumerate() {
-            let Some(matrix) = input(node, index).and_then(|factor| transposed_matrix(graph, factor)) else {
-                continue;
-            };
-            let flag = i64::from(int(node, name).unwrap_or(0) == 0);
-            gemm.attributes.insert(name.into(), Attribute::Int(flag));
-            if let Some(slot) = gemm.inputs.get_mut(index) {
+            let matrix = input(node, index).and_then(|factor| transposed_matrix(graph, factor));
+            if let (Some(matrix), Some(slot)) = (matrix, gemm.inputs.get_mut(index)) {
                 *slot = Some(matrix);
+                let flag = i64::from(int(node, name).unwrap_or(0) == 0);
+                gemm.attributes.insert(name.into(), Attribute::Int(flag));
             }
         }
-        if gemm.inputs != node.inputs {
-            edits.replace(&[id], vec![gemm]);
-        }
-    }
-    edits.apply(graph)
+        (gemm.inputs != node.inputs).then_some(gemm)
+    };
+    replace_nodes(graph, find, |_, _, gemm| Ok(gemm))
 }
 
 /// The matrix of which a value is the transpose.

@@ -10,7 +10,7 @@ use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
 use crate::pass::pattern::{Readers, constant_ints, producer};
 
-use super::{Edits, InsertionPoint, axis, input, int, only_output};
+use super::{Edits, InsertionPoint, axis, input, int, only_output, replace_nodes};
 
 /// The operator set from which the bounds of Slice are inputs.
 const SLICE_INPUTS: i64 = 10;
@@ -94,22 +94,11 @@ impl Bounds {
 
 /// Merges several Slice of different axes in a row.
 pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
-    let mut found = Vec::new();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
-        let Some(inner) = input(node, 0).and_then(|data| producer(graph, data, "Slice")) else { continue };
-        let both = Bounds::of(graph, inner).zip(Bounds::of(graph, node));
-        let both = both.and_then(|(inner, outer)| inner.and(outer));
-        if let (Some(bounds), Some(data)) = (both, input(inner, 0)) {
-            found.push((id, data, bounds));
-        }
-    }
-    let mut edits = Edits::default();
-    for (id, data, bounds) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let made = bounds.node(graph, &node, data)?;
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+    let find = |graph: &Graph, node: &Node| {
+        let inner = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Slice")?;
+        Some((input(inner, 0)?, Bounds::of(graph, inner)?.and(Bounds::of(graph, node)?)?))
+    };
+    replace_nodes(graph, find, |graph, node, (data, bounds)| bounds.node(graph, node, data))
 }
 
 /// Splits Slices with steps along several axes into one for each axis, so that Slices share the first of them: each axis with steps
@@ -150,21 +139,11 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
 
 /// Replaces a Slice of a Concat that keeps elements of only one part by a Slice of that part.
 pub(crate) fn fuse_slices_of_concats(graph: &mut Graph) -> Result<bool> {
-    let mut found = Vec::new();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
-        found.extend(slice_of_part(graph, node).map(|(part, bounds)| (id, part, bounds)));
-    }
-    let mut edits = Edits::default();
-    for (id, part, bounds) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let made = bounds.node(graph, &node, part)?;
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+    replace_nodes(graph, slice_of_part, |graph, node, (part, bounds)| bounds.node(graph, node, part))
 }
 
 fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Bounds)> {
-    let concat = producer(graph, input(node, 0)?, "Concat")?;
+    let concat = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Concat")?;
     let mut bounds = Bounds::of(graph, node)?;
     let axis = concat_axis(graph, concat)?;
     let at = bounds.axes.iter().position(|other| usize::try_from(*other) == Ok(axis))?;

@@ -5,7 +5,7 @@ use crate::graph::{Attribute, Graph, Node};
 use crate::op;
 use crate::pass::pattern::{Readers, producer};
 
-use super::{Edits, axis, input, int, only_output};
+use super::{Edits, axis, input, int, only_output, replace_nodes};
 
 /// Merges a reduction and the Unsqueeze that restores its axes into a reduction that keeps them.
 pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
@@ -47,21 +47,19 @@ pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
 
 /// Removes a softmax before ArgMax along the same axis, since it is monotone.
 pub(crate) fn remove_monotone(graph: &mut Graph) -> Result<bool> {
-    let mut edits = Edits::default();
-    // Not ArgMin: small elements may underflow to equal ones, of which the first is the least.
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("ArgMax")) {
-        let Some(data) = input(node, 0) else { continue };
+    // Not before ArgMin: small elements may underflow to equal ones, of which the first is the least.
+    let find = |graph: &Graph, node: &Node| {
+        let data = input(node, 0).filter(|_| node.is("ArgMax"))?;
         let softmax = ["Softmax", "LogSoftmax"].iter().find_map(|op_type| producer(graph, data, op_type));
-        let Some(softmax) = softmax.filter(|softmax| softmax.version >= 13) else { continue };
-        let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
-        let along = axis(node, 0, rank);
-        if along.is_some() && along == axis(softmax, -1, rank) {
-            let mut direct = node.clone();
-            if let Some(slot) = direct.inputs.first_mut() {
-                *slot = input(softmax, 0);
-            }
-            edits.replace(&[id], vec![direct]);
+        let softmax = softmax.filter(|softmax| softmax.version >= 13)?;
+        let rank = graph.value(data).shape.as_ref()?.len();
+        (axis(node, 0, rank)? == axis(softmax, -1, rank)?).then(|| input(softmax, 0))
+    };
+    replace_nodes(graph, find, |_, node, data| {
+        let mut made = node.clone();
+        if let Some(slot) = made.inputs.first_mut() {
+            *slot = data;
         }
-    }
-    edits.apply(graph)
+        Ok(made)
+    })
 }

@@ -8,40 +8,33 @@ use crate::op;
 use crate::pass::pattern::producer;
 
 use super::view::{VIEWS, dropped_axes};
-use super::{Edits, input, only_output};
+use super::{input, only_output, replace_nodes};
 
 /// Merges two Transposes in a row.
 pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Transpose")) {
-        let Some(inner) = input(node, 0).and_then(|data| producer(graph, data, "Transpose")) else {
-            continue;
-        };
-        let (Some(first), Some(second)) = (perm_of(graph, inner), perm_of(graph, node)) else { continue };
-        let both: Option<Vec<i64>> =
-            second.iter().map(|axis| i64::try_from(*first.get(*axis)?).ok()).collect();
-        let Some(both) = both else { continue };
-        let mut made = Node { inputs: inner.inputs.clone(), ..node.clone() };
-        made.attributes.insert("perm".into(), Attribute::Ints(both));
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+    let find = |graph: &Graph, node: &Node| {
+        let inner = producer(graph, input(node, 0).filter(|_| node.is("Transpose"))?, "Transpose")?;
+        let (first, second) = (perm_of(graph, inner)?, perm_of(graph, node)?);
+        let both = second.iter().map(|axis| i64::try_from(*first.get(*axis)?).ok());
+        Some((inner.inputs.clone(), both.collect::<Option<Vec<i64>>>()?))
+    };
+    replace_nodes(graph, find, |_, node, (inputs, perm)| {
+        let mut made = Node { inputs, ..node.clone() };
+        made.attributes.insert("perm".into(), Attribute::Ints(perm));
+        Ok(made)
+    })
 }
 
 /// Replaces a Transpose between views that drop and restore axes of size 1 by one of all axes.
 pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes() {
-        let Some((data, perm)) = with_unit_axes(graph, node) else { continue };
-        let made = Node {
+    replace_nodes(graph, with_unit_axes, |_, node, (data, perm)| {
+        Ok(Node {
             op_type: "Transpose".into(),
             inputs: smallvec![Some(data)],
             attributes: AttributeMap::from_iter([("perm".into(), Attribute::Ints(perm))]),
             ..node.clone()
-        };
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+        })
+    })
 }
 
 /// The input of the first view, and the permutation of all its axes that the three nodes make.

@@ -4,35 +4,24 @@ use smallvec::smallvec;
 
 use crate::common::index::IndexMap;
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::tensor::Dim;
 
-use super::{Edits, InsertionPoint, input, only_output};
+use super::{InsertionPoint, input, only_output, replace_nodes};
 
 /// The operators that are views.
 pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 
 /// Replaces computed target shapes of Reshape by constants, with 0 and -1 for free sizes.
 pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
-    let mut found = Vec::new();
-    for (id, node) in graph.nodes() {
-        let (Some(data), Some(target), Some(output)) = (input(node, 0), input(node, 1), only_output(node))
-        else {
-            continue;
-        };
-        if node.is("Reshape") && graph.value(target).constant.is_none() {
-            let (from, to) = (&graph.value(data).shape, &graph.value(output).shape);
-            let target = to.as_ref().and_then(|to| target_of(from.as_deref().unwrap_or_default(), to));
-            found.extend(target.map(|target| (id, data, target)));
-        }
-    }
-    let mut edits = Edits::default();
-    for (id, data, target) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let reshape = reshape_like(graph, &node, data, &target)?;
-        edits.replace(&[id], vec![reshape]);
-    }
-    edits.apply(graph)
+    let find = |graph: &Graph, node: &Node| {
+        let (data, target) = (input(node, 0)?, input(node, 1).filter(|_| node.is("Reshape"))?);
+        let from = graph.value(data).shape.as_deref().unwrap_or_default();
+        let to = graph.value(only_output(node)?).shape.as_deref()?;
+        let target = graph.value(target).constant.is_none().then(|| target_of(from, to))??;
+        Some((data, target))
+    };
+    replace_nodes(graph, find, |graph, node, (data, target)| reshape_like(graph, node, data, &target))
 }
 
 /// Merges several views in a row into one Reshape.
@@ -62,33 +51,24 @@ fn fuse(
     op_types: &[&str],
     between: impl Fn(&[Dim], &[Dim]) -> Option<View>,
 ) -> Result<bool> {
-    let is_view = |node: &Node| op_types.iter().any(|op_type| node.is(op_type));
     // The input of the first view of each row; nodes are in topological order.
     let mut roots: IndexMap<ValueId, ValueId> = IndexMap::default();
-    let mut found: Vec<(NodeId, ValueId, View)> = Vec::new();
-    for (id, node) in graph.nodes().filter(|(_, node)| is_view(node)) {
-        let (Some(data), Some(output)) = (input(node, 0), only_output(node)) else { continue };
+    let find = |graph: &Graph, node: &Node| {
+        let is_view = op_types.iter().any(|op_type| node.is(op_type));
+        let (data, output) = (input(node, 0).filter(|_| is_view)?, only_output(node)?);
         let Some(root) = roots.get(data).copied() else {
             roots.insert(output, data);
-            continue;
+            return None;
         };
-        let shapes = (graph.value(root).shape.as_deref(), graph.value(output).shape.as_deref());
-        let (Some(from), Some(to)) = shapes else { continue };
-        if let Some(view) = between(from, to).filter(|_| node.version >= 5) {
-            roots.insert(output, root);
-            found.push((id, root, view));
-        }
-    }
-    let mut edits = Edits::default();
-    for (id, root, view) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let made = match &view {
-            View::Reshape(target) => reshape_like(graph, &node, root, target)?,
-            View::Squeeze(axes) | View::Unsqueeze(axes) => along_axes(graph, &node, root, axes)?,
-        };
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+        let (from, to) = (graph.value(root).shape.as_deref()?, graph.value(output).shape.as_deref()?);
+        let view = between(from, to).filter(|_| node.version >= 5)?;
+        roots.insert(output, root);
+        Some((root, view))
+    };
+    replace_nodes(graph, find, |graph, node, (root, view)| match &view {
+        View::Reshape(target) => reshape_like(graph, node, root, target),
+        View::Squeeze(axes) | View::Unsqueeze(axes) => along_axes(graph, node, root, axes),
+    })
 }
 
 /// Makes the Reshape that replaces a node.
