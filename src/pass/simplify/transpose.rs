@@ -7,7 +7,7 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op;
 use crate::pass::pattern::producer;
 
-use super::view::{VIEWS, dropped_axes};
+use super::view::{dropped_axes, is_view};
 use super::{input, only_output, replace_nodes};
 
 /// Merges two Transposes in a row.
@@ -39,13 +39,12 @@ pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
 
 /// The input of the first view, and the permutation of all its axes that the three nodes make.
 fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
-    let is_view = |node: &&Node| VIEWS.iter().any(|op_type| node.is(op_type));
     let shape = |value: ValueId| graph.value(value).shape.as_deref();
-    let last = Some(last).filter(is_view)?;
+    let last = Some(last).filter(|node| is_view(node))?;
     let transposed = input(last, 0)?;
     let transpose = producer(graph, transposed, "Transpose")?;
     let small = input(transpose, 0)?;
-    let first = graph.node(graph.value(small).producer?).filter(is_view)?;
+    let first = graph.node(graph.value(small).producer?).filter(|node| is_view(node))?;
     let data = input(first, 0)?;
     let from = shape(data)?;
     let mut units = dropped_axes(from, shape(small)?)?;

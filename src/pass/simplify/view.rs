@@ -12,6 +12,11 @@ use super::{InsertionPoint, input, only_output, replace_nodes};
 /// The operators that are views.
 pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 
+/// Whether a node is a view.
+pub(super) fn is_view(node: &Node) -> bool {
+    VIEWS.iter().any(|op_type| node.is(op_type))
+}
+
 /// Replaces computed target shapes of Reshape by constants, with 0 and -1 for free sizes.
 pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {

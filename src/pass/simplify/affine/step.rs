@@ -79,7 +79,7 @@ pub(super) fn read_step(
     let node = graph.node(reader).filter(|node| kinds.iter().any(|kind| node.is(kind)))?;
     let output = only_output(node)?;
     let (first, second) = (input(node, 0)?, input(node, 1)?);
-    let finite = |by: ValueId| is_finite(graph, by);
+    let finite = |by: ValueId| all_elements(graph, by, f64::is_finite);
     let step = if node.is("BatchNormalization") {
         let epsilon = Call::of(graph, node).and_then(|(op, call)| op.epsilon?(&call))?;
         let list: Option<Vec<ValueId>> = (1..5).map(|index| input(node, index)).collect();
@@ -89,19 +89,15 @@ pub(super) fn read_step(
             let sizes = value.constant.as_ref().map(Tensor::shape);
             sizes == Some(&[channels.count]) && value.dtype == Some(channels.dtype) && finite(by)
         };
-        let positive = |by: ValueId| {
-            let tensor = graph.value(by).constant.as_ref()?;
-            let variances = tensor.load_listed().ok()?.to_f64().ok()?;
-            Some(variances.iter().all(|variance| variance + f64::from(epsilon) > 0.0))
-        };
-        if first != value || ![scale, bias, mean, variance].into_iter().all(fits) || !positive(variance)? {
+        let positive = all_elements(graph, variance, |variance| variance + f64::from(epsilon) > 0.0);
+        if first != value || ![scale, bias, mean, variance].into_iter().all(fits) || !positive {
             return None;
         }
         Step::Normalize { scale, bias, mean, variance, epsilon }
     } else {
         let (by, commuted) = if first == value { (second, false) } else { (first, true) };
         let one_per_channel = node.version >= 7 && is_one_per_channel(graph, by, channels);
-        let nonzero = !node.is("Div") || graph.value(by).constant.as_ref().is_some_and(has_no_zero);
+        let nonzero = !node.is("Div") || all_elements(graph, by, |x| x != 0.0);
         if !one_per_channel || !finite(by) || !nonzero {
             return None;
         }
@@ -125,11 +121,8 @@ fn is_one_per_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
     sizes.iter().enumerate().all(fits)
 }
 
-fn is_finite(graph: &Graph, by: ValueId) -> bool {
+/// Whether a value is a constant all of whose elements pass a test.
+fn all_elements(graph: &Graph, by: ValueId, test: impl Fn(f64) -> bool) -> bool {
     let Some(tensor) = &graph.value(by).constant else { return false };
-    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| x.is_finite()))
-}
-
-fn has_no_zero(tensor: &Tensor) -> bool {
-    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| *x != 0.0))
+    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|list| list.into_iter().all(test))
 }

@@ -18,7 +18,7 @@ use crate::pass::pattern::{Readers, inverse};
 use crate::tensor::Shape;
 
 use super::transpose::perm_of;
-use super::view::{VIEWS, target_of};
+use super::view::{is_view, target_of};
 use super::{Edits, InsertionPoint, input, only_output};
 use island::Island;
 use operand::{axes_of, name_axes, operands};
@@ -47,7 +47,7 @@ impl Kind {
     fn holds(self, node: &Node) -> bool {
         match self {
             Kind::Transpose => node.is("Transpose"),
-            Kind::View => VIEWS.iter().any(|op_type| node.is(op_type)),
+            Kind::View => is_view(node),
         }
     }
 }
