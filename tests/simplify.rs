@@ -122,9 +122,9 @@ fn what_is_tidied_can_be_kept_by_name() {
 #[test]
 fn shapes_that_a_model_states_are_checked() {
     let room = room_with_models();
-    let said = "the model declares \"m\" as [N, 5], but its shape is [N, 4]";
+    let said = "the model declares \"m\" as [N, 5], but it is [N, 4]";
     room.expect("simplify untidy.onnx s.onnx", 0, said);
-    room.expect("untidy.onnx a b", 0, "is [1, 5], but it is [1, 4]");
+    room.expect("untidy.onnx a b", 0, "as [1, 5], but it is [1, 4]");
 }
 
 #[test]

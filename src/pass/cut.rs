@@ -1,9 +1,13 @@
-//! Cuts a part out of the graph, with other inputs and outputs.
+//! Extraction of a part of the graph between two sets of values.
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 
 /// Makes the named values the inputs and the outputs; an empty list keeps those of the model.
+///
+/// # Errors
+///
+/// If a value does not exist or is named twice, or if the outputs depend on an input that is not among the new ones.
 pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Result<()> {
     if !outputs.is_empty() {
         graph.outputs = find_values(graph, outputs)?;
@@ -13,10 +17,8 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
         for id in &new {
             let producer = graph.value(*id).producer;
             if let Some(node) = producer.and_then(|producer| graph.node_mut(producer)) {
-                for output in &mut node.outputs {
-                    if *output == Some(*id) {
-                        *output = None;
-                    }
+                for output in node.outputs.iter_mut().filter(|output| **output == Some(*id)) {
+                    *output = None;
                 }
             }
             let value = graph.value_mut(*id)?;
@@ -29,7 +31,7 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
         let needed = graph.read_values();
         if let Some(id) = dropped.iter().find(|id| needed.contains(**id)) {
             return Err(Error::usage(format!(
-                "the outputs still need the graph input \"{}\", which is not among --inputs",
+                "the outputs depend on the graph input \"{}\", which is not among --inputs",
                 graph.value(*id).name
             )));
         }
@@ -50,11 +52,11 @@ fn find_values(graph: &Graph, names: &[String]) -> Result<Vec<ValueId>> {
     Ok(found)
 }
 
-/// Viewers show the names of nodes, so users pass them for the names of values.
+/// The error for an unknown value. Viewers show names of nodes, so for one of these it names the outputs of the node.
 fn no_value(graph: &Graph, name: &str) -> Error {
     let error = Error::usage(format!("the graph has no value \"{name}\""));
     let Some((_, node)) = graph.nodes().find(|(_, node)| node.name == *name) else { return error };
     let outputs: Vec<String> =
         node.outputs.iter().flatten().map(|id| format!("\"{}\"", graph.value(*id).name)).collect();
-    error.help(format!("that is the name of a node; it computes {}", outputs.join(", ")))
+    error.help(format!("it is the name of a node, which computes {}", outputs.join(", ")))
 }

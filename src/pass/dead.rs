@@ -1,11 +1,10 @@
-//! Removes nodes without readers.
+//! Removal of nodes whose outputs are not read.
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op;
 
-/// Keeps the nodes on which the outputs depend and the nodes to be kept, and removes optional outputs without
-/// readers.
+/// Removes nodes on which neither an output of the graph nor a kept value depends, and optional outputs that are not read.
 pub fn remove_dead_nodes(graph: &mut Graph) {
     let mut needed: IndexSet<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
     let mut dead = IndexSet::default();
@@ -20,7 +19,7 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
     }
     graph.remove_nodes(&dead);
     let unread = |output: &Option<ValueId>| output.is_some_and(|output| !needed.contains(output));
-    // Which outputs of an unknown operator are optional is unknown too.
+    // The outputs of an unknown operator may be required.
     let has_more =
         |node: &Node| node.outputs.iter().any(unread) && op::find(node).is_some_and(|op| !op.variadic);
     let found: Vec<NodeId> = graph.nodes().filter(|(_, node)| has_more(node)).map(|(id, _)| id).collect();

@@ -1,4 +1,4 @@
-//! Declared shapes, compared with inferred ones.
+//! Declared shapes: comparison with the inferred ones, and propagation.
 
 use crate::common::index::IndexMap;
 use crate::error::Result;
@@ -11,14 +11,14 @@ use crate::tensor::{Dim, Shape, display_shape};
 pub struct DeclaredShapes(IndexMap<ValueId, Shape>);
 
 impl DeclaredShapes {
-    /// Collects the declared shapes of a graph before inference.
+    /// Collects the shapes of a graph before inference.
     pub fn of(graph: &Graph) -> DeclaredShapes {
         let computed = graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten());
         let declared = computed.filter_map(|id| Some((*id, graph.value(*id).shape.clone()?)));
         DeclaredShapes(declared.collect())
     }
 
-    /// Returns a line for each value whose inferred shape contradicts the declared one.
+    /// Returns a message for each value whose inferred shape is a different one.
     pub fn contradictions(&self, graph: &Graph) -> Vec<String> {
         // Some exporters write 0 for an unknown size.
         let differs = |(declared, inferred): (&Dim, &Dim)| {
@@ -32,7 +32,7 @@ impl DeclaredShapes {
             if declared.len() != inferred.len() || declared.iter().zip(inferred).any(differs) {
                 let (declared, inferred) = (display_shape(declared), display_shape(inferred));
                 lines.push(format!(
-                    "the model declares \"{}\" as {declared}, but its shape is {inferred}",
+                    "the model declares \"{}\" as {declared}, but it is {inferred}",
                     value.name
                 ));
             }
@@ -41,24 +41,22 @@ impl DeclaredShapes {
     }
 }
 
-/// Copies the declared shape of an elementwise node's output to its input if the input has none: values in
-/// bodies of functions have no declared shapes.
+/// Propagates declared shapes from results of element-wise nodes to inputs without a shape: values in bodies of functions have no
+/// declared shapes.
 pub fn propagate_back(graph: &mut Graph) -> Result<()> {
     for id in graph.node_ids().into_iter().rev() {
         let Some(node) = graph.node(id).filter(|node| op::access(node) == Access::Elementwise) else {
             continue;
         };
-        let (Some(Some(input)), Some(Some(output))) =
-            (node.inputs.first().copied(), node.outputs.first().copied())
-        else {
+        let (Some(Some(input)), Some(Some(output))) = (node.inputs.first(), node.outputs.first()) else {
             continue;
         };
-        let declared = graph.value(output).shape.clone();
-        let is_number = |size: &Dim| size.known().is_some_and(|size| size > 0);
+        let (input, declared) = (*input, graph.value(*output).shape.clone());
+        let is_known = |size: &Dim| size.known().is_some_and(|size| size > 0);
         let value = graph.value(input);
         if value.producer.is_some()
             && value.shape.is_none()
-            && declared.as_ref().is_some_and(|declared| declared.iter().all(is_number))
+            && declared.as_ref().is_some_and(|declared| declared.iter().all(is_known))
         {
             graph.value_mut(input)?.shape = declared;
         }
@@ -72,7 +70,7 @@ mod tests {
     use crate::graph::{Node, Value};
 
     #[test]
-    fn known_sizes_are_compared() {
+    fn only_known_sizes_are_compared() {
         let mut graph = Graph::default();
         let free = Dim::symbol("N");
         let shapes = [
@@ -82,9 +80,9 @@ mod tests {
             (vec![Dim::Known(3)], vec![free, Dim::Known(3)]),
         ];
         let mut outputs = Vec::new();
-        for (place, (declared, _)) in shapes.iter().enumerate() {
+        for (index, (declared, _)) in shapes.iter().enumerate() {
             let value =
-                Value { name: format!("v{place}"), shape: Some(declared.clone().into()), ..Value::default() };
+                Value { name: format!("v{index}"), shape: Some(declared.clone().into()), ..Value::default() };
             outputs.push(Some(graph.add_value(value)));
         }
         graph.add_node(Node { outputs: outputs.clone().into(), ..Node::default() });
@@ -95,8 +93,8 @@ mod tests {
         assert_eq!(
             declared.contradictions(&graph),
             [
-                "the model declares \"v2\" as [1, 4], but its shape is [1, 3]",
-                "the model declares \"v3\" as [3], but its shape is [N, 3]"
+                "the model declares \"v2\" as [1, 4], but it is [1, 3]",
+                "the model declares \"v3\" as [3], but it is [N, 3]"
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! Expansion: replaces nodes by simpler ones.
+//! Expansion: nodes are replaced by simpler ones, as the row of the operator defines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -10,34 +10,35 @@ use crate::lower::check_size;
 use crate::op;
 use crate::op::{Call, NEWEST_OPSET};
 use crate::pass::infer;
+use crate::pass::pattern::input;
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
-/// The maximum number of iterations: real models need two or three.
+/// The most rounds of expansion; real models need two or three.
 const MAX_ITERATIONS: usize = 8;
 
-/// Expresses a node in other operators of ONNX. Returns `false` if the node stays.
+/// Builds a node of other operators; `false` keeps the node.
 pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
 
 /// Returns the expansion of a node's operator at a stage.
 pub(crate) type FindExpansion = fn(&Node, Stage) -> Option<ExpandNode>;
 
-/// Builds the replacement of a node. It reads the node as [`Call`] does.
+/// Builds the replacement of one node, which it reads as [`Call`] does.
 pub(crate) struct Expand<'a> {
     call: Call<'a>,
     stage: Stage,
-    /// Values that are added to the graph; their ids follow those of the graph.
-    values: &'a mut Vec<PendingValue>,
+    /// The new values, added to the graph in the end.
+    values: Vec<PendingValue>,
     nodes: Vec<PendingNode>,
-    /// Bytes of the new constants.
+    /// The bytes of new constants.
     made: u64,
 }
 
-/// A value of the graph or of the replacement.
+/// A value that a new node reads or computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operand {
     /// A value of the graph.
     Value(ValueId),
-    /// A new value.
+    /// A new value, by its index.
     New(usize),
 }
 
@@ -50,7 +51,7 @@ struct PendingNode {
     node: Node,
     inputs: Vec<Option<Operand>>,
     outputs: Vec<Option<Operand>>,
-    /// The replacements of the values that the bodies of the node capture.
+    /// The operands for the values that the bodies of the node capture.
     captures: BTreeMap<ValueId, Operand>,
 }
 
@@ -63,8 +64,7 @@ impl<'a> Deref for Expand<'a> {
 }
 
 impl Expand<'_> {
-    /// The oldest release of ncnn that must load the result: a node may stay if that release has a layer for
-    /// it.
+    /// The oldest release of ncnn that must load the result: a node may stay if that release has a layer for it.
     pub fn release(&self) -> u32 {
         match self.stage {
             Stage::Expand { release } => release,
@@ -73,12 +73,16 @@ impl Expand<'_> {
     }
 
     /// Returns input `index` of the node.
+    ///
+    /// # Errors
+    ///
+    /// If the input is not given.
     pub fn operand(&self, index: usize) -> Result<Operand> {
-        let id = self.call.node().inputs.get(index).copied().flatten();
+        let id = input(self.call.node(), index);
         id.map(Operand::Value).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
-    /// Adds a constant.
+    /// Adds a constant array.
     pub fn literal(&mut self, array: &Array) -> Result<Operand> {
         let tensor = Tensor::from_array(array)?;
         self.made = self.made.saturating_add(tensor.byte_len()?);
@@ -91,12 +95,12 @@ impl Expand<'_> {
         Ok(Operand::New(self.values.len() - 1))
     }
 
-    /// Adds a constant list of integers, for axes and shapes.
+    /// Adds a constant list of integers.
     pub fn ints(&mut self, list: &[i64]) -> Result<Operand> {
         self.literal(&Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?))
     }
 
-    /// Adds a scalar constant of the type of input `index`.
+    /// Adds a constant scalar in the type of input `index`.
     pub fn scalar_like(&mut self, index: usize, value: f32) -> Result<Operand> {
         let dtype = self.call.dtype(index)?;
         self.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)).cast(dtype)?)
@@ -122,49 +126,43 @@ impl Expand<'_> {
         attributes: &[(&str, Attribute)],
         outputs: usize,
     ) -> Result<Vec<Operand>> {
-        let made: Vec<Operand> = (0..outputs)
-            .map(|_| {
-                self.values.push(PendingValue::Computed);
-                Operand::New(self.values.len() - 1)
-            })
-            .collect();
+        let made: Vec<Operand> = (0..outputs).map(|_| self.new_value()).collect();
         let node = Node {
             op_type: op_type.into(),
             version: NEWEST_OPSET,
             attributes: attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect(),
             ..Node::default()
         };
-        self.nodes.push(PendingNode {
-            node,
-            inputs: inputs.to_vec(),
-            outputs: made.iter().copied().map(Some).collect(),
-            captures: BTreeMap::new(),
-        });
+        self.push(node, inputs.to_vec(), made.iter().copied().map(Some).collect());
         Ok(made)
     }
 
-    /// Adds a copy of a node of one output, with other inputs.
+    /// Adds a copy of a node of one output with other inputs.
     pub fn clone_with_inputs(&mut self, node: &Node, inputs: Vec<Option<Operand>>) -> Result<Operand> {
-        self.values.push(PendingValue::Computed);
-        let output = Operand::New(self.values.len() - 1);
-        let outputs = vec![Some(output)];
-        self.nodes.push(PendingNode { node: node.clone(), inputs, outputs, captures: BTreeMap::new() });
+        let output = self.new_value();
+        self.push(node.clone(), inputs, vec![Some(output)]);
         Ok(output)
     }
 
-    /// Adds a node of ncnn's domain with one output.
+    fn new_value(&mut self) -> Operand {
+        self.values.push(PendingValue::Computed);
+        Operand::New(self.values.len() - 1)
+    }
+
+    fn push(&mut self, node: Node, inputs: Vec<Option<Operand>>, outputs: Vec<Option<Operand>>) {
+        self.nodes.push(PendingNode { node, inputs, outputs, captures: BTreeMap::new() });
+    }
+
+    /// Adds a node of this program's own domain with one output.
     pub fn own_op(
         &mut self,
         op_type: &'static str,
         inputs: &[Operand],
         attributes: &[(&str, Attribute)],
     ) -> Result<Operand> {
-        let made = self.op(op_type, inputs, attributes)?;
-        if let Some(pending) = self.nodes.last_mut() {
-            pending.node.domain = op::OWN_DOMAIN.into();
-            pending.node.version = 1;
-        }
-        Ok(made)
+        let output = self.op(op_type, inputs, attributes)?;
+        self.set_domain(op::OWN_DOMAIN);
+        Ok(output)
     }
 
     /// Adds a node of onnxruntime's domain with one output and optional inputs.
@@ -174,15 +172,19 @@ impl Expand<'_> {
         inputs: &[Option<Operand>],
         attributes: &[(&str, Attribute)],
     ) -> Result<Operand> {
-        let made = self.op_n(op_type, inputs, attributes, 1)?;
-        if let Some(pending) = self.nodes.last_mut() {
-            pending.node.domain = op::CONTRIB_DOMAIN.into();
-            pending.node.version = 1;
-        }
-        made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
+        let outputs = self.op_n(op_type, inputs, attributes, 1)?;
+        self.set_domain(op::CONTRIB_DOMAIN);
+        outputs.first().copied().ok_or_else(|| Error::internal("a node without an output"))
     }
 
-    /// Adds a Reshape: 0 keeps a size, -1 is computed from the others.
+    /// Moves the last node to a domain, in version 1 of its operator set.
+    fn set_domain(&mut self, domain: &str) {
+        if let Some(PendingNode { node, .. }) = self.nodes.last_mut() {
+            (node.domain, node.version) = (domain.into(), 1);
+        }
+    }
+
+    /// Adds a Reshape: 0 copies a size, one -1 is inferred.
     pub fn reshape(&mut self, operand: Operand, shape: &[i64]) -> Result<Operand> {
         let shape = self.ints(shape)?;
         self.op("Reshape", &[operand, shape], &[])
@@ -193,7 +195,7 @@ impl Expand<'_> {
         self.op("Cast", &[operand], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
     }
 
-    /// Returns input `index` in type `to`, by a Cast if it has another.
+    /// Returns input `index` in the type `to`, cast if it has another one.
     pub fn operand_as(&mut self, index: usize, to: DType) -> Result<Operand> {
         let operand = self.operand(index)?;
         if self.call.dtype(index)? == to { Ok(operand) } else { self.cast(operand, to) }
@@ -204,14 +206,11 @@ impl Expand<'_> {
         self.op("Transpose", &[operand], &[("perm", Attribute::Ints(perm.to_vec()))])
     }
 
-    /// Adds the nodes of a body with these inputs, and returns its outputs.
+    /// Adds the nodes of a body that reads `inputs`, and returns its outputs.
     pub fn inline(&mut self, body: &Graph, inputs: &[Operand]) -> Result<Vec<Operand>> {
         if inputs.len() != body.inputs.len() {
-            return Err(Error::invalid(format!(
-                "{} inputs for a body with {}",
-                inputs.len(),
-                body.inputs.len()
-            )));
+            let (given, expected) = (inputs.len(), body.inputs.len());
+            return Err(Error::invalid(format!("{given} inputs for a body of {expected}")));
         }
         let mut operands: BTreeMap<ValueId, Operand> =
             body.inputs.iter().copied().zip(inputs.iter().copied()).collect();
@@ -226,14 +225,11 @@ impl Expand<'_> {
         }
         for (_, node) in body.nodes() {
             for output in node.outputs.iter().flatten() {
-                self.values.push(PendingValue::Computed);
-                operands.insert(*output, Operand::New(self.values.len() - 1));
+                operands.insert(*output, self.new_value());
             }
             if self.nodes.len() >= limits::UNROLLED_NODES {
-                return Err(Error::limit(format!(
-                    "unrolling gives more than {} nodes",
-                    limits::UNROLLED_NODES
-                )));
+                let most = limits::UNROLLED_NODES;
+                return Err(Error::limit(format!("the node unrolls to more than {most} nodes")));
             }
             let find = |id: &Option<ValueId>| id.and_then(|id| operands.get(&id).copied());
             self.nodes.push(PendingNode {
@@ -254,40 +250,34 @@ impl Expand<'_> {
     /// Makes `operand` output `index` of the node, if the node has that output.
     pub fn output(&mut self, index: usize, operand: Operand) -> Result<()> {
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
-        // Identity is equal in every version; that of the node requires no other operator set.
+        // Identity is the same in every version; that of the node does not raise the operator set of a written model.
         let replaced = self.call.node();
         let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
         let node = Node { op_type: "Identity".into(), version, ..Node::default() };
-        self.nodes.push(PendingNode {
-            node,
-            inputs: vec![Some(operand)],
-            outputs: vec![Some(Operand::Value(id))],
-            captures: BTreeMap::new(),
-        });
+        self.push(node, vec![Some(operand)], vec![Some(Operand::Value(id))]);
         Ok(())
     }
 }
 
-/// The stage of an expansion.
+/// The stage of expansion, which selects the expansion of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Constant control flow: the graph stays one that onnxruntime runs with the same result.
+    /// Inlines and unrolls control flow; onnxruntime still runs the graph.
     Inline,
-    /// Constant control flow without loops, which leaves fewer nodes.
+    /// Inlines branches only, which leaves fewer nodes.
     Branch,
-    /// Operators for which the releases of ncnn from this one on have no layer.
+    /// Expands operators for which some release of ncnn from this one on has no layer.
     Expand { release: u32 },
 }
 
 impl Stage {
-    /// Whether the remaining nodes are lowered.
+    /// Whether lowering follows.
     fn is_last(self) -> bool {
         matches!(self, Stage::Expand { .. })
     }
 }
 
-/// Replaces every node whose row has an expansion, to a fixpoint, and infers the new values. The errors of
-/// nodes that stay are kept in `refused`.
+/// Expands nodes up to a fixpoint, and infers shapes and constants after each round. `refused` takes the errors of nodes that stay.
 pub(crate) fn expand_nodes(
     graph: &mut Graph,
     find: FindExpansion,
@@ -296,14 +286,13 @@ pub(crate) fn expand_nodes(
     refused: &mut DeferredErrors,
 ) -> Result<()> {
     let mut errors = Vec::new();
-    // The replaced nodes of all iterations: the shape of a replacement may be inferred only in a later one.
+    // Of all rounds: a replacement may get its shape only in a later one.
     let mut promises = Vec::new();
     for _ in 0..MAX_ITERATIONS {
         errors.clear();
         let mut changed = false;
         graph.rewrite_nodes(|graph, id| {
-            // A node whose attributes or inputs the shape rule refuses must not be computed by other means.
-            // Control flow has no shape before it is inlined.
+            // A node that its shape rule refuses is not expanded. Control flow has no shape before it is inlined.
             if stage.is_last() && deferred.contains_key(&id) {
                 return Ok(None);
             }
@@ -316,7 +305,7 @@ pub(crate) fn expand_nodes(
                     }
                     Ok(made)
                 }
-                // Every further node would exceed the limit too.
+                // Further nodes would exceed the budget, too.
                 Err(error) if graph.budget.is_spent() => Err(error),
                 Err(error) if deferred.contains_key(&id) || error.kind() == ErrorKind::Unsupported => {
                     errors.push((id, error));
@@ -335,17 +324,16 @@ pub(crate) fn expand_nodes(
     }
     refused.extend(errors.into_iter().filter(|(id, _)| {
         if stage.is_last() {
-            // The deferred error of a node explains more than that of its expansion.
+            // The deferred error of a node is the cause of its error in expansion.
             return !deferred.contains_key(id);
         }
-        // A node that is not inlined may have an expansion; otherwise its shape rule reports only that it was
-        // not inlined.
+        // A node that is not inlined may have another expansion; if not, its shape rule only states that it was not inlined.
         graph.node(*id).is_some_and(|node| find(node, Stage::Expand { release: 0 }).is_none())
     }));
     Ok(())
 }
 
-/// A shape that the rule of a replaced node has inferred. Other nodes already depend on it.
+/// The inferred shape of an output of a replaced node, on which other nodes rely already.
 struct Promise {
     value: ValueId,
     shape: Shape,
@@ -362,7 +350,7 @@ fn promises_of(graph: &Graph, find: FindExpansion, stage: Stage, id: NodeId) -> 
 }
 
 impl Promise {
-    /// Refuses a replacement of another shape: the shape rule reads fewer inputs than the replacement.
+    /// Checks the shape that the replacement computes: shape rules read fewer inputs than the replacement.
     fn check(&self, graph: &Graph) -> Result<()> {
         let Some(shape) = &graph.value(self.value).shape else { return Ok(()) };
         let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
@@ -370,12 +358,12 @@ impl Promise {
             return Ok(());
         }
         let (computed, promised) = (display_shape(shape), display_shape(&self.shape));
-        let message = format!("the computed shape is {computed}, but {promised} follows from the inputs");
+        let message = format!("its expansion computes {computed}, but its shape rule infers {promised}");
         Err(Error::unsupported(message).at_node(|| self.at.clone()))
     }
 }
 
-/// Returns 1 plus the number of nodes in the bodies.
+/// The number of nodes and values of a node with its bodies.
 fn size_of_node(node: &Node) -> usize {
     let bodies = node.bodies();
     let size = |body: &Graph| -> usize {
@@ -384,12 +372,12 @@ fn size_of_node(node: &Node) -> usize {
     1 + bodies.map(size).sum::<usize>()
 }
 
-/// Refuses a value with an axis whose indices float32 cannot represent.
+/// Checks that float32 represents every index of each axis of a value.
 fn check_axes(graph: &Graph, id: ValueId) -> Result<()> {
     let mut sizes = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
     match sizes.find(|size| *size > limits::EXPANDED_AXIS) {
         Some(size) => Err(Error::limit(format!(
-            "an axis of {size} elements; float32 counts up to {}",
+            "an axis of size {size}; float32 represents indices up to {} exactly",
             limits::EXPANDED_AXIS
         ))),
         None => Ok(()),
@@ -406,24 +394,22 @@ fn expand_node(
     let Ok(op) = op::find_handled(node) else { return Ok(None) };
     let Some(expand) = find(node, stage) else { return Ok(None) };
     if stage.is_last() {
-        // Expansions emit nodes for each element of an axis; the number must be limited.
+        // Expansions make nodes for each element of an axis.
         let mut values = node.inputs.iter().chain(&node.outputs).flatten();
         values
             .try_for_each(|value| check_size(graph, *value).and_then(|()| check_axes(graph, *value)))
             .map_err(|error| error.at_node(|| node.at()))?;
     }
     let node = node.clone();
-    let mut values = Vec::new();
-    let (done, pending, made) = {
+    let (values, pending, made) = {
         let call = Call::new(graph, &node, op);
-        let mut context = Expand { call, stage, values: &mut values, nodes: Vec::new(), made: 0 };
-        let done = expand(&mut context).map_err(|e| e.at_node(|| node.at()))?;
-        (done, context.nodes, context.made)
+        let mut context = Expand { call, stage, values: Vec::new(), nodes: Vec::new(), made: 0 };
+        if !expand(&mut context).map_err(|error| error.at_node(|| node.at()))? {
+            return Ok(None);
+        }
+        (context.values, context.nodes, context.made)
     };
-    if !done {
-        return Ok(None);
-    }
-    // Only the body determines the outputs of control flow, and may have fewer than the node.
+    // The body of control flow may have fewer outputs than the node.
     let made_here: BTreeSet<ValueId> = (pending.iter().flat_map(|made| made.outputs.iter().flatten()))
         .filter_map(|output| if let Operand::Value(id) = output { Some(*id) } else { None })
         .collect();
@@ -433,13 +419,11 @@ fn expand_node(
     }
     let nodes = pending.iter().map(|made| size_of_node(&made.node)).sum();
     graph.budget.take_expansion(nodes, made).map_err(|error| error.at_node(|| node.at()))?;
-    let mut ids = Vec::with_capacity(values.len());
-    for value in values {
-        ids.push(match value {
-            PendingValue::Constant(tensor) => graph.add_constant("", tensor)?,
-            PendingValue::Computed => graph.add_value(Value::default()),
-        });
-    }
+    let add = |value| match value {
+        PendingValue::Constant(tensor) => graph.add_constant("", tensor),
+        PendingValue::Computed => Ok(graph.add_value(Value::default())),
+    };
+    let ids = values.into_iter().map(add).collect::<Result<Vec<ValueId>>>()?;
     let resolve = |operand: &Operand| match operand {
         Operand::Value(id) => Some(*id),
         Operand::New(index) => ids.get(*index).copied(),
@@ -453,7 +437,7 @@ fn expand_node(
                 }
             }
         }
-        // Errors refer to the node of the model.
+        // Messages name the node of the model.
         made.name.clone_from(&node.name);
         made.index = node.index;
         made.inputs = pending.inputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();

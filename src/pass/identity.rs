@@ -1,4 +1,4 @@
-//! Removes nodes that forward an input unchanged.
+//! Removal of nodes that forward an input.
 
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
@@ -6,16 +6,16 @@ use crate::graph::Graph;
 use crate::op;
 use crate::pass::pattern::Readers;
 
-/// Redirects readers of such nodes of these operators to their inputs. A node that computes a graph output
-/// stays, and so does the output's name.
+/// Removes nodes of these operators that forward an input; their readers read the input. A graph output keeps its node, and so its
+/// name.
 pub fn remove_identities(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes() {
         if !node.domain.is_empty() || !op_types.contains(&node.op_type.as_str()) {
             continue;
         }
-        let hands_on = op::find(node).and_then(|op| op.identity).and_then(|rule| rule(graph, node));
-        let (Some(input), Some(Some(output))) = (hands_on, node.outputs.first()) else { continue };
+        let forwarded = op::find(node).and_then(|op| op.identity).and_then(|rule| rule(graph, node));
+        let (Some(input), Some(Some(output))) = (forwarded, node.outputs.first()) else { continue };
         if node.outputs.iter().skip(1).all(Option::is_none) {
             found.push((id, input, *output));
         }

@@ -1,4 +1,4 @@
-//! Inference of shapes, types and constants, from the inputs to the outputs in one sweep.
+//! Inference of types and shapes and folding of constants, in one sweep from the inputs to the outputs.
 
 use crate::common::index::IndexSet;
 use crate::common::limits;
@@ -8,8 +8,11 @@ use crate::op;
 use crate::op::{Attributes, Call, Fact, Op};
 use crate::tensor::{Array, Cost, DType, Dim, Shape, Tensor, display_shape};
 
-/// Infers and folds the whole graph. An error means that the model violates ONNX; unknown facts are deferred
-/// errors.
+/// Infers and folds all nodes. Returns the errors of nodes that are unsupported.
+///
+/// # Errors
+///
+/// If the model violates the ONNX specification, or exceeds a limit.
 pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     let mut deferred = DeferredErrors::new();
     let mut folded = IndexSet::default();
@@ -19,7 +22,7 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
             .map_err(|error| error.at_part(format!("input \"{}\"", value.name)))?;
     }
     for id in graph.node_ids() {
-        // The facts of a node depend on earlier nodes, not on itself.
+        // Inference reads the node and the values of the graph, not the node in the graph.
         let Some(node) = graph.take_out(id) else { continue };
         let visited = visit(graph, &node).map_err(|error| error.at_node(|| node.at()));
         if let (Ok(Visited::Folded), Some(kept)) = (&visited, &mut graph.folded) {
@@ -27,7 +30,7 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
         }
         graph.put_back(id, node);
         match visited {
-            Ok(Visited::Inferred) => leave_out_constants(graph, id)?,
+            Ok(Visited::Inferred) => detach_constants(graph, id)?,
             Ok(Visited::Folded) => {
                 folded.insert(id);
             }
@@ -41,25 +44,20 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     Ok(deferred)
 }
 
-/// Detaches constant outputs from a node that stays. If the operator fixes the number of outputs, a value
-/// without readers takes their place.
-fn leave_out_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
+/// Detaches constant outputs from a node that stays. The outputs of a variadic node cannot be left out: an unread value replaces each.
+fn detach_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
     let Some(node) = graph.node(id) else { return Ok(()) };
     let variadic = op::find(node).is_some_and(|op| op.variadic);
-    let mut constants = Vec::new();
-    for (index, output) in node.outputs.iter().enumerate() {
-        constants.extend(
-            output.filter(|output| graph.value(*output).constant.is_some()).map(|output| (index, output)),
-        );
-    }
+    let outputs = node.outputs.iter().enumerate().filter_map(|(index, output)| Some((index, (*output)?)));
+    let constants: Vec<_> = outputs.filter(|(_, id)| graph.value(*id).constant.is_some()).collect();
     for (index, output) in constants {
         let value = graph.value_mut(output)?;
         value.producer = None;
         let unread =
             Value { dtype: value.dtype, shape: value.shape.clone(), producer: Some(id), ..Value::default() };
-        let stand_in = variadic.then(|| graph.add_value(unread));
+        let replacement = variadic.then(|| graph.add_value(unread));
         if let Some(slot) = graph.node_mut(id).and_then(|node| node.outputs.get_mut(index)) {
-            *slot = stand_in;
+            *slot = replacement;
         }
     }
     Ok(())
@@ -77,7 +75,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     call.attributes().check_all_read()?;
     if facts.len() < node.outputs.len() {
         return Err(Error::invalid(format!(
-            "{} outputs, expected at most {}",
+            "the node has {} outputs, the operator {}",
             node.outputs.len(),
             facts.len()
         )));
@@ -91,8 +89,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     fold(graph, node, op)
 }
 
-/// Refuses negative sizes, and shapes whose number of elements exceeds 64 bits, so that later products do not
-/// overflow.
+/// Checks that sizes are not negative and that their product fits 64 bits, so that later products do not overflow.
 fn check_sizes(shape: &[Dim]) -> Result<()> {
     if shape.len() > limits::AXES {
         return Err(Error::limit(format!("a tensor of {} axes", shape.len())));
@@ -100,7 +97,7 @@ fn check_sizes(shape: &[Dim]) -> Result<()> {
     let mut elements = 1_i64;
     for size in shape.iter().filter_map(Dim::known) {
         if size < 0 {
-            invalid!("an axis of {size} elements in {}", display_shape(shape));
+            invalid!("negative size {size} in {}", display_shape(shape));
         }
         elements = elements
             .checked_mul(size.max(1))
@@ -109,19 +106,19 @@ fn check_sizes(shape: &[Dim]) -> Result<()> {
     Ok(())
 }
 
-/// Shares the shape with an input of the node that has the same.
+/// The shape, shared with an input of the node if one has the same.
 fn share(graph: &Graph, node: &Node, shape: Shape) -> Shape {
     let mut inputs = node.inputs.iter().flatten().filter_map(|input| graph.value(*input).shape.as_ref());
     inputs.find(|input| **input == shape).cloned().unwrap_or(shape)
 }
 
-/// Records an inferred fact, which replaces the declared one.
+/// Records inferred facts of a value, in place of declared ones.
 fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
     let value = graph.value_mut(id)?;
     value.dtype = Some(fact.dtype);
     if let Some(shape) = fact.shape {
         check_sizes(&shape)?;
-        // An empty value is a constant whatever computes it: ncnn has no such blobs.
+        // A tensor without elements is a constant: ncnn has no empty blobs.
         let empty = Tensor::without_elements(fact.dtype, &shape)?;
         value.constant = empty.or(value.constant.take());
         value.shape = Some(shape);
@@ -140,7 +137,7 @@ fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
 fn set_elements(graph: &mut Graph, id: ValueId, elements: Array) -> Result<()> {
     let tensor = Tensor::from_array(&elements);
     let value = graph.value_mut(id)?;
-    // The inferred shape may be shared.
+    // Keep an equal shape, which may be shared.
     if !value.shape.as_ref().is_some_and(|shape| shape.is(elements.shape())) {
         value.shape = Some(elements.shape().try_into()?);
     }
@@ -185,7 +182,7 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     }
     let folded = match evaluate(&Attributes::new(node, op), &arrays) {
         Ok(folded) => folded,
-        // A node that cannot be evaluated stays: it may be lowered, or its error is reported then.
+        // The node stays: it may be lowered, or the error is reported then.
         Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => return Ok(Visited::Inferred),
         Err(error) => return Err(error),
     };
@@ -211,7 +208,7 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
     node.inputs.iter().map(load).collect()
 }
 
-/// Returns the cost of evaluating a node on constants, for each output.
+/// The cost of each output of a node on constants.
 fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     let constant = |id: &ValueId| graph.value(*id).constant.clone();
     let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
@@ -227,7 +224,7 @@ fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     node.outputs.iter().flatten().map(cost).collect()
 }
 
-/// Returns the bytes of all outputs, if their sizes are known.
+/// The bytes of all outputs of known shape.
 fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
     let mut bytes = 0_u64;
     for id in outputs {
@@ -240,7 +237,7 @@ fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Makes each output a deferred constant with its cost.
+/// Makes each output a deferred constant.
 fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Result<Visited> {
     let tensors: Vec<Option<Tensor>> =
         node.inputs.iter().map(|id| graph.value((*id)?).constant.clone()).collect();
@@ -268,7 +265,7 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Res
             let mut arrays = arrays.into_iter();
             let inputs: Vec<Option<Array>> =
                 present.iter().map(|given| if *given { arrays.next() } else { None }).collect();
-            let evaluate = op.fold.ok_or_else(|| Error::internal("a row lost its evaluation"))?;
+            let evaluate = op.fold.ok_or_else(|| Error::internal("a deferred operator has no evaluation"))?;
             let folded =
                 evaluate(&Attributes::new(&node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
             folded.into_iter().nth(index).ok_or_else(|| Error::internal("an output was not evaluated"))

@@ -1,4 +1,4 @@
-//! Sizes of the graph's inputs: those given by the user, and the batch.
+//! Shapes of the graph inputs: those that the user gives, and the batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,11 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 use crate::tensor::{Dim, Shape, Tensor, display_shape};
 
-/// Sets the shapes that the user gives. A named size of the model gets the new size in all values.
+/// Sets the shapes that the user gives, and substitutes the symbols of free sizes in all values.
+///
+/// # Errors
+///
+/// If an input does not exist, has another rank, or is given twice.
 pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
     let mut given = BTreeMap::new();
     let mut symbols: BTreeMap<String, Dim> = BTreeMap::new();
@@ -22,7 +26,7 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
         }
         if let Some(old) = value.shape.as_ref().filter(|old| old.len() != shape.len()) {
             return Err(Error::usage(format!(
-                "the input \"{}\" has the axes {}, but {} were given",
+                "the input \"{}\" has the shape {}, but {} was given",
                 value.name,
                 display_shape(old),
                 display_shape(shape)
@@ -36,14 +40,14 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
         forget_shapes(graph)?;
     }
     substitute_symbols(graph, &symbols)?;
-    // Last, because a name in a given shape is the user's even if the model uses it for another size.
+    // Last, since a symbol in a given shape may be that of another size in the model.
     for (id, shape) in given {
         graph.value_mut(id)?.shape = Some(shape.into());
     }
     Ok(())
 }
 
-/// Removes the declared shapes of computed values: they were declared for other inputs.
+/// Removes the declared shapes of computed values, which hold for other input shapes.
 fn forget_shapes(graph: &mut Graph) -> Result<()> {
     for id in graph.value_ids() {
         if graph.value(id).producer.is_some() {
@@ -53,12 +57,11 @@ fn forget_shapes(graph: &mut Graph) -> Result<()> {
     Ok(())
 }
 
-/// The prefix of names that exporters give to the size of a batch.
+/// The prefix of the symbol of a batch size.
 const BATCH: &str = "batch";
 
-/// Sets a free first axis of an input of rank 2 or more to 1: ncnn has no batch axis. A size that another
-/// axis has too is not a batch unless it is named so: states of recurrent layers have the batch as their
-/// second axis.
+/// Sets a free first axis of inputs of rank 2 or more to 1: ncnn has no batch axis. A symbol that also occurs on another axis is not
+/// a batch, except by its name: states of recurrent layers have the batch as their second axis.
 pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let others: BTreeSet<String> =
@@ -71,8 +74,7 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
             && (!others.contains(&first.to_string()) || is_batch(first))
             && symbols.insert(first.to_string(), Dim::Known(1)).is_none()
         {
-            warnings
-                .push(format!("the free first axis \"{first}\" of input \"{}\" is taken as 1", value.name));
+            warnings.push(format!("the free first axis \"{first}\" of input \"{}\" is set to 1", value.name));
         }
     }
     substitute_symbols(graph, &symbols)
@@ -82,13 +84,13 @@ fn is_batch(size: &Dim) -> bool {
     size.to_string().to_lowercase().starts_with(BATCH)
 }
 
-/// Replaces inputs without elements by constants: ncnn has no such blobs, and there is no data to pass.
+/// Makes inputs without elements constants: ncnn has no empty blobs.
 pub fn finalize_empty_inputs(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     for id in graph.inputs.clone() {
         let value = graph.value(id);
         let (Some(dtype), Some(shape)) = (value.dtype, &value.shape) else { continue };
         let Some(constant) = Tensor::without_elements(dtype, shape)? else { continue };
-        warnings.push(format!("the input \"{}\" has no elements: it is not in the net", value.name));
+        warnings.push(format!("the input \"{}\" has no elements and is left out of the net", value.name));
         graph.value_mut(id)?.constant = Some(constant);
     }
     Ok(())
@@ -103,7 +105,7 @@ fn find_input(graph: &Graph, name: &str) -> Result<ValueId> {
     match (name, graph.inputs.as_slice()) {
         ("", [only]) => Ok(*only),
         ("", inputs) => {
-            let message = format!("the model has {} inputs: say which one has the shape", inputs.len());
+            let message = format!("the model has {} inputs: the shape needs the name of one", inputs.len());
             Err(Error::usage(message).help(help()))
         }
         _ => {
@@ -136,7 +138,7 @@ mod tests {
         sizes.split(' ').map(|size| size.parse().map_or_else(|_| Dim::symbol(size), Dim::Known)).collect()
     }
 
-    /// The shapes of two inputs and a computed value after the user gave some of them.
+    /// The shapes of two inputs and a computed value after `given`.
     fn shapes_after(model: [&str; 3], given: &[(&str, &str)]) -> Vec<String> {
         let mut graph = Graph::default();
         for (name, sizes) in ["x", "y"].iter().zip(model) {
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn given_sizes_propagate_to_every_value() {
+    fn given_sizes_are_substituted_in_all_values() {
         for (model, given, after) in [
             (["N H W", "N 3", "N H"], &[("x", "1 4 5")][..], ["[1, 4, 5]", "[1, 3]", "[1, 4]"]),
             (["N H W", "N 3", "N H"], &[("x", "1 4 H")], ["[1, 4, H]", "[1, 3]", "[1, 4]"]),

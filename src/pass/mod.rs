@@ -1,4 +1,4 @@
-//! Passes over the whole graph. Only those that recognise patterns name operators.
+//! Passes: algorithms over the whole graph. Only those that match patterns name operators.
 
 pub mod cut;
 pub mod dead;

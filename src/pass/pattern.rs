@@ -1,12 +1,13 @@
-//! Queries of a graph for passes that search for patterns.
+//! Queries on a graph that passes over patterns share.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::common::index::IndexLists;
-use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::op;
 
-/// The readers of each value of a graph, at the time of the construction.
+/// The readers of each value of a graph. Later changes of the graph do not show.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     readers: Arc<IndexLists<ValueId, NodeId>>,
@@ -29,7 +30,7 @@ impl Readers {
         self.outputs.contains(&value)
     }
 
-    /// Returns the only reader of a value that is not an output of the graph.
+    /// The only reader of a value; `None` if there are several, or if the value is an output of the graph.
     pub fn only(&self, value: ValueId) -> Option<NodeId> {
         match self.all(value) {
             [reader] if !self.is_output(value) => Some(*reader),
@@ -38,7 +39,7 @@ impl Readers {
     }
 }
 
-/// Returns the element of a constant of one element, of any rank.
+/// The element of a constant of one element, whatever its rank.
 pub(crate) fn scalar(graph: &Graph, value: ValueId) -> Option<f64> {
     let tensor = graph.value(value).constant.as_ref()?;
     if tensor.shape().iter().any(|size| *size != 1) {
@@ -47,7 +48,59 @@ pub(crate) fn scalar(graph: &Graph, value: ValueId) -> Option<f64> {
     tensor.load_listed().ok()?.to_f64().ok()?.first().copied()
 }
 
-/// Returns the producer of a value, if it is this operator of ONNX's own domain.
+/// The elements of a constant of integers.
+pub(crate) fn constant_ints(graph: &Graph, value: ValueId) -> Option<Vec<i64>> {
+    graph.value(value).constant.as_ref()?.load_listed().ok()?.int_list().ok()
+}
+
+/// The node that computes a value, if it is `op_type` of ONNX's own domain.
 pub(crate) fn producer<'a>(graph: &'a Graph, value: ValueId, op_type: &str) -> Option<&'a Node> {
     graph.node(graph.value(value).producer?).filter(|node| node.is(op_type))
+}
+
+/// Input `index` of a node, if it is given.
+pub(crate) fn input(node: &Node, index: usize) -> Option<ValueId> {
+    node.inputs.get(index).copied().flatten()
+}
+
+/// The first output of a node, if it has no other.
+pub(crate) fn only_output(node: &Node) -> Option<ValueId> {
+    match node.outputs.as_slice() {
+        [Some(output), rest @ ..] if rest.iter().all(Option::is_none) => Some(*output),
+        _ => None,
+    }
+}
+
+/// An integer attribute of a node, if it is given.
+pub(crate) fn int(node: &Node, name: &str) -> Option<i64> {
+    match node.attributes.get(name) {
+        Some(Attribute::Int(n)) => Some(*n),
+        _ => None,
+    }
+}
+
+/// A float32 attribute of a node, if it is given.
+pub(crate) fn float(node: &Node, name: &str) -> Option<f32> {
+    match node.attributes.get(name) {
+        Some(Attribute::Float(x)) => Some(*x),
+        _ => None,
+    }
+}
+
+/// An attribute of a node that is a list of integers, if it is given.
+pub(crate) fn ints<'a>(node: &'a Node, name: &str) -> Option<&'a [i64]> {
+    match node.attributes.get(name) {
+        Some(Attribute::Ints(list)) => Some(list),
+        _ => None,
+    }
+}
+
+/// The attribute `axis` of a node, counted from the front of a shape of `rank` axes.
+pub(crate) fn axis(node: &Node, default: i64, rank: usize) -> Option<usize> {
+    op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok()
+}
+
+/// The inverse of a permutation.
+pub(crate) fn inverse(perm: &[usize]) -> Vec<usize> {
+    (0..perm.len()).map(|axis| perm.iter().position(|from| *from == axis).unwrap_or(axis)).collect()
 }

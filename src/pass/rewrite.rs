@@ -1,4 +1,4 @@
-//! Rewritings of the graph that users can disable by name.
+//! Named rewritings of the graph, which users can skip.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,11 @@ pub use crate::pass::simplify::SIMPLIFICATIONS;
 /// A rewriting of the whole graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
-    /// The name in options and reports.
+    /// The name of the pass.
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
-    /// Operators of ONNX of which every match contains one; a graph with none of them is not searched. Empty
-    /// if there are no such operators.
+    /// Operators of ONNX of which each pattern has one: a graph without them is skipped. Empty if there are no such operators.
     pub of: &'static [&'static str],
     /// The implementation.
     pub apply: Apply,
@@ -29,10 +28,9 @@ pub struct Rewrite {
 /// The implementation of a rewriting.
 #[derive(Clone, Copy, Debug)]
 pub enum Apply {
-    /// Removes nodes of its operators that forward an input unchanged.
+    /// Removes nodes of its operators that forward an input.
     Identity,
-    /// Applies the rewriting to all matches, and returns whether anything changed. Nodes without readers may
-    /// stay, and new values need neither types nor shapes.
+    /// Rewrites all matches and returns whether there were any. It may leave unread nodes, and new values without type and shape.
     By(fn(&mut Graph) -> Result<bool>),
 }
 
@@ -47,7 +45,7 @@ impl Rewrite {
         Rewrite { name, about, of, apply: Apply::By(apply) }
     }
 
-    /// A rewriting that removes nodes which forward an input.
+    /// A rewriting that removes nodes that forward an input.
     pub(crate) const fn forward(
         name: &'static str,
         about: &'static str,
@@ -68,8 +66,8 @@ impl Rewrite {
     }
 }
 
-/// Applies rewritings to a fixpoint. Types, shapes and constants are inferred after each change, and nodes
-/// without readers are removed. Calls `after` after each change.
+/// Applies rewritings up to a fixpoint. After each change unread nodes are removed, types, shapes and constants are inferred, and
+/// `after` is called.
 pub(crate) fn rewrite(
     graph: &mut Graph,
     rewritings: &[Rewrite],
@@ -95,41 +93,41 @@ pub(crate) fn rewrite(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PassKind {
-    /// From ONNX to ONNX; [`Converter::simplify`](crate::Converter::simplify) applies it too.
+    /// Rewrites ONNX to ONNX; part of [`Converter::simplify`](crate::Converter::simplify), too.
     Simplification,
-    /// From patterns to operators for which ncnn has layers.
+    /// Replaces a pattern by an operator for which ncnn has a layer.
     Fusion,
-    /// On the net.
+    /// Rewrites the net.
     Net,
-    /// Removes parts of a simplified model that have no counterpart in a net.
+    /// Cleans a simplified model of parts that a net never has.
     Tidying,
 }
 
-/// The tidying passes of [`Converter::simplify`](crate::Converter::simplify): name and description.
+/// The names and descriptions of the passes that only [`Converter::simplify`](crate::Converter::simplify) has.
 const TIDYINGS: [(&str, &str); 4] = [
-    (ELIMINATE_DEADEND, "simplified models: removes nodes without readers"),
-    (ELIMINATE_UNUSED_INITIALIZER, "simplified models: removes constants without readers"),
+    (ELIMINATE_DEADEND, "simplified models: removes nodes whose outputs are not read"),
+    (ELIMINATE_UNUSED_INITIALIZER, "simplified models: removes constants that are not read"),
     (EXTRACT_CONSTANT, "simplified models: replaces Constant nodes by initializers"),
-    (FOLD_CAST, "simplified models: folds Cast of initializers even if the new type takes more bytes"),
+    (FOLD_CAST, "simplified models: folds Cast of initializers, even to a wider type"),
 ];
 pub(crate) const ELIMINATE_DEADEND: &str = "eliminate_deadend";
 pub(crate) const ELIMINATE_UNUSED_INITIALIZER: &str = "eliminate_unused_initializer";
 pub(crate) const EXTRACT_CONSTANT: &str = "extract_constant_to_initializer";
 pub(crate) const FOLD_CAST: &str = "fold_cast_of_initializer";
 
-/// A pass that can be disabled.
+/// A pass that can be skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassInfo {
-    /// The name in options and reports.
+    /// The name of the pass.
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
-    /// The stage.
+    /// The stage of the pass.
     pub kind: PassKind,
 }
 
-/// Returns every pass that can be disabled, in the order of application.
+/// Returns every pass that can be skipped, in the order in which they are tried.
 pub fn passes() -> impl Iterator<Item = PassInfo> {
     let of = |kind: PassKind| {
         move |rewriting: &Rewrite| PassInfo { name: rewriting.name, about: rewriting.about, kind }
@@ -143,11 +141,15 @@ pub fn passes() -> impl Iterator<Item = PassInfo> {
 }
 
 /// Checks that passes of these names exist.
+///
+/// # Errors
+///
+/// If a name is unknown.
 pub(crate) fn check_names(names: &BTreeSet<String>) -> Result<()> {
     let known: BTreeSet<&str> = passes().map(|pass| pass.name).collect();
     match names.iter().find(|name| !known.contains(name.as_str())) {
         Some(name) => {
-            Err(Error::usage(format!("unknown pass \"{name}\"")).help("--list-passes lists the passes"))
+            Err(Error::usage(format!("unknown pass \"{name}\"")).help("--list-passes lists all passes"))
         }
         None => Ok(()),
     }

@@ -1,17 +1,19 @@
-//! Refuses networks that round to quantized steps repeatedly.
+//! Refusal of models that round to quantized steps repeatedly.
 //!
-//! A float32 sum depends on the order of its terms in the last bits; near a border between two steps the
-//! rounded results of two runtimes differ by a whole step. One rounding limits the difference to a step. If
-//! rounded values are rounded again, the differences grow with the depth of the network, and float arithmetic
-//! no longer computes the result of the model. Integer arithmetic has no such borders: operators that are
-//! exact in that sense (`QLinearConv` and the like) may follow one another.
+//! Two runtimes that sum in different orders differ in the last bits; if the sum lies between two steps, the results are a whole step
+//! apart. A single rounding keeps the difference within a step, but through further roundings it grows with the depth of the network.
+//! Integer arithmetic is exact, so operators computed in integers (`QLinearConv` and the like) may follow one another.
 
 use crate::common::index::IndexSet;
 use crate::error::{Error, Errors};
 use crate::graph::{Graph, ValueId};
 use crate::op;
 
-/// Reports every rounding of a value that was rounded before, unless ncnn computes its input exactly.
+/// Checks that no rounding follows another one, unless its input is exact.
+///
+/// # Errors
+///
+/// One for each such rounding.
 pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
     let mut exact: IndexSet<ValueId> = graph.inputs.iter().copied().collect();
     let mut stepped: IndexSet<ValueId> = IndexSet::default();
@@ -19,8 +21,8 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
     for (_, node) in graph.nodes() {
         let op = op::find(node);
         let is_exact = |value: ValueId| exact.contains(value) || graph.value(value).constant.is_some();
-        let hands_on = |op: &op::Op| op.exact || op.transparent.is_some_and(|holds| holds(graph, node));
-        if op.is_some_and(hands_on) && node.reads().all(is_exact) {
+        let keeps_exact = |op: &op::Op| op.exact || op.transparent.is_some_and(|holds| holds(graph, node));
+        if op.is_some_and(keeps_exact) && node.reads().all(is_exact) {
             exact.extend(node.outputs.iter().flatten().copied());
             continue;
         }
@@ -29,9 +31,9 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
         if rounds && follows {
             errors.push(
                 Error::unsupported(
-                    "its input is already rounded to quantized steps: differences of a step would grow",
+                    "its input is already rounded to quantized steps, and rounding differences would grow",
                 )
-                .help("convert the float model, or this one with --int8 or --dequantize")
+                .help("convert the model as it was before quantization, or use --int8 or --dequantize")
                 .at_node(|| node.at()),
             );
         }

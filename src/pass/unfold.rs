@@ -1,9 +1,8 @@
-//! Restores nodes that expand small constants to large ones: folding must not increase the size of the file.
+//! Unfolding: nodes that were folded to a large constant are restored, so that folding does not enlarge the file.
 //!
-//! A network runs equally well with a Tile or an Expand as with the large constant that it computes, but the
-//! constant takes more bytes in a file. Every foldable node is folded first, because its result may determine
-//! shapes. At the end, foldings that cost too much are undone: those that add more than a small amount, and
-//! more than other foldings have saved.
+//! A model runs the same with a Tile or an Expand as with the large constant that it computes, but the constant takes bytes in the
+//! file. All nodes are folded first, since constants improve shape inference. In the end, folding is undone if it added more bytes
+//! than a small allowance, and more than the file has shrunk by otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,24 +10,23 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::tensor::Tensor;
 
-/// A folded constant may add this part of the size of all constants, or a few bytes. The position and index
-/// tables that exporters compute stay below that.
+/// A folded constant may be larger than its sources by this part of all constants, or by the minimum. Tables of positions and indices
+/// that exporters compute from small constants stay below it.
 const GROWTH_PART: u64 = 256;
 const MIN_GROWTH: u64 = 1 << 10;
 
-/// The foldings to undo.
+/// The choice of the nodes to restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Unfolding {
-    /// The bytes that all constants may take together: foldings within this limit stay.
+    /// The bytes that all constants may take: folding within them stays.
     pub room: u64,
-    /// Whether casts of given constants stay folded even if the new type takes more bytes.
+    /// Whether a Cast of an initializer stays folded even to a wider type.
     pub casts_stay_folded: bool,
-    /// Whether constants from Constant nodes become nodes again.
+    /// Whether Constant nodes are restored.
     pub constant_nodes_return: bool,
 }
 
-/// Undoes foldings whose result is larger than their inputs, from the nodes in `Graph::folded`. Returns
-/// whether there were any.
+/// Restores the nodes in `Graph::folded` whose constants are larger than their sources. Returns whether there were any.
 pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool> {
     let folded = graph.folded.take().unwrap_or_default();
     let used = used_constants(graph);
@@ -62,13 +60,13 @@ pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool>
     Ok(true)
 }
 
-/// Returns the constants that are read or are outputs.
+/// The constants that nodes read, or that are outputs of the graph.
 fn used_constants(graph: &Graph) -> BTreeSet<ValueId> {
     let read = graph.nodes().flat_map(|(_, node)| node.reads());
     read.chain(graph.outputs.iter().copied()).filter(|id| graph.value(*id).constant.is_some()).collect()
 }
 
-/// Returns which of the folded nodes contribute to a used constant.
+/// Whether each folded node contributes to a used constant.
 fn needed_nodes(folded: &[Node], used: &BTreeSet<ValueId>) -> Vec<bool> {
     let mut wanted = used.clone();
     let mut needed = vec![false; folded.len()];
@@ -81,8 +79,7 @@ fn needed_nodes(folded: &[Node], used: &BTreeSet<ValueId>) -> Vec<bool> {
     needed
 }
 
-/// Returns the bytes that one constant may add: a power of two, so that folding a few nodes does not change
-/// it.
+/// The bytes that one constant may add: a power of two, so that a few folded nodes do not change it.
 fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> Result<u64> {
     let mut given = used.clone();
     given.extend(folded.iter().flat_map(|node| node.inputs.iter().flatten()));
@@ -97,11 +94,11 @@ fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> 
     Ok(part.max(MIN_GROWTH))
 }
 
-/// The sizes of constants in bytes.
+/// The bytes that constants take.
 struct Costs {
-    /// The bytes that a value takes in the file if the cheaper way is chosen.
+    /// The bytes of a value in the file, as a constant or by its node, whichever is smaller.
     least: BTreeMap<ValueId, u64>,
-    /// Values for which restoring the node saves more than the limit, and the saved bytes.
+    /// The bytes that a value adds as a constant, if they exceed the allowance.
     large: BTreeMap<ValueId, u64>,
 }
 
@@ -114,7 +111,7 @@ impl Costs {
             let largest = node.outputs.iter().flatten().map(bytes_of).collect::<Result<Vec<_>>>()?;
             let largest = largest.into_iter().max().unwrap_or(0);
             for input in node.inputs.iter().flatten() {
-                // A node that reads part of a constant does not need all of it in the file.
+                // A node that takes only a part of a constant does not keep all of it.
                 if bytes_of(input)? <= largest {
                     *readers.entry(*input).or_insert(0) += 1;
                 }
@@ -127,13 +124,12 @@ impl Costs {
             let mut whole = true;
             for input in &inputs {
                 let Some(tensor) = &graph.value(*input).constant else {
-                    // The shape of a value computed at run time takes a few bytes.
+                    // Only the shape is read of a value computed at run time.
                     whole = false;
                     continue;
                 };
                 let bytes = tensor.byte_len()?;
-                // Constants that are in the file anyway cost nothing, and readers of the same constant share
-                // its cost.
+                // A used constant is in the file anyway; nodes that read the same input share its cost.
                 let shared = readers.get(input).copied().unwrap_or(1).max(1);
                 let least = costs.least.get(input).copied().unwrap_or(bytes);
                 from = from.saturating_add(if used.contains(input) { 0 } else { least / shared });
@@ -151,7 +147,7 @@ impl Costs {
         Ok(costs)
     }
 
-    /// Keeps foldings within `room`, the smallest first.
+    /// Keeps constants folded while there is room, the smallest first.
     fn spend(&mut self, graph: &Graph, room: u64, used: &BTreeSet<ValueId>) -> Result<()> {
         let mut spare = room;
         let mut large: Vec<(u64, ValueId)> = Vec::new();
@@ -170,7 +166,7 @@ impl Costs {
         Ok(())
     }
 
-    /// Returns the restored nodes in topological order.
+    /// The nodes to restore, each before its readers.
     fn kept_nodes<'n>(&self, folded: &[&'n Node], used: &BTreeSet<ValueId>) -> Vec<&'n Node> {
         let mut wanted = used.clone();
         let mut kept = Vec::new();
@@ -186,12 +182,12 @@ impl Costs {
     }
 }
 
-/// Returns whether a node casts a constant that is not the result of a folded node.
+/// Whether a node casts a constant that is not the result of a folded node.
 fn is_cast_of_given(node: &Node, costs: &Costs) -> bool {
     node.is("Cast") && node.inputs.iter().flatten().all(|input| !costs.least.contains_key(input))
 }
 
-/// Returns the bytes of the constants in a node's attributes.
+/// The bytes of the constants in the attributes of a node.
 fn attribute_bytes(node: &Node) -> Result<u64> {
     let mut bytes = 0_u64;
     for attribute in node.attributes.values() {

@@ -1,25 +1,26 @@
-//! Scale and bias after a normalization, moved into the normalization.
+//! `y = norm(x) * scale` and `y = norm(x) + bias`
+//! `y = transpose(norm(x)) * scale` and `y = transpose(norm(x)) + bias`
 //!
-//! `norm(x) * scale + bias` to `norm(x, scale, bias)`, also with a Transpose between the two.
+//! becomes `norm(x)`, or `transpose(norm(x))`, with scale or bias among the parameters of the normalization, if they and the parameters
+//! are constants. A scale multiplies the bias that the normalization has.
 
 use std::collections::BTreeSet;
 
-use super::layer_norm::{inverse, to_attribute};
-use super::{Build, Found, Look, first, fuse, orders};
+use super::{Build, Found, Matcher, first, fuse, orders, output, perm_attribute};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op;
+use crate::pass::pattern::{axis, input, ints, inverse};
 
-/// The normalization, and the constant that is multiplied with it or added to it.
 struct Parts {
     norm: Node,
     /// The permutation between the normalization and the arithmetic.
     perm: Option<Vec<usize>>,
     constant: ValueId,
-    /// The shape of the constant, extended to the rank of the result.
-    full: Vec<i64>,
-    /// The shape that the parameter of the normalization gets.
-    place: Vec<i64>,
+    /// The sizes of the constant, extended to the rank of the result.
+    extended: Vec<i64>,
+    /// The shape of the parameter.
+    shape: Vec<i64>,
     adds: bool,
 }
 
@@ -27,100 +28,82 @@ pub(crate) fn fuse_affine(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, build)
 }
 
-fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
-    if !node.is("Mul") && !node.is("Add") {
-        return None;
-    }
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let adds = node.is("Add");
-    let result = node.outputs.first().copied().flatten()?;
+    let y = output(node).filter(|_| adds || node.is("Mul"))?;
     orders(node).find_map(|(value, constant)| {
-        look.graph.value(constant).constant.as_ref()?;
+        matcher.constant(constant)?;
         let mut inner = BTreeSet::from([value]);
-        let mut norm = look.graph.node(look.graph.value(value).producer?)?;
+        let mut norm = matcher.producer(value)?;
         let mut perm = None;
         if norm.is("Transpose") {
-            let Some(Attribute::Ints(axes)) = norm.attributes.get("perm") else { return None };
-            let axes: Option<Vec<usize>> = axes.iter().map(|axis| usize::try_from(*axis).ok()).collect();
-            perm = Some(axes?);
-            let before = first(norm)?;
-            inner.insert(before);
-            norm = look.graph.node(look.graph.value(before).producer?)?;
+            let axes = ints(norm, "perm")?.iter().map(|axis| usize::try_from(*axis).ok());
+            perm = Some(axes.collect::<Option<Vec<usize>>>()?);
+            let normal = first(norm)?;
+            inner.insert(normal);
+            norm = matcher.producer(normal)?;
         }
-        let rank = look.rank(result)?;
-        let given = look.sizes(constant)?;
-        let mut full = vec![1; rank.checked_sub(given.len())?];
-        full.extend(given);
-        let seen = match &perm {
-            Some(perm) => inverse(perm).iter().map(|axis| full.get(*axis).copied()).collect::<Option<_>>()?,
-            None => full.clone(),
+        let sizes = matcher.sizes(constant)?;
+        let mut extended = vec![1; matcher.rank(y)?.checked_sub(sizes.len())?];
+        extended.extend(sizes);
+        let before = match &perm {
+            Some(perm) => {
+                inverse(perm).iter().map(|axis| extended.get(*axis).copied()).collect::<Option<_>>()?
+            }
+            None => extended.clone(),
         };
-        let place = place(look, norm, &seen, adds)?;
-        if !look.alike(value, result) || norm.outputs.iter().skip(1).any(Option::is_some) {
+        let shape = parameter_shape(matcher, norm, &before, adds)?;
+        if !matcher.alike(value, y) || norm.outputs.iter().skip(1).any(Option::is_some) {
             return None;
         }
-        let parts = Parts { norm: norm.clone(), perm, constant, full, place, adds };
-        Some(Found { inner, parts })
+        Some(Found { inner, parts: Parts { norm: norm.clone(), perm, constant, extended, shape, adds } })
     })
 }
 
-/// Returns the shape of a constant as a parameter of a normalization, if it can be one.
-fn place(look: &Look, norm: &Node, seen: &[i64], adds: bool) -> Option<Vec<i64>> {
-    let is_constant =
-        |input: &Option<ValueId>| input.is_none_or(|id| look.graph.value(id).constant.is_some());
-    if !norm.domain.is_empty() || !norm.inputs.iter().skip(1).all(is_constant) {
+/// The shape of a constant of these sizes as a parameter of a normalization, if it can be one.
+fn parameter_shape(matcher: &Matcher, norm: &Node, sizes: &[i64], adds: bool) -> Option<Vec<i64>> {
+    if !norm.domain.is_empty()
+        || !norm.inputs.iter().skip(1).flatten().all(|id| matcher.constant(*id).is_some())
+    {
         return None;
     }
     let since = op::find(norm)?.since_version(norm.version)?;
-    let x = first(norm)?;
-    let shape = look.shape(x)?;
+    let shape = matcher.shape(first(norm)?)?;
+    let are_one = |sizes: &[i64]| sizes.iter().all(|size| *size == 1);
     match norm.op_type.as_str() {
+        "RMSNormalization" if adds => None,
         "LayerNormalization" | "RMSNormalization" => {
-            if adds && norm.is("RMSNormalization") {
-                return None;
-            }
-            let axis = match norm.attributes.get("axis") {
-                Some(Attribute::Int(axis)) => op::resolve_axis(*axis, shape.len()).ok()?,
-                _ => shape.len().checked_sub(1)?,
-            };
-            let (outer, rows) = (seen.get(..axis)?, seen.get(axis..)?);
-            // One element, or one for each position of a row: the layer has no other form.
-            let whole = rows.iter().zip(shape.get(axis..)?).all(|(a, b)| b.is(*a));
-            let is_one = rows.iter().all(|size| *size == 1);
-            (outer.iter().all(|size| *size == 1) && (whole || is_one)).then(|| rows.to_vec())
+            let axis = axis(norm, -1, shape.len())?;
+            let (outer, inner) = (sizes.get(..axis)?, sizes.get(axis..)?);
+            // The layer has one scale, or one for each normalized element.
+            let is_whole = inner.iter().zip(shape.get(axis..)?).all(|(size, of_x)| of_x.is(*size));
+            (are_one(outer) && (is_whole || are_one(inner))).then(|| inner.to_vec())
         }
+        // Before version 21, the scale is one for each group.
+        "GroupNormalization" if since < 21 => None,
         "InstanceNormalization" | "GroupNormalization" => {
-            // Before version 21 the scale has an element for each group, not for each channel.
-            if norm.is("GroupNormalization") && since < 21 {
-                return None;
-            }
-            let [batch, channels, spatial @ ..] = seen else { return None };
+            let [batch, channels, spatial @ ..] = sizes else { return None };
             let fits = *channels == 1 || shape.get(1)?.is(*channels);
-            (*batch == 1 && fits && spatial.iter().all(|size| *size == 1)).then(|| vec![*channels])
+            (*batch == 1 && fits && are_one(spatial)).then(|| vec![*channels])
         }
         _ => None,
     }
 }
 
 fn build(made: &mut Build, parts: Parts) -> Result<()> {
-    let Parts { norm, perm, constant, full, place, adds } = parts;
+    let Parts { norm, perm, constant, extended, shape, adds } = parts;
     let mut parameter = constant;
     if let Some(perm) = &perm {
-        let full = made.ints(&full)?;
-        parameter = made.op("Reshape", &[parameter, full], &[])?;
-        parameter = made.op("Transpose", &[parameter], &[("perm", to_attribute(&inverse(perm))?)])?;
+        parameter = made.reshape(parameter, &extended)?;
+        parameter = made.transpose(parameter, &inverse(perm))?;
     }
-    let shape = made.ints(&place)?;
-    parameter = made.op("Reshape", &[parameter, shape], &[])?;
-    let input = |index: usize| norm.inputs.get(index).copied().flatten();
-    let (x, mut scale, mut bias) = (input(0), input(1), input(2));
+    parameter = made.reshape(parameter, &shape)?;
+    let (x, mut scale, mut bias) = (input(&norm, 0), input(&norm, 1), input(&norm, 2));
     if adds {
-        bias = Some(match bias {
-            Some(bias) => made.op("Add", &[bias, parameter], &[])?,
-            None => parameter,
-        });
+        bias = Some(bias.map_or(parameter, |bias| made.op("Add", &[bias, parameter], &[])));
     } else {
         for factor in [&mut scale, &mut bias].into_iter().flatten() {
-            *factor = made.op("Mul", &[*factor, parameter], &[])?;
+            *factor = made.op("Mul", &[*factor, parameter], &[]);
         }
     }
     let inputs: Vec<ValueId> = [x, scale, bias].into_iter().flatten().collect();
@@ -129,8 +112,8 @@ fn build(made: &mut Build, parts: Parts) -> Result<()> {
     match perm {
         None => made.last(&norm.op_type, &inputs, &attributes),
         Some(perm) => {
-            let normal = made.op(&norm.op_type, &inputs, &attributes)?;
-            made.last("Transpose", &[normal], &[("perm", to_attribute(&perm)?)]);
+            let normal = made.op(&norm.op_type, &inputs, &attributes);
+            made.last("Transpose", &[normal], &[perm_attribute(&perm)?]);
         }
     }
     Ok(())

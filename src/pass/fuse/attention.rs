@@ -1,26 +1,26 @@
-//! MultiHeadAttention of ncnn, from MatMul, Softmax and linear maps.
+//! `y = linear(merge(softmax(scale * q * transpose(k) + mask) * v))`
 //!
-//! `softmax((x Wq + bq) (y Wk + bk)^T * factor + mask) (z Wv + bv) Wo + bo`, by heads.
+//! with `q`, `k`, `v = heads(linear(x))`, the mask optional, becomes `MultiHeadAttention` of this program's own domain.
 //!
-//! The heads of queries, keys and values are views of linear maps of the inputs, through any Reshape,
-//! Transpose and Split. The input of the last linear map is a view of the results of all heads. Scales at any
-//! place are one factor, which is multiplied into the weight of the queries.
+//! `heads` is any chain of Reshape, Transpose, Split and the like that gives a view of the columns of a linear map, by heads; `merge`
+//! is such a chain that puts the heads side by side. All scales before the Softmax are multiplied into the weight of the queries. The
+//! mask may be added, or chosen by `where(condition, lowest, scores)`; NaN after the Softmax may be replaced by 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::swish::single;
 use super::view::{Run, Traced, View, scaling, trace};
-use super::{Build, Found, Look, first, fuse, orders, two};
+use super::{Build, Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::pass::pattern::{axis, float, input, int};
 use crate::tensor::DType;
 
-/// A scale that differs from the default by less than this is a rounding error.
+/// A factor this close to 1 leaves the weight as it is.
 const SAME_SCALE: f64 = 1e-6;
 
-/// The score of a hidden key, in place of -inf: ncnn's layers compute without infinities.
+/// Added to the scores of masked keys in place of minus infinity, which ncnn does not handle.
 const HIDDEN: f32 = -1e30;
-/// A score below this hides a key: beside any other score its weight is 0.
+/// A score below all others: a key with it is masked if another key is not.
 const FAR: f64 = -1e9;
 
 /// `x * weight + bias`.
@@ -35,21 +35,21 @@ struct Linear {
     outputs: i64,
 }
 
-/// The columns of a linear map that are the elements of heads.
+/// Columns of a linear map that make up the heads.
 struct Projection {
     linear: Linear,
-    /// The columns of the map that are elements of the heads, in order.
+    /// The indices of the columns, by heads.
     columns: Vec<i64>,
 }
 
-/// The mask that is added to the scores.
+/// A mask of the scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mask {
-    /// A mask as it is.
+    /// Added to the scores.
     Added(ValueId),
-    /// A constant mask with infinities, which are replaced by [`HIDDEN`].
+    /// Added to the scores; a constant with elements below [`HIDDEN`].
     Clamped(ValueId),
-    /// A boolean mask; its elements equal to the second field hide a key.
+    /// A condition that masks a key if it is equal to the boolean.
     Hidden(ValueId, bool),
 }
 
@@ -70,81 +70,78 @@ pub(crate) fn fuse_attention(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, parts| build(made, parts, &mut masks))
 }
 
-/// Returns the linear map that computes a value, with its bias.
-fn linear(look: &Look, value: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<Linear> {
-    let node = look.graph.node(look.graph.value(value).producer?)?;
+/// Reads a value as the result of MatMul, MatMul and Add, or Gemm.
+fn linear(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<Linear> {
+    let node = matcher.producer(value)?;
     if node.is("Gemm") {
-        return gemm(look, node);
+        return gemm(matcher, node);
     }
     let (node, bias) = if node.is("Add") {
         let (product, bias) = orders(node).find(|(product, bias)| {
-            look.graph.value(*bias).constant.is_some() && look.made_by(*product, "MatMul").is_some()
+            matcher.constant(*bias).is_some() && matcher.made_by(*product, "MatMul").is_some()
         })?;
-        look.alike(product, value).then_some(())?;
+        matcher.alike(product, value).then_some(())?;
         inner.insert(product);
-        (look.made_by(product, "MatMul")?, Some(bias))
+        (matcher.made_by(product, "MatMul")?, Some(bias))
     } else {
         (node, None)
     };
     let [x, weight] = two(node).filter(|_| node.is("MatMul"))?;
-    look.graph.value(weight).constant.as_ref()?;
-    let [inputs, outputs] = *look.sizes(weight)?.as_slice() else { return None };
-    fits(look, Linear { x, weight, transposed: false, bias, inputs, outputs })
+    matcher.constant(weight)?;
+    let [inputs, outputs] = *matcher.sizes(weight)?.as_slice() else { return None };
+    checked(matcher, Linear { x, weight, transposed: false, bias, inputs, outputs })
 }
 
-fn gemm(look: &Look, node: &Node) -> Option<Linear> {
-    let one = |name| !matches!(node.attributes.get(name), Some(Attribute::Float(x)) if *x != 1.0);
-    let flag = |name| matches!(node.attributes.get(name), Some(Attribute::Int(x)) if *x != 0);
-    if !one("alpha") || !one("beta") || flag("transA") {
+fn gemm(matcher: &Matcher, node: &Node) -> Option<Linear> {
+    let is_one = |name| float(node, name).is_none_or(|x| x == 1.0);
+    let flag = |name| int(node, name).is_some_and(|x| x != 0);
+    if !is_one("alpha") || !is_one("beta") || flag("transA") {
         return None;
     }
-    let (x, weight) = (first(node)?, node.inputs.get(1).copied().flatten()?);
-    look.graph.value(weight).constant.as_ref()?;
-    let [rows, columns] = *look.sizes(weight)?.as_slice() else { return None };
+    let (x, weight) = (first(node)?, input(node, 1)?);
+    matcher.constant(weight)?;
+    let [rows, columns] = *matcher.sizes(weight)?.as_slice() else { return None };
     let transposed = flag("transB");
     let (inputs, outputs) = if transposed { (columns, rows) } else { (rows, columns) };
-    let bias = node.inputs.get(2).copied().flatten();
-    fits(look, Linear { x, weight, transposed, bias, inputs, outputs })
+    let bias = input(node, 2);
+    checked(matcher, Linear { x, weight, transposed, bias, inputs, outputs })
 }
 
-/// Returns the map if it has one bias element for each output and a float type.
-fn fits(look: &Look, linear: Linear) -> Option<Linear> {
+/// The map, if its type is a floating-point one and its bias has one element for each output.
+fn checked(matcher: &Matcher, linear: Linear) -> Option<Linear> {
     if let Some(bias) = linear.bias {
-        look.graph.value(bias).constant.as_ref()?;
-        let (last, outer) = look.sizes(bias)?.split_last().map(|(last, outer)| (*last, outer.to_vec()))?;
+        matcher.constant(bias)?;
+        let (last, outer) = matcher.sizes(bias)?.split_last().map(|(last, outer)| (*last, outer.to_vec()))?;
         (last == linear.outputs && outer.iter().all(|size| *size == 1)).then_some(())?;
     }
-    (look.is_float(linear.x) && look.sizes(linear.x)?.last() == Some(&linear.inputs)).then_some(linear)
+    (matcher.is_float(linear.x) && matcher.sizes(linear.x)?.last() == Some(&linear.inputs)).then_some(linear)
 }
 
-/// Returns a value as heads of a linear map. `order` gives the axes of heads, positions and elements of a
-/// head.
+/// Reads a value as a view of a linear map, and its factor. `order` gives the axes of heads, rows and elements in `sizes`.
 fn projection(
-    look: &Look,
+    matcher: &Matcher,
     value: ValueId,
     sizes: [i64; 3],
     order: [usize; 3],
     inner: &mut BTreeSet<ValueId>,
 ) -> Option<(Projection, f64)> {
-    let is_linear = |value| linear(look, value, &mut BTreeSet::new()).is_some();
-    let Traced { source, view, scale, inner: way } = trace(look, value, is_linear, true)?;
-    let linear = linear(look, source, inner)?;
-    inner.extend(way);
+    let is_linear = |value| linear(matcher, value, &mut BTreeSet::new()).is_some();
+    let Traced { source, view, scale, inner: chain } = trace(matcher, value, is_linear, true)?;
+    let linear = linear(matcher, source, inner)?;
+    inner.extend(chain);
     inner.insert(source);
-    let seen = order.map(|axis| sizes.get(axis).copied());
-    let [Some(a), Some(b), Some(c)] = seen else { return None };
+    let [Some(a), Some(b), Some(c)] = order.map(|axis| sizes.get(axis).copied()) else { return None };
     let view = view.reshaped(&[a, b, c])?.merged();
-    // Heads, positions, elements: the axis of each in the view.
     let axis = |of: usize| view.axes.get(order.iter().position(|axis| *axis == of)?);
     let one = |runs: &Vec<Run>| match runs.as_slice() {
         [] => Some(Run { size: 1, stride: 0 }),
         [run] => Some(*run),
         _ => None,
     };
-    let (heads, places, elements) = (one(axis(0)?)?, one(axis(1)?)?, one(axis(2)?)?);
-    let rows: i64 = look.sizes(linear.x)?.iter().rev().skip(1).product();
-    let is_row = places.size == 1 || places.stride == linear.outputs;
-    if !is_row || rows != places.size || view.offset >= linear.outputs {
+    let (heads, rows, elements) = (one(axis(0)?)?, one(axis(1)?)?, one(axis(2)?)?);
+    let all_rows: i64 = matcher.sizes(linear.x)?.iter().rev().skip(1).product();
+    let are_rows = rows.size == 1 || rows.stride == linear.outputs;
+    if !are_rows || rows.size != all_rows || view.offset >= linear.outputs {
         return None;
     }
     let mut columns = Vec::new();
@@ -157,160 +154,139 @@ fn projection(
     within.then_some((Projection { linear, columns }, scale))
 }
 
-fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
-    let result = node.outputs.first().copied().flatten()?;
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
+    let result = output(node)?;
     let mut inner = BTreeSet::new();
-    let out = linear(look, result, &mut inner)?;
-    // A bias that follows belongs to the map; the sum is then the last node.
-    let sum = look.only_reader(result).filter(|reader| node.is("MatMul") && reader.is("Add"));
-    if let Some(sum) = sum.and_then(|sum| sum.outputs.first().copied().flatten())
-        && linear(look, sum, &mut BTreeSet::new()).is_some()
+    let out = linear(matcher, result, &mut inner)?;
+    // If a bias is added to the MatMul, the sum is the last node of the pattern.
+    let sum = matcher.only_reader(result).filter(|reader| node.is("MatMul") && reader.is("Add"));
+    if let Some(sum) = sum.and_then(output)
+        && linear(matcher, sum, &mut BTreeSet::new()).is_some()
     {
         return None;
     }
     let is_product = |value| {
-        look.made_by(value, "MatMul")
+        matcher
+            .made_by(value, "MatMul")
             .and_then(two)
-            .is_some_and(|[a, _]| softmax_of(look, a, &mut BTreeSet::new()).is_some())
+            .is_some_and(|[a, _]| softmax_of(matcher, a, &mut BTreeSet::new()).is_some())
     };
-    let traced = trace(look, out.x, is_product, false)?;
-    let [weights, values] = two(look.made_by(traced.source, "MatMul")?)?;
+    let traced = trace(matcher, out.x, is_product, false)?;
+    let [weights, values] = two(matcher.made_by(traced.source, "MatMul")?)?;
     inner.extend(traced.inner);
     inner.extend([traced.source, weights]);
-    // Heads, queries, elements of a head.
-    let (heads, queries, width) = by_heads(&look.sizes(traced.source)?)?;
+    let (heads, queries, width) = by_heads(&matcher.sizes(traced.source)?)?;
     let merged = View::of(&[heads, queries, width]).transposed(&[1, 0, 2])?;
     let merged = merged.reshaped(&[queries, heads * width])?.merged();
     if traced.view.reshaped(&[queries, heads * width])?.merged() != merged {
         return None;
     }
-    let (softmax, guarded) = softmax_of(look, weights, &mut inner)?;
-    let rank = look.rank(weights)?;
-    let axis = match softmax.attributes.get("axis") {
-        Some(Attribute::Int(axis)) => *axis,
-        _ => {
-            if softmax.version < 13 {
-                1
-            } else {
-                -1
-            }
-        }
-    };
-    // Before version 13 Softmax flattens all axes from `axis` on; for the last axis that makes no difference.
-    if crate::op::resolve_axis(axis, rank).ok()? + 1 != rank {
+    let (softmax, guarded) = softmax_of(matcher, weights, &mut inner)?;
+    let rank = matcher.rank(weights)?;
+    // Before version 13, Softmax runs over all axes from the given one on.
+    let default = if softmax.version < 13 { 1 } else { -1 };
+    if axis(softmax, default, rank)? + 1 != rank {
         return None;
     }
     let mut scores = first(softmax)?;
-    let (_, _, keys) = by_heads(&look.sizes(scores)?)?;
+    let (_, _, keys) = by_heads(&matcher.sizes(scores)?)?;
     inner.insert(scores);
     let mut mask = None;
-    if let Some((product, found)) = read_mask(look, scores, [heads, queries, keys]) {
-        // A row in which every key is hidden is NaN, which the layer cannot reproduce.
-        if guarded
-            && matches!(found, Mask::Added(value) if look.graph.value(value).constant.is_none() || !sees(look, value))
-        {
+    if let Some((product, found)) = read_mask(matcher, scores, [heads, queries, keys]) {
+        // If a query has all keys masked, the result is NaN, which the layer does not replace by 0.
+        if guarded && matches!(found, Mask::Added(value) if !each_row_has_key(matcher, value)) {
             return None;
         }
         (mask, scores) = (Some(found), product);
         inner.insert(scores);
     }
     let mut scale = 1.0;
-    if let Some((product, factor)) =
-        look.graph.value(scores).producer.and_then(|id| scaling(look, look.graph.node(id)?))
-    {
+    if let Some((product, factor)) = matcher.producer(scores).and_then(|node| scaling(matcher, node)) {
         (scale, scores) = (factor, product);
         inner.insert(scores);
     }
-    let [q, k] = two(look.made_by(scores, "MatMul")?)?;
-    let (q, q_scale) = projection(look, q, [heads, queries, width], [0, 1, 2], &mut inner)?;
-    let (k, k_scale) = projection(look, k, [heads, keys, width], [0, 2, 1], &mut inner)?;
-    let (v, v_scale) = projection(look, values, [heads, keys, width], [0, 1, 2], &mut inner)?;
-    let factor = scale * q_scale * k_scale * width_root(width);
+    let [q, k] = two(matcher.made_by(scores, "MatMul")?)?;
+    let (q, q_scale) = projection(matcher, q, [heads, queries, width], [0, 1, 2], &mut inner)?;
+    let (k, k_scale) = projection(matcher, k, [heads, keys, width], [0, 2, 1], &mut inner)?;
+    let (v, v_scale) = projection(matcher, values, [heads, keys, width], [0, 1, 2], &mut inner)?;
+    // The layer itself divides by the root of the width of a head.
+    let root = num_traits::AsPrimitive::<f64>::as_(width).sqrt();
+    let factor = scale * q_scale * k_scale * root;
     inner.remove(&result);
-    // Old releases of ncnn need the same size for queries, merged heads and results.
+    // In the oldest releases queries, merged heads and results have the same width.
     let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
     let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
     fits.then_some(Found { inner, parts: Parts { q, k, v, out, mask, num_heads: heads, factor } })
 }
 
-fn width_root(width: i64) -> f64 {
-    num_traits::AsPrimitive::<f64>::as_(width).sqrt()
-}
-
-/// Returns the last three sizes, if the sizes before them are 1.
+/// Merges all axes but the last two.
 fn by_heads(sizes: &[i64]) -> Option<(i64, i64, i64)> {
     let [outer @ .., rows, columns] = sizes else { return None };
     Some((outer.iter().product(), *rows, *columns))
 }
 
-/// Returns whether a value is the product of queries and keys, with or without a scale.
-fn is_scores(look: &Look, value: ValueId) -> bool {
-    let Some(node) = look.graph.value(value).producer.and_then(|id| look.graph.node(id)) else {
-        return false;
-    };
-    node.is("MatMul") || scaling(look, node).is_some_and(|(value, _)| look.made_by(value, "MatMul").is_some())
+/// Whether a value is a MatMul, or one times a constant.
+fn is_scores(matcher: &Matcher, value: ValueId) -> bool {
+    matcher.producer(value).is_some_and(|node| {
+        node.is("MatMul")
+            || scaling(matcher, node).is_some_and(|(x, _)| matcher.made_by(x, "MatMul").is_some())
+    })
 }
 
-/// Returns the Softmax that computes a value, and whether its NaN elements are replaced by 0.
+/// The Softmax that computes a value, and whether NaN is replaced by 0 after it.
 fn softmax_of<'a>(
-    look: &Look<'a>,
+    matcher: &Matcher<'a>,
     value: ValueId,
     inner: &mut BTreeSet<ValueId>,
 ) -> Option<(&'a Node, bool)> {
-    if let Some(softmax) = look.made_by(value, "Softmax") {
+    if let Some(softmax) = matcher.made_by(value, "Softmax") {
         return Some((softmax, false));
     }
-    let [condition, zero, softmax] = *look.made_by(value, "Where")?.inputs.as_slice() else { return None };
+    let [condition, zero, softmax] = *matcher.made_by(value, "Where")?.inputs.as_slice() else { return None };
     let (condition, softmax) = (condition?, softmax?);
-    let is_guard = first(look.made_by(condition, "IsNaN")?)? == softmax && look.number(zero?)? == 0.0;
+    let is_guard = first(matcher.made_by(condition, "IsNaN")?)? == softmax && matcher.scalar(zero?)? == 0.0;
     inner.extend([condition, softmax]);
-    Some((look.made_by(softmax, "Softmax").filter(|_| is_guard)?, true))
+    Some((matcher.made_by(softmax, "Softmax").filter(|_| is_guard)?, true))
 }
 
-/// Returns the product of queries and keys before the mask, and the mask.
-fn read_mask(look: &Look, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, Mask)> {
-    if let Some(sum) = look.made_by(scores, "Add") {
-        let (product, added) =
-            orders(sum).find(|(product, added)| is_mask(look, *added, sizes) && is_scores(look, *product))?;
-        let clamped = look.graph.value(added).constant.is_some() && hides(look, added) && sees(look, added);
-        let mask = if clamped { Mask::Clamped(added) } else { Mask::Added(added) };
+/// Reads scores as masked: the scores without the mask, and the mask.
+fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, Mask)> {
+    if let Some(sum) = matcher.made_by(scores, "Add") {
+        let (product, added) = orders(sum)
+            .find(|(product, added)| is_mask(matcher, *added, sizes) && is_scores(matcher, *product))?;
+        let is_low = floats(matcher, added).is_some_and(|mask| mask.iter().any(|x| *x < HIDDEN));
+        let clamp = is_low && each_row_has_key(matcher, added);
+        let mask = if clamp { Mask::Clamped(added) } else { Mask::Added(added) };
         return Some((product, mask));
     }
-    let [condition, yes, no] = *look.made_by(scores, "Where")?.inputs.as_slice() else { return None };
+    let [condition, yes, no] = *matcher.made_by(scores, "Where")?.inputs.as_slice() else { return None };
     let (condition, yes, no) = (condition?, yes?, no?);
-    let (product, hidden, hides) = if is_scores(look, no) { (no, yes, true) } else { (yes, no, false) };
-    let far = look.number(hidden)? <= FAR;
-    let fits = far && is_scores(look, product) && is_mask(look, condition, sizes);
-    let flags = elements(look, condition).filter(|_| fits)?;
-    let seen = |row: &[f32]| row.iter().any(|flag| (*flag != 0.0) != hides);
+    let (product, hidden, hides) = if is_scores(matcher, no) { (no, yes, true) } else { (yes, no, false) };
+    let fits =
+        matcher.scalar(hidden)? <= FAR && is_scores(matcher, product) && is_mask(matcher, condition, sizes);
+    let flags = floats(matcher, condition).filter(|_| fits)?;
+    let has_key = |row: &[f32]| row.iter().any(|flag| (*flag != 0.0) != hides);
     flags
         .chunks(usize::try_from(sizes[2]).ok()?)
-        .all(seen)
+        .all(has_key)
         .then_some((product, Mask::Hidden(condition, hides)))
 }
 
-/// Returns the elements of a constant.
-fn elements(look: &Look, value: ValueId) -> Option<Vec<f32>> {
-    look.graph.value(value).constant.as_ref()?.load_listed().ok()?.cast(DType::F32).ok()?.float_list().ok()
+/// The elements of a constant.
+fn floats(matcher: &Matcher, value: ValueId) -> Option<Vec<f32>> {
+    matcher.constant(value)?.load_listed().ok()?.cast(DType::F32).ok()?.float_list().ok()
 }
 
-/// Returns whether a constant mask hides any key.
-fn hides(look: &Look, mask: ValueId) -> bool {
-    elements(look, mask).is_some_and(|numbers| numbers.iter().any(|x| *x < HIDDEN))
+/// Whether a mask is a constant that leaves each query a key.
+fn each_row_has_key(matcher: &Matcher, mask: ValueId) -> bool {
+    let keys = matcher.sizes(mask).and_then(|sizes| usize::try_from(*sizes.last()?).ok());
+    let Some((mask, keys)) = floats(matcher, mask).zip(keys.filter(|keys| *keys > 0)) else { return false };
+    mask.chunks(keys).all(|row| row.iter().any(|x| f64::from(*x) > FAR))
 }
 
-/// Returns whether every query sees a key through a constant mask.
-fn sees(look: &Look, mask: ValueId) -> bool {
-    let keys = look.sizes(mask).and_then(|sizes| usize::try_from(*sizes.last()?).ok());
-    let (Some(numbers), Some(keys)) = (elements(look, mask), keys.filter(|keys| *keys > 0)) else {
-        return false;
-    };
-    numbers.chunks(keys).all(|row| row.iter().any(|x| f64::from(*x) > FAR))
-}
-
-/// Returns whether a value has an element for each query and key, or for each head, query and key.
-fn is_mask(look: &Look, value: ValueId, [heads, queries, keys]: [i64; 3]) -> bool {
-    let Some(sizes) = look.sizes(value) else { return false };
+/// Whether a value has the shape of a mask: `[queries, keys]` or `[heads, queries, keys]` after axes of size 1.
+fn is_mask(matcher: &Matcher, value: ValueId, [heads, queries, keys]: [i64; 3]) -> bool {
+    let Some(sizes) = matcher.sizes(value) else { return false };
     let [outer @ .., rows, columns] = sizes.as_slice() else { return false };
     let outer: i64 = outer.iter().product();
     let innermost = sizes.iter().rev().nth(2).copied().unwrap_or(1);
@@ -336,7 +312,7 @@ fn build(made: &mut Build, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) ->
         masks.extend(inputs.last().map(|value| (mask, *value)));
     }
     let heads = [("num_heads", Attribute::Int(num_heads))];
-    let mut shape = made.known_sizes(q.linear.x);
+    let mut shape = made.sizes(q.linear.x);
     if let Some(last) = shape.last_mut() {
         *last = Some(out.outputs);
     }
@@ -347,7 +323,7 @@ fn build(made: &mut Build, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) ->
     }
     let rows = made.own_op("MultiHeadAttention", &inputs, &heads);
     let result = result.into_iter().collect::<Option<Vec<i64>>>();
-    let shape = made.ints(&result.ok_or_else(|| Error::internal("attention with unknown sizes"))?)?;
+    let shape = made.ints(&result.ok_or_else(|| Error::internal("an attention of free sizes was fused"))?)?;
     made.last("Reshape", &[rows, shape], &[]);
     Ok(())
 }
@@ -357,25 +333,22 @@ fn mask_value(made: &mut Build, mask: Mask, like: ValueId) -> Result<ValueId> {
         Mask::Added(value) => Ok(value),
         Mask::Clamped(value) => {
             let lowest = made.filled(HIDDEN, &[], value)?;
-            made.op("Max", &[value, lowest], &[])
+            Ok(made.op("Max", &[value, lowest], &[]))
         }
         Mask::Hidden(condition, hides) => {
             let (hidden, seen) = (made.filled(HIDDEN, &[], like)?, made.filled(0.0, &[], like)?);
             let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
-            made.op("Where", &[condition, yes, no], &[])
+            Ok(made.op("Where", &[condition, yes, no], &[]))
         }
     }
 }
 
-/// Returns weight, `[outputs, inputs]`, and bias of some columns of a linear map.
+/// The weight, `[outputs, inputs]`, and the bias of a projection.
 fn columns_of(made: &mut Build, projection: &Projection, factor: f64) -> Result<(ValueId, ValueId)> {
     let Projection { linear, columns } = projection;
     let count = i64::try_from(columns.len())?;
     let bias = match linear.bias {
-        Some(bias) => {
-            let shape = made.ints(&[linear.outputs])?;
-            made.op("Reshape", &[bias, shape], &[])?
-        }
+        Some(bias) => made.reshape(bias, &[linear.outputs])?,
         None => made.filled(0.0, &[linear.outputs], linear.x)?,
     };
     let weight = linear.weight;
@@ -388,24 +361,24 @@ fn columns_of(made: &mut Build, projection: &Projection, factor: f64) -> Result<
             let (start, end) = (made.ints(&[begin])?, made.ints(&[begin + count])?);
             let (of_weight, of_bias) = (made.ints(&[axis])?, made.ints(&[0])?);
             (
-                made.op("Slice", &[weight, start, end, of_weight], &[])?,
-                made.op("Slice", &[bias, start, end, of_bias], &[])?,
+                made.op("Slice", &[weight, start, end, of_weight], &[]),
+                made.op("Slice", &[bias, start, end, of_bias], &[]),
             )
         } else {
-            let places = made.ints(columns)?;
+            let indices = made.ints(columns)?;
             (
-                made.op("Gather", &[weight, places], &[("axis", Attribute::Int(axis))])?,
-                made.op("Gather", &[bias, places], &[("axis", Attribute::Int(0))])?,
+                made.op("Gather", &[weight, indices], &[("axis", Attribute::Int(axis))]),
+                made.op("Gather", &[bias, indices], &[("axis", Attribute::Int(0))]),
             )
         }
     };
     if !linear.transposed {
-        weight = made.op("Transpose", &[weight], &[("perm", Attribute::Ints(vec![1, 0]))])?;
+        weight = made.transpose(weight, &[1, 0])?;
     }
     if (factor - 1.0).abs() > SAME_SCALE {
-        let factor = made.filled(single(factor), &[1], linear.x)?;
-        weight = made.op("Mul", &[weight, factor], &[])?;
-        bias = made.op("Mul", &[bias, factor], &[])?;
+        let factor = made.filled(to_f32(factor), &[1], linear.x)?;
+        weight = made.op("Mul", &[weight, factor], &[]);
+        bias = made.op("Mul", &[bias, factor], &[]);
     }
     Ok((weight, bias))
 }

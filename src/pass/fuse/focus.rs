@@ -1,30 +1,31 @@
-//! SpaceToDepth, from a Concat of strided Slices.
+//! `y = concat(x[.., i0::b, j0::b], x[.., i1::b, j1::b], ...)` with each offset `(i, j)` of a block once
 //!
-//! `concat(x[.., i::b, j::b] for each i, j < b)`
+//! becomes `SpaceToDepth(x)` if the offsets are row by row (`j` changes first) and `Reshape`, `Transpose` and `Reshape` if they are
+//! column by column, as in YOLOv5 and YOLOX, or if channels are the last axis, as in patch merging.
 //!
-//! YOLOv5 and YOLOX begin with it, the columns of a block before its rows; if a Conv reads the result, the
-//! order is moved into its weight. Patch merging has the channels last.
+//! `y = conv(concat(...), weight)`
+//!
+//! becomes `conv(SpaceToDepth(x), weight')` with the input channels of the weight permuted, if the group is 1.
 
 use std::collections::BTreeSet;
 
-use super::layer_norm::to_attribute;
-use super::view::ints;
-use super::{Build, Found, Look, first, fuse};
+use super::{Build, Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
+use crate::pass::pattern::{input, int};
 
-/// The maximum size of a block.
+/// The largest block.
 const MAX_BLOCK: i64 = 4;
 
-/// The blocks of an image, each of which becomes the channels of one position.
+/// Blocks of an image, concatenated along its channels.
 struct Blocks {
     x: ValueId,
     sizes: Vec<i64>,
     block: i64,
-    /// Whether the channels are the last axis, not the second.
+    /// Whether the channels are the last axis instead of the second.
     channels_last: bool,
-    /// The positions within a block, in the order of the parts: row times block size plus column.
+    /// The offset in the block of each part: row times block plus column.
     order: Vec<i64>,
     inner: BTreeSet<ValueId>,
 }
@@ -35,12 +36,13 @@ impl Blocks {
     }
 
     fn columns_first(&self) -> bool {
-        let turned = (0..self.block).flat_map(|column| (0..self.block).map(move |row| (row, column)));
-        turned.map(|(row, column)| row * self.block + column).eq(self.order.iter().copied())
+        let block = self.block;
+        let offsets = (0..block).flat_map(|column| (0..block).map(move |row| row * block + column));
+        offsets.eq(self.order.iter().copied())
     }
 }
 
-/// A strided slice of a value.
+/// A strided Slice of a value, or several in a row.
 struct Strided {
     x: ValueId,
     /// Start and step along each axis.
@@ -48,14 +50,13 @@ struct Strided {
     inner: BTreeSet<ValueId>,
 }
 
-fn strided(look: &Look, value: ValueId) -> Option<Strided> {
-    let rank = look.rank(value)?;
+fn strided(matcher: &Matcher, value: ValueId) -> Option<Strided> {
+    let rank = matcher.rank(value)?;
     let mut found = Strided { x: value, cuts: vec![(0, 1); rank], inner: BTreeSet::new() };
-    // At most one Slice for each axis.
     for _ in 0..rank {
-        let Some(node) = look.made_by(found.x, "Slice") else { break };
+        let Some(node) = matcher.made_by(found.x, "Slice") else { break };
         let x = first(node)?;
-        let list = |index: usize| node.inputs.get(index).copied().flatten().map(|list| ints(look, list));
+        let list = |index| input(node, index).map(|list| matcher.ints(list));
         let (starts, axes) = (list(1)??, list(3)??);
         let steps = list(4).unwrap_or_else(|| Some(vec![1; starts.len()]))?;
         for ((start, axis), step) in starts.into_iter().zip(axes).zip(steps) {
@@ -73,18 +74,15 @@ fn strided(look: &Look, value: ValueId) -> Option<Strided> {
     Some(found)
 }
 
-fn blocks(look: &Look, concat: &Node) -> Option<Blocks> {
-    let result = concat.outputs.first().copied().flatten().filter(|_| concat.is("Concat"))?;
-    let axis = match concat.attributes.get("axis") {
-        Some(Attribute::Int(axis)) => resolve_axis(*axis, 4).ok()?,
-        _ => return None,
-    };
+fn blocks(matcher: &Matcher, concat: &Node) -> Option<Blocks> {
+    let result = output(concat).filter(|_| concat.is("Concat"))?;
+    let axis = resolve_axis(int(concat, "axis")?, 4).ok()?;
     let channels_last = axis == 3;
     let (rows, columns) = if channels_last { (1, 2) } else { (2, 3) };
     let parts: Vec<Strided> =
-        concat.inputs.iter().map(|part| strided(look, (*part)?)).collect::<Option<_>>()?;
+        concat.inputs.iter().map(|part| strided(matcher, (*part)?)).collect::<Option<_>>()?;
     let part = parts.first()?;
-    let (x, sizes) = (part.x, look.sizes(part.x)?);
+    let (x, sizes) = (part.x, matcher.sizes(part.x)?);
     let block = part.cuts.get(rows)?.1;
     let mut order = Vec::new();
     let mut inner = BTreeSet::new();
@@ -98,7 +96,7 @@ fn blocks(look: &Look, concat: &Node) -> Option<Blocks> {
         order.push(part.cuts.get(rows)?.0 * block + part.cuts.get(columns)?.0);
         inner.extend(&part.inner);
     }
-    let to = look.sizes(result)?;
+    let to = matcher.sizes(result)?;
     let is_whole = [rows, columns]
         .iter()
         .all(|at| sizes.get(*at).zip(to.get(*at)).is_some_and(|(from, to)| block > 1 && *from == to * block));
@@ -109,27 +107,23 @@ fn blocks(look: &Look, concat: &Node) -> Option<Blocks> {
         && parts.iter().all(|part| part.x == x)
         && order.len() == all.len()
         && all.into_iter().eq(0..block * block)
-        && look.is_float(x);
+        && matcher.is_float(x);
     fits.then_some(Blocks { x, sizes, block, channels_last, order, inner })
 }
 
-/// Fuses Slices and Concat before a Conv; other orders of the blocks than that of SpaceToDepth go into the
-/// weight.
 pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_conv, |made: &mut Build, (blocks, conv): (Blocks, Node)| {
-        let deep = space_to_depth(made, &blocks)?;
+    fuse(graph, find_conv, |made, (blocks, mut conv): (Blocks, Node)| {
+        let deep = made.op("SpaceToDepth", &[blocks.x], &[("blocksize", Attribute::Int(blocks.block))]);
         let channels = blocks.sizes.get(1).copied().unwrap_or(1);
-        let mut places = Vec::new();
-        for place in 0..blocks.block * blocks.block {
-            let part = blocks.order.iter().position(|at| *at == place).unwrap_or(0);
+        let mut indices = Vec::new();
+        for offset in 0..blocks.block * blocks.block {
+            let part = blocks.order.iter().position(|at| *at == offset).unwrap_or(0);
             let begin = i64::try_from(part)? * channels;
-            places.extend(begin..begin + channels);
+            indices.extend(begin..begin + channels);
         }
-        let places = made.ints(&places)?;
-        let mut conv = conv;
-        let weight = conv.inputs.get(1).copied().flatten();
-        let weights: Vec<ValueId> = weight.into_iter().chain([places]).collect();
-        let weight = made.op("Gather", &weights, &[("axis", Attribute::Int(1))])?;
+        let indices = made.ints(&indices)?;
+        let gathered: Vec<ValueId> = input(&conv, 1).into_iter().chain([indices]).collect();
+        let weight = made.op("Gather", &gathered, &[("axis", Attribute::Int(1))]);
         for (slot, value) in conv.inputs.iter_mut().zip([deep, weight]) {
             *slot = Some(value);
         }
@@ -138,13 +132,11 @@ pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
     })
 }
 
-fn find_conv(look: &Look, node: &Node) -> Option<Found<(Blocks, Node)>> {
+fn find_conv(matcher: &Matcher, node: &Node) -> Option<Found<(Blocks, Node)>> {
     let image = first(node).filter(|_| node.is("Conv"))?;
-    let blocks = blocks(look, look.made_by(image, "Concat")?)?;
-    let weight = node.inputs.get(1).copied().flatten()?;
-    look.graph.value(weight).constant.as_ref()?;
-    let is_grouped = matches!(node.attributes.get("group"), Some(Attribute::Int(group)) if *group != 1);
-    if is_grouped || blocks.channels_last || blocks.rows_first() {
+    let blocks = blocks(matcher, matcher.made_by(image, "Concat")?)?;
+    matcher.constant(input(node, 1)?)?;
+    if int(node, "group").is_some_and(|group| group != 1) || blocks.channels_last || blocks.rows_first() {
         return None;
     }
     let mut inner = blocks.inner.clone();
@@ -152,30 +144,25 @@ fn find_conv(look: &Look, node: &Node) -> Option<Found<(Blocks, Node)>> {
     Some(Found { inner, parts: (blocks, node.clone()) })
 }
 
-/// Fuses Slices and Concat without a Conv.
 pub(crate) fn fuse_focus(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made: &mut Build, blocks: Blocks| {
+    fuse(graph, find, |made, blocks: Blocks| {
         if blocks.rows_first() && !blocks.channels_last {
             let block = ("blocksize", Attribute::Int(blocks.block));
             made.last("SpaceToDepth", &[blocks.x], &[block]);
             return Ok(());
         }
-        turned(made, &blocks)
+        permute(made, &blocks)
     })
 }
 
-fn find(look: &Look, node: &Node) -> Option<Found<Blocks>> {
-    let mut blocks = blocks(look, node)?;
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Blocks>> {
+    let mut blocks = blocks(matcher, node)?;
     let inner = std::mem::take(&mut blocks.inner);
     (blocks.rows_first() || blocks.columns_first()).then_some(Found { inner, parts: blocks })
 }
 
-fn space_to_depth(made: &mut Build, blocks: &Blocks) -> Result<ValueId> {
-    made.op("SpaceToDepth", &[blocks.x], &[("blocksize", Attribute::Int(blocks.block))])
-}
-
-/// Emits the blocks by Reshape, Transpose and Reshape.
-fn turned(made: &mut Build, blocks: &Blocks) -> Result<()> {
+/// Builds the blocks by Reshape, Transpose and Reshape.
+fn permute(made: &mut Build, blocks: &Blocks) -> Result<()> {
     let (&[n, a, b, c], by) = (blocks.sizes.as_slice(), blocks.block) else { return Ok(()) };
     let (apart, perm, together) = if blocks.channels_last {
         let order: &[usize] = if blocks.rows_first() { &[0, 1, 3, 2, 4, 5] } else { &[0, 1, 3, 4, 2, 5] };
@@ -183,9 +170,9 @@ fn turned(made: &mut Build, blocks: &Blocks) -> Result<()> {
     } else {
         (vec![n, a, b / by, by, c / by, by], &[0, 5, 3, 1, 2, 4][..], vec![n, by * by * a, b / by, c / by])
     };
-    let (apart, together) = (made.ints(&apart)?, made.ints(&together)?);
-    let parts = made.op("Reshape", &[blocks.x, apart], &[])?;
-    let moved = made.op("Transpose", &[parts], &[("perm", to_attribute(perm)?)])?;
-    made.last("Reshape", &[moved, together], &[]);
+    let parts = made.reshape(blocks.x, &apart)?;
+    let moved = made.transpose(parts, perm)?;
+    let shape = made.ints(&together)?;
+    made.last("Reshape", &[moved, shape], &[]);
     Ok(())
 }

@@ -1,85 +1,90 @@
-//! Gelu: `x * (1 + erf(x / sqrt(2))) / 2`, and its approximation `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715
-//! * x^3))) / 2`.
+//! `y = x * (1 + erf(x / sqrt(2))) / 2`
+//!
+//! becomes `Gelu(x)`.
+//!
+//! `y = x * (1 + tanh(z)) / 2`
+//! `y = x * sigmoid(2 * z)`
+//!
+//! with `z = sqrt(2 / pi) * (x + 0.044715 * x ^ 3)` becomes `Gelu(x)` with `approximate` "tanh". The factor 1 / 2 may be anywhere in
+//! the product, or in the sum: `1 / 2 + erf(x / sqrt(2)) / 2`.
 
 use std::collections::BTreeSet;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use super::terms::{polynomial, product};
-use super::{Build, Found, Look, first, fuse, near, orders};
+use super::{Found, Matcher, first, fuse, near, orders, output};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 
 /// The factor of the cube in the approximation.
 const CUBE: f64 = 0.044_715;
 
-/// `x`, and whether it is the approximation.
-type Parts = (ValueId, bool);
+#[derive(Clone, Copy)]
+enum Form {
+    Erf,
+    Tanh,
+}
 
 pub(crate) fn fuse_gelu(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made: &mut Build, (x, tanh)| {
-        let approximate = if tanh { "tanh" } else { "none" };
+    fuse(graph, find, |made, (x, form)| {
+        let approximate = match form {
+            Form::Erf => "none",
+            Form::Tanh => "tanh",
+        };
         made.last("Gelu", &[x], &[("approximate", Attribute::String(approximate.into()))]);
         Ok(())
     })
 }
 
-fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
-    let result = node.outputs.first().copied().flatten()?;
-    let product = product(look, node)?;
-    let [a, b] = *product.values.as_slice() else { return None };
-    [(a, b), (b, a)].into_iter().find_map(|(x, gate)| {
-        if !look.alike(x, result) {
-            return None;
-        }
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Form)>> {
+    let y = output(node)?;
+    let product = product(matcher, node)?;
+    product.orders().filter(|(x, _)| matcher.alike(*x, y)).find_map(|(x, gate)| {
         let mut inner = product.inner.clone();
-        let tanh = read_gate(look, gate, x, product.number, &mut inner)?;
-        Some(Found { inner, parts: (x, tanh) })
+        let form = read_gate(matcher, gate, x, product.factor, &mut inner)?;
+        Some(Found { inner, parts: (x, form) })
     })
 }
 
-/// Returns whether `number * gate` is the second factor of Gelu, and if so, whether by tanh.
+/// Reads `factor * gate` as the factor of `x`.
 fn read_gate(
-    look: &Look,
+    matcher: &Matcher,
     gate: ValueId,
     x: ValueId,
-    number: f64,
+    factor: f64,
     inner: &mut BTreeSet<ValueId>,
-) -> Option<bool> {
+) -> Option<Form> {
     inner.insert(gate);
-    if let Some(node) = look.made_by(gate, "Sigmoid") {
-        // (1 + tanh(z)) / 2 is the sigmoid of 2 z.
-        let found = polynomial(look, first(node)?, x, inner)?;
-        return (number == 1.0 && is_inner(look, x, found.map(|c| c / 2.0))).then_some(true);
+    if let Some(sigmoid) = matcher.made_by(gate, "Sigmoid") {
+        let z = polynomial(matcher, first(sigmoid)?, x, inner)?.map(|c| c / 2.0);
+        return (factor == 1.0 && is_tanh_operand(matcher, x, z)).then_some(Form::Tanh);
     }
-    let sum = look.made_by(gate, "Add")?;
-    let curve = orders(sum).find_map(|(curve, one)| {
-        let (scale, curve) = match look.number(one)? {
+    let sum = matcher.made_by(gate, "Add")?;
+    let curve = orders(sum).find_map(|(curve, constant)| {
+        let (scale, curve) = match matcher.scalar(constant)? {
             1.0 => (1.0, curve),
-            // The factor 1/2 may be multiplied into the sum.
             0.5 => {
                 inner.insert(curve);
-                let half = look.made_by(curve, "Mul")?;
-                let curve = orders(half).find_map(|(c, half)| look.is_number(half, 0.5).then_some(c))?;
-                (0.5, curve)
+                (0.5, matcher.beside_scalar(matcher.made_by(curve, "Mul")?, 0.5)?)
             }
             _ => return None,
         };
-        (number * scale == 0.5).then_some(curve)
+        (factor * scale == 0.5).then_some(curve)
     })?;
     inner.insert(curve);
-    if let Some(erf) = look.made_by(curve, "Erf") {
-        let [c0, c1, c2, c3] = polynomial(look, first(erf)?, x, inner)?;
-        let is_erf = near(c1, FRAC_1_SQRT_2, look.graph.value(x).dtype) && [c0, c2, c3] == [0.0; 3];
-        return is_erf.then_some(false);
+    if let Some(erf) = matcher.made_by(curve, "Erf") {
+        let [c0, c1, c2, c3] = polynomial(matcher, first(erf)?, x, inner)?;
+        let fits = near(c1, FRAC_1_SQRT_2, matcher.graph.value(x).dtype) && [c0, c2, c3] == [0.0; 3];
+        return fits.then_some(Form::Erf);
     }
-    let tanh = look.made_by(curve, "Tanh")?;
-    let found = polynomial(look, first(tanh)?, x, inner)?;
-    is_inner(look, x, found).then_some(true)
+    let tanh = matcher.made_by(curve, "Tanh")?;
+    let z = polynomial(matcher, first(tanh)?, x, inner)?;
+    is_tanh_operand(matcher, x, z).then_some(Form::Tanh)
 }
 
-/// Returns whether the polynomial is `sqrt(2 / pi) * (x + 0.044715 * x^3)`.
-fn is_inner(look: &Look, x: ValueId, [c0, c1, c2, c3]: [f64; 4]) -> bool {
-    let root = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
-    let dtype = look.graph.value(x).dtype;
-    c0 == 0.0 && c2 == 0.0 && near(c1, root, dtype) && near(c3, root * CUBE, dtype)
+/// Whether these are the coefficients of `sqrt(2 / pi) * (x + 0.044715 * x ^ 3)`.
+fn is_tanh_operand(matcher: &Matcher, x: ValueId, [c0, c1, c2, c3]: [f64; 4]) -> bool {
+    let slope = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+    let dtype = matcher.graph.value(x).dtype;
+    c0 == 0.0 && c2 == 0.0 && near(c1, slope, dtype) && near(c3, slope * CUBE, dtype)
 }

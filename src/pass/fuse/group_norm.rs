@@ -1,8 +1,11 @@
-//! GroupNormalization: `reshape(instance_norm(reshape(x, [n, groups, ..])), shape(x))`.
+//! `y = reshape(InstanceNormalization(reshape(x, [n, groups, ...]), scale, bias), shape(x))`
+//!
+//! becomes `GroupNormalization(x, scale', bias')` with the scale and the bias of each group repeated for its channels, if `groups`
+//! divides the channels and scale and bias are constants.
 
 use std::collections::BTreeSet;
 
-use super::{Build, Found, Look, first, fuse};
+use super::{Build, Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 
@@ -10,45 +13,39 @@ struct Parts {
     x: ValueId,
     norm: Node,
     groups: i64,
-    /// The number of channels of a group.
-    inner: i64,
+    channels_per_group: i64,
 }
 
 pub(crate) fn fuse_group_norm(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, build)
 }
 
-fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
-    let result = node.outputs.first().copied().flatten()?;
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
+    let y = output(node)?;
     let normal = first(node).filter(|_| node.is("Reshape"))?;
-    let norm = look.made_by(normal, "InstanceNormalization")?;
+    let norm = matcher.made_by(normal, "InstanceNormalization")?;
     let grouped = first(norm)?;
-    let x = first(look.made_by(grouped, "Reshape")?)?;
-    let (from, by_groups) = (look.shape(x)?, look.shape(grouped)?);
-    let ([batch, channels, _, ..], [same_batch, groups, _, ..]) = (from, by_groups) else { return None };
+    let x = first(matcher.made_by(grouped, "Reshape")?)?;
+    let [batch, channels, _, ..] = matcher.shape(x)? else { return None };
+    let [same_batch, groups, _, ..] = matcher.shape(grouped)? else { return None };
     let (channels, groups) = (channels.known()?, groups.known()?);
-    let is_constant =
-        |input: &Option<ValueId>| input.is_some_and(|id| look.graph.value(id).constant.is_some());
     let fits = batch == same_batch
         && channels.checked_rem(groups) == Some(0)
-        && look.alike(x, result)
-        && norm.inputs.iter().skip(1).all(is_constant);
-    let inner = BTreeSet::from([normal, grouped]);
-    let parts = Parts { x, norm: norm.clone(), groups, inner: channels.checked_div(groups)? };
-    fits.then_some(Found { inner, parts })
+        && matcher.alike(x, y)
+        && norm.inputs.iter().skip(1).all(|input| input.is_some_and(|id| matcher.constant(id).is_some()));
+    let channels_per_group = channels.checked_div(groups)?;
+    let parts = Parts { x, norm: norm.clone(), groups, channels_per_group };
+    fits.then_some(Found { inner: BTreeSet::from([normal, grouped]), parts })
 }
 
 fn build(made: &mut Build, parts: Parts) -> Result<()> {
-    let Parts { x, norm, groups, inner } = parts;
+    let Parts { x, norm, groups, channels_per_group } = parts;
     let mut inputs = vec![x];
-    // Scale and bias of a group, repeated for each of its channels.
     for parameter in norm.inputs.iter().skip(1).flatten() {
-        let column = made.ints(&[groups, 1])?;
-        let column = made.op("Reshape", &[*parameter, column], &[])?;
-        let spread = made.ints(&[groups, inner])?;
-        let spread = made.op("Expand", &[column, spread], &[])?;
-        let list = made.ints(&[groups * inner])?;
-        inputs.push(made.op("Reshape", &[spread, list], &[])?);
+        let column = made.reshape(*parameter, &[groups, 1])?;
+        let shape = made.ints(&[groups, channels_per_group])?;
+        let repeated = made.op("Expand", &[column, shape], &[]);
+        inputs.push(made.reshape(repeated, &[groups * channels_per_group])?);
     }
     let mut attributes = vec![("num_groups", Attribute::Int(groups))];
     attributes.extend(norm.attributes.get("epsilon").map(|epsilon| ("epsilon", epsilon.clone())));

@@ -1,114 +1,111 @@
-//! HardSigmoid: `clip(alpha * x + beta, 0, 1)`, and HardSwish: `x * clip(x / 6 + 1/2, 0, 1)`.
+//! `y = clip(alpha * x + beta, 0, 1)`
+//! `y = factor * clip(a * x + b, 0, 1 / factor)`
+//!
+//! becomes `HardSigmoid(x)`, if the slope is one by which ncnn's layer can divide.
+//!
+//! `y = x * clip(x / 6 + 1 / 2, 0, 1)`
+//! `y = x * HardSigmoid(x)` of this slope and offset
+//!
+//! becomes `HardSwish(x)`.
 
 use std::collections::BTreeSet;
 
-use super::swish::single;
 use super::terms::{bounded, polynomial, product};
-use super::{Build, Found, Look, first, fuse, near};
+use super::{Found, Matcher, first, fuse, near, output, to_f32};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::pass::pattern::float;
 
-/// The slopes of lines that are fused: the layer divides by the slope.
+/// The slopes that are fused; ncnn's HardSigmoid divides by the slope.
 const SLOPES: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
 
-/// The line `alpha * x + beta`, clipped to `[0, 1]`.
+/// `clip(alpha * x + beta, 0, 1)`.
 struct Ramp {
     alpha: f64,
     beta: f64,
 }
 
-impl Ramp {
-    fn is_usual(&self, look: &Look, x: ValueId) -> bool {
-        let dtype = look.graph.value(x).dtype;
-        near(self.alpha, 1.0 / 6.0, dtype) && near(self.beta, 0.5, dtype)
-    }
-}
-
 pub(crate) fn fuse_hard_sigmoid(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_sigmoid, |made: &mut Build, (x, ramp): (ValueId, Ramp)| {
-        let float = |x| Attribute::Float(single(x));
+    fuse(graph, find_sigmoid, |made, (x, ramp)| {
+        let float = |x| Attribute::Float(to_f32(x));
         made.last("HardSigmoid", &[x], &[("alpha", float(ramp.alpha)), ("beta", float(ramp.beta))]);
         Ok(())
     })
 }
 
-/// The last node is the clip, or a product with its result.
-fn find_sigmoid(look: &Look, node: &Node) -> Option<Found<(ValueId, Ramp)>> {
-    let result = node.outputs.first().copied().flatten()?;
-    let (gate, number, mut inner) = match product(look, node) {
+fn find_sigmoid(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Ramp)>> {
+    let y = output(node)?;
+    let (clip, factor, mut inner) = match product(matcher, node) {
         Some(product) => match *product.values.as_slice() {
-            [gate] => (gate, product.number, product.inner),
+            [clip] => (clip, product.factor, product.inner),
             _ => return None,
         },
-        None if node.is("Clip") => (result, 1.0, BTreeSet::new()),
+        None if node.is("Clip") => (y, 1.0, BTreeSet::new()),
         None => return None,
     };
-    let x = line_of(look, bounded(look, gate)?.value)?;
-    let ramp = read_ramp(look, gate, x, number, &mut inner)?;
-    inner.remove(&result);
-    look.alike(x, result).then_some(Found { inner, parts: (x, ramp) })
+    let x = linear_operand(matcher, bounded(matcher, clip)?.value)?;
+    let ramp = read_ramp(matcher, clip, x, factor, &mut inner)?;
+    inner.remove(&y);
+    matcher.alike(x, y).then_some(Found { inner, parts: (x, ramp) })
 }
 
-/// Returns the value under at most two arithmetic operations with a constant.
-fn line_of(look: &Look, value: ValueId) -> Option<ValueId> {
-    let mut of = value;
+/// `x` of `alpha * x + beta`: the operand of one or two operations with a constant.
+fn linear_operand(matcher: &Matcher, value: ValueId) -> Option<ValueId> {
+    let mut x = value;
     for _ in 0..2 {
-        let Some(node) = look.graph.value(of).producer.and_then(|id| look.graph.node(id)) else { break };
-        let with_number = super::orders(node).find(|(_, number)| look.number(*number).is_some());
-        let Some((next, _)) = with_number else { break };
-        if polynomial(look, of, next, &mut BTreeSet::new()).is_none() {
+        let operand = matcher.producer(x).and_then(|node| matcher.with_scalar(node));
+        let Some((next, _)) = operand else { break };
+        if polynomial(matcher, x, next, &mut BTreeSet::new()).is_none() {
             break;
         }
-        of = next;
+        x = next;
     }
-    // A clip without a line stays a clip.
-    (of != value).then_some(of)
+    // `clip(x, 0, 1)` stays a Clip.
+    (x != value).then_some(x)
 }
 
-/// Returns `number * gate` as a clipped line of `x`.
+/// Reads `factor * clip` as a ramp of `x`.
 fn read_ramp(
-    look: &Look,
-    gate: ValueId,
+    matcher: &Matcher,
+    clip: ValueId,
     x: ValueId,
-    number: f64,
+    factor: f64,
     inner: &mut BTreeSet<ValueId>,
 ) -> Option<Ramp> {
-    let held = bounded(look, gate)?;
-    let [c0, c1, c2, c3] = polynomial(look, held.value, x, inner)?;
-    inner.extend(held.inner);
-    let dtype = look.graph.value(x).dtype;
-    let is_ramp = held.low == 0.0
-        && near(held.high * number, 1.0, dtype)
-        && SLOPES.contains(&(c1 * number))
+    let clip = bounded(matcher, clip)?;
+    let [c0, c1, c2, c3] = polynomial(matcher, clip.value, x, inner)?;
+    inner.extend(clip.inner);
+    let dtype = matcher.graph.value(x).dtype;
+    let is_ramp = clip.low == 0.0
+        && near(clip.high * factor, 1.0, dtype)
+        && SLOPES.contains(&(c1 * factor))
         && [c2, c3] == [0.0; 2];
-    is_ramp.then_some(Ramp { alpha: c1 * number, beta: c0 * number })
+    is_ramp.then_some(Ramp { alpha: c1 * factor, beta: c0 * factor })
 }
 
 pub(crate) fn fuse_hard_swish(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_swish, |made: &mut Build, x: ValueId| {
+    fuse(graph, find_swish, |made, x| {
         made.last("HardSwish", &[x], &[]);
         Ok(())
     })
 }
 
-fn find_swish(look: &Look, node: &Node) -> Option<Found<ValueId>> {
-    let result = node.outputs.first().copied().flatten()?;
-    let product = product(look, node)?;
-    let [a, b] = *product.values.as_slice() else { return None };
-    [(a, b), (b, a)].into_iter().find_map(|(x, gate)| {
+fn find_swish(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {
+    let y = output(node)?;
+    let product = product(matcher, node)?;
+    product.orders().find_map(|(x, gate)| {
         let mut inner = product.inner.clone();
         inner.insert(gate);
-        let ramp = match look.made_by(gate, "HardSigmoid") {
-            Some(node) if product.number == 1.0 && first(node) == Some(x) => {
-                let float = |name, missing| match node.attributes.get(name) {
-                    Some(Attribute::Float(x)) => f64::from(*x),
-                    _ => missing,
-                };
-                Ramp { alpha: float("alpha", 0.2), beta: float("beta", 0.5) }
+        let ramp = match matcher.made_by(gate, "HardSigmoid") {
+            Some(node) if product.factor == 1.0 && first(node) == Some(x) => {
+                let attribute = |name, default| float(node, name).map_or(default, f64::from);
+                Ramp { alpha: attribute("alpha", 0.2), beta: attribute("beta", 0.5) }
             }
             Some(_) => return None,
-            None => read_ramp(look, gate, x, product.number, &mut inner)?,
+            None => read_ramp(matcher, gate, x, product.factor, &mut inner)?,
         };
-        (ramp.is_usual(look, x) && look.alike(x, result)).then_some(Found { inner, parts: x })
+        let dtype = matcher.graph.value(x).dtype;
+        let fits = near(ramp.alpha, 1.0 / 6.0, dtype) && near(ramp.beta, 0.5, dtype) && matcher.alike(x, y);
+        fits.then_some(Found { inner, parts: x })
     })
 }

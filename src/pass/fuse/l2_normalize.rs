@@ -1,114 +1,123 @@
-//! Normalize, an operator of ncnn's domain: `x / sqrt(sum(x^2) + eps)`, `x / max(sqrt(sum(x^2)), eps)` and `x
-//! / sqrt(max(sum(x^2), eps))` along an axis.
+//! `y = x / sqrt(sum(x ^ 2) + epsilon)`
+//! `y = x / sqrt(max(sum(x ^ 2), epsilon))`
+//! `y = x / max(sqrt(sum(x ^ 2)), epsilon)`
+//!
+//! becomes `Normalize(x)` of this program's own domain, if the sum is along one axis and `epsilon` is positive. The sum may be
+//! ReduceSumSquare, the root of the sum ReduceL2, and the divisor may be expanded to the shape of `x`.
 
 use std::collections::BTreeSet;
 
-use super::layer_norm::{quotient, reduced, squared};
-use super::swish::single;
-use super::terms::bounded;
-use super::{Build, Found, Look, first, fuse, orders, two};
+use super::terms::{Bounded, bounded, over_root, quotients, reduced_axis, squared};
+use super::{Found, Matcher, first, fuse, output, to_f32};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 
-/// The place of the epsilon.
+/// How epsilon keeps the norm from 0.
 #[derive(Clone, Copy)]
-enum Bound {
+enum Mode {
     /// Added to the sum of squares.
     Added,
-    /// The lower bound of the norm.
-    Norm,
-    /// The lower bound of the sum of squares.
-    Squares,
+    /// The minimum of the norm.
+    MinNorm,
+    /// The minimum of the sum of squares.
+    MinSquares,
 }
 
 struct Parts {
     x: ValueId,
     axis: usize,
     epsilon: f64,
-    bound: Bound,
+    mode: Mode,
 }
 
 pub(crate) fn fuse_l2_normalize(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made: &mut Build, parts: Parts| {
-        // The codes of ncnn.
-        let bound = match parts.bound {
-            Bound::Added => 0,
-            Bound::Norm => 1,
-            Bound::Squares => 2,
+    fuse(graph, find, |made, parts| {
+        // The values of the param `eps_mode` of ncnn's Normalize.
+        let mode = match parts.mode {
+            Mode::Added => 0,
+            Mode::MinNorm => 1,
+            Mode::MinSquares => 2,
         };
         let attributes = [
             ("axis", Attribute::Int(i64::try_from(parts.axis)?)),
-            ("epsilon", Attribute::Float(single(parts.epsilon))),
-            ("eps_mode", Attribute::Int(bound)),
+            ("epsilon", Attribute::Float(to_f32(parts.epsilon))),
+            ("eps_mode", Attribute::Int(mode)),
         ];
         made.own("Normalize", &[parts.x], &attributes);
         Ok(())
     })
 }
 
-fn find(look: &Look, node: &Node) -> Option<Found<Parts>> {
-    let result = node.outputs.first().copied().flatten()?;
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
+    let y = output(node)?;
     let mut inner = BTreeSet::new();
-    let found = match quotient(look, node, &mut inner) {
-        Some((x, squares)) => of_squares(look, x, squares, &mut inner),
-        None => {
-            inner.clear();
-            of_norm(look, node, &mut inner)
-        }
+    let found = match over_root(matcher, node, &mut inner) {
+        Some((x, squares)) => over_root_of_squares(matcher, x, squares, &mut inner),
+        None => over_norm(matcher, node, &mut inner),
     };
-    let parts = found.filter(|parts| look.alike(parts.x, result) && parts.epsilon > 0.0)?;
-    inner.remove(&result);
+    let parts = found.filter(|parts| matcher.alike(parts.x, y) && parts.epsilon > 0.0)?;
+    inner.remove(&y);
     Some(Found { inner, parts })
 }
 
-/// Matches `x / sqrt(squares)` with bounded squares.
-fn of_squares(look: &Look, x: ValueId, squares: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<Parts> {
+/// Reads `x / sqrt(squares)`.
+fn over_root_of_squares(
+    matcher: &Matcher,
+    x: ValueId,
+    squares: ValueId,
+    inner: &mut BTreeSet<ValueId>,
+) -> Option<Parts> {
     inner.insert(squares);
-    let (sum, epsilon, bound) = if let Some(node) = look.made_by(squares, "Add") {
-        let (sum, epsilon) = orders(node).find_map(|(sum, epsilon)| Some((sum, look.number(epsilon)?)))?;
-        (sum, epsilon, Bound::Added)
+    let (sum, epsilon, mode) = if let Some(node) = matcher.made_by(squares, "Add") {
+        let (sum, epsilon) = matcher.with_scalar(node)?;
+        (sum, epsilon, Mode::Added)
     } else {
-        let held = bounded(look, squares).filter(|held| held.high == f64::INFINITY)?;
-        inner.extend(held.inner);
-        (held.value, held.low, Bound::Squares)
+        let (sum, epsilon) = at_least(matcher, squares, inner)?;
+        (sum, epsilon, Mode::MinSquares)
     };
-    let axis = sum_of_squares(look, sum, x, inner)?;
-    Some(Parts { x, axis, epsilon, bound })
+    Some(Parts { x, axis: sum_of_squares(matcher, sum, x, inner)?, epsilon, mode })
 }
 
-/// Matches `x / max(norm, epsilon)`.
-fn of_norm(look: &Look, node: &Node, inner: &mut BTreeSet<ValueId>) -> Option<Parts> {
-    let [x, mut under] = two(node).filter(|_| node.is("Div"))?;
-    if let Some(expand) = look.made_by(under, "Expand") {
-        inner.insert(under);
-        under = first(expand)?;
+/// Reads `x / max(norm, epsilon)`.
+fn over_norm(matcher: &Matcher, node: &Node, inner: &mut BTreeSet<ValueId>) -> Option<Parts> {
+    let quotient = quotients(matcher, node).next()?;
+    inner.extend(quotient.inverse);
+    let (x, mut divisor) = (quotient.dividend, quotient.divisor);
+    if let Some(expand) = matcher.made_by(divisor, "Expand") {
+        inner.insert(divisor);
+        divisor = first(expand)?;
     }
-    let held = bounded(look, under).filter(|held| held.high == f64::INFINITY)?;
-    inner.extend(held.inner);
-    let (norm, epsilon) = (held.value, held.low);
+    let (norm, epsilon) = at_least(matcher, divisor, inner)?;
     inner.insert(norm);
-    let axis = match look.made_by(norm, "Sqrt") {
-        Some(root) => sum_of_squares(look, first(root)?, x, inner)?,
-        None => {
-            let (of, axes) = reduced(look, norm, "ReduceL2")?;
-            let [axis] = *axes.as_slice() else { return None };
-            (of == x).then_some(axis)?
-        }
+    let axis = match matcher.made_by(norm, "Sqrt") {
+        Some(root) => sum_of_squares(matcher, first(root)?, x, inner)?,
+        None => reduced_axis(matcher, norm, "ReduceL2").filter(|(of, _)| *of == x)?.1,
     };
-    Some(Parts { x, axis, epsilon, bound: Bound::Norm })
+    Some(Parts { x, axis, epsilon, mode: Mode::MinNorm })
 }
 
-/// Returns the axis along which `sum` is the sum of the squares of `x`.
-fn sum_of_squares(look: &Look, sum: ValueId, x: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<usize> {
+/// `a` and `epsilon`, if a value is `max(a, epsilon)`.
+fn at_least(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<(ValueId, f64)> {
+    let Bounded { value, low, high, inner: bounds } = bounded(matcher, value)?;
+    inner.extend(bounds);
+    (high == f64::INFINITY).then_some((value, low))
+}
+
+/// The axis along which a value is `sum(x ^ 2)`.
+fn sum_of_squares(
+    matcher: &Matcher,
+    sum: ValueId,
+    x: ValueId,
+    inner: &mut BTreeSet<ValueId>,
+) -> Option<usize> {
     inner.insert(sum);
-    let (of, axes) = match reduced(look, sum, "ReduceSumSquare") {
+    let (of, axis) = match reduced_axis(matcher, sum, "ReduceSumSquare") {
         Some(found) => found,
         None => {
-            let (square, axes) = reduced(look, sum, "ReduceSum")?;
+            let (square, axis) = reduced_axis(matcher, sum, "ReduceSum")?;
             inner.insert(square);
-            (squared(look, square)?, axes)
+            (squared(matcher, square)?, axis)
         }
     };
-    let [axis] = *axes.as_slice() else { return None };
     (of == x).then_some(axis)
 }

@@ -1,39 +1,31 @@
-//! Mish: `x * tanh(softplus(x))`.
+//! `y = x * tanh(softplus(x))`
+//! `y = x * tanh(log(1 + exp(x)))`
+//!
+//! becomes `Mish(x)`. If `exp(x)` overflows, tanh is 1 in both forms.
 
-use super::terms::product;
-use super::{Build, Found, Look, first, fuse, orders};
+use super::terms::{one_plus_exp, product};
+use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 
 pub(crate) fn fuse_mish(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made: &mut Build, x: ValueId| {
+    fuse(graph, find, |made, x| {
         made.last("Mish", &[x], &[]);
         Ok(())
     })
 }
 
-fn find(look: &Look, node: &Node) -> Option<Found<ValueId>> {
-    let result = node.outputs.first().copied().flatten()?;
-    let product = product(look, node)?;
-    let [a, b] = *product.values.as_slice() else { return None };
-    if product.number != 1.0 {
-        return None;
-    }
-    [(a, b), (b, a)].into_iter().find_map(|(x, gate)| {
-        let soft = first(look.made_by(gate, "Tanh")?)?;
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {
+    let y = output(node)?;
+    let product = product(matcher, node).filter(|product| product.factor == 1.0)?;
+    product.orders().find_map(|(x, tanh)| {
+        let softplus = first(matcher.made_by(tanh, "Tanh")?)?;
         let mut inner = product.inner.clone();
-        inner.extend([gate, soft]);
-        let of = match look.made_by(soft, "Softplus") {
+        inner.extend([tanh, softplus]);
+        let of = match matcher.made_by(softplus, "Softplus") {
             Some(softplus) => first(softplus)?,
-            // In `log(1 + exp(x))` an infinite exponential gives a tanh of 1, as the tanh of x is.
-            None => {
-                let sum = first(look.made_by(soft, "Log")?)?;
-                let node = look.made_by(sum, "Add")?;
-                let exp = orders(node).find_map(|(exp, one)| look.is_number(one, 1.0).then_some(exp))?;
-                inner.extend([sum, exp]);
-                first(look.made_by(exp, "Exp")?)?
-            }
+            None => one_plus_exp(matcher, first(matcher.made_by(softplus, "Log")?)?, &mut inner)?,
         };
-        (of == x && look.alike(x, result)).then_some(Found { inner, parts: x })
+        (of == x && matcher.alike(x, y)).then_some(Found { inner, parts: x })
     })
 }

@@ -1,7 +1,7 @@
-//! Fusions: patterns of several operators, as exporters write them, to one operator. A file for each pattern.
+//! Fusions: patterns of several operators become the operator that they compute; one file for each pattern.
 //!
-//! A pattern is found from its last node. Its intermediate values must have no other reader: such a value
-//! would have to be computed anyway, and the fusion would save nothing.
+//! A pattern is matched from its last node backwards. Nothing outside the pattern may read its intermediate values: they would still
+//! have to be computed, and the fusion would save nothing.
 
 mod affine;
 mod attention;
@@ -26,24 +26,24 @@ use std::collections::BTreeSet;
 use smallvec::smallvec;
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Ids, Node, Symbol, Value, ValueId};
+use crate::graph::{Attribute, Graph, Node, Symbol, Value, ValueId};
 use crate::op::{NEWEST_OPSET, OWN_DOMAIN};
-use crate::pass::pattern::{self, Readers};
+use crate::pass::pattern::{Readers, constant_ints, input, producer, scalar};
 use crate::pass::rewrite::Rewrite;
 use crate::pass::simplify::SHARE_SLICES;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
-/// The fusions that make operators for which ncnn has a layer.
+/// The fusions, in the order in which they are tried.
 pub const FUSIONS: &[Rewrite] = &[
     Rewrite::by(
         "eliminate_nop_gather",
-        "Gather of all indices of an axis in their order",
+        "Gather of all indices of an axis in order",
         &["Gather"],
         look_up::remove_gathers_of_all,
     ),
     Rewrite::by(
         "fuse_gather_of_slice",
-        "Gather of a constant at a slice of constant indices to a Slice",
+        "Gather from a constant at a Slice of constant indices to a Slice of a constant",
         &["Gather"],
         look_up::fuse_gather_of_slice,
     ),
@@ -58,11 +58,16 @@ pub const FUSIONS: &[Rewrite] = &[
     Rewrite::by("fuse_softmax", "exp(x) / sum(exp(x)) to Softmax", &["Exp"], softmax::fuse_softmax),
     Rewrite::by("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", &["Exp"], swish::fuse_sigmoid),
     Rewrite::by("fuse_swish", "x * Sigmoid(alpha * x) to Swish", &["Exp", "Sigmoid"], swish::fuse_swish),
-    Rewrite::by("fuse_glu", "a * Sigmoid(b) of the halves of an axis to GLU", &["Sigmoid"], glu::fuse_glu),
+    Rewrite::by(
+        "fuse_glu",
+        "one half of an axis times Sigmoid of the other to GLU",
+        &["Sigmoid"],
+        glu::fuse_glu,
+    ),
     Rewrite::by("fuse_mish", "x * Tanh(Softplus(x)) to Mish", &["Tanh"], mish::fuse_mish),
     Rewrite::by(
         "fuse_gelu",
-        "x * (1 + Erf(x / sqrt(2))) / 2, or with Tanh, to Gelu",
+        "x * (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh, to Gelu",
         &["Erf", "Sigmoid", "Tanh"],
         gelu::fuse_gelu,
     ),
@@ -74,19 +79,19 @@ pub const FUSIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_hard_swish",
-        "x * HardSigmoid(x) to HardSwish",
+        "x * clip(x / 6 + 1 / 2, 0, 1) to HardSwish",
         &["Clip", "HardSigmoid", "Max", "Min", "Relu"],
         hard_swish::fuse_hard_swish,
     ),
     Rewrite::by(
         "fuse_layer_norm",
-        "(x - mean) / sqrt(variance + epsilon) to LayerNormalization",
+        "(x - mean(x)) / sqrt(variance(x) + epsilon) to LayerNormalization",
         &["Pow", "Sqrt"],
         layer_norm::fuse_layer_norm,
     ),
     Rewrite::by(
         "fuse_l2_normalize",
-        "x / norm(x) along an axis to Normalize",
+        "x divided by its L2 norm along an axis to Normalize",
         &["Pow", "ReduceL2", "Sqrt"],
         l2_normalize::fuse_l2_normalize,
     ),
@@ -98,7 +103,7 @@ pub const FUSIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_group_norm",
-        "InstanceNormalization between Reshapes to GroupNormalization",
+        "InstanceNormalization between two Reshapes to GroupNormalization",
         &["InstanceNormalization"],
         group_norm::fuse_group_norm,
     ),
@@ -110,67 +115,92 @@ pub const FUSIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_shuffle",
-        "Reshape, Transpose and Reshape to a rearrangement of an image",
+        "Reshape, Transpose and Reshape to DepthToSpace, SpaceToDepth or ShuffleChannel",
         &["Transpose"],
         shuffle::fuse_shuffle,
     ),
     Rewrite::by(
         "fuse_attention",
-        "MatMul, Softmax and linear maps to MultiHeadAttention",
+        "attention with its linear projections to MultiHeadAttention",
         &["Softmax"],
         attention::fuse_attention,
     ),
     SHARE_SLICES,
 ];
 
-/// The graph during the search for a pattern.
-pub(super) struct Look<'a> {
+/// A graph in which patterns are matched.
+pub(super) struct Matcher<'a> {
     pub graph: &'a Graph,
     readers: &'a Readers,
 }
 
-impl<'a> Look<'a> {
-    /// Returns the producer of a value, if it is this operator of ONNX's own domain.
+impl<'a> Matcher<'a> {
+    /// The node that computes a value.
+    pub fn producer(&self, value: ValueId) -> Option<&'a Node> {
+        self.graph.node(self.graph.value(value).producer?)
+    }
+
+    /// The node that computes a value, if it is `op_type` of ONNX's own domain.
     pub fn made_by(&self, value: ValueId, op_type: &str) -> Option<&'a Node> {
-        pattern::producer(self.graph, value, op_type)
+        producer(self.graph, value, op_type)
     }
 
-    /// Returns the element of a constant of one element.
-    pub fn number(&self, value: ValueId) -> Option<f64> {
-        pattern::scalar(self.graph, value)
-    }
-
-    /// Returns whether a constant is `number` in the precision of its type.
-    pub fn is_number(&self, value: ValueId, number: f64) -> bool {
-        self.number(value).is_some_and(|found| near(found, number, self.graph.value(value).dtype))
-    }
-
-    /// Returns the only reader of a value.
+    /// The only node that reads a value.
     pub fn only_reader(&self, value: ValueId) -> Option<&'a Node> {
         self.graph.node(self.readers.only(value)?)
     }
 
-    /// Returns the shape of a value, if its rank is known.
+    /// The tensor of a constant.
+    pub fn constant(&self, value: ValueId) -> Option<&'a Tensor> {
+        self.graph.value(value).constant.as_ref()
+    }
+
+    /// The element of a constant of one element.
+    pub fn scalar(&self, value: ValueId) -> Option<f64> {
+        scalar(self.graph, value)
+    }
+
+    /// Whether a value is this constant, up to the rounding of its type.
+    pub fn is_scalar(&self, value: ValueId, scalar: f64) -> bool {
+        self.scalar(value).is_some_and(|found| near(found, scalar, self.graph.value(value).dtype))
+    }
+
+    /// The operands of a node of two if one of them is a constant of one element: the other one, and the constant.
+    pub fn with_scalar(&self, node: &Node) -> Option<(ValueId, f64)> {
+        orders(node).find_map(|(x, constant)| Some((x, self.scalar(constant)?)))
+    }
+
+    /// The operand of a node of two whose other operand is this constant.
+    pub fn beside_scalar(&self, node: &Node, scalar: f64) -> Option<ValueId> {
+        orders(node).find_map(|(x, constant)| self.is_scalar(constant, scalar).then_some(x))
+    }
+
+    /// The elements of a constant of integers.
+    pub fn ints(&self, value: ValueId) -> Option<Vec<i64>> {
+        constant_ints(self.graph, value)
+    }
+
+    /// The shape of a value, if its rank is known.
     pub fn shape(&self, value: ValueId) -> Option<&'a [Dim]> {
         self.graph.value(value).shape.as_deref()
     }
 
-    /// Returns the sizes of a value, if all are known.
+    /// The shape of a value, if it has no free size.
     pub fn sizes(&self, value: ValueId) -> Option<Vec<i64>> {
         self.shape(value)?.iter().map(Dim::known).collect()
     }
 
-    /// Returns the rank of a value, if it is known.
+    /// The number of axes of a value, if it is known.
     pub fn rank(&self, value: ValueId) -> Option<usize> {
         self.shape(value).map(<[Dim]>::len)
     }
 
-    /// Returns whether a value has a float type.
+    /// Whether a value has a floating-point type.
     pub fn is_float(&self, value: ValueId) -> bool {
         matches!(self.graph.value(value).dtype, Some(DType::F16 | DType::BF16 | DType::F32 | DType::F64))
     }
 
-    /// Returns whether two values have the same shape and the same float type.
+    /// Whether two values have the same shape and the same floating-point type.
     pub fn alike(&self, a: ValueId, b: ValueId) -> bool {
         self.is_float(a)
             && self.graph.value(a).dtype == self.graph.value(b).dtype
@@ -178,32 +208,31 @@ impl<'a> Look<'a> {
             && self.shape(a) == self.shape(b)
     }
 
-    /// Returns whether only `last` and the nodes that compute `inner` read the values `inner`.
+    /// Whether only `last` and the nodes that compute `inner` read the values of `inner`.
     fn is_closed(&self, inner: &BTreeSet<ValueId>, last: &Node) -> bool {
+        let in_pattern = |reader: &Node| {
+            reader.outputs.iter().any(|output| {
+                output.is_some_and(|id| inner.contains(&id) || last.outputs.contains(&Some(id)))
+            })
+        };
         inner.iter().all(|value| {
-            !self.readers.is_output(*value)
-                && self.readers.all(*value).iter().all(|reader| {
-                    self.graph.node(*reader).is_none_or(|reader| {
-                        let mut outputs = reader.outputs.iter().flatten();
-                        outputs.clone().any(|output| inner.contains(output))
-                            || outputs.any(|output| last.outputs.contains(&Some(*output)))
-                    })
-                })
+            let mut readers = self.readers.all(*value).iter().filter_map(|id| self.graph.node(*id));
+            !self.readers.is_output(*value) && readers.all(in_pattern)
         })
     }
 }
 
-/// Returns whether two numbers differ at most by the rounding of a type.
-pub(super) fn near(found: f64, number: f64, dtype: Option<DType>) -> bool {
-    let step = match dtype {
+/// Whether two numbers are equal up to the rounding of a type.
+pub(super) fn near(found: f64, expected: f64, dtype: Option<DType>) -> bool {
+    let tolerance = match dtype {
         Some(DType::F16) => 1e-3,
         Some(DType::BF16) => 8e-3,
         _ => 1e-6,
     };
-    (found - number).abs() <= step * number.abs()
+    (found - expected).abs() <= tolerance * expected.abs()
 }
 
-/// Returns the inputs of a node with exactly two.
+/// The inputs of a node that has exactly two.
 pub(super) fn two(node: &Node) -> Option<[ValueId; 2]> {
     match node.inputs.as_slice() {
         [Some(a), Some(b)] => Some([*a, *b]),
@@ -211,25 +240,41 @@ pub(super) fn two(node: &Node) -> Option<[ValueId; 2]> {
     }
 }
 
-/// Returns the inputs of a node with exactly two, in both orders.
+/// Both orders of the inputs of a node that has exactly two.
 pub(super) fn orders(node: &Node) -> impl Iterator<Item = (ValueId, ValueId)> + use<> {
     two(node).into_iter().flat_map(|[a, b]| [(a, b), (b, a)])
 }
 
 /// Returns the first input of a node.
 pub(super) fn first(node: &Node) -> Option<ValueId> {
-    node.inputs.first().copied().flatten()
+    input(node, 0)
+}
+
+/// The first output of a node.
+pub(super) fn output(node: &Node) -> Option<ValueId> {
+    node.outputs.first().copied().flatten()
+}
+
+/// Rounds to float32, the type of attributes.
+pub(super) fn to_f32(x: f64) -> f32 {
+    num_traits::AsPrimitive::<f32>::as_(x)
+}
+
+/// The attribute `perm` of a Transpose.
+pub(super) fn perm_attribute(perm: &[usize]) -> Result<(&'static str, Attribute)> {
+    let perm: std::result::Result<Vec<i64>, _> = perm.iter().map(|axis| i64::try_from(*axis)).collect();
+    Ok(("perm", Attribute::Ints(perm?)))
 }
 
 /// A match of a pattern.
 pub(super) struct Found<T> {
     /// The intermediate values.
     pub inner: BTreeSet<ValueId>,
-    /// The operands and parameters of the new nodes.
+    /// The inputs and constants of the operator to be made.
     pub parts: T,
 }
 
-/// The nodes that replace the last node of a pattern.
+/// Builds the nodes that replace the last node of a pattern.
 pub(super) struct Build<'a> {
     graph: &'a mut Graph,
     last: Node,
@@ -237,55 +282,64 @@ pub(super) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Adds a constant.
-    pub fn constant(&mut self, array: &Array) -> Result<ValueId> {
-        self.graph.add_constant("", Tensor::from_array(array)?)
-    }
-
     /// Adds a constant list of integers.
     pub fn ints(&mut self, list: &[i64]) -> Result<ValueId> {
-        self.constant(&Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?))
+        let array = Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?);
+        self.graph.add_constant("", Tensor::from_array(&array)?)
+    }
+
+    /// Adds a constant of this shape with all elements equal, in the type of `like`.
+    pub fn filled(&mut self, element: f32, shape: &[i64], like: ValueId) -> Result<ValueId> {
+        let sizes: std::result::Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
+        let dtype = self.graph.value(like).dtype.unwrap_or(DType::F32);
+        let element = Array::f32(ndarray::ArrayD::from_elem(Vec::new(), element)).cast(dtype)?;
+        self.graph.add_constant("", Tensor::filled(&element, sizes?)?)
     }
 
     /// Adds a node of the newest operator set with one output.
-    pub fn op(
-        &mut self,
-        op_type: &str,
-        inputs: &[ValueId],
-        attributes: &[(&str, Attribute)],
-    ) -> Result<ValueId> {
-        let output = self.graph.add_value(Value::default());
-        self.push("", op_type, inputs, attributes, smallvec![Some(output)]);
-        Ok(output)
+    pub fn op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
+        self.push("", op_type, inputs, attributes)
     }
 
-    /// Adds the node of the newest operator set that computes the outputs of the pattern.
+    /// Adds a node of this program's own domain with one output.
+    pub fn own_op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
+        self.push(OWN_DOMAIN, op_type, inputs, attributes)
+    }
+
+    /// Adds a Reshape.
+    pub fn reshape(&mut self, value: ValueId, shape: &[i64]) -> Result<ValueId> {
+        let shape = self.ints(shape)?;
+        Ok(self.op("Reshape", &[value, shape], &[]))
+    }
+
+    /// Adds a Transpose.
+    pub fn transpose(&mut self, value: ValueId, perm: &[usize]) -> Result<ValueId> {
+        Ok(self.op("Transpose", &[value], &[perm_attribute(perm)?]))
+    }
+
+    /// Adds the node of the newest operator set that computes the result of the pattern.
     pub fn last(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
-        let outputs = self.last.outputs.clone();
-        self.push("", op_type, inputs, attributes, outputs);
+        self.push_last("", op_type, inputs, attributes);
     }
 
-    /// Adds a changed copy of the pattern's last node.
+    /// Adds the node of this program's own domain that computes the result of the pattern.
+    pub fn own(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
+        self.push_last(OWN_DOMAIN, op_type, inputs, attributes);
+    }
+
+    /// Adds a node that computes the result of the pattern.
     pub fn last_as(&mut self, node: Node) {
         self.nodes.push(Node { outputs: self.last.outputs.clone(), ..node });
     }
 
-    /// Adds the node of ncnn's domain that computes the outputs of the pattern.
-    pub fn own(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
-        let outputs = self.last.outputs.clone();
-        self.push(OWN_DOMAIN, op_type, inputs, attributes, outputs);
-    }
-
-    /// Adds a node of ncnn's domain with one output.
-    pub fn own_op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
-        let output = self.graph.add_value(Value::default());
-        self.push(OWN_DOMAIN, op_type, inputs, attributes, smallvec![Some(output)]);
-        output
-    }
-
-    /// Returns the sizes of the result of the pattern, as far as they are known.
+    /// The sizes of the result of the pattern; `None` for free sizes.
     pub fn result_sizes(&self) -> Vec<Option<i64>> {
-        self.last.outputs.first().copied().flatten().map_or_else(Vec::new, |value| self.known_sizes(value))
+        output(&self.last).map_or_else(Vec::new, |value| self.sizes(value))
+    }
+
+    /// The sizes of a value; `None` for free sizes.
+    pub fn sizes(&self, value: ValueId) -> Vec<Option<i64>> {
+        self.graph.value(value).shape.iter().flatten().map(Dim::known).collect()
     }
 
     fn push(
@@ -294,7 +348,21 @@ impl Build<'_> {
         op_type: &str,
         inputs: &[ValueId],
         attributes: &[(&str, Attribute)],
-        outputs: Ids,
+    ) -> ValueId {
+        let output = self.graph.add_value(Value::default());
+        self.push_last(domain, op_type, inputs, attributes);
+        if let Some(node) = self.nodes.last_mut() {
+            node.outputs = smallvec![Some(output)];
+        }
+        output
+    }
+
+    fn push_last(
+        &mut self,
+        domain: &str,
+        op_type: &str,
+        inputs: &[ValueId],
+        attributes: &[(&str, Attribute)],
     ) {
         self.nodes.push(Node {
             name: self.last.name.clone(),
@@ -303,42 +371,27 @@ impl Build<'_> {
             op_type: op_type.into(),
             version: NEWEST_OPSET,
             inputs: inputs.iter().copied().map(Some).collect(),
-            outputs,
+            outputs: self.last.outputs.clone(),
             attributes: attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect(),
         });
     }
-
-    /// Returns the sizes of a value, as far as they are known.
-    pub fn known_sizes(&self, value: ValueId) -> Vec<Option<i64>> {
-        self.graph.value(value).shape.iter().flatten().map(Dim::known).collect()
-    }
-
-    /// Adds a constant of one repeated number, in the type of `like`.
-    pub fn filled(&mut self, number: f32, shape: &[i64], like: ValueId) -> Result<ValueId> {
-        let sizes: std::result::Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
-        let dtype = self.graph.value(like).dtype.unwrap_or(DType::F32);
-        let element = Array::f32(ndarray::ArrayD::from_elem(Vec::new(), number)).cast(dtype)?;
-        self.graph.add_constant("", Tensor::filled(&element, sizes?)?)
-    }
 }
 
-/// Replaces the last node of each match of `find` by the nodes that `build` adds. Its intermediate values
-/// stay behind without readers.
+/// Replaces the last node of each pattern that `find` matches by the nodes that `build` makes. The other nodes of the pattern stay,
+/// unread.
 pub(super) fn fuse<T>(
     graph: &mut Graph,
-    find: impl Fn(&Look, &Node) -> Option<Found<T>>,
+    find: impl Fn(&Matcher, &Node) -> Option<Found<T>>,
     mut build: impl FnMut(&mut Build, T) -> Result<()>,
 ) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut changed = false;
     graph.rewrite_nodes(|graph, id| {
-        let found = {
-            let look = Look { graph, readers: &readers };
-            let Some(node) = graph.node(id) else { return Ok(None) };
-            find(&look, node).filter(|found| look.is_closed(&found.inner, node))
-        };
+        let matcher = Matcher { graph, readers: &readers };
+        let Some(node) = graph.node(id) else { return Ok(None) };
+        let found = find(&matcher, node).filter(|found| matcher.is_closed(&found.inner, node));
         let Some(found) = found else { return Ok(None) };
-        let Some(last) = graph.node(id).cloned() else { return Ok(None) };
+        let last = node.clone();
         let mut made = Build { graph, last, nodes: Vec::new() };
         build(&mut made, found.parts)?;
         changed = true;

@@ -1,97 +1,98 @@
-//! DepthToSpace, SpaceToDepth and ShuffleChannel: `reshape(transpose(reshape(x)))` with the shapes and the
-//! permutation of such a rearrangement.
+//! `y = reshape(transpose(reshape(x, blocks), perm), shape)`
+//!
+//! becomes the operator whose Reshapes and Transpose give the same view of `x`:
+//!
+//! `ShuffleChannel(x)`: blocks `[n, groups, c / groups, h, w]`, perm `[0, 2, 1, 3, 4]`, `n` = 1
+//! `DepthToSpace(x)`, CRD: blocks `[n, c / b^2, b, b, h, w]`, perm `[0, 1, 4, 2, 5, 3]`
+//! `DepthToSpace(x)`, DCR: blocks `[n, b, b, c / b^2, h, w]`, perm `[0, 3, 4, 1, 5, 2]`
+//! `SpaceToDepth(x)`, CRD: blocks `[n, c, h / b, b, w / b, b]`, perm `[0, 1, 3, 5, 2, 4]`
+//! `SpaceToDepth(x)`, DCR: the same blocks, perm `[0, 3, 5, 1, 2, 4]`
+//!
+//! Images of free sizes are matched node by node, as ShuffleChannel or as SpaceToDepth in mode CRD.
 
 use std::collections::BTreeSet;
 
 use super::view::{View, trace};
-use super::{Build, Found, Look, first, fuse};
+use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::pass::pattern::ints;
 use crate::tensor::Dim;
 
-/// The maximum number of consecutive nodes that change the axes of an image.
+/// The most Reshapes between the image and its blocks.
 const MAX_STEPS: usize = 4;
 
-/// A rearrangement of blocks.
+/// The operator to be made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shuffle {
-    /// Shuffles the channels of groups.
     Channels { groups: i64 },
-    /// Moves blocks of channels to blocks of pixels.
     ToSpace { block: i64, mode: &'static str },
-    /// Moves blocks of pixels to blocks of channels.
     ToDepth { block: i64, mode: &'static str },
 }
 
-/// Fuses Reshape, Transpose and Reshape to one rearrangement of an image.
 pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made: &mut Build, (x, shuffle): (ValueId, Shuffle)| {
-        let text = |mode: &'static str| Attribute::String(mode.into());
-        match shuffle {
+    fuse(graph, find, |made, (x, shuffle)| {
+        let (op_type, block, mode) = match shuffle {
             Shuffle::Channels { groups } => {
                 made.own("ShuffleChannel", &[x], &[("group", Attribute::Int(groups))]);
+                return Ok(());
             }
-            Shuffle::ToSpace { block, mode } => {
-                let block = ("blocksize", Attribute::Int(block));
-                made.last("DepthToSpace", &[x], &[block, ("mode", text(mode))]);
-            }
-            Shuffle::ToDepth { block, mode } => {
-                let block = ("blocksize", Attribute::Int(block));
-                made.last("SpaceToDepth", &[x], &[block, ("mode", text(mode))]);
-            }
-        }
+            Shuffle::ToSpace { block, mode } => ("DepthToSpace", block, mode),
+            Shuffle::ToDepth { block, mode } => ("SpaceToDepth", block, mode),
+        };
+        let mode = ("mode", Attribute::String(mode.into()));
+        made.last(op_type, &[x], &[("blocksize", Attribute::Int(block)), mode]);
         Ok(())
     })
 }
 
-fn find(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
-    of_groups_or_blocks(look, node).or_else(|| blocks_to_depth(look, node))
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
+    find_three(matcher, node).or_else(|| find_free_blocks(matcher, node))
 }
 
-fn of_groups_or_blocks(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
-    let result = node.outputs.first().copied().flatten()?;
-    let turned = first(node).filter(|_| node.is("Reshape"))?;
-    let transpose = look.made_by(turned, "Transpose")?;
+/// Matches exactly Reshape, Transpose and Reshape.
+fn find_three(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
+    let result = output(node)?;
+    let transposed = first(node).filter(|_| node.is("Reshape"))?;
+    let transpose = matcher.made_by(transposed, "Transpose")?;
     let blocks = first(transpose)?;
-    let x = first(look.made_by(blocks, "Reshape")?)?;
-    if look.sizes(x).is_none() {
-        let groups = free_groups(look, [x, blocks, result], transpose)?;
+    let x = first(matcher.made_by(blocks, "Reshape")?)?;
+    if matcher.sizes(x).is_none() {
+        let groups = free_groups(matcher, [x, blocks, result], transpose)?;
         let parts = (x, Shuffle::Channels { groups });
-        return Some(Found { inner: BTreeSet::from([blocks, turned]), parts });
+        return Some(Found { inner: BTreeSet::from([blocks, transposed]), parts });
     }
-    let to = look.sizes(result)?;
-    let mut traced = trace(look, result, |value| value == x, false)?;
+    let to = matcher.sizes(result)?;
+    let mut traced = trace(matcher, result, |value| value == x, false)?;
     traced.inner.remove(&result);
-    let from = look.sizes(traced.source)?;
-    if traced.source != x || !look.is_float(result) {
+    let from = matcher.sizes(traced.source)?;
+    if traced.source != x || !matcher.is_float(result) {
         return None;
     }
-    let shuffle = recognise(&from, &to, &traced.view.merged())?;
+    let shuffle = recognize(&from, &to, &traced.view.merged())?;
     Some(Found { inner: traced.inner, parts: (x, shuffle) })
 }
 
-/// Returns the number of groups of shuffled channels in an image of free sizes.
-fn free_groups(look: &Look, [x, blocks, result]: [ValueId; 3], transpose: &Node) -> Option<i64> {
-    let [batch, channels, height, width] = look.shape(x)? else { return None };
-    let [_, groups, within, ..] = look.shape(blocks)? else { return None };
-    let apart = [batch, groups, within, height, width];
-    let Some(Attribute::Ints(perm)) = transpose.attributes.get("perm") else { return None };
-    let counts = (channels.known()?, groups.known()?, within.known()?);
+/// The groups of ShuffleChannel on an image of free sizes.
+fn free_groups(matcher: &Matcher, [x, blocks, result]: [ValueId; 3], transpose: &Node) -> Option<i64> {
+    let [batch, channels, height, width] = matcher.shape(x)? else { return None };
+    let [_, groups, within, ..] = matcher.shape(blocks)? else { return None };
+    let sizes = [batch, groups, within, height, width];
+    let (channels, groups, within) = (channels.known()?, groups.known()?, within.known()?);
     let fits = batch.is(1)
-        && look.alike(x, result)
-        && look.shape(blocks)?.iter().eq(apart)
-        && perm.as_slice() == [0, 2, 1, 3, 4]
-        && counts.1 > 1
-        && counts.2 > 1
-        && counts.1.checked_mul(counts.2) == Some(counts.0);
-    fits.then_some(counts.1)
+        && matcher.alike(x, result)
+        && matcher.shape(blocks)?.iter().eq(sizes)
+        && ints(transpose, "perm")? == [0, 2, 1, 3, 4]
+        && groups > 1
+        && within > 1
+        && groups.checked_mul(within) == Some(channels);
+    fits.then_some(groups)
 }
 
-/// Matches blocks of pixels of an image of free sizes that become channels: exporters write rows and columns
-/// in separate steps.
-fn blocks_to_depth(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
-    let result = node.outputs.first().copied().flatten().filter(|_| reshapes(node))?;
-    let [_, deep, rows, columns] = look.shape(result)? else { return None };
+/// Matches SpaceToDepth on an image of free sizes, for which exporters write more Reshapes.
+fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
+    let result = output(node).filter(|_| reshapes(node))?;
+    let [_, deep, rows, columns] = matcher.shape(result)? else { return None };
     if rows.known().is_some() || columns.known().is_some() {
         return None;
     }
@@ -99,7 +100,7 @@ fn blocks_to_depth(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>
     let mut value = first(node)?;
     let mut made_by = |value: ValueId| {
         inner.insert(value);
-        look.graph.value(value).producer.and_then(|id| look.graph.node(id))
+        matcher.producer(value)
     };
     let mut maker = made_by(value)?;
     for _ in 0..MAX_STEPS {
@@ -109,16 +110,16 @@ fn blocks_to_depth(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>
         value = first(maker).filter(|_| reshapes(maker))?;
         maker = made_by(value)?;
     }
-    let Some(Attribute::Ints(perm)) = maker.attributes.get("perm") else { return None };
-    let blocks = first(maker).filter(|_| maker.is("Transpose") && perm.as_slice() == [0, 1, 3, 5, 2, 4])?;
-    let [_, channels, height, block, width, other] = look.shape(blocks)? else { return None };
+    let turns = maker.is("Transpose") && ints(maker, "perm")? == [0, 1, 3, 5, 2, 4];
+    let blocks = first(maker).filter(|_| turns)?;
+    let [_, channels, height, block, width, other] = matcher.shape(blocks)? else { return None };
     let side = block.known().filter(|side| *side > 1 && other.is(*side))?;
     let fits = |x: ValueId| {
-        let Some([batch, own, h, w]) = look.shape(x) else { return false };
-        let parts = |size: &Dim| size.floor_div(block).ok();
+        let Some([batch, own, h, w]) = matcher.shape(x) else { return false };
+        let count = |size: &Dim| size.floor_div(block).ok();
         batch.is(1)
             && own == channels
-            && [parts(h).as_ref(), parts(w).as_ref()] == [Some(height), Some(width)]
+            && [count(h).as_ref(), count(w).as_ref()] == [Some(height), Some(width)]
             && channels.mul(&Dim::Known(side * side)).is_ok_and(|product| product == *deep)
             && (rows, columns) == (height, width)
     };
@@ -128,7 +129,7 @@ fn blocks_to_depth(look: &Look, node: &Node) -> Option<Found<(ValueId, Shuffle)>
         value = first(maker).filter(|_| reshapes(maker))?;
         if fits(value) {
             let parts = (value, Shuffle::ToDepth { block: side, mode: "CRD" });
-            return Some(Found { inner, parts }).filter(|_| look.is_float(result));
+            return Some(Found { inner, parts }).filter(|_| matcher.is_float(result));
         }
     }
     None
@@ -138,11 +139,12 @@ fn reshapes(node: &Node) -> bool {
     ["Reshape", "Squeeze", "Unsqueeze", "Flatten"].into_iter().any(|op_type| node.is(op_type))
 }
 
-fn recognise(from: &[i64], to: &[i64], view: &View) -> Option<Shuffle> {
+/// The operator that makes this view.
+fn recognize(from: &[i64], to: &[i64], view: &View) -> Option<Shuffle> {
     let (&[n, c, h, w], &[m, d, y, x]) = (from, to) else { return None };
-    let is = |shuffle: &Shuffle| made_by(*shuffle, from).is_some_and(|made| made == *view);
+    let is = |shuffle: &Shuffle| view_of(*shuffle, from).is_some_and(|made| made == *view);
     let candidates: Vec<Shuffle> = if (n, c, h, w) == (m, d, y, x) {
-        // The first run of the channels iterates over the channels of a group.
+        // The outer run of the channels has the size of a group.
         let within = view.axes.get(1)?.first()?.size;
         vec![Shuffle::Channels { groups: c / within }]
     } else if y > h && y % h == 0 {
@@ -155,13 +157,13 @@ fn recognise(from: &[i64], to: &[i64], view: &View) -> Option<Shuffle> {
     candidates.into_iter().find(is)
 }
 
-/// Returns the view that a rearrangement computes.
-fn made_by(shuffle: Shuffle, from: &[i64]) -> Option<View> {
+/// The view of an image of these sizes that an operator makes.
+fn view_of(shuffle: Shuffle, from: &[i64]) -> Option<View> {
     let &[n, c, h, w] = from else { return None };
     let whole = View::of(from);
     let (blocks, perm, to): (Vec<i64>, &[usize], Vec<i64>) = match shuffle {
         Shuffle::Channels { groups: g } => {
-            // A batch would be more channels in one row.
+            // Several images would be shuffled as the channels of one.
             (n == 1 && g > 1 && g < c).then_some(())?;
             (vec![n, g, c / g, h, w], &[0, 2, 1, 3, 4], vec![n, c, h, w])
         }

@@ -1,18 +1,19 @@
-//! Split, from Slices that partition an axis: `x[..a], x[a..b], x[b..]`.
+//! `y1 = x[0:a], y2 = x[a:b], ..., yn = x[z:]` along one axis
+//!
+//! becomes `y1, ..., yn = Split(x)` in the place of the first Slice, if the Slices contain each element once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::smallvec;
 
-use super::view::ints;
-use super::{Look, first};
+use super::{Matcher, first, output};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::op::{NEWEST_OPSET, resolve_axis};
-use crate::pass::pattern::Readers;
+use crate::pass::pattern::{Readers, input};
 use crate::tensor::{Array, Tensor};
 
-/// A part of an axis.
+/// A Slice of a part of an axis.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Part {
     start: i64,
@@ -21,28 +22,27 @@ struct Part {
     output: ValueId,
 }
 
-/// Fuses the Slices of one value along one axis that together are all of it, each element once.
 pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
     let mut parts: BTreeMap<(ValueId, usize), Vec<Part>> = BTreeMap::new();
     let readers = Readers::of(graph);
-    let look = Look { graph, readers: &readers };
+    let matcher = Matcher { graph, readers: &readers };
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
-        if let Some((x, axis, part)) = read_part(&look, id, node) {
+        if let Some((x, axis, part)) = read_part(&matcher, id, node) {
             parts.entry((x, axis)).or_default().push(part);
         }
     }
     let mut splits: BTreeMap<NodeId, (ValueId, usize, Vec<Part>)> = BTreeMap::new();
     let mut removed = BTreeSet::new();
     for ((x, axis), parts) in parts {
-        // The Split stands at the first Slice in the order of the graph: no part is read before.
-        let Some(place) = parts.first().map(|part| part.node) else { continue };
+        // The parts are in the order of the graph: nothing reads one before the first Slice.
+        let Some(first) = parts.first().map(|part| part.node) else { continue };
         let mut sorted = parts.clone();
         sorted.sort();
-        let whole = look.sizes(x).and_then(|sizes| sizes.get(axis).copied());
+        let whole = matcher.sizes(x).and_then(|sizes| sizes.get(axis).copied());
         let end = sorted.iter().try_fold(0, |end, part| (part.start == end).then_some(end + part.size));
         if sorted.len() > 1 && end.is_some() && end == whole {
             removed.extend(parts.iter().skip(1).map(|part| part.node));
-            splits.insert(place, (x, axis, sorted));
+            splits.insert(first, (x, axis, sorted));
         }
     }
     graph.rewrite_nodes(|graph, id| {
@@ -66,20 +66,19 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
     Ok(!splits.is_empty())
 }
 
-/// Returns the part that a Slice along one axis with a step of 1 takes.
-fn read_part(look: &Look, id: NodeId, node: &Node) -> Option<(ValueId, usize, Part)> {
-    let x = first(node)?;
-    let output = node.outputs.first().copied().flatten()?;
-    let list = |index: usize| node.inputs.get(index).copied().flatten().map(|value| ints(look, value));
+/// Reads a Slice along one axis with step 1: its input, the axis and the part.
+fn read_part(matcher: &Matcher, id: NodeId, node: &Node) -> Option<(ValueId, usize, Part)> {
+    let (x, output) = (first(node)?, output(node)?);
+    let list = |index| input(node, index).map(|value| matcher.ints(value));
     let [start] = *list(1)??.as_slice() else { return None };
     let axis = match list(3) {
         Some(axes) => *axes?.first()?,
         None => 0,
     };
-    if list(4).is_some_and(|steps| steps != Some(vec![1])) || !look.is_float(x) {
+    if list(4).is_some_and(|steps| steps != Some(vec![1])) || !matcher.is_float(x) {
         return None;
     }
-    let (from, to) = (look.sizes(x)?, look.sizes(output)?);
+    let (from, to) = (matcher.sizes(x)?, matcher.sizes(output)?);
     let axis = resolve_axis(axis, from.len()).ok()?;
     let (whole, size) = (*from.get(axis)?, *to.get(axis)?);
     let start = if start < 0 { start.saturating_add(whole).max(0) } else { start };

@@ -1,61 +1,69 @@
-//! Products and polynomials with constant coefficients, in any notation.
+//! Arithmetic however it is written: products, polynomials, quotients, roots, bounds and reductions.
 
 use std::collections::BTreeSet;
 
-use super::{Look, first, orders, two};
-use crate::graph::{Attribute, Node, ValueId};
+use super::{Matcher, first, orders, two};
+use crate::graph::{Node, ValueId};
 use crate::op;
+use crate::pass::pattern::{float, input, int, ints};
 
-/// The maximum depth of an expression: the deepest pattern has seven nodes in a row.
+/// The most nodes on a path of an expression; the longest pattern has seven.
 const MAX_DEPTH: usize = 8;
-/// The maximum number of factors of a product.
+/// The most factors of a product.
 const MAX_FACTORS: usize = 8;
-/// The number of coefficients of a polynomial: up to the third power.
+/// The number of coefficients of a polynomial: the highest power is 3.
 const POWERS: usize = 4;
 
-/// A product of a constant and of values.
+/// A product of a constant factor and values.
 pub(super) struct Product {
-    pub number: f64,
+    pub factor: f64,
     pub values: Vec<ValueId>,
     pub inner: BTreeSet<ValueId>,
 }
 
-/// Returns the factors of a node's result. Products within it are expanded if they have no other reader.
-pub(super) fn product(look: &Look, node: &Node) -> Option<Product> {
-    let mut found = Product { number: 1.0, values: Vec::new(), inner: BTreeSet::new() };
-    multiply(look, node, &mut found, MAX_DEPTH)?;
+impl Product {
+    /// Both orders of the values, if there are two.
+    pub fn orders(&self) -> impl Iterator<Item = (ValueId, ValueId)> + use<> {
+        let pair = <[ValueId; 2]>::try_from(self.values.as_slice());
+        pair.into_iter().flat_map(|[a, b]| [(a, b), (b, a)])
+    }
+}
+
+/// Reads a node as a product. Factors that are products themselves are flattened if nothing else reads them.
+pub(super) fn product(matcher: &Matcher, node: &Node) -> Option<Product> {
+    let mut found = Product { factor: 1.0, values: Vec::new(), inner: BTreeSet::new() };
+    multiply(matcher, node, &mut found, MAX_DEPTH)?;
     Some(found)
 }
 
-fn multiply(look: &Look, node: &Node, found: &mut Product, depth: usize) -> Option<()> {
+fn multiply(matcher: &Matcher, node: &Node, found: &mut Product, depth: usize) -> Option<()> {
     let [a, b] = two(node).filter(|_| depth > 0)?;
     if node.is("Div") {
-        found.number /= look.number(b)?;
-        return factor(look, a, found, depth - 1);
+        found.factor /= matcher.scalar(b)?;
+        return multiply_by(matcher, a, found, depth - 1);
     }
     if !node.is("Mul") {
         return None;
     }
-    factor(look, a, found, depth - 1)?;
-    factor(look, b, found, depth - 1)
+    multiply_by(matcher, a, found, depth - 1)?;
+    multiply_by(matcher, b, found, depth - 1)
 }
 
-fn factor(look: &Look, value: ValueId, found: &mut Product, depth: usize) -> Option<()> {
-    if let Some(number) = look.number(value) {
-        found.number *= number;
+fn multiply_by(matcher: &Matcher, value: ValueId, found: &mut Product, depth: usize) -> Option<()> {
+    if let Some(scalar) = matcher.scalar(value) {
+        found.factor *= scalar;
         return Some(());
     }
     if found.values.len() >= MAX_FACTORS {
         return None;
     }
-    let within = look.only_reader(value).and(look.graph.value(value).producer);
-    if let Some(node) = within.and_then(|id| look.graph.node(id)) {
-        let (number, count, inner) = (found.number, found.values.len(), found.inner.clone());
-        if multiply(look, node, found, depth).is_some() {
+    if let Some(node) = matcher.only_reader(value).and(matcher.producer(value)) {
+        let (factor, count, inner) = (found.factor, found.values.len(), found.inner.clone());
+        if multiply(matcher, node, found, depth).is_some() {
             found.inner.insert(value);
             return Some(());
         }
-        found.number = number;
+        found.factor = factor;
         found.values.truncate(count);
         found.inner = inner;
     }
@@ -63,18 +71,18 @@ fn factor(look: &Look, value: ValueId, found: &mut Product, depth: usize) -> Opt
     Some(())
 }
 
-/// Returns the coefficients of a value as a polynomial of `x`, the lowest power first.
+/// The coefficients of a value as a polynomial of `x`, of the lowest power first.
 pub(super) fn polynomial(
-    look: &Look,
+    matcher: &Matcher,
     value: ValueId,
     x: ValueId,
     inner: &mut BTreeSet<ValueId>,
 ) -> Option<[f64; POWERS]> {
-    terms(look, value, x, inner, MAX_DEPTH)
+    coefficients(matcher, value, x, inner, MAX_DEPTH)
 }
 
-fn terms(
-    look: &Look,
+fn coefficients(
+    matcher: &Matcher,
     value: ValueId,
     x: ValueId,
     inner: &mut BTreeSet<ValueId>,
@@ -83,12 +91,12 @@ fn terms(
     if value == x {
         return Some([0.0, 1.0, 0.0, 0.0]);
     }
-    if let Some(number) = look.number(value) {
-        return Some([number, 0.0, 0.0, 0.0]);
+    if let Some(scalar) = matcher.scalar(value) {
+        return Some([scalar, 0.0, 0.0, 0.0]);
     }
-    let node = look.graph.node(look.graph.value(value).producer?)?;
+    let node = matcher.producer(value)?;
     let depth = depth.checked_sub(1)?;
-    let mut of = |value| terms(look, value, x, inner, depth);
+    let mut of = |value| coefficients(matcher, value, x, inner, depth);
     let found = if node.is("Neg") {
         of(first(node)?)?.map(|c| -c)
     } else {
@@ -99,12 +107,12 @@ fn terms(
             "Sub" => zip(of(a)?, of(b)?, |a, b| a - b),
             "Mul" => times(of(a)?, of(b)?)?,
             "Div" => {
-                let by = look.number(b)?;
+                let by = matcher.scalar(b)?;
                 of(a)?.map(|c| c / by)
             }
             "Pow" => {
                 let base = of(a)?;
-                match look.number(b)? {
+                match matcher.scalar(b)? {
                     2.0 => times(base, base)?,
                     3.0 => times(times(base, base)?, base)?,
                     _ => return None,
@@ -117,23 +125,122 @@ fn terms(
     Some(found)
 }
 
-fn zip(a: [f64; POWERS], b: [f64; POWERS], of: impl Fn(f64, f64) -> f64) -> [f64; POWERS] {
-    let mut made = a;
-    made.iter_mut().zip(b).for_each(|(a, b)| *a = of(*a, b));
-    made
+fn zip(mut a: [f64; POWERS], b: [f64; POWERS], of: impl Fn(f64, f64) -> f64) -> [f64; POWERS] {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a = of(*a, b));
+    a
 }
 
 fn times(a: [f64; POWERS], b: [f64; POWERS]) -> Option<[f64; POWERS]> {
-    let mut made = [0.0; POWERS];
+    let mut product = [0.0; POWERS];
     for (i, a) in a.iter().enumerate().filter(|(_, a)| **a != 0.0) {
         for (j, b) in b.iter().enumerate().filter(|(_, b)| **b != 0.0) {
-            *made.get_mut(i + j)? += a * b;
+            *product.get_mut(i + j)? += a * b;
         }
     }
-    Some(made)
+    Some(product)
 }
 
-/// A value between two bounds, as Clip, Relu, Min and Max express it.
+/// A quotient `a / b`.
+pub(super) struct Quotient {
+    pub dividend: ValueId,
+    pub divisor: ValueId,
+    /// The value `1 / b` of `a * (1 / b)`.
+    pub inverse: Option<ValueId>,
+}
+
+/// The readings of a node as a quotient: `a / b`, `a * (1 / b)` and `a * reciprocal(b)`.
+pub(super) fn quotients(matcher: &Matcher, node: &Node) -> impl Iterator<Item = Quotient> {
+    let divided = two(node).filter(|_| node.is("Div"));
+    let divided = divided.map(|[dividend, divisor]| Quotient { dividend, divisor, inverse: None });
+    let multiplied = orders(node).filter(|_| node.is("Mul")).filter_map(move |(dividend, inverse)| {
+        let divisor = reciprocal(matcher, matcher.producer(inverse)?)?;
+        Some(Quotient { dividend, divisor, inverse: Some(inverse) })
+    });
+    divided.into_iter().chain(multiplied)
+}
+
+/// `b`, if a node computes `1 / b` or `reciprocal(b)`.
+pub(super) fn reciprocal(matcher: &Matcher, node: &Node) -> Option<ValueId> {
+    if node.is("Reciprocal") {
+        return first(node);
+    }
+    let [one, b] = two(node).filter(|_| node.is("Div"))?;
+    matcher.is_scalar(one, 1.0).then_some(b)
+}
+
+/// `a` and `b`, if a node computes a quotient `a / sqrt(b)`, or `a * b ^ -0.5`.
+pub(super) fn over_root(
+    matcher: &Matcher,
+    node: &Node,
+    inner: &mut BTreeSet<ValueId>,
+) -> Option<(ValueId, ValueId)> {
+    for Quotient { dividend, divisor, inverse } in quotients(matcher, node) {
+        if let Some(b) = under_root(matcher, divisor) {
+            inner.insert(divisor);
+            inner.extend(inverse);
+            return Some((dividend, b));
+        }
+    }
+    orders(node).filter(|_| node.is("Mul")).find_map(|(a, power)| {
+        let b = base(matcher, power, -0.5)?;
+        inner.insert(power);
+        Some((a, b))
+    })
+}
+
+/// `b`, if a value is `sqrt(b)` or `b ^ 0.5`.
+fn under_root(matcher: &Matcher, root: ValueId) -> Option<ValueId> {
+    matcher.made_by(root, "Sqrt").map_or_else(|| base(matcher, root, 0.5), first)
+}
+
+/// `x`, if a value is `x ^ 2` or `x * x`.
+pub(super) fn squared(matcher: &Matcher, square: ValueId) -> Option<ValueId> {
+    base(matcher, square, 2.0).or_else(|| {
+        let [a, b] = two(matcher.made_by(square, "Mul")?)?;
+        (a == b).then_some(a)
+    })
+}
+
+/// `b`, if a value is `b ^ exponent`.
+fn base(matcher: &Matcher, power: ValueId, exponent: f64) -> Option<ValueId> {
+    let [base, by] = two(matcher.made_by(power, "Pow")?)?;
+    (matcher.scalar(by) == Some(exponent)).then_some(base)
+}
+
+/// `z`, if a value is `1 + exp(z)`.
+pub(super) fn one_plus_exp(
+    matcher: &Matcher,
+    sum: ValueId,
+    inner: &mut BTreeSet<ValueId>,
+) -> Option<ValueId> {
+    let exp = matcher.beside_scalar(matcher.made_by(sum, "Add")?, 1.0)?;
+    inner.extend([sum, exp]);
+    first(matcher.made_by(exp, "Exp")?)
+}
+
+/// The input and the sorted axes of a reduction that keeps its axes.
+pub(super) fn reduced(matcher: &Matcher, value: ValueId, op_type: &str) -> Option<(ValueId, Vec<usize>)> {
+    let node = matcher.made_by(value, op_type).filter(|node| int(node, "keepdims") != Some(0))?;
+    let x = first(node)?;
+    let rank = matcher.rank(x)?;
+    let axes = match input(node, 1) {
+        Some(axes) => matcher.ints(axes)?,
+        None => ints(node, "axes")?.to_vec(),
+    };
+    let axes: Option<BTreeSet<usize>> = axes.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect();
+    let axes: Vec<usize> = axes?.into_iter().collect();
+    (!axes.is_empty()).then_some((x, axes))
+}
+
+/// The same of a reduction along one axis.
+pub(super) fn reduced_axis(matcher: &Matcher, value: ValueId, op_type: &str) -> Option<(ValueId, usize)> {
+    match reduced(matcher, value, op_type)? {
+        (x, axes) if axes.len() == 1 => Some((x, *axes.first()?)),
+        _ => None,
+    }
+}
+
+/// A value between two bounds.
 pub(super) struct Bounded {
     pub value: ValueId,
     pub low: f64,
@@ -141,15 +248,13 @@ pub(super) struct Bounded {
     pub inner: BTreeSet<ValueId>,
 }
 
-/// Returns the bounds of a value, and the value without them.
-pub(super) fn bounded(look: &Look, value: ValueId) -> Option<Bounded> {
+/// Reads a value as bounded by Clip, Relu, Min and Max.
+pub(super) fn bounded(matcher: &Matcher, value: ValueId) -> Option<Bounded> {
     let mut found = Bounded { value, low: f64::NEG_INFINITY, high: f64::INFINITY, inner: BTreeSet::new() };
-    // From the outermost clip inwards; an inner bound beyond an outer one has no effect.
     for _ in 0..3 {
-        let Some(node) = look.graph.value(found.value).producer.and_then(|id| look.graph.node(id)) else {
-            break;
-        };
-        let Some((value, low, high)) = bounds(look, node) else { break };
+        let bounds = matcher.producer(found.value).and_then(|node| bounds(matcher, node));
+        let Some((value, low, high)) = bounds else { break };
+        // The intervals of nested bounds must intersect.
         if low > found.high || high < found.low {
             return None;
         }
@@ -160,27 +265,25 @@ pub(super) fn bounded(look: &Look, value: ValueId) -> Option<Bounded> {
     (!found.inner.is_empty()).then_some(found)
 }
 
-fn bounds(look: &Look, node: &Node) -> Option<(ValueId, f64, f64)> {
+fn bounds(matcher: &Matcher, node: &Node) -> Option<(ValueId, f64, f64)> {
+    const LOWEST: f64 = f64::NEG_INFINITY;
+    const HIGHEST: f64 = f64::INFINITY;
     if !node.domain.is_empty() {
         return None;
     }
-    let limit = |index: usize, name: &str, missing: f64| match node.inputs.get(index).copied().flatten() {
-        Some(bound) => look.number(bound),
-        None => match node.attributes.get(name) {
-            Some(Attribute::Float(bound)) => Some(f64::from(*bound)),
-            _ => Some(missing),
-        },
+    let bound = |index: usize, name: &str, default: f64| match input(node, index) {
+        Some(bound) => matcher.scalar(bound),
+        None => Some(float(node, name).map_or(default, f64::from)),
     };
     match node.op_type.as_str() {
         "Clip" => {
-            // Nodes of versions before 6 have an attribute for inputs that may be overwritten, and do not
-            // occur.
+            // Version 1 has legacy attributes.
             op::find(node)?.since_version(node.version).filter(|since| *since >= 6)?;
-            Some((first(node)?, limit(1, "min", f64::NEG_INFINITY)?, limit(2, "max", f64::INFINITY)?))
+            Some((first(node)?, bound(1, "min", LOWEST)?, bound(2, "max", HIGHEST)?))
         }
-        "Relu" => Some((first(node)?, 0.0, f64::INFINITY)),
-        "Max" => orders(node).find_map(|(a, b)| Some((a, look.number(b)?, f64::INFINITY))),
-        "Min" => orders(node).find_map(|(a, b)| Some((a, f64::NEG_INFINITY, look.number(b)?))),
+        "Relu" => Some((first(node)?, 0.0, HIGHEST)),
+        "Max" => matcher.with_scalar(node).map(|(value, low)| (value, low, HIGHEST)),
+        "Min" => matcher.with_scalar(node).map(|(value, high)| (value, LOWEST, high)),
         _ => None,
     }
 }

@@ -1,23 +1,23 @@
-//! The composition of Reshape, Transpose, Split, Slice and the like: each element of the result is an element
-//! of the source, at an offset that is a sum of strides.
+//! Strided views: the results of chains of Reshape, Transpose, Split, Slice and Gather as elements of their source.
 
 use std::collections::BTreeSet;
 
-use super::{Look, first, orders, two};
-use crate::graph::{Attribute, Node, ValueId};
+use super::{Matcher, first, output, two};
+use crate::graph::{Node, ValueId};
 use crate::op;
+use crate::pass::pattern::{axis, input, ints};
 
-/// The maximum number of nodes of a chain.
+/// The most nodes of a chain.
 const MAX_CHAIN: usize = 16;
 
-/// A run of elements: their number, and their distance in the source.
+/// The size of an axis, or of a part of one, and its stride in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub size: i64,
     pub stride: i64,
 }
 
-/// A value as elements of a source. Each axis is a product of runs, the outermost first; no run has size 1.
+/// A view of a source. Each axis is a product of runs, the outermost first; runs of size 1 are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
     pub axes: Vec<Vec<Run>>,
@@ -25,7 +25,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Returns the view of a whole value.
+    /// The identical view of a source of these sizes.
     pub fn of(sizes: &[i64]) -> View {
         let mut stride = 1;
         let mut axes: Vec<Vec<Run>> = sizes
@@ -41,13 +41,13 @@ impl View {
         View { axes, offset: 0 }
     }
 
-    /// Returns the view with permuted axes.
+    /// Permutes the axes.
     pub fn transposed(&self, perm: &[usize]) -> Option<View> {
         let axes = perm.iter().map(|axis| self.axes.get(*axis).cloned()).collect::<Option<_>>()?;
         Some(View { axes, offset: self.offset })
     }
 
-    /// Returns the view of the same elements in the same order with other sizes.
+    /// Reshapes the view; `None` if the result is not strided.
     pub fn reshaped(&self, sizes: &[i64]) -> Option<View> {
         let mut runs = merged(self.axes.iter().flatten().copied());
         runs.reverse();
@@ -74,7 +74,7 @@ impl View {
         (runs.is_empty() && !sizes.contains(&0)).then_some(View { axes, offset: self.offset })
     }
 
-    /// Returns the view of `size` elements of an axis from `start` on.
+    /// Slices an axis, from `start` with `size` elements; `None` if the result is not strided.
     fn sliced(&self, axis: usize, start: i64, size: i64) -> Option<View> {
         let mut view = self.clone();
         let runs = view.axes.get_mut(axis)?;
@@ -94,7 +94,12 @@ impl View {
         (size > 0).then_some(view)
     }
 
-    /// Returns the view with runs that continue each other merged.
+    /// The size of an axis.
+    fn size(&self, axis: usize) -> Option<i64> {
+        Some(self.axes.get(axis)?.iter().map(|run| run.size).product())
+    }
+
+    /// Merges runs that are contiguous.
     pub fn merged(&self) -> View {
         let axes = self.axes.iter().map(|runs| merged(runs.iter().copied())).collect();
         View { axes, offset: self.offset }
@@ -114,19 +119,19 @@ fn merged(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     made
 }
 
-/// A value as elements of a source.
+/// A value as a view of a source.
 pub(super) struct Traced {
     pub source: ValueId,
     pub view: View,
     /// The factor of the elements.
     pub scale: f64,
-    /// The intermediate values, without the source.
+    /// The values of the chain without the source.
     pub inner: BTreeSet<ValueId>,
 }
 
-/// Follows a value back to the first that satisfies `is_source`, or as far as elements are only moved.
+/// Traces a value back to the first that `is_source`, or as far as nodes only move elements, or scale them if `scaled`.
 pub(super) fn trace(
-    look: &Look,
+    matcher: &Matcher,
     value: ValueId,
     is_source: impl Fn(ValueId) -> bool,
     scaled: bool,
@@ -134,111 +139,96 @@ pub(super) fn trace(
     let mut chain = Vec::new();
     let (mut source, mut scale) = (value, 1.0);
     while chain.len() < MAX_CHAIN && !is_source(source) {
-        let Some(node) = look.graph.value(source).producer.and_then(|id| look.graph.node(id)) else { break };
-        if let Some((next, factor)) = scaling(look, node).filter(|_| scaled) {
+        let Some(node) = matcher.producer(source) else { break };
+        if let Some((next, factor)) = scaling(matcher, node).filter(|_| scaled) {
             scale *= factor;
             chain.push((source, None));
             source = next;
             continue;
         }
-        if !moves(look, node) {
+        if !moves(matcher, node) {
             break;
         }
         chain.push((source, Some(node)));
         source = first(node)?;
     }
-    let mut view = View::of(&look.sizes(source)?);
+    let mut view = View::of(&matcher.sizes(source)?);
     for (made, node) in chain.iter().rev() {
         if let Some(node) = node {
-            view = step(look, node, *made, &view)?;
+            view = step(matcher, node, *made, &view)?;
         }
     }
     Some(Traced { source, view, scale, inner: chain.into_iter().map(|(made, _)| made).collect() })
 }
 
-/// Returns the operand and the constant factor of a scaling.
-pub(super) fn scaling(look: &Look, node: &Node) -> Option<(ValueId, f64)> {
-    let alike = |x: &ValueId| {
-        let result = node.outputs.first().copied().flatten();
-        result.is_some_and(|result| look.alike(*x, result))
+/// The operand and the factor of a product, or quotient, with a constant of one element.
+pub(super) fn scaling(matcher: &Matcher, node: &Node) -> Option<(ValueId, f64)> {
+    let (x, factor) = if node.is("Mul") {
+        matcher.with_scalar(node)?
+    } else {
+        let [x, divisor] = two(node).filter(|_| node.is("Div"))?;
+        (x, 1.0 / matcher.scalar(divisor)?)
     };
-    if node.is("Mul") {
-        return orders(node).find_map(|(x, by)| Some((x, look.number(by)?))).filter(|(x, _)| alike(x));
-    }
-    let [x, by] = two(node).filter(|_| node.is("Div"))?;
-    Some((x, 1.0 / look.number(by)?)).filter(|(x, _)| alike(x))
+    matcher.alike(x, output(node)?).then_some((x, factor))
 }
 
-/// Returns whether the elements of a node's output are elements of its input.
-fn moves(look: &Look, node: &Node) -> bool {
+/// Whether the result of a node is a view of its input.
+fn moves(matcher: &Matcher, node: &Node) -> bool {
     const MOVES: [&str; 8] =
         ["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Split", "Slice", "Gather"];
-    let hands_on = |x| node.outputs.first().copied().flatten().is_some_and(|result| look.alike(x, result));
     match node.op_type.as_str() {
         _ if !node.domain.is_empty() => false,
-        "Cast" | "Identity" => first(node).is_some_and(hands_on),
+        "Cast" | "Identity" => {
+            first(node).zip(output(node)).is_some_and(|(x, result)| matcher.alike(x, result))
+        }
         op_type => MOVES.contains(&op_type),
     }
 }
 
-fn step(look: &Look, node: &Node, made: ValueId, view: &View) -> Option<View> {
-    let sizes = look.sizes(made)?;
+fn step(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<View> {
+    let sizes = matcher.sizes(made)?;
     match node.op_type.as_str() {
         "Transpose" => {
-            let perm: Vec<usize> = match node.attributes.get("perm") {
-                Some(Attribute::Ints(perm)) => {
-                    perm.iter().map(|axis| usize::try_from(*axis).ok()).collect::<Option<_>>()?
-                }
-                _ => (0..sizes.len()).rev().collect(),
+            let perm: Vec<usize> = match ints(node, "perm") {
+                Some(perm) => perm.iter().map(|axis| usize::try_from(*axis).ok()).collect::<Option<_>>()?,
+                None => (0..sizes.len()).rev().collect(),
             };
             view.transposed(&perm)
         }
-        "Split" => split(look, node, made, view),
-        "Slice" => slice(look, node, &sizes, view),
+        "Split" => split(matcher, node, made, view),
+        "Slice" => slice(matcher, node, &sizes, view),
         "Gather" => {
-            let index = node.inputs.get(1).copied().flatten()?;
-            let axis = axis_of(node, "axis", 0, view)?;
-            let size: i64 = view.axes.get(axis)?.iter().map(|run| run.size).product();
-            let [start] = *ints(look, index)?.as_slice() else { return None };
-            let start = if start < 0 { start + size } else { start };
+            let axis = axis(node, 0, view.axes.len())?;
+            let [index] = *matcher.ints(input(node, 1)?)?.as_slice() else { return None };
+            let start = if index < 0 { index + view.size(axis)? } else { index };
             view.sliced(axis, start, 1)?.reshaped(&sizes)
         }
         _ => view.reshaped(&sizes),
     }
 }
 
-fn axis_of(node: &Node, name: &str, missing: i64, view: &View) -> Option<usize> {
-    let axis = match node.attributes.get(name) {
-        Some(Attribute::Int(axis)) => *axis,
-        _ => missing,
-    };
-    op::resolve_axis(axis, view.axes.len()).ok()
-}
-
-fn split(look: &Look, node: &Node, made: ValueId, view: &View) -> Option<View> {
-    let axis = axis_of(node, "axis", 0, view)?;
-    let place = node.outputs.iter().position(|output| *output == Some(made))?;
-    let size = look.sizes(made)?.get(axis).copied()?;
-    let given = match (node.inputs.get(1).copied().flatten(), node.attributes.get("split")) {
-        (Some(sizes), _) => Some(ints(look, sizes)?),
-        (None, Some(Attribute::Ints(sizes))) => Some(sizes.clone()),
-        _ => None,
+fn split(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<View> {
+    let axis = axis(node, 0, view.axes.len())?;
+    let part = node.outputs.iter().position(|output| *output == Some(made))?;
+    let size = matcher.sizes(made)?.get(axis).copied()?;
+    let given = match input(node, 1) {
+        Some(sizes) => Some(matcher.ints(sizes)?),
+        None => ints(node, "split").map(<[i64]>::to_vec),
     };
     let start = match given {
-        Some(sizes) => sizes.get(..place)?.iter().sum(),
+        Some(sizes) => sizes.get(..part)?.iter().sum(),
         None => {
-            // Equal parts, but for the last.
-            let whole: i64 = view.axes.get(axis)?.iter().map(|run| run.size).product();
-            let parts = i64::try_from(node.outputs.len()).ok()?;
-            (whole % parts == 0).then(|| whole / parts * i64::try_from(place).unwrap_or(0))?
+            // Without sizes the parts are equal, except for the last one.
+            let (whole, parts) = (view.size(axis)?, i64::try_from(node.outputs.len()).ok()?);
+            (whole % parts == 0).then(|| whole / parts * i64::try_from(part).unwrap_or(0))?
         }
     };
     view.sliced(axis, start, size)
 }
 
-/// Matches Slice with a step of 1 and constant bounds.
-fn slice(look: &Look, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
-    let list = |index: usize| node.inputs.get(index).copied().flatten().map(|value| ints(look, value));
+/// The view of a Slice with constant bounds as inputs and step 1.
+fn slice(matcher: &Matcher, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
+    let list = |index| input(node, index).map(|value| matcher.ints(value));
     let starts = list(1)??;
     let axes = match list(3) {
         Some(axes) => axes?,
@@ -252,26 +242,20 @@ fn slice(look: &Look, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
     let mut view = view.clone();
     for (start, axis) in starts.iter().zip(axes) {
         let axis = op::resolve_axis(axis, sizes.len()).ok()?;
-        let whole: i64 = view.axes.get(axis)?.iter().map(|run| run.size).product();
-        let start = if *start < 0 { start.saturating_add(whole).max(0) } else { *start };
+        let start = if *start < 0 { start.saturating_add(view.size(axis)?).max(0) } else { *start };
         view = view.sliced(axis, start, *sizes.get(axis)?)?;
     }
     Some(view)
-}
-
-/// Returns the elements of an integer constant.
-pub(super) fn ints(look: &Look, value: ValueId) -> Option<Vec<i64>> {
-    look.graph.value(value).constant.as_ref()?.load_listed().ok()?.int_list().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns the offsets of the elements of a view, in order.
-    fn places(view: &View) -> Vec<i64> {
-        view.axes.iter().flatten().fold(vec![view.offset], |places, run| {
-            places.iter().flat_map(|place| (0..run.size).map(move |i| place + i * run.stride)).collect()
+    /// The flat indices in the source of the elements of a view.
+    fn indices(view: &View) -> Vec<i64> {
+        view.axes.iter().flatten().fold(vec![view.offset], |indices, run| {
+            indices.iter().flat_map(|index| (0..run.size).map(move |i| index + i * run.stride)).collect()
         })
     }
 
@@ -280,16 +264,16 @@ mod tests {
         let source = View::of(&[2, 6, 2]);
         let blocks = source.reshaped(&[2, 3, 2, 2]).unwrap().transposed(&[0, 2, 1, 3]).unwrap();
         let shuffled = blocks.reshaped(&[2, 6, 2]).unwrap();
-        assert_eq!(places(&shuffled)[..12], [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]);
-        // Splitting and merging restores the view.
+        assert_eq!(indices(&shuffled)[..12], [0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11]);
+        // The inverse operations restore the source.
         let back = shuffled.reshaped(&[2, 2, 3, 2]).unwrap().transposed(&[0, 2, 1, 3]).unwrap();
         assert_eq!(back.reshaped(&[2, 6, 2]).unwrap().merged(), source);
-        assert_eq!(places(&source.sliced(1, 4, 2).unwrap())[..4], [8, 9, 10, 11]);
-        assert_eq!(source.reshaped(&[4, 6]).map(|view| places(&view)), Some((0..24).collect()));
+        assert_eq!(indices(&source.sliced(1, 4, 2).unwrap())[..4], [8, 9, 10, 11]);
+        assert_eq!(source.reshaped(&[4, 6]).map(|view| indices(&view)), Some((0..24).collect()));
     }
 
     #[test]
-    fn sizes_that_divide_no_run_have_no_strides() {
+    fn sizes_that_split_a_run_are_not_strided() {
         let turned = View::of(&[2, 3]).transposed(&[1, 0]).unwrap();
         assert_eq!(turned.reshaped(&[2, 3]), None);
         assert_eq!(View::of(&[4, 6]).sliced(1, 4, 3), None);

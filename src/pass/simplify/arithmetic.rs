@@ -1,7 +1,6 @@
-//! Consecutive products, or sums, with constants, merged into one.
+//! Successive factors, or successive terms, that are constants become one constant.
 //!
-//! Merging changes the order of float32 roundings; constants whose product is out of the range of their type
-//! are not merged.
+//! Float32 results are rounded in another order. Constants of extreme magnitude are left alone.
 
 use smallvec::smallvec;
 
@@ -12,10 +11,10 @@ use crate::tensor::{DType, Tensor, broadcast_lens};
 
 use super::{Edits, InsertionPoint, input, only_output};
 
-/// A bound that is far from the ends of float32.
+/// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes subnormal.
 const MAX_FACTOR: f64 = 1e12;
 
-/// Adding and subtracting a large constant rounds to integers on purpose: such sums are not merged.
+/// The largest term. Models round by adding and subtracting a large constant; these must not be merged.
 const MAX_TERM: f64 = 1024.0;
 
 /// Merges products and quotients.
@@ -33,12 +32,12 @@ pub(crate) fn fuse_terms(graph: &mut Graph) -> Result<bool> {
 struct Step {
     data: ValueId,
     by: ValueId,
-    /// Whether it is the second of the two operators, the inverse of the first.
+    /// Whether the operator is the inverse one, Div or Sub.
     inverse: bool,
     output: ValueId,
 }
 
-/// Matches `data op constant`, and `constant op data` if the operator is commutative.
+/// Reads `data op constant`, or `constant op data` if `op` is commutative.
 fn read_step(graph: &Graph, node: &Node, op_types: [&str; 2]) -> Option<Step> {
     let inverse = match op_types.map(|op_type| node.is(op_type)) {
         [true, _] => false,
@@ -52,8 +51,8 @@ fn read_step(graph: &Graph, node: &Node, op_types: [&str; 2]) -> Option<Step> {
         (true, false) if !inverse => (second, first),
         _ => return None,
     };
-    let known = matches!(graph.value(output).dtype?, DType::F32 | DType::F64);
-    (known && node.version >= 7).then_some(Step { data, by, inverse, output })
+    let is_supported = matches!(graph.value(output).dtype?, DType::F32 | DType::F64);
+    (is_supported && node.version >= 7).then_some(Step { data, by, inverse, output })
 }
 
 fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
@@ -87,7 +86,7 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Returns the longest run of steps, each the only reader of the one before, whose constants can be merged.
+/// The longest run of steps from one on, each the only reader of the one before, whose constants can be merged.
 fn run_from(
     graph: &Graph,
     readers: &Readers,
@@ -111,8 +110,8 @@ fn run_from(
     (pattern, steps)
 }
 
-/// Emits the merged constant of several steps, by pairs to limit the number of roundings: `(x o a) o b` is `x
-/// o (a b)`, or `x o (a / b)`, and so on.
+/// Builds the merged constant of several steps, pair by pair, so that each constant is rounded few times: `x / a * b` is
+/// `x / (a / b)`, `x / a / b` is `x / (a * b)`, and so on.
 fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
     let [direct, opposite] = op_types.map(Symbol::from);
     while steps.len() > 1 {
@@ -128,7 +127,7 @@ fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) ->
     steps.first().map(|step| step.by)
 }
 
-/// The properties of a merged constant.
+/// The shape and the magnitude of a merged constant.
 struct Joined<'g> {
     shape: &'g [usize],
     /// Bounds of the magnitudes of its elements.
@@ -137,7 +136,7 @@ struct Joined<'g> {
 }
 
 impl<'g> Joined<'g> {
-    /// Returns the properties of a constant whose elements are all finite.
+    /// Describes a constant, if all its elements are finite.
     fn of(graph: &'g Graph, constant: ValueId) -> Option<Joined<'g>> {
         let tensor: &Tensor = graph.value(constant).constant.as_ref()?;
         let elements = tensor.load_listed().ok()?.to_f64().ok()?;
@@ -146,8 +145,8 @@ impl<'g> Joined<'g> {
         elements.iter().all(|x| x.is_finite()).then_some(Joined { shape: tensor.shape(), least, most })
     }
 
-    /// Merges the properties of two constants, `alike` if their operators are equal. Both must be far from
-    /// the ends of their type, and the result no larger than either.
+    /// Merges another constant, which has the same operator if it is `alike`. `None` if the result would have more elements than both,
+    /// or if either is of extreme magnitude.
     fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
         let other = other?;
         let shape = broadcast_lens(&[self.shape, other.shape]).ok()?;
@@ -174,8 +173,8 @@ mod tests {
     use crate::pass::infer::infer_and_fold;
     use crate::pass::pattern::scalar;
 
-    /// Returns the remaining constants after a chain of operators with constants.
-    fn remaining(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
+    /// The operators and constants that remain of a chain of operators with constants.
+    fn merged(steps: &[(&str, f32)], apply: fn(&mut Graph) -> Result<bool>) -> Vec<(String, f64)> {
         crate::ops::register();
         let mut graph = Graph::default();
         let value = Value { dtype: Some(DType::F32), shape: Some(Vec::new().into()), ..Value::default() };
@@ -204,20 +203,20 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_constants_are_merged() {
+    fn successive_constants_merge() {
         let sum = [("Sub", 1.0), ("Add", 2.0), ("Add", 4.0), ("Sub", 8.0), ("Sub", 16.0)];
-        assert_eq!(remaining(&sum, fuse_terms), [("Sub".to_owned(), 19.0)]);
+        assert_eq!(merged(&sum, fuse_terms), [("Sub".to_owned(), 19.0)]);
         let product = [("Div", 2.0), ("Mul", 8.0), ("Div", 4.0)];
-        assert_eq!(remaining(&product, fuse_factors), [("Div".to_owned(), 1.0)]);
+        assert_eq!(merged(&product, fuse_factors), [("Div".to_owned(), 1.0)]);
     }
 
     #[test]
-    fn distant_magnitudes_are_not_merged() {
+    fn extreme_constants_stay_apart() {
         let sum = [("Add", 1.0), ("Add", 1e5), ("Add", 1.0), ("Add", 2.0)];
         let wanted = [("Add", 1.0), ("Add", 1e5), ("Add", 3.0)].map(|(op, x)| (op.to_owned(), x));
-        assert_eq!(remaining(&sum, fuse_terms), wanted);
+        assert_eq!(merged(&sum, fuse_terms), wanted);
         let product = [("Mul", 2_f32.powi(33)); 3];
         let wanted = [("Mul", 66), ("Mul", 33)].map(|(op, n)| (op.to_owned(), 2_f64.powi(n)));
-        assert_eq!(remaining(&product, fuse_factors), wanted);
+        assert_eq!(merged(&product, fuse_factors), wanted);
     }
 }

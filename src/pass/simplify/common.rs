@@ -1,4 +1,4 @@
-//! Common subexpressions and equal constants, merged.
+//! Common subexpressions and equal constants are merged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,18 +13,18 @@ use crate::op;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim, Tensor};
 
-/// Constants of more bytes are not compared: reading all weights would take longer than a copy is worth.
+/// The most bytes of constants that are compared: comparing all weights would take longer than a few copies cost.
 const MAX_COMPARED: u64 = 1 << 16;
 
-/// Merges nodes of one operator with the same inputs, attributes and symbolic output sizes.
+/// Merges nodes of the same operator, inputs and attributes, and values that are the same expression of sizes.
 pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
-    let same = computed_before(graph)?;
+    let same = find_equal(graph)?;
     graph.redirect(&same);
     Ok(!same.is_empty())
 }
 
-/// Returns the values that an earlier node computes too, and that node's values.
-fn computed_before(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
+/// Maps each value that an earlier node computes already to the earlier value.
+fn find_equal(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     let readers = Readers::of(graph);
     let mut same: IndexMap<ValueId, ValueId> = IndexMap::default();
     let mut computed = Computed::with_capacity(graph.node_count());
@@ -52,14 +52,13 @@ fn computed_before(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     Ok(same)
 }
 
-/// The nodes so far, by their inputs. Most inputs have one reader, so a node is described only when a second
-/// one appears.
+/// The nodes visited, by inputs and key. Keys are written only for inputs that several nodes share.
 struct Computed<'g> {
     inputs: Interner<Ids>,
-    /// The first node with each list of inputs, until it is described.
+    /// The first node with each list of inputs, until its key is written.
     first: Vec<Option<&'g Node>>,
-    /// By the index of the inputs and a description.
-    spelled: HashMap<(usize, String), &'g Node>,
+    /// By the index of their inputs and their key.
+    keyed: HashMap<(usize, String), &'g Node>,
 }
 
 impl<'g> Computed<'g> {
@@ -67,24 +66,24 @@ impl<'g> Computed<'g> {
         Computed {
             inputs: Interner::with_capacity(nodes),
             first: Vec::with_capacity(nodes),
-            spelled: HashMap::new(),
+            keyed: HashMap::new(),
         }
     }
 
-    /// Adds a node and returns an earlier node that computes the same.
+    /// Adds a node; returns the earlier node that computes the same.
     fn add(&mut self, inputs: Ids, node: &'g Node) -> Option<&'g Node> {
         let inputs = match self.inputs.add(inputs) {
             Ok(_) => {
                 self.first.push(Some(node));
                 return None;
             }
-            Err(number) => number,
+            Err(index) => index,
         };
         let first = self.first.get_mut(inputs).and_then(Option::take);
         if let Some((first, key)) = first.and_then(|first| Some((first, key(first)?))) {
-            self.spelled.insert((inputs, key), first);
+            self.keyed.insert((inputs, key), first);
         }
-        match self.spelled.entry((inputs, key(node)?)) {
+        match self.keyed.entry((inputs, key(node)?)) {
             Entry::Occupied(first) => Some(first.get()),
             Entry::Vacant(place) => {
                 place.insert(node);
@@ -94,15 +93,15 @@ impl<'g> Computed<'g> {
     }
 }
 
-/// Returns whether the outputs of one node can replace those of another, whose outputs must have no names to
-/// keep.
+/// Whether a node can replace another one with these outputs: it has the same outputs, and none is an output of the graph, whose
+/// name is kept.
 fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option<ValueId>]) -> bool {
     first.len() == outputs.len()
         && first.iter().zip(outputs).all(|(first, output)| first.is_some() == output.is_some())
         && !outputs.iter().flatten().any(|output| readers.is_output(*output))
 }
 
-/// Describes a node apart from its inputs; `None` if two equal nodes may have different results.
+/// The operator and the attributes of a node as text; `None` if nodes with equal ones may compute different values.
 fn key(node: &Node) -> Option<String> {
     if op::find(node)?.random {
         return None;
@@ -135,11 +134,9 @@ pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
     let mut same = IndexMap::default();
     for id in graph.value_ids().filter(|id| read.contains(*id)) {
         let Some(content) = graph.value(id).constant.as_ref().and_then(content) else { continue };
-        match contents.add(content).map_err(|number| first.get(number)) {
+        match contents.add(content) {
             Ok(_) => first.push(id),
-            Err(kept) => {
-                same.extend(kept.map(|kept| (id, *kept)));
-            }
+            Err(index) => same.extend(first.get(index).map(|kept| (id, *kept))),
         }
     }
     graph.redirect(&same);
@@ -149,7 +146,7 @@ pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
 /// Type, shape and bytes of a constant.
 type Content<'t> = (DType, &'t [usize], &'t [u8]);
 
-/// Returns the content of a small constant in memory.
+/// The content of a constant that is small and in memory.
 fn content(tensor: &Tensor) -> Option<Content<'_>> {
     let small = tensor.byte_len().is_ok_and(|len| len <= MAX_COMPARED);
     let bytes = tensor.raw_bytes().filter(|_| small && tensor.dtype() != DType::String)?;

@@ -1,13 +1,13 @@
-//! Gemm: the sum after a matrix product, and transposes before it, become its bias and attributes.
+//! The sum after a product of two matrices, and transposes before Gemm, become part of Gemm.
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, producer};
 use crate::tensor::{DType, Dim};
 
-use super::{Edits, input, int, only_output};
+use super::{Edits, input, int, only_output, replace_nodes};
 
-/// Fuses MatMul of two matrices and the sum with a constant to Gemm.
+/// Replaces MatMul of two matrices and the sum with a constant by Gemm.
 pub(crate) fn fuse_matmul_add(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
@@ -25,8 +25,8 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
     }
     let (a, b, product) = (input(node, 0)?, input(node, 1)?, only_output(node)?);
     let shape = graph.value(product).shape.as_deref()?;
-    // Gemm has had the three inputs since its first version.
-    let known = matches!(graph.value(product).dtype?, DType::F16 | DType::F32 | DType::F64);
+    // The types of Gemm since version 1.
+    let is_supported = matches!(graph.value(product).dtype?, DType::F16 | DType::F32 | DType::F64);
     let are_matrices = [a, b].iter().all(|id| graph.value(*id).shape.as_ref().is_some_and(|s| s.len() == 2));
     let reader = readers.only(product)?;
     let add = graph.node(reader).filter(|node| node.is("Add"))?;
@@ -35,7 +35,7 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
     let fits = graph.value(addend).constant.is_some()
         && graph.value(only_output(add)?).shape.as_deref() == Some(shape)
         && graph.value(addend).shape.as_ref().is_some_and(|sizes| sizes.len() <= 2);
-    (known && are_matrices && fits).then(|| {
+    (is_supported && are_matrices && fits).then(|| {
         let gemm = Node {
             op_type: "Gemm".into(),
             inputs: [a, b, addend].map(Some).into_iter().collect(),
@@ -47,39 +47,34 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
     })
 }
 
-/// Moves Transposes of the factors of Gemm into its attributes.
+/// Replaces transposes of the factors of Gemm by its attributes.
 pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Gemm")) {
-        let mut gemm = node.clone();
+    let find = |graph: &Graph, node: &Node| {
+        let mut gemm = Some(node).filter(|node| node.is("Gemm"))?.clone();
         for (index, name) in ["transA", "transB"].into_iter().enumerate() {
-            let Some(matrix) = input(node, index).and_then(|factor| transposed_matrix(graph, factor)) else {
-                continue;
-            };
-            let flag = i64::from(int(node, name).unwrap_or(0) == 0);
-            gemm.attributes.insert(name.into(), Attribute::Int(flag));
-            if let Some(slot) = gemm.inputs.get_mut(index) {
+            let matrix = input(node, index).and_then(|factor| transposed_matrix(graph, factor));
+            if let (Some(matrix), Some(slot)) = (matrix, gemm.inputs.get_mut(index)) {
                 *slot = Some(matrix);
+                let flag = i64::from(int(node, name).unwrap_or(0) == 0);
+                gemm.attributes.insert(name.into(), Attribute::Int(flag));
             }
         }
-        if gemm.inputs != node.inputs {
-            edits.replace(&[id], vec![gemm]);
-        }
-    }
-    edits.apply(graph)
+        (gemm.inputs != node.inputs).then_some(gemm)
+    };
+    replace_nodes(graph, find, |_, _, gemm| Ok(gemm))
 }
 
-/// Returns the matrix of which a value is the transpose.
+/// The matrix of which a value is the transpose.
 fn transposed_matrix(graph: &Graph, value: ValueId) -> Option<ValueId> {
-    let matrix = input(producer(graph, value, "Transpose")?, 0)?;
-    let (sizes, turned) = (graph.value(matrix).shape.as_deref()?, graph.value(value).shape.as_deref()?);
-    let is_turned = matches!((sizes, turned), ([a, b], [c, d]) if a == d && b == c);
-    // The sizes do not distinguish the two orders of a square.
-    let perm = graph.value(value).producer.and_then(|id| graph.node(id))?.attributes.get("perm");
-    let moves = match perm {
+    let transpose = producer(graph, value, "Transpose")?;
+    let matrix = input(transpose, 0)?;
+    let (sizes, transposed) = (graph.value(matrix).shape.as_deref()?, graph.value(value).shape.as_deref()?);
+    let is_transposed = matches!((sizes, transposed), ([a, b], [c, d]) if a == d && b == c);
+    // The shape of a square matrix does not show the permutation.
+    let moves = match transpose.attributes.get("perm") {
         None => true,
         Some(Attribute::Ints(perm)) => perm.as_slice() == [1, 0],
         Some(_) => false,
     };
-    (is_turned && moves && !sizes.iter().any(|size: &Dim| size.is(0))).then_some(matrix)
+    (is_transposed && moves && !sizes.iter().any(|size: &Dim| size.is(0))).then_some(matrix)
 }

@@ -1,4 +1,4 @@
-//! Simplifications: rewritings from ONNX to ONNX. A file for each subject.
+//! Simplifications: rewritings that leave fewer or simpler nodes of ONNX's own operators.
 
 mod affine;
 mod arithmetic;
@@ -12,21 +12,21 @@ mod reduce;
 mod transpose;
 mod view;
 
+use crate::pass::pattern::{axis, input, int, ints, only_output};
 use crate::pass::rewrite::Rewrite;
 
-use edit::Edits;
-pub(in crate::pass) use edit::{InsertionPoint, input, int, only_output};
+use edit::{Edits, InsertionPoint, replace_nodes};
 
-/// The simplifications. They have the names of onnx-optimizer where it has an equivalent.
+/// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the pass.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[
-    Rewrite::forward("eliminate_identity", "Identity itself", &["Identity"]),
+    Rewrite::forward("eliminate_identity", "Identity", &["Identity"]),
     Rewrite::forward(
         "eliminate_nop_cast",
         "Cast and CastLike to the type of the input",
         &["Cast", "CastLike"],
     ),
-    Rewrite::forward("eliminate_nop_concat", "Concat of one part with elements", &["Concat"]),
-    Rewrite::forward("eliminate_nop_dropout", "Dropout at inference", &["Dropout"]),
+    Rewrite::forward("eliminate_nop_concat", "Concat of which one input has elements", &["Concat"]),
+    Rewrite::forward("eliminate_nop_dropout", "Dropout, which does nothing at inference", &["Dropout"]),
     Rewrite::forward(
         "eliminate_nop_expand",
         "Expand and Tile to the shape of the input",
@@ -40,7 +40,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::forward(
         "eliminate_nop_pool",
-        "poolings of windows of one element",
+        "pooling over windows of one element",
         &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"],
     ),
     Rewrite::forward(
@@ -50,7 +50,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::forward(
         "eliminate_nop_reduce",
-        "reductions without axes, or of kept axes of size 1",
+        "reductions along no axis, or along axes of size 1 that are kept",
         &["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"],
     ),
     Rewrite::forward(
@@ -60,22 +60,26 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::forward("eliminate_nop_slice", "Slice of all elements", &["Slice"]),
     Rewrite::forward("eliminate_nop_split", "Split into one part", &["Split"]),
-    Rewrite::forward("eliminate_nop_transpose", "Transpose of axes of size 1", &["Transpose"]),
-    Rewrite::forward("eliminate_nop_where", "Where with a uniform condition", &["Where"]),
+    Rewrite::forward("eliminate_nop_transpose", "Transpose that moves no element", &["Transpose"]),
+    Rewrite::forward(
+        "eliminate_nop_where",
+        "Where with a constant condition that is all true or all false",
+        &["Where"],
+    ),
     Rewrite::forward(
         "eliminate_nop_with_unit",
-        "x + 0, x * 1 and the like; sums, minima and maxima of one value",
+        "sums with 0, products with 1 and the like; Sum, Max, Mean and Min of one value",
         &["Add", "And", "Div", "Max", "Mean", "Min", "Mul", "Or", "Pow", "Sub", "Sum"],
     ),
     Rewrite::by(
         "eliminate_duplicate_initializer",
-        "equal constants of up to 64 KiB",
+        "equal constants of at most 64 KiB",
         &[],
         common::merge_constants,
     ),
     Rewrite::by(
         "fuse_concat_into_reshape",
-        "computed targets of Reshape to constants, with 0 and -1 for free sizes",
+        "computed target shapes of Reshape become constants, with 0 and -1 for free sizes",
         &["Reshape"],
         view::fix_targets,
     ),
@@ -88,7 +92,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_consecutive_reshapes",
-        "consecutive Reshape, Flatten, Squeeze and Unsqueeze to one Reshape",
+        "several Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape",
         view::VIEWS,
         view::fuse_views,
     ),
@@ -100,7 +104,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_transpose_of_unit_axes",
-        "Squeeze, Transpose and Unsqueeze of the same axes to one Transpose",
+        "a Transpose between reshapes that drop and restore axes of size 1 becomes one of all axes",
         &["Transpose"],
         transpose::fuse_unit_axes,
     ),
@@ -130,13 +134,13 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_consecutive_concats",
-        "nested Concat along the same axis, and Concat of all parts of a Split",
+        "inputs of a Concat that are a Concat along the same axis, or all outputs of a Split",
         &["Concat"],
         part::fuse_concats,
     ),
     Rewrite::by(
         "eliminate_split_of_concat",
-        "Split of a Concat into its parts",
+        "a Split of a Concat into its inputs",
         &["Split"],
         part::remove_splits_of_concats,
     ),
@@ -154,13 +158,13 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_consecutive_reduce_unsqueeze",
-        "a reduction and Unsqueeze of its axes to a reduction with keepdims",
+        "a reduction and the Unsqueeze that restores its axes become a reduction that keeps them",
         &["Unsqueeze"],
         reduce::fuse_unsqueezes,
     ),
     Rewrite::by(
         "fuse_consecutive_log_softmax",
-        "Log of Softmax to LogSoftmax, which keeps small values",
+        "Log of Softmax becomes LogSoftmax, which does not underflow",
         &["Log"],
         reduce::fuse_log_softmax,
     ),
@@ -170,57 +174,66 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         &["ArgMax", "ArgMin"],
         reduce::remove_monotone,
     ),
-    Rewrite::by("eliminate_common_subexpression", "common subexpressions", &[], common::merge_subexpressions),
+    Rewrite::by(
+        "eliminate_common_subexpression",
+        "nodes with the same operator, inputs and attributes, and equal computed sizes",
+        &[],
+        common::merge_subexpressions,
+    ),
     Rewrite::by(
         "fuse_bn_into_conv",
-        "BatchNormalization into the Conv, ConvTranspose or Gemm before it",
+        "BatchNormalization becomes part of the Conv, ConvTranspose or Gemm before it",
         &["BatchNormalization"],
         affine::fuse_batch_norms,
     ),
     Rewrite::by(
         "fuse_scale_into_conv",
-        "products and quotients with a constant for each channel into the Conv, ConvTranspose or Gemm before them",
+        "products and quotients with one constant per channel become part of the Conv, ConvTranspose or Gemm before them",
         &["Conv", "ConvTranspose", "Gemm"],
         affine::fuse_scales,
     ),
     Rewrite::by(
         "fuse_add_bias_into_conv",
-        "sums and differences with a constant for each channel into the Conv, ConvTranspose or Gemm before them",
+        "sums and differences with one constant per channel become part of the Conv, ConvTranspose or Gemm before them",
         &["Conv", "ConvTranspose", "Gemm"],
         affine::fuse_shifts,
     ),
     Rewrite::by(
         "fuse_affine_before_conv",
-        "scales and shifts by a constant for each channel into the Conv after them",
+        "scales and shifts by one constant per channel become part of the Conv after them",
         &["Conv"],
         affine::fuse_before,
     ),
     Rewrite::by(
         "fuse_matmul_add_bias_into_gemm",
-        "MatMul of two matrices and the sum with a constant to Gemm",
+        "MatMul of two matrices and the sum with a constant become Gemm",
         &["MatMul"],
         gemm::fuse_matmul_add,
     ),
     Rewrite::by(
         "fuse_pad_into_conv",
-        "zero padding into the Conv after it",
+        "zero padding becomes part of the Conv after it",
         &["Pad"],
         padding::fuse_into_conv,
     ),
     Rewrite::by(
         "fuse_pad_into_pool",
-        "padding into the AveragePool or MaxPool after it, if the result is the same",
+        "padding becomes part of the AveragePool or MaxPool after it, if the result is the same",
         &["Pad"],
         padding::fuse_into_pool,
     ),
     Rewrite::by(
         "fuse_transpose_into_gemm",
-        "transposed factors of Gemm to its attributes",
+        "transposes before Gemm become its attributes",
         &["Gemm"],
         gemm::fuse_transposes,
     ),
 ];
 
-/// Saves layers of ncnn, but no nodes of ONNX.
-pub(super) const SHARE_SLICES: Rewrite =
-    Rewrite::by("share_slices", "common first axes of strided slices", &["Slice"], part::share_slices);
+/// The pass that shares Slices. It saves layers of ncnn, but not nodes of ONNX: it is a fusion.
+pub(super) const SHARE_SLICES: Rewrite = Rewrite::by(
+    "share_slices",
+    "strided slices that are equal along their first axes share these",
+    &["Slice"],
+    part::share_slices,
+);

@@ -1,8 +1,7 @@
-//! Constant padding, moved into the convolution or pooling after it.
+//! Constant padding before a convolution or a pooling becomes part of it.
 //!
-//! A convolution and an average that counts its padding read zeros. A maximum ignores its own padding, so the
-//! padding value must not be the maximum of any window; each window still has an element of the data if the
-//! padding is smaller than the window.
+//! Conv, and AveragePool with `count_include_pad`, pad with zeros. MaxPool ignores its padding: the padded constant must not exceed
+//! any element, and the padding must be smaller than the window, so that each window has an element of the data.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
@@ -10,14 +9,14 @@ use crate::op::Call;
 use crate::pass::pattern::{Readers, scalar};
 use crate::tensor::DType;
 
-use super::{Edits, input, int, only_output};
+use super::{Edits, input, int, ints, only_output};
 
-/// Moves Pad into Conv.
+/// Merges Pad into Conv.
 pub(crate) fn fuse_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Conv"])
 }
 
-/// Moves Pad into AveragePool and MaxPool.
+/// Merges Pad into AveragePool and MaxPool.
 pub(crate) fn fuse_into_pool(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["AveragePool", "MaxPool"])
 }
@@ -27,7 +26,7 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     let mut edits = Edits::default();
     for (_, pad) in graph.nodes().filter(|(_, node)| node.is("Pad")) {
         let Some(padded) = only_output(pad).filter(|padded| !readers.is_output(*padded)) else { continue };
-        // With another reader the Pad would stay.
+        // Unless all readers take the padding, the Pad stays.
         let fused =
             readers.all(padded).iter().map(|id| Some((*id, fused(graph, pad, padded, graph.node(*id)?)?)));
         let Some(fused) = fused.collect::<Option<Vec<_>>>() else { continue };
@@ -40,7 +39,7 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Returns the node with the padding of the Pad before it.
+/// The node with the padding of the Pad before it.
 fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node> {
     only_output(node)?;
     if !node.domain.is_empty() || input(node, 0) != Some(padded) {
@@ -50,18 +49,17 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
     let (value, amounts) = Call::of(graph, pad).and_then(|(op, call)| op.padding?(&call))?;
     let [(0, 0), (0, 0), spatial @ ..] = amounts.as_slice() else { return None };
     let own = own_padding(node, spatial.len())?;
-    let none_of_its_own = own.iter().all(|n| *n == 0);
     let mut fused = node.clone();
     match node.op_type.as_str() {
         "Conv" if value == 0.0 => {}
         "AveragePool" if value == 0.0 && node.version >= 7 && is_plain_window(node, spatial, &own) => {
             let counted = int(node, "count_include_pad").unwrap_or(0) != 0;
-            if !counted && !none_of_its_own {
+            if !counted && own.iter().any(|n| *n != 0) {
                 return None;
             }
             fused.attributes.insert("count_include_pad".into(), Attribute::Int(1));
         }
-        "MaxPool" if is_plain_window(node, spatial, &own) && is_no_maximum(graph, data, value) => {}
+        "MaxPool" if is_plain_window(node, spatial, &own) && is_at_most(graph, data, value) => {}
         _ => return None,
     }
     let (before, after): (Vec<i64>, Vec<i64>) = spatial.iter().copied().unzip();
@@ -69,7 +67,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
         .concat()
         .into_iter()
         .zip(own)
-        .map(|(added, own)| if added < 0 { None } else { added.checked_add(own) })
+        .map(|(added, own)| added.checked_add(own).filter(|_| added >= 0))
         .collect();
     fused.attributes.remove("auto_pad");
     fused.attributes.insert("pads".into(), Attribute::Ints(pads?));
@@ -79,7 +77,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
     Some(fused)
 }
 
-/// Returns the node's own padding before and after each axis; `None` if it depends on sizes.
+/// The explicit padding of a node, before all axes and then after them; `None` for `auto_pad` SAME, which depends on sizes.
 fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     let valid = match node.attributes.get("auto_pad") {
         None => false,
@@ -93,9 +91,9 @@ fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     }
 }
 
-/// Returns whether no window extends beyond the end, and each is larger than the padding on either side.
+/// Whether the window has neither dilation nor `ceil_mode`, and is larger than the padding on either side.
 fn is_plain_window(node: &Node, added: &[(i64, i64)], own: &[i64]) -> bool {
-    let Some(Attribute::Ints(kernel)) = node.attributes.get("kernel_shape") else { return false };
+    let Some(kernel) = ints(node, "kernel_shape") else { return false };
     let undilated = match node.attributes.get("dilations") {
         None => true,
         Some(Attribute::Ints(dilations)) => dilations.iter().all(|n| *n == 1),
@@ -110,9 +108,9 @@ fn is_plain_window(node: &Node, added: &[(i64, i64)], own: &[i64]) -> bool {
         && kernel.iter().all(|size| totals.next().is_some_and(|total| total < *size))
 }
 
-/// Whether a value never exceeds any element of the data.
-fn is_no_maximum(graph: &Graph, data: ValueId, value: f64) -> bool {
-    let is_single = graph.value(data).dtype == Some(DType::F32);
+/// Whether a constant is at most every element of the data.
+fn is_at_most(graph: &Graph, data: ValueId, value: f64) -> bool {
+    let is_float32 = graph.value(data).dtype == Some(DType::F32);
     let least = |id: ValueId| {
         let node = graph.node(graph.value(id).producer?).filter(|node| node.domain.is_empty())?;
         match node.op_type.as_str() {
@@ -125,5 +123,5 @@ fn is_no_maximum(graph: &Graph, data: ValueId, value: f64) -> bool {
             _ => None,
         }
     };
-    is_single && (value == f64::NEG_INFINITY || least(data).is_some_and(|least| value <= least))
+    is_float32 && (value == f64::NEG_INFINITY || least(data).is_some_and(|least| value <= least))
 }

@@ -1,4 +1,4 @@
-//! Consecutive Slice, Split and Concat.
+//! Slice, Split and Concat in a row.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
-use crate::pass::pattern::{Readers, producer};
+use crate::pass::pattern::{Readers, constant_ints, producer};
 
-use super::{Edits, InsertionPoint, input, int, only_output};
+use super::{Edits, InsertionPoint, axis, input, int, only_output, replace_nodes};
 
-/// The version since which the bounds of Slice are inputs, with steps.
+/// The operator set from which the bounds of Slice are inputs.
 const SLICE_INPUTS: i64 = 10;
 
-/// The bounds of a Slice: starts, ends, axes counted from the front, and steps.
+/// The bounds of a Slice, with axes counted from the front.
 #[derive(Clone, Debug, Default)]
 struct Bounds {
     starts: Vec<i64>,
@@ -31,8 +31,7 @@ impl Bounds {
             return None;
         }
         let rank = i64::try_from(graph.value(input(node, 0)?).shape.as_ref()?.len()).ok()?;
-        let list =
-            |index| graph.value(input(node, index)?).constant.as_ref()?.load_listed().ok()?.int_list().ok();
+        let list = |index| constant_ints(graph, input(node, index)?);
         let (starts, ends) = (list(1)?, list(2)?);
         let count = i64::try_from(starts.len()).ok()?;
         let axes = match input(node, 3) {
@@ -47,7 +46,7 @@ impl Bounds {
         Some(Bounds { starts, ends, axes, steps })
     }
 
-    /// Combines the bounds if their axes are different.
+    /// Joins bounds of disjoint axes.
     fn and(mut self, other: Bounds) -> Option<Bounds> {
         if other.axes.iter().any(|axis| self.axes.contains(axis)) {
             return None;
@@ -59,7 +58,7 @@ impl Bounds {
         Some(self)
     }
 
-    /// Returns the bounds of each axis, in the order of the axes.
+    /// The bounds of each axis, sorted by axis.
     fn one_by_one(&self) -> Vec<Bounds> {
         let ends = self.ends.iter().zip(&self.steps);
         let mut parts: Vec<Bounds> = self
@@ -77,7 +76,7 @@ impl Bounds {
         parts
     }
 
-    /// Returns axis, start, end and step of one axis.
+    /// Axis, start, end and step of bounds of one axis.
     fn key(&self) -> [i64; 4] {
         [&self.axes, &self.starts, &self.ends, &self.steps]
             .map(|list| list.first().copied().unwrap_or_default())
@@ -93,28 +92,17 @@ impl Bounds {
     }
 }
 
-/// Merges consecutive Slices of different axes.
+/// Merges several Slice of different axes in a row.
 pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
-    let mut found = Vec::new();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
-        let Some(inner) = input(node, 0).and_then(|data| producer(graph, data, "Slice")) else { continue };
-        let both = Bounds::of(graph, inner).zip(Bounds::of(graph, node));
-        let both = both.and_then(|(inner, outer)| inner.and(outer));
-        if let (Some(bounds), Some(data)) = (both, input(inner, 0)) {
-            found.push((id, data, bounds));
-        }
-    }
-    let mut edits = Edits::default();
-    for (id, data, bounds) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let made = bounds.node(graph, &node, data)?;
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+    let find = |graph: &Graph, node: &Node| {
+        let inner = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Slice")?;
+        Some((input(inner, 0)?, Bounds::of(graph, inner)?.and(Bounds::of(graph, node)?)?))
+    };
+    replace_nodes(graph, find, |graph, node, (data, bounds)| bounds.node(graph, node, data))
 }
 
-/// Splits strided Slices along several axes, so that those with the same first axes share them: each strided
-/// axis takes separate layers in ncnn.
+/// Splits Slices with steps along several axes into one for each axis, so that Slices share the first of them: each axis with steps
+/// needs layers of its own in ncnn.
 pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
@@ -133,13 +121,13 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
         let Some(last) = axes.pop() else { continue };
         for bounds in axes {
             data = match shared.get(&(data, bounds.key())) {
-                Some(begun) => *begun,
+                Some(known) => *known,
                 None => {
-                    let begun = graph.add_value(Value::default());
+                    let output = graph.add_value(Value::default());
                     let made = bounds.node(graph, &node, data)?;
-                    nodes.push(Node { outputs: smallvec![Some(begun)], ..made });
-                    shared.insert((data, bounds.key()), begun);
-                    begun
+                    nodes.push(Node { outputs: smallvec![Some(output)], ..made });
+                    shared.insert((data, bounds.key()), output);
+                    output
                 }
             };
         }
@@ -151,21 +139,11 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
 
 /// Replaces a Slice of a Concat that keeps elements of only one part by a Slice of that part.
 pub(crate) fn fuse_slices_of_concats(graph: &mut Graph) -> Result<bool> {
-    let mut found = Vec::new();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
-        found.extend(slice_of_part(graph, node).map(|(part, bounds)| (id, part, bounds)));
-    }
-    let mut edits = Edits::default();
-    for (id, part, bounds) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let made = bounds.node(graph, &node, part)?;
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+    replace_nodes(graph, slice_of_part, |graph, node, (part, bounds)| bounds.node(graph, node, part))
 }
 
 fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Bounds)> {
-    let concat = producer(graph, input(node, 0)?, "Concat")?;
+    let concat = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Concat")?;
     let mut bounds = Bounds::of(graph, node)?;
     let axis = concat_axis(graph, concat)?;
     let at = bounds.axes.iter().position(|other| usize::try_from(*other) == Ok(axis))?;
@@ -194,12 +172,12 @@ fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
     op::resolve_axis(int(node, "axis")?, rank).ok()
 }
 
-/// Inlines a Concat whose only reader is a Concat along the same axis, and replaces all parts of one Split in
-/// their order by the input of the Split.
+/// Flattens inputs of a Concat that are a Concat along the same axis without other readers, and replaces all outputs of a Split in
+/// order by its input.
 pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
-    // The visited Concats, each with its inlined parts.
+    // The flattened inputs of each Concat visited.
     let mut parts: BTreeMap<ValueId, Vec<Option<ValueId>>> = BTreeMap::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Concat")) {
         let (Some(axis), Some(output)) = (concat_axis(graph, node), only_output(node)) else { continue };
@@ -223,7 +201,7 @@ pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Returns the position of all parts of one Split in their order, and its input.
+/// The range of the inputs that are all outputs of a Split in order, and the input of the Split.
 fn whole_split(
     graph: &Graph,
     inputs: &[Option<ValueId>],
@@ -233,22 +211,22 @@ fn whole_split(
         let split = producer(graph, (*part)?, "Split")?;
         let whole = input(split, 0)?;
         let rank = graph.value(whole).shape.as_ref()?.len();
-        let along = op::resolve_axis(int(split, "axis").unwrap_or(0), rank).ok()?;
         let range = at..at.checked_add(split.outputs.len())?;
-        let is_whole = along == axis && inputs.get(range.clone()) == Some(split.outputs.as_slice());
+        let is_whole = self::axis(split, 0, rank)? == axis
+            && inputs.get(range.clone()) == Some(split.outputs.as_slice());
         is_whole.then_some((range, whole))
     })
 }
 
-/// Removes a Split of a Concat into its parts.
+/// Removes a Split of a Concat into the inputs of the Concat.
 pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut map = IndexMap::default();
     for (_, node) in graph.nodes().filter(|(_, node)| node.is("Split")) {
-        let Some(concat) = input(node, 0).and_then(|data| producer(graph, data, "Concat")) else { continue };
-        let rank =
-            input(node, 0).and_then(|data| graph.value(data).shape.as_ref()).map_or(0, |shape| shape.len());
-        let along = op::resolve_axis(int(node, "axis").unwrap_or(0), rank).ok();
+        let Some(data) = input(node, 0) else { continue };
+        let Some(concat) = producer(graph, data, "Concat") else { continue };
+        let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
+        let along = axis(node, 0, rank);
         let pairs: Vec<(ValueId, ValueId)> =
             node.outputs.iter().flatten().copied().zip(concat.inputs.iter().flatten().copied()).collect();
         let alike = |(output, part): &(ValueId, ValueId)| {

@@ -1,13 +1,13 @@
-//! Operators after a reduction or a softmax.
+//! Reductions and softmax with the operators before or after them.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
 use crate::op;
 use crate::pass::pattern::{Readers, producer};
 
-use super::{Edits, input, int, only_output};
+use super::{Edits, axis, input, int, only_output, replace_nodes};
 
-/// Fuses a reduction and the Unsqueeze of its axes to a reduction with `keepdims`.
+/// Merges a reduction and the Unsqueeze that restores its axes into a reduction that keeps them.
 pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
@@ -32,7 +32,7 @@ pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Fuses Log of Softmax to LogSoftmax, which keeps small values.
+/// Replaces Log of Softmax by LogSoftmax, which does not underflow.
 pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
@@ -45,23 +45,21 @@ pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Removes a Softmax before ArgMax along the same axis: it does not change the index of the maximum.
+/// Removes a softmax before ArgMax along the same axis, since it is monotone.
 pub(crate) fn remove_monotone(graph: &mut Graph) -> Result<bool> {
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("ArgMax") || node.is("ArgMin")) {
-        let Some(data) = input(node, 0) else { continue };
+    // Not before ArgMin: small elements may underflow to equal ones, of which the first is the least.
+    let find = |graph: &Graph, node: &Node| {
+        let data = input(node, 0).filter(|_| node.is("ArgMax"))?;
         let softmax = ["Softmax", "LogSoftmax"].iter().find_map(|op_type| producer(graph, data, op_type));
-        let Some(softmax) = softmax.filter(|softmax| softmax.version >= 13) else { continue };
-        let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
-        let axis = |node, default| op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok();
-        // ArgMin is not the same: elements that underflow to 0 are all minima.
-        if node.is("ArgMax") && axis(node, 0).is_some() && axis(node, 0) == axis(softmax, -1) {
-            let mut direct = node.clone();
-            if let Some(slot) = direct.inputs.first_mut() {
-                *slot = input(softmax, 0);
-            }
-            edits.replace(&[id], vec![direct]);
+        let softmax = softmax.filter(|softmax| softmax.version >= 13)?;
+        let rank = graph.value(data).shape.as_ref()?.len();
+        (axis(node, 0, rank)? == axis(softmax, -1, rank)?).then(|| input(softmax, 0))
+    };
+    replace_nodes(graph, find, |_, node, data| {
+        let mut made = node.clone();
+        if let Some(slot) = made.inputs.first_mut() {
+            *slot = data;
         }
-    }
-    edits.apply(graph)
+        Ok(made)
+    })
 }

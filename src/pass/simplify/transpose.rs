@@ -1,4 +1,4 @@
-//! Consecutive Transposes.
+//! Transposes in a row, and between views.
 
 use smallvec::smallvec;
 
@@ -7,70 +7,61 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::{self, Access};
 use crate::pass::pattern::producer;
 
-use super::view::dropped_axes;
-use super::{Edits, input, only_output};
+use super::view::{dropped_axes, is_view};
+use super::{input, only_output, replace_nodes};
 
-/// Merges two Transposes.
+/// Merges two Transposes in a row.
 pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Transpose")) {
-        let Some(inner) = input(node, 0).and_then(|data| producer(graph, data, "Transpose")) else {
-            continue;
-        };
-        let (Some(first), Some(second)) = (perm_of(graph, inner), perm_of(graph, node)) else { continue };
-        let both: Option<Vec<i64>> =
-            second.iter().map(|axis| i64::try_from(*first.get(*axis)?).ok()).collect();
-        let Some(both) = both else { continue };
-        let mut made = Node { inputs: inner.inputs.clone(), ..node.clone() };
-        made.attributes.insert("perm".into(), Attribute::Ints(both));
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+    let find = |graph: &Graph, node: &Node| {
+        let inner = producer(graph, input(node, 0).filter(|_| node.is("Transpose"))?, "Transpose")?;
+        let (first, second) = (perm_of(graph, inner)?, perm_of(graph, node)?);
+        let both = second.iter().map(|axis| i64::try_from(*first.get(*axis)?).ok());
+        Some((inner.inputs.clone(), both.collect::<Option<Vec<i64>>>()?))
+    };
+    replace_nodes(graph, find, |_, node, (inputs, perm)| {
+        let mut made = Node { inputs, ..node.clone() };
+        made.attributes.insert("perm".into(), Attribute::Ints(perm));
+        Ok(made)
+    })
 }
 
-/// Merges a Transpose between views that remove and insert the same axes of size 1 to a Transpose of all
-/// axes.
+/// Replaces a Transpose between views that drop and restore axes of size 1 by one of all axes.
 pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes() {
-        let Some((data, perm)) = with_unit_axes(graph, node) else { continue };
-        let made = Node {
+    replace_nodes(graph, with_unit_axes, |_, node, (data, perm)| {
+        Ok(Node {
             op_type: "Transpose".into(),
             inputs: smallvec![Some(data)],
             attributes: AttributeMap::from_iter([("perm".into(), Attribute::Ints(perm))]),
             ..node.clone()
-        };
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+        })
+    })
 }
 
-/// Returns the input of the three nodes, and the permutation that they compute.
+/// The input of the first view, and the permutation of all its axes that the three nodes make.
 fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
-    let is_view = |node: &&Node| op::access(node) == Access::View;
     let shape = |value: ValueId| graph.value(value).shape.as_deref();
-    let last = Some(last).filter(is_view)?;
-    let turned = input(last, 0)?;
-    let turn = producer(graph, turned, "Transpose")?;
-    let small = input(turn, 0)?;
-    let first = graph.node(graph.value(small).producer?).filter(is_view)?;
+    let last = Some(last).filter(|node| is_view(node))?;
+    let transposed = input(last, 0)?;
+    let transpose = producer(graph, transposed, "Transpose")?;
+    let small = input(transpose, 0)?;
+    let first = graph.node(graph.value(small).producer?).filter(|node| is_view(node))?;
     let data = input(first, 0)?;
     let from = shape(data)?;
     let mut units = dropped_axes(from, shape(small)?)?;
-    let added = dropped_axes(shape(only_output(last)?)?, shape(turned)?)?;
+    let added = dropped_axes(shape(only_output(last)?)?, shape(transposed)?)?;
     if units.is_empty() || units.len() != added.len() {
         return None;
     }
     let rank = i64::try_from(from.len()).ok()?;
     let kept: Vec<i64> = (0..rank).filter(|axis| !units.contains(axis)).collect();
-    let mut moved = perm_of(graph, turn)?.into_iter();
+    let mut moved = perm_of(graph, transpose)?.into_iter();
     let perm: Option<Vec<i64>> = (0..rank)
         .map(|axis| if added.contains(&axis) { units.pop() } else { kept.get(moved.next()?).copied() })
         .collect();
     Some((data, perm?))
 }
 
-/// Returns the permutation of a Transpose.
+/// The permutation of a Transpose.
 pub(super) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
     match node.attributes.get("perm") {

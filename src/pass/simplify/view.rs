@@ -1,57 +1,50 @@
-//! Views: operators that change the shape and keep the order of the elements. The last of several determines
-//! the shape.
+//! Views: operators that change the shape and keep the order of the elements. Of several in a row only the last shape counts.
 
 use smallvec::smallvec;
 
 use crate::common::index::IndexMap;
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::tensor::Dim;
 
-use super::{Edits, InsertionPoint, input, only_output};
+use super::{InsertionPoint, input, only_output, replace_nodes};
 
-/// The operators.
+/// The operators that are views.
 pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 
-/// Replaces targets of Reshape that are computed from sizes by constants, with 0 and -1 for free sizes.
-pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
-    let mut found = Vec::new();
-    for (id, node) in graph.nodes() {
-        let (Some(data), Some(target), Some(output)) = (input(node, 0), input(node, 1), only_output(node))
-        else {
-            continue;
-        };
-        if node.is("Reshape") && graph.value(target).constant.is_none() {
-            let (from, to) = (&graph.value(data).shape, &graph.value(output).shape);
-            let target = to.as_ref().and_then(|to| target_of(from.as_deref().unwrap_or_default(), to));
-            found.extend(target.map(|target| (id, data, target)));
-        }
-    }
-    let mut edits = Edits::default();
-    for (id, data, target) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let reshape = reshape_like(graph, &node, data, &target)?;
-        edits.replace(&[id], vec![reshape]);
-    }
-    edits.apply(graph)
+/// Whether a node is a view.
+pub(super) fn is_view(node: &Node) -> bool {
+    VIEWS.iter().any(|op_type| node.is(op_type))
 }
 
-/// Merges consecutive views.
+/// Replaces computed target shapes of Reshape by constants, with 0 and -1 for free sizes.
+pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
+    let find = |graph: &Graph, node: &Node| {
+        let (data, target) = (input(node, 0)?, input(node, 1).filter(|_| node.is("Reshape"))?);
+        let from = graph.value(data).shape.as_deref().unwrap_or_default();
+        let to = graph.value(only_output(node)?).shape.as_deref()?;
+        let target = graph.value(target).constant.is_none().then(|| target_of(from, to))??;
+        Some((data, target))
+    };
+    replace_nodes(graph, find, |graph, node, (data, target)| reshape_like(graph, node, data, &target))
+}
+
+/// Merges several views in a row into one Reshape.
 pub(crate) fn fuse_views(graph: &mut Graph) -> Result<bool> {
     fuse(graph, VIEWS, |from, to| target_of(from, to).map(View::Reshape))
 }
 
-/// Merges consecutive Squeezes.
+/// Merges several Squeeze in a row.
 pub(crate) fn fuse_squeezes(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Squeeze"], |from, to| dropped_axes(from, to).map(View::Squeeze))
 }
 
-/// Merges consecutive Unsqueezes.
+/// Merges several Unsqueeze in a row.
 pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Unsqueeze"], |from, to| dropped_axes(to, from).map(View::Unsqueeze))
 }
 
-/// A new view.
+/// The node to be made.
 enum View {
     Reshape(Vec<i64>),
     Squeeze(Vec<i64>),
@@ -63,36 +56,27 @@ fn fuse(
     op_types: &[&str],
     between: impl Fn(&[Dim], &[Dim]) -> Option<View>,
 ) -> Result<bool> {
-    let is_view = |node: &Node| op_types.iter().any(|op_type| node.is(op_type));
-    // The input of each view; in topological order, so that the input of a chain is known.
+    // The input of the first view of each row; nodes are in topological order.
     let mut roots: IndexMap<ValueId, ValueId> = IndexMap::default();
-    let mut found: Vec<(NodeId, ValueId, View)> = Vec::new();
-    for (id, node) in graph.nodes().filter(|(_, node)| is_view(node)) {
-        let (Some(data), Some(output)) = (input(node, 0), only_output(node)) else { continue };
+    let find = |graph: &Graph, node: &Node| {
+        let is_view = op_types.iter().any(|op_type| node.is(op_type));
+        let (data, output) = (input(node, 0).filter(|_| is_view)?, only_output(node)?);
         let Some(root) = roots.get(data).copied() else {
             roots.insert(output, data);
-            continue;
+            return None;
         };
-        let shapes = (graph.value(root).shape.as_deref(), graph.value(output).shape.as_deref());
-        let (Some(from), Some(to)) = shapes else { continue };
-        if let Some(view) = between(from, to).filter(|_| node.version >= 5) {
-            roots.insert(output, root);
-            found.push((id, root, view));
-        }
-    }
-    let mut edits = Edits::default();
-    for (id, root, view) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let made = match &view {
-            View::Reshape(target) => reshape_like(graph, &node, root, target)?,
-            View::Squeeze(axes) | View::Unsqueeze(axes) => along_axes(graph, &node, root, axes)?,
-        };
-        edits.replace(&[id], vec![made]);
-    }
-    edits.apply(graph)
+        let (from, to) = (graph.value(root).shape.as_deref()?, graph.value(output).shape.as_deref()?);
+        let view = between(from, to).filter(|_| node.version >= 5)?;
+        roots.insert(output, root);
+        Some((root, view))
+    };
+    replace_nodes(graph, find, |graph, node, (root, view)| match &view {
+        View::Reshape(target) => reshape_like(graph, node, root, target),
+        View::Squeeze(axes) | View::Unsqueeze(axes) => along_axes(graph, node, root, axes),
+    })
 }
 
-/// Returns a Reshape that replaces a node.
+/// Makes the Reshape that replaces a node.
 pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target: &[i64]) -> Result<Node> {
     let target = InsertionPoint::new(graph).ints(target)?;
     Ok(Node {
@@ -103,7 +87,7 @@ pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target
     })
 }
 
-/// Returns the same operator with other axes, an attribute before operator set 13.
+/// The same operator with other axes, which are an attribute before operator set 13.
 fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Result<Node> {
     let mut made = Node { inputs: smallvec![Some(data)], ..node.clone() };
     if node.version < 13 {
@@ -114,15 +98,14 @@ fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Re
     Ok(made)
 }
 
-/// Returns a target of Reshape that gives `to` for all values of the free sizes: 0 keeps a size, and one size
-/// may be -1.
+/// A target of Reshape that gives `to` for all free sizes: 0 copies the size of the input, and one size may be inferred by -1.
 pub(super) fn target_of(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
     let free = to.iter().filter(|size| size.known().is_none()).count();
     let mut left = 1;
     to.iter()
         .enumerate()
         .map(|(axis, size)| match size.known() {
-            // Reshape takes 0 for the size of the input.
+            // Reshape reads 0 as the size of the input.
             Some(0) => None,
             Some(n) => Some(n),
             None if free > 1 && from.get(axis) == Some(size) => Some(0),
@@ -135,7 +118,7 @@ pub(super) fn target_of(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
         .collect()
 }
 
-/// Returns the axes of size 1 that only `long` has, if the shapes are otherwise equal.
+/// The axes of size 1 whose removal turns `long` into `short`.
 pub(super) fn dropped_axes(long: &[Dim], short: &[Dim]) -> Option<Vec<i64>> {
     let mut left = short.iter().peekable();
     let mut dropped = Vec::new();
@@ -161,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_keep_free_sizes() {
+    fn targets_preserve_free_sizes() {
         for (from, to, target) in [
             (&["2", "3"][..], &["3", "2"][..], Some(vec![3, 2])),
             (&["N", "3"], &["N", "1", "3"], Some(vec![-1, 1, 3])),
@@ -175,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_unit_axes_are_dropped() {
+    fn dropped_axes_are_the_only_difference() {
         for (long, short, axes) in [
             (&["1", "N", "1", "H"][..], &["N", "H"][..], Some(vec![0, 2])),
             (&["1", "1", "N"], &["1", "N"], Some(vec![0])),

@@ -1,7 +1,7 @@
-//! Scales and shifts of channels before a convolution, moved into its weight and bias.
+//! Scales and shifts of channels before a convolution.
 //!
-//! `w * (s * x + t) + b` is `(w * s) * x + (sum of w * t, + b)` for each channel. Padding of `x` is not
-//! shifted, so a shift before a padded convolution stays.
+//! `w * (s * x + t) + b` is `(w * s) * x + (sum(w * t) + b)` for each channel. Padding is not shifted: before a convolution with
+//! padding, only scales are merged.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
@@ -11,11 +11,10 @@ use crate::tensor::{DType, Tensor};
 use super::super::{Edits, InsertionPoint, input, int, only_output};
 use super::step::{Channels, Step, read_step};
 
-/// The operators that are moved into a Conv.
+/// The operators that are merged.
 const KINDS: &[&str] = &["Add", "BatchNormalization", "Div", "Mul", "Sub"];
 
-/// A Conv, the operation before it, and the shape of its weight: groups, channels of the output and of the
-/// input in each, spatial axes.
+/// A Conv and the step before it.
 struct Found {
     conv: NodeId,
     data: ValueId,
@@ -23,11 +22,11 @@ struct Found {
     dtype: DType,
     weight: ValueId,
     bias: Option<ValueId>,
+    /// The shape of the weight with the groups as an axis: groups, output and input channels of a group, kernel.
     grouped: Vec<i64>,
 }
 
-/// Moves batch normalizations, products, quotients, sums and differences with constants into the Conv after
-/// them.
+/// Merges BatchNormalization, products, quotients, sums and differences with constants into the Conv after them.
 pub(crate) fn fuse_before(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
@@ -68,7 +67,7 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     Some(Found { conv, data, step, dtype, weight, bias, grouped })
 }
 
-/// Returns whether the window may read padding.
+/// Whether the convolution may be padded.
 fn is_padded(node: &Node) -> bool {
     let same = match node.attributes.get("auto_pad") {
         Some(Attribute::String(text)) => text.starts_with(b"SAME"),
@@ -121,8 +120,7 @@ impl Found {
         Ok(site.end_with(node))
     }
 
-    /// Returns a list of one element, or one for each channel of the input, in the shape of the grouped
-    /// weight.
+    /// Reshapes one element per input channel for broadcasting with the grouped weight.
     fn along_inputs(&self, site: &mut InsertionPoint, list: ValueId) -> Result<ValueId> {
         let [group, _, inputs, spatial @ ..] = self.grouped.as_slice() else { return Ok(list) };
         let channels = site.ints(&[group.saturating_mul(*inputs)])?;

@@ -1,53 +1,50 @@
-//! Scales and shifts of channels after or before a convolution or a matrix product, moved into its weight and
-//! bias.
+//! Scales and shifts of channels after, or before, a convolution or a matrix product become part of its weight and bias.
 //!
-//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite are
-//! not moved.
+//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite are left alone.
 
 mod before;
 mod step;
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::pattern::Readers;
+use crate::pass::pattern::{Readers, float};
 use crate::tensor::{DType, Tensor};
 
 use super::{Edits, InsertionPoint, input, int, only_output};
 pub(crate) use before::fuse_before;
 use step::{Channels, Step, read_step};
 
-/// Moves batch normalizations into the node before them.
+/// Merges BatchNormalization into the node before it.
 pub(crate) fn fuse_batch_norms(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["BatchNormalization"])
 }
 
-/// Moves products and quotients with constants into the node before them.
+/// Merges products and quotients with constants into the node before them.
 pub(crate) fn fuse_scales(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Mul", "Div"])
 }
 
-/// Moves sums and differences with constants into the node before them.
+/// Merges sums and differences with constants into the node before them.
 pub(crate) fn fuse_shifts(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Add", "Sub"])
 }
 
-/// A node with a constant weight in which each channel of the output has its own part.
+/// A convolution or a Gemm with a constant weight.
 #[derive(Clone, Copy, Debug)]
 struct Product {
     weight: ValueId,
     bias: Option<ValueId>,
-    /// The output.
+    /// The channels of the output.
     channels: Channels,
-    /// The position of the output channels in the weight.
     layout: Layout,
 }
 
-/// The position of the output channels in a weight.
+/// The axis of a weight that the output channels are on.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     First,
     Second,
-    /// Spread over both axes: the first axis holds this many groups.
+    /// The first axis has the groups, the second the channels of a group: ConvTranspose with this many groups.
     Grouped(usize),
 }
 
@@ -103,34 +100,29 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
         }
         _ => return None,
     };
-    let one_a_channel = |bias: ValueId| match graph.value(bias).constant.as_ref().map(Tensor::shape) {
+    let one_per_channel = |bias: ValueId| match graph.value(bias).constant.as_ref().map(Tensor::shape) {
         Some([size]) => *size == count,
         _ => false,
     };
     let dtype = graph.value(only_output(node)?).dtype?;
-    (node.domain.is_empty() && rank >= 2 && bias.is_none_or(one_a_channel) && dtype.is_float())
+    (node.domain.is_empty() && rank >= 2 && bias.is_none_or(one_per_channel) && dtype.is_float())
         .then_some(Product { weight, bias, channels: Channels { count, rank, dtype }, layout })
 }
 
 fn is_plain_gemm(node: &Node) -> bool {
-    use crate::graph::Attribute::Float;
-    ["alpha", "beta"].iter().all(|name| match node.attributes.get(*name) {
-        None => true,
-        Some(Float(factor)) => *factor == 1.0,
-        Some(_) => false,
-    })
+    ["alpha", "beta"].iter().all(|name| float(node, name).is_none_or(|factor| factor == 1.0))
 }
 
 impl Product {
-    /// Returns whether the steps can be moved into the weight. Float16 weights are not scaled: the products
-    /// may be out of the range of their type. A new bias can take any shift.
+    /// Whether the steps can be merged. Float16 weights are not scaled, since they could overflow or underflow; a single shift becomes
+    /// the bias if there is none.
     fn admits(&self, steps: &[Step]) -> bool {
         let wide = matches!(self.channels.dtype, DType::F32 | DType::F64);
         let one_shift = matches!(steps, [Step::Shift { .. }]) && self.bias.is_none();
         !steps.is_empty() && (wide || one_shift)
     }
 
-    /// Returns the nodes that compute weight and bias, and the node that reads them.
+    /// The nodes that compute the new weight and bias, and the node with these.
     fn with_steps(&self, graph: &mut Graph, mut node: Node, steps: &[Step]) -> Result<Vec<Node>> {
         let mut site = InsertionPoint::new(graph);
         let (mut scale, mut shift) = (None, self.bias);
@@ -144,7 +136,7 @@ impl Product {
         if weight != self.weight {
             site.take_name(weight, self.weight)?;
         }
-        let mut inputs = vec![node.inputs.first().copied().flatten(), Some(weight)];
+        let mut inputs = vec![input(&node, 0), Some(weight)];
         if let Some(shift) = shift {
             let channels = site.ints(&[i64::try_from(self.channels.count)?])?;
             inputs.push(Some(site.op("Expand", &[shift, channels], &[])));
@@ -153,7 +145,7 @@ impl Product {
         Ok(site.end_with(node))
     }
 
-    /// Returns the weight times a scalar, or times one factor for each channel.
+    /// The weight times a scale, which has one element or one for each channel.
     fn scaled_weight(&self, site: &mut InsertionPoint, scale: ValueId) -> Result<ValueId> {
         let sizes: std::result::Result<Vec<i64>, _> =
             site.sizes(self.weight).iter().map(|size| i64::try_from(*size)).collect();

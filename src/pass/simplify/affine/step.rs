@@ -1,4 +1,4 @@
-//! A scale and shift of channels by constants, and the composition of several.
+//! Affine steps: changes of each channel by constants, and their composition.
 
 use crate::error::Result;
 use crate::graph::{Graph, NodeId, ValueId};
@@ -7,7 +7,7 @@ use crate::tensor::{DType, Tensor};
 
 use super::super::{InsertionPoint, input, only_output};
 
-/// A value whose axis 1 is the channels.
+/// The channels of a value, its axis 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Channels {
     pub count: usize,
@@ -25,7 +25,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// Composes this step with a previous scale and shift, each of one element or one for each channel.
+    /// The scale and the shift of this step composed with earlier ones; each has one element, or one for each channel.
     pub fn after(
         self,
         site: &mut InsertionPoint,
@@ -37,7 +37,7 @@ impl Step {
             Step::Scale { by, divides } => {
                 let by = site.reshape(by, &[-1])?;
                 let op = if divides { "Div" } else { "Mul" };
-                let one = site.number(dtype, 1.0)?;
+                let one = site.scalar(dtype, 1.0)?;
                 scale = Some(site.op(op, &[scale.unwrap_or(one), by], &[]));
                 shift = shift.map(|shift| site.op(op, &[shift, by], &[]));
             }
@@ -51,7 +51,7 @@ impl Step {
                 });
             }
             Step::Normalize { scale: gamma, bias, mean, variance, epsilon } => {
-                let epsilon = site.number(dtype, epsilon)?;
+                let epsilon = site.scalar(dtype, epsilon)?;
                 let variance = site.op("Add", &[variance, epsilon], &[]);
                 let deviation = site.op("Sqrt", &[variance], &[]);
                 let by = site.op("Div", &[gamma, deviation], &[]);
@@ -68,7 +68,7 @@ impl Step {
     }
 }
 
-/// Returns the step that `reader` applies to `value`, and its result.
+/// Reads `reader` as a step on `value`; returns the node, the step and its output.
 pub(super) fn read_step(
     graph: &Graph,
     reader: NodeId,
@@ -79,7 +79,7 @@ pub(super) fn read_step(
     let node = graph.node(reader).filter(|node| kinds.iter().any(|kind| node.is(kind)))?;
     let output = only_output(node)?;
     let (first, second) = (input(node, 0)?, input(node, 1)?);
-    let finite = |by: ValueId| is_finite(graph, by);
+    let finite = |by: ValueId| all_elements(graph, by, f64::is_finite);
     let step = if node.is("BatchNormalization") {
         let epsilon = Call::of(graph, node).and_then(|(op, call)| op.epsilon?(&call))?;
         let list: Option<Vec<ValueId>> = (1..5).map(|index| input(node, index)).collect();
@@ -89,20 +89,16 @@ pub(super) fn read_step(
             let sizes = value.constant.as_ref().map(Tensor::shape);
             sizes == Some(&[channels.count]) && value.dtype == Some(channels.dtype) && finite(by)
         };
-        let positive = |by: ValueId| {
-            let tensor = graph.value(by).constant.as_ref()?;
-            let variances = tensor.load_listed().ok()?.to_f64().ok()?;
-            Some(variances.iter().all(|variance| variance + f64::from(epsilon) > 0.0))
-        };
-        if first != value || ![scale, bias, mean, variance].into_iter().all(fits) || !positive(variance)? {
+        let positive = all_elements(graph, variance, |variance| variance + f64::from(epsilon) > 0.0);
+        if first != value || ![scale, bias, mean, variance].into_iter().all(fits) || !positive {
             return None;
         }
         Step::Normalize { scale, bias, mean, variance, epsilon }
     } else {
         let (by, commuted) = if first == value { (second, false) } else { (first, true) };
-        let one_a_channel = node.version >= 7 && is_one_a_channel(graph, by, channels);
-        let nonzero = !node.is("Div") || graph.value(by).constant.as_ref().is_some_and(has_no_zero);
-        if !one_a_channel || !finite(by) || !nonzero {
+        let one_per_channel = node.version >= 7 && is_one_per_channel(graph, by, channels);
+        let nonzero = !node.is("Div") || all_elements(graph, by, |x| x != 0.0);
+        if !one_per_channel || !finite(by) || !nonzero {
             return None;
         }
         match (node.op_type.as_str(), commuted) {
@@ -116,8 +112,8 @@ pub(super) fn read_step(
     Some((reader, step, output))
 }
 
-/// Returns whether a constant has one element, or one for each channel, and does not broadcast the value.
-fn is_one_a_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
+/// Whether a constant has one element, or one for each channel, and does not broadcast the value.
+fn is_one_per_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
     let Some(tensor) = &graph.value(by).constant else { return false };
     let sizes = tensor.shape();
     let Some(missing) = channels.rank.checked_sub(sizes.len()) else { return false };
@@ -125,11 +121,8 @@ fn is_one_a_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
     sizes.iter().enumerate().all(fits)
 }
 
-fn is_finite(graph: &Graph, by: ValueId) -> bool {
+/// Whether a value is a constant all of whose elements pass a test.
+fn all_elements(graph: &Graph, by: ValueId, test: impl Fn(f64) -> bool) -> bool {
     let Some(tensor) = &graph.value(by).constant else { return false };
-    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| x.is_finite()))
-}
-
-fn has_no_zero(tensor: &Tensor) -> bool {
-    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|a| a.iter().all(|x| *x != 0.0))
+    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|list| list.into_iter().all(test))
 }

@@ -1,4 +1,4 @@
-//! Islands: connected nodes that can work on moved operands, and the cost of the moves at their boundaries.
+//! Islands: connected layout-independent nodes, and the cost of moves at their edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use super::super::{input, only_output};
 use super::operand::{may_join, operands};
 use super::{Kind, MAX_WAYS, Way};
 
-/// Connected nodes.
+/// A connected component of layout-independent nodes.
 pub(super) struct Island {
     kind: Kind,
-    /// In topological order.
+    /// The nodes in the order of the graph.
     pub nodes: Vec<NodeId>,
     members: BTreeSet<NodeId>,
-    /// Values from outside that are moved.
+    /// Operands that are computed outside.
     entries: BTreeSet<ValueId>,
-    /// Values that are read outside.
+    /// Values that are read outside, or are outputs of the graph.
     pub exits: BTreeSet<ValueId>,
 }
 
-/// Returns all maximal islands with a move at their boundary.
+/// Finds all islands.
 pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> {
     let mut groups = Groups::default();
     let mut nodes: Vec<NodeId> = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> 
         for value in operand_values(graph, node) {
             match graph.value(value).producer {
                 Some(producer) if groups.contains(producer) => groups.join(producer, id),
-                // Readers of the same moved value belong together.
+                // Readers of the same move belong together.
                 Some(producer) if graph.node(producer).is_some_and(|mover| kind.holds(mover)) => {
                     groups.join_by_value(value, id);
                 }
@@ -54,7 +54,7 @@ fn operand_values(graph: &Graph, node: &Node) -> Vec<ValueId> {
     values.filter(|value| graph.value(*value).constant.is_none()).collect()
 }
 
-/// Union-find over nodes: each points to an earlier one of its group, or to itself.
+/// A union-find structure: each node points to an earlier one of its group, or to itself.
 #[derive(Default)]
 struct Groups {
     before: BTreeMap<NodeId, NodeId>,
@@ -72,7 +72,7 @@ impl Groups {
 
     fn root(&mut self, id: NodeId) -> NodeId {
         let mut at = id;
-        // Path halving keeps the paths short.
+        // Path halving.
         while let Some(next) = self.before.get(&at).copied().filter(|next| *next != at) {
             let beyond = self.before.get(&next).copied().unwrap_or(next);
             self.before.insert(at, beyond);
@@ -114,12 +114,12 @@ impl Island {
         graph.node(id).filter(|node| self.kind.holds(node))
     }
 
-    /// Returns the node that moves an entry.
+    /// The move that computes an entry.
     fn entry_mover<'g>(&self, graph: &'g Graph, entry: ValueId) -> Option<&'g Node> {
         self.mover(graph, graph.value(entry).producer?)
     }
 
-    /// Returns whether only the island reads an entry.
+    /// Whether only nodes of the island read an entry.
     fn is_read_here_alone(&self, readers: &Readers, entry: ValueId) -> bool {
         !readers.is_output(entry) && readers.all(entry).iter().all(|reader| self.members.contains(reader))
     }
@@ -128,7 +128,7 @@ impl Island {
         readers.all(exit).iter().copied().filter(|reader| !self.members.contains(reader))
     }
 
-    /// Returns the ways that remove a move at the boundary.
+    /// The ways that make a move at the edges redundant.
     pub fn ways(&self, graph: &Graph, readers: &Readers) -> Vec<Way> {
         let entering = self.entries.iter().filter_map(|entry| {
             let mover = self.entry_mover(graph, *entry)?;
@@ -147,14 +147,14 @@ impl Island {
         ways
     }
 
-    /// Returns the number of additional moves if the island goes this way; negative if there are fewer.
+    /// The change of the number of moves if the island goes this way.
     pub fn cost(&self, graph: &Graph, readers: &Readers, way: &Way) -> i64 {
         let mut cost = 0;
         for entry in &self.entries {
             let mover = self.entry_mover(graph, *entry);
             let alone = self.is_read_here_alone(readers, *entry);
-            let superfluous = mover.is_some_and(|mover| Way::of(graph, mover, true).as_ref() == Some(way));
-            cost += match (superfluous, mover.is_some() && alone) {
+            let redundant = mover.is_some_and(|mover| Way::of(graph, mover, true).as_ref() == Some(way));
+            cost += match (redundant, mover.is_some() && alone) {
                 (true, true) => -1,
                 (true, false) | (false, true) => 0,
                 (false, false) => 1,
@@ -167,9 +167,9 @@ impl Island {
                     stays = true;
                     continue;
                 };
-                let superfluous = Way::of(graph, mover, false).as_ref() == Some(way);
+                let redundant = Way::of(graph, mover, false).as_ref() == Some(way);
                 let named = only_output(mover).is_none_or(|output| readers.is_output(output));
-                cost -= i64::from(superfluous && !named);
+                cost -= i64::from(redundant && !named);
             }
             cost += i64::from(stays);
         }

@@ -1,10 +1,9 @@
-//! Transposes and reshapes on both sides of elementwise nodes.
+//! Cancellation of Transposes and Reshapes on both sides of layout-independent nodes.
 //!
-//! An elementwise node can work on permuted or reshaped operands if the change is the same for all of them.
-//! Connected nodes of that kind are an island. An island is permuted or reshaped as a whole if that leaves
-//! fewer nodes: exporters from TensorFlow leave islands between two Transposes, linear layers work on
-//! matrices between two Reshapes. The moves that are inserted at the boundary meet those that are there, and
-//! other passes merge them.
+//! Element-wise nodes do not depend on the layout of their operands, as long as it is the same for all. An island is a connected
+//! component of such nodes. A whole island is transposed, or reshaped, if that leaves fewer nodes: TensorFlow's exporters leave
+//! islands between two Transposes, linear layers work on matrices between two Reshapes. The moves inserted at the edges of the island
+//! meet those that are there, and other passes merge them.
 
 mod island;
 mod operand;
@@ -15,31 +14,29 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Value, ValueId};
-use crate::op::{self, Access};
-use crate::pass::pattern::Readers;
+use crate::pass::pattern::{Readers, inverse};
 use crate::tensor::Shape;
 
 use super::transpose::perm_of;
-use super::view::target_of;
+use super::view::{is_view, target_of};
 use super::{Edits, InsertionPoint, input, only_output};
 use island::Island;
 use operand::{axes_of, name_axes, operands};
 
-/// The maximum number of ways to try for an island: real networks have one or two kinds of moves at a
-/// boundary.
+/// The most layouts tried for an island; those of real networks have one or two kinds of moves at their edges.
 const MAX_WAYS: usize = 4;
 
-/// Removes Transposes on both sides of islands.
+/// Cancels Transposes on both sides of islands.
 pub(crate) fn cancel_transposes(graph: &mut Graph) -> Result<bool> {
     cancel(graph, Kind::Transpose)
 }
 
-/// Removes Reshapes on both sides of islands.
+/// Cancels Reshapes on both sides of islands.
 pub(crate) fn cancel_reshapes(graph: &mut Graph) -> Result<bool> {
     cancel(graph, Kind::View)
 }
 
-/// The kind of moves to remove.
+/// The moves to be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Transpose,
@@ -50,38 +47,37 @@ impl Kind {
     fn holds(self, node: &Node) -> bool {
         match self {
             Kind::Transpose => node.is("Transpose"),
-            Kind::View => op::access(node) == Access::View,
+            Kind::View => is_view(node),
         }
     }
 }
 
-/// The relation between the values of an island and their replacements.
+/// The move from the new values of an island to the original ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
-    /// Permuted by this order of axes.
+    /// A Transpose.
     Turn(Vec<usize>),
-    /// Reshaped from the first shape to the second.
+    /// A Reshape from the first shape to the second.
     Shape(Shape, Shape),
 }
 
-/// The operator and the attribute or input of a move.
+/// A move with its permutation or target shape.
 enum Move {
     Transpose(Vec<i64>),
     Reshape(Vec<i64>),
 }
 
 impl Way {
-    /// Returns the way that makes a move at the boundary superfluous. `enters` if it computes an entry of the
-    /// island, not if it reads an exit.
+    /// The way that makes a move at the edge of the island redundant, one of an entry or one of an exit.
     fn of(graph: &Graph, mover: &Node, enters: bool) -> Option<Way> {
         if mover.is("Transpose") {
             let perm = perm_of(graph, mover)?;
-            return Some(Way::Turn(if enters { perm } else { inverse(&perm)? }));
+            return Some(Way::Turn(if enters { perm } else { inverse(&perm) }));
         }
         let (before, after) = (input(mover, 0)?, only_output(mover)?);
         let (before, after) = (graph.value(before).shape.clone()?, graph.value(after).shape.clone()?);
         let (inside, outside) = if enters { (before, after) } else { (after, before) };
-        // Each shape may have at most one size that the other one does not have.
+        // Reshape must be able to make either shape of the other one.
         let both = target_of(&inside, &outside).and(target_of(&outside, &inside));
         (inside != outside && !inside.is_empty())
             .then_some(Way::Shape(inside, outside))
@@ -90,7 +86,7 @@ impl Way {
 
     fn enter(&self) -> Option<Move> {
         Some(match self {
-            Way::Turn(perm) => Move::Transpose(as_ints(&inverse(perm)?)?),
+            Way::Turn(perm) => Move::Transpose(as_ints(&inverse(perm))?),
             Way::Shape(inside, outside) => Move::Reshape(target_of(outside, inside)?),
         })
     }
@@ -101,10 +97,6 @@ impl Way {
             Way::Shape(inside, outside) => Move::Reshape(target_of(inside, outside)?),
         })
     }
-}
-
-fn inverse(perm: &[usize]) -> Option<Vec<usize>> {
-    (0..perm.len()).map(|axis| perm.iter().position(|from| *from == axis)).collect()
 }
 
 fn as_ints(perm: &[usize]) -> Option<Vec<i64>> {
@@ -130,7 +122,7 @@ fn cancel(graph: &mut Graph, kind: Kind) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// Replaces the values of an island, and inserts moves at its boundary.
+/// Replaces the nodes of an island and inserts moves at its edges.
 fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way) -> Result<()> {
     let (Some(enter), Some(leave)) = (way.enter(), way.leave()) else { return Ok(()) };
     let mut inside: BTreeMap<ValueId, ValueId> = BTreeMap::new();
@@ -148,7 +140,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
             } else if let Some(value) = inside.get(&value) {
                 *value
             } else {
-                let moved = site.stay(&node, value, &enter)?;
+                let moved = site.moved(&node, value, &enter)?;
                 inside.insert(value, moved);
                 moved
             });
@@ -157,7 +149,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
             name_axes(&mut site, &mut made, &axes, perm)?;
         }
         let is_exit = island.exits.contains(&output);
-        // A value that is visible outside by its name keeps the name.
+        // The name of an exit stays with the original value.
         let moved = if is_exit { site.new_value() } else { site.namesake(output) };
         inside.insert(output, moved);
         made.outputs = smallvec![Some(moved)];
@@ -174,7 +166,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
     Ok(())
 }
 
-/// Returns a moved constant operand. A constant of one element stays the same.
+/// A constant operand in the new layout; one of a single element stays as it is.
 fn moved_constant(site: &mut InsertionPoint, value: ValueId, way: &Way) -> Result<ValueId> {
     let Way::Turn(perm) = way else { return Ok(value) };
     let sizes = site.sizes(value).to_vec();
@@ -186,19 +178,19 @@ fn moved_constant(site: &mut InsertionPoint, value: ValueId, way: &Way) -> Resul
         aligned.push(i64::try_from(size)?);
     }
     let aligned = site.reshape(value, &aligned)?;
-    let order = inverse(perm).as_deref().and_then(as_ints).unwrap_or_default();
+    let order = as_ints(&inverse(perm)).unwrap_or_default();
     let moved = site.op("Transpose", &[aligned], &[("perm", Attribute::Ints(order))]);
     site.take_name(moved, value)?;
     Ok(moved)
 }
 
 impl InsertionPoint<'_> {
-    /// Returns a new value.
+    /// Adds a value.
     fn new_value(&mut self) -> ValueId {
         self.graph.add_value(Value::default())
     }
 
-    /// Returns a value that replaces another.
+    /// Adds a value with the name of the one that it replaces.
     fn namesake(&mut self, value: ValueId) -> ValueId {
         let name = self.graph.value(value).name.clone();
         self.graph.add_value(Value { name, ..Value::default() })
@@ -208,8 +200,8 @@ impl InsertionPoint<'_> {
         self.graph.value(value).constant.is_some()
     }
 
-    /// Moves `from` by a node of the operator set of `like`.
-    fn stay(&mut self, like: &Node, from: ValueId, by: &Move) -> Result<ValueId> {
+    /// Adds a move of `from`, of the operator set of `like`.
+    fn moved(&mut self, like: &Node, from: ValueId, by: &Move) -> Result<ValueId> {
         let to = self.new_value();
         let mover = self.mover(like, from, to, by)?;
         self.push(mover);
