@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 
 use num_traits::AsPrimitive;
 
+use super::pattern::{input, int, only_output};
 use super::pattern::{producer, scalar};
-use super::simplify::{InsertionPoint, input, int, only_output};
+use super::simplify::InsertionPoint;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, ValueId};
 use crate::ncnn::Scales;
@@ -170,7 +171,7 @@ fn clip_only(graph: &mut Graph, found: &BTreeMap<ValueId, Steps>) -> Result<()> 
         let node = node.clone();
         let mut point = InsertionPoint::in_place_of(graph, &node, "", node.version.max(CLIP));
         let [low, high] = [steps.low, steps.high].map(|bound| AsPrimitive::<f32>::as_(bound) * steps.scale);
-        let (low, high) = (point.number(DType::F32, low)?, point.number(DType::F32, high)?);
+        let (low, high) = (point.scalar(DType::F32, low)?, point.scalar(DType::F32, high)?);
         Ok(Some(point.finish("Clip", [steps.x, low, high].map(Some), AttributeMap::new())))
     })
 }

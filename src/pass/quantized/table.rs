@@ -9,7 +9,7 @@ use super::{Steps, constant_input, dequantize_before, is_plain_gemm};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::Scales;
-use crate::pass::simplify::{input, int};
+use crate::pass::pattern::{input, int};
 use crate::tensor::{DType, Tensor};
 
 /// The largest magnitude of an integer in ncnn's int8 layers.

@@ -6,7 +6,7 @@ use super::{constant_input, dequantize_before};
 use crate::error::Result;
 use crate::graph::{Graph, Node};
 use crate::op::resolve_axis;
-use crate::pass::simplify::{input, int};
+use crate::pass::pattern::{input, int};
 
 /// Returns the scale of each of `outputs` along an axis of the constant that DequantizeLinear reads, if it
 /// has one without blocks whose reciprocals are normal floats.

@@ -1,4 +1,4 @@
-//! Collected replacements of patterns, and a builder of nodes.
+//! Deferred changes of a graph, and the nodes that they insert.
 
 use smallvec::smallvec;
 
@@ -8,7 +8,8 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, Symbol, Value, 
 use crate::op::NEWEST_OPSET;
 use crate::tensor::{Array, DType, Tensor};
 
-/// Replacements of patterns. They are collected first and applied at once, so that all patterns are matched in the unchanged graph.
+/// Replacements of nodes. They are collected during the search for patterns and applied at the end, so that
+/// the searched graph does not change.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     replaced: IndexMap<NodeId, Vec<Node>>,
@@ -16,17 +17,17 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// Whether none of these nodes is part of another pattern.
+    /// Returns whether none of these nodes is part of an earlier replacement.
     pub fn are_free(&self, nodes: &[NodeId]) -> bool {
         nodes.iter().all(|node| !self.touched.contains(*node))
     }
 
-    /// Marks nodes as part of a pattern.
+    /// Excludes nodes from further replacements.
     pub fn touch(&mut self, nodes: &[NodeId]) {
         self.touched.extend(nodes.iter().copied());
     }
 
-    /// Replaces the last node of a pattern; the other nodes stay for their other readers.
+    /// Replaces the last node of a pattern by `nodes`; its other nodes stay for other readers.
     pub fn replace(&mut self, pattern: &[NodeId], nodes: Vec<Node>) {
         self.touch(pattern);
         if let Some(last) = pattern.last() {
@@ -34,7 +35,7 @@ impl Edits {
         }
     }
 
-    /// Applies the replacements; returns whether there were any.
+    /// Applies the replacements, and returns whether there were any.
     pub fn apply(mut self, graph: &mut Graph) -> Result<bool> {
         if self.replaced.is_empty() {
             return Ok(false);
@@ -61,7 +62,7 @@ pub(super) fn replace_nodes<T>(
     edits.apply(graph)
 }
 
-/// Builds the nodes that replace a pattern. Those that read only constants are folded later.
+/// New nodes for one position of the graph. Those that read only constants are folded later.
 #[derive(Debug)]
 pub(in crate::pass) struct InsertionPoint<'g> {
     pub graph: &'g mut Graph,
@@ -71,31 +72,44 @@ pub(in crate::pass) struct InsertionPoint<'g> {
 }
 
 impl<'g> InsertionPoint<'g> {
-    /// Creates a builder without nodes.
+    /// Starts an empty list of nodes.
     pub fn new(graph: &'g mut Graph) -> InsertionPoint<'g> {
         let template = Node { version: NEWEST_OPSET, ..Node::default() };
         InsertionPoint { graph, template, nodes: Vec::new() }
     }
 
-    /// The shape of a constant.
+    /// Starts a list of nodes that replace `node`, with its name and a version of a domain's operator set.
+    pub fn in_place_of(graph: &'g mut Graph, node: &Node, domain: &str, version: i64) -> InsertionPoint<'g> {
+        let template = Node {
+            name: node.name.clone(),
+            index: node.index,
+            domain: domain.into(),
+            version,
+            outputs: node.outputs.clone(),
+            ..Node::default()
+        };
+        InsertionPoint { graph, template, nodes: Vec::new() }
+    }
+
+    /// Returns the shape of a constant.
     pub fn sizes(&self, value: ValueId) -> &[usize] {
         self.graph.value(value).constant.as_ref().map_or(&[], Tensor::shape)
     }
 
-    /// Adds a constant list of integers.
+    /// Adds a constant list of integers, for axes and shapes.
     pub fn ints(&mut self, list: &[i64]) -> Result<ValueId> {
         let array = Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?);
         self.graph.add_constant("", Tensor::from_array(&array)?)
     }
 
-    /// Adds a constant scalar.
+    /// Adds a scalar constant.
     pub fn scalar(&mut self, dtype: DType, scalar: f32) -> Result<ValueId> {
         let array = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), scalar)).cast(dtype)?;
         self.graph.add_constant("", Tensor::from_array(&array)?)
     }
 
-    /// Adds a node of the newest operator set with one output, which must fold: a node that stays would raise the operator set of the
-    /// written model.
+    /// Adds a node of the newest operator set with one output, for folding only: a node that stays in the
+    /// graph would require that version of the operator set for all nodes of a written model.
     pub fn op(
         &mut self,
         op_type: impl Into<Symbol>,
@@ -120,13 +134,23 @@ impl<'g> InsertionPoint<'g> {
         output
     }
 
-    /// Adds a Reshape of a constant.
+    fn node(
+        &self,
+        op_type: impl Into<Symbol>,
+        inputs: impl IntoIterator<Item = Option<ValueId>>,
+        attributes: AttributeMap,
+    ) -> Node {
+        let inputs = inputs.into_iter().collect();
+        Node { op_type: op_type.into(), inputs, attributes, ..self.template.clone() }
+    }
+
+    /// Adds a Reshape.
     pub fn reshape(&mut self, value: ValueId, shape: &[i64]) -> Result<ValueId> {
         let shape = self.ints(shape)?;
         Ok(self.op("Reshape", &[value, shape], &[]))
     }
 
-    /// Names a new value after the one that it replaces.
+    /// Renames a new value to the value that it replaces.
     pub fn take_name(&mut self, made: ValueId, from: ValueId) -> Result<()> {
         let name = self.graph.value(from).name.clone();
         self.graph.value_mut(made)?.name = name;
@@ -138,7 +162,18 @@ impl<'g> InsertionPoint<'g> {
         self.nodes.push(node);
     }
 
-    /// Adds the last node and returns all.
+    /// Returns the nodes with a last one, which computes the outputs of the replaced node.
+    pub fn finish(
+        self,
+        op_type: impl Into<Symbol>,
+        inputs: impl IntoIterator<Item = Option<ValueId>>,
+        attributes: AttributeMap,
+    ) -> Vec<Node> {
+        let node = self.node(op_type, inputs, attributes);
+        self.end_with(node)
+    }
+
+    /// Returns the nodes with a last one.
     pub fn end_with(mut self, node: Node) -> Vec<Node> {
         self.nodes.push(node);
         self.nodes

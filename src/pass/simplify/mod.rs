@@ -15,7 +15,8 @@ mod view;
 use crate::pass::pattern::{axis, input, int, ints, only_output};
 use crate::pass::rewrite::Rewrite;
 
-use edit::{Edits, InsertionPoint, replace_nodes};
+pub(in crate::pass) use edit::InsertionPoint;
+use edit::{Edits, replace_nodes};
 
 /// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the pass.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[

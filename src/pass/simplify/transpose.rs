@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
-use crate::op::{self, Access};
+use crate::op;
 use crate::pass::pattern::producer;
 
 use super::view::{dropped_axes, is_view};

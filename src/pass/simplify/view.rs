@@ -5,6 +5,7 @@ use smallvec::smallvec;
 use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
+use crate::op::{self, Access};
 use crate::tensor::Dim;
 
 use super::{InsertionPoint, input, only_output, replace_nodes};
@@ -14,7 +15,7 @@ pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"
 
 /// Whether a node is a view.
 pub(super) fn is_view(node: &Node) -> bool {
-    VIEWS.iter().any(|op_type| node.is(op_type))
+    op::access(node) == Access::View
 }
 
 /// Replaces computed target shapes of Reshape by constants, with 0 and -1 for free sizes.

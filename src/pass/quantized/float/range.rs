@@ -6,7 +6,8 @@ use super::{Plain, axis_attribute};
 use crate::error::Result;
 use crate::graph::{AttributeMap, Graph, Ids, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
-use crate::pass::simplify::{InsertionPoint, input};
+use crate::pass::pattern::input;
+use crate::pass::simplify::InsertionPoint;
 use crate::tensor::{DType, Tensor};
 
 /// Replaces products of outputs of DynamicQuantizeLinear by products of its input, with a scale of 1.
@@ -31,7 +32,7 @@ pub(super) fn drop_ranges(graph: &mut Graph) -> Result<()> {
     if floats.is_empty() {
         return Ok(());
     }
-    let one = InsertionPoint::new(graph).number(DType::F32, 1.0)?;
+    let one = InsertionPoint::new(graph).scalar(DType::F32, 1.0)?;
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         let float = input(&node, 0).and_then(|value| floats.get(&value).copied());

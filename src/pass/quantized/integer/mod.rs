@@ -13,7 +13,8 @@ use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, NodeId, ValueId};
 use crate::op::OWN_DOMAIN;
 use crate::pass::pattern::{Readers, producer, scalar};
-use crate::pass::simplify::{InsertionPoint, input, only_output};
+use crate::pass::pattern::{input, only_output};
+use crate::pass::simplify::InsertionPoint;
 use crate::tensor::DType;
 
 /// The operator set since which Softmax normalizes one axis.
@@ -70,7 +71,7 @@ fn read(graph: &mut Graph, node: &Node, value: ValueId) -> Result<Option<Quantiz
             Some(point) => (zero, point.as_()),
             None => return Ok(None),
         },
-        None => (InsertionPoint::new(graph).number(dtype, 0.0)?, 0),
+        None => (InsertionPoint::new(graph).scalar(dtype, 0.0)?, 0),
     };
     Ok(Some(Quantized { value, dtype, scale, step, zero, zero_point }))
 }
@@ -193,7 +194,7 @@ impl Site<'_> {
         let Some([low, high]) = self.bounds else {
             return Ok(point.finish("Identity", [Some(x.value)], AttributeMap::new()));
         };
-        let (low, high) = (point.number(x.dtype, low.as_())?, point.number(x.dtype, high.as_())?);
+        let (low, high) = (point.scalar(x.dtype, low.as_())?, point.scalar(x.dtype, high.as_())?);
         Ok(point.finish("Clip", [x.value, low, high].map(Some), AttributeMap::new()))
     }
 
