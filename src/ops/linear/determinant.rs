@@ -1,6 +1,6 @@
 //! Det: the determinant of each matrix.
 //!
-//! Specification: <https://onnx.ai/onnx/operators/onnx__Det.html>.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Det.html>.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", &[11, 22], Access::Any,
     .lowers_to("sums of products")
     .limits("matrices larger than 4 by 4")];
 
-/// Largest matrix that is written out: the number of products doubles with each row.
+/// The largest matrix whose determinant is expanded: the number of products doubles with each row.
 const MAX_ROWS: usize = 4;
 
 fn infer_det(call: &Call) -> Result<Vec<Fact>> {
@@ -28,12 +28,12 @@ fn infer_det(call: &Call) -> Result<Vec<Fact>> {
         invalid!("the determinant of {}", display_shape(call.shape(0)?));
     };
     if rows.known().is_some() && columns.known().is_some() && rows != columns {
-        invalid!("the determinant of {rows} by {columns} elements");
+        invalid!("the determinant of a {rows} x {columns} matrix");
     }
     Ok(vec![Fact::new(call.dtype(0)?, batch.to_vec())])
 }
 
-/// Each step of the elimination goes over the matrix.
+/// Each step of the elimination iterates over the matrix.
 fn work_of(shapes: &[&[usize]]) -> u64 {
     let sizes = shapes.first().copied().unwrap_or_default();
     let steps = sizes.iter().chain(sizes.last()).fold(1_usize, |n, size| n.saturating_mul(*size));
@@ -55,7 +55,7 @@ fn fold_det(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     Ok(vec![Array::new(crate::tensor::DType::F64, Elements::F64(made)).cast(x.dtype())?])
 }
 
-/// By elimination, with the largest element of each column as its pivot.
+/// Returns the determinant by elimination, with the largest element of each column as pivot.
 fn determinant(mut a: Array2<f64>) -> Result<f64> {
     let n = a.nrows();
     let at = |a: &Array2<f64>, i: usize, j: usize| a.get((i, j)).copied().unwrap_or(0.0);
@@ -93,7 +93,7 @@ fn expand_det(expand: &mut Expand) -> Result<bool> {
     let (batch, n) = (batch.to_vec(), n.clone());
     let n = match n.known().map(usize::try_from) {
         Some(Ok(n)) if (1..=MAX_ROWS).contains(&n) => n,
-        _ => unsupported!("the determinant of {n} by {n} elements (at most {MAX_ROWS})"),
+        _ => unsupported!("the determinant of a {n} x {n} matrix (at most {MAX_ROWS} rows)"),
     };
     let count = i64::try_from(n * n)?;
     let (x, flat) = (expand.operand(0)?, expand.ints(&[-1, count])?);
@@ -117,7 +117,7 @@ fn expand_det(expand: &mut Expand) -> Result<bool> {
     let whole = minors.into_values().next().ok_or_else(|| Error::invalid("no columns"))?;
     let shape: Vec<i64> = batch.iter().map(|size| Dim::known(size).unwrap_or(-1)).collect();
     if shape.iter().filter(|size| **size == -1).count() > 1 {
-        unsupported!("sizes that are not fixed");
+        unsupported!("free sizes");
     }
     let shape = expand.ints(&shape)?;
     let whole = expand.op("Reshape", &[whole, shape], &[])?;
@@ -125,7 +125,7 @@ fn expand_det(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Every choice of `count` of `n` columns, each in order.
+/// Returns every choice of `count` of `n` columns, each in order.
 fn choices(n: usize, count: usize) -> Vec<Vec<usize>> {
     (0..1_usize << n)
         .map(|bits| (0..n).filter(|column| bits & (1 << column) != 0).collect::<Vec<_>>())
@@ -133,7 +133,7 @@ fn choices(n: usize, count: usize) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// The determinant of the rows from `row` on with `columns`, along its first row.
+/// Emits the determinant of the rows from `row` on with `columns`, expanded along its first row.
 fn minor(
     expand: &mut Expand,
     parts: &[Operand],
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn determinants_are_exact_enough() {
+    fn determinants_match_known_values() {
         for (n, elements, expected) in [
             (1, vec![3.0], 3.0),
             (2, vec![1.0, 2.0, 3.0, 4.0], -2.0),

@@ -1,4 +1,4 @@
-//! Products of matrices and sums of products.
+//! Matrix products and contractions.
 
 pub(in crate::ops) mod determinant;
 pub(in crate::ops) mod einsum;

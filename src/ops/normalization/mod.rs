@@ -1,4 +1,4 @@
-//! Normalizations, Softmax among them.
+//! Normalizations and Softmax.
 
 pub(in crate::ops) mod norm;
 pub(in crate::ops) mod softmax;

@@ -1,6 +1,5 @@
-//! Softmax, LogSoftmax and Hardmax.
+//! Softmax, LogSoftmax and Hardmax. Before version 13 all axes from `axis` on are flattened.
 //!
-//! Before version 13 all axes from `axis` on are taken together.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Softmax.html>, `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
 
 use crate::error::{Result, unsupported};
@@ -14,8 +13,8 @@ use crate::tensor::Dim;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Hardmax", &[1, 11, 13], Access::Any, infer_softmax)
         .lower(lower_hardmax)
-        .lowers_to("Reduction, Threshold: the first place of the maximum")
-        .limits("an axis whose size is not fixed"),
+        .lowers_to("Reduction, Threshold: the index of the first maximum")
+        .limits("an axis of free size"),
     Row::new("LogSoftmax", &[1, 11, 13], Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
         .lower(lower_log_softmax)
         .lowers_to("Reduction, BinaryOp, UnaryOp"),
@@ -31,7 +30,7 @@ fn read_axis(attributes: &Attributes) -> Result<i64> {
 fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
     let axis = read_axis(call)?;
     if let Ok(shape) = call.shape(0) {
-        // Before version 13 the axis may be one beyond the last.
+        // Before version 13 the axis may be the rank.
         let before = call.since() < 13 && usize::try_from(axis).is_ok_and(|axis| axis == shape.len());
         let scalar = shape.is_empty() && matches!(axis, -1..=0);
         if !before && !scalar {
@@ -41,7 +40,8 @@ fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact { shape: call.input(0)?.shape.clone(), ..Fact::unranked(call.dtype(0)?) }])
 }
 
-/// The input with the axis that sums to 1 on its own, at most three axes: Softmax overlooks a fourth until 2024-08.
+/// Returns the input in a form of at most three axes in which the normalized axis is an axis: Softmax ignores
+/// a fourth before 2024-08.
 fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
     let shape = lower.shape(0)?.to_vec();
     let axis = read_axis(lower)?;
@@ -87,8 +87,8 @@ fn lower_softmax(lower: &mut Lower) -> Result<()> {
         let y = lower.emit(layer, &[x], &form)?;
         return lower.set(0, y);
     }
-    // Where nothing but negative infinity is on the axis the result is NaN. A reader that leaves that out takes 0 as well, which,
-    // unlike NaN, cannot spread.
+    // If all elements along the axis are -inf the result is NaN. For a reader that drops those elements 0 is
+    // right too, and cannot spread.
     let finite = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
     let y = lower.emit(layer, &[finite], &form)?;
     let infinite = lower.lt(x, f32::MIN)?;
@@ -107,19 +107,19 @@ fn lower_log_softmax(lower: &mut Lower) -> Result<()> {
     lower.set(0, y)
 }
 
-/// 1 at the first of the largest elements, else 0.
+/// Emits 1 at the first maximum, otherwise 0.
 fn lower_hardmax(lower: &mut Lower) -> Result<()> {
     let (x, axis) = lower_input(lower)?;
     let form = lower.form(x);
     let Some(size) = form.get(axis).and_then(Dim::known) else {
-        unsupported!("an axis whose size is not fixed");
+        unsupported!("an axis of free size");
     };
     let places = ramp(&Dim::Known(size))?;
     let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
-    // 1 where the element is below the maximum.
+    // 1 for elements below the maximum.
     let distance = lower.binary(binary_op::SUB, max, x)?;
     let below = lower.emit(Threshold { threshold: 0.0 }, &[distance], &form)?;
-    // The place of the element, or one beyond all places.
+    // The index of the element, or one beyond all indices.
     let mut places_form = vec![Dim::Known(1); form.len()];
     if let Some(slot) = places_form.get_mut(axis) {
         *slot = Dim::Known(size);

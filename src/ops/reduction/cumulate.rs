@@ -1,7 +1,8 @@
 //! CumSum and CumProd.
 //!
-//! `exclusive` is Padding and Crop before CumulativeSum, `reverse` Slice and Concat around it.
-//! CumProd goes element by element, as the spec does: a product of some elements may be infinite where that from the first one on is not.
+//! `exclusive` is Padding and Crop before CumulativeSum, `reverse` Slice and Concat around it. CumProd
+//! multiplies element by element, in the order of the specification: the product of a part may overflow if
+//! that of all does not.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CumSum.html>, `onnx__CumProd.html`.
 
@@ -23,22 +24,22 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CumProd", &[26], Access::Any, infer_cumulate)
         .fold(fold_cumulate)
         .expand(expand_cum_prod)
-        .lowers_to("Slice, BinaryOp, Concat: one element after the other")
-        .limits("an axis whose size is not fixed"),
+        .lowers_to("Slice, BinaryOp, Concat, element by element")
+        .limits("an axis of free size"),
     Row::new("CumSum", &[11, 14], Access::Any, infer_cumulate)
         .fold(fold_cumulate)
         .lower(lower_cum_sum)
         .lowers_to("CumulativeSum"),
 ];
 
-/// Most elements along the axis of CumProd: each is a layer.
+/// The maximum number of elements along the axis of CumProd: each is a layer.
 const MAX_PRODUCTS: i64 = 1024;
 
-/// How the elements up to each are taken together.
+/// The attributes of a cumulation.
 struct Cumulation {
-    /// Without the element itself.
+    /// Whether an element is excluded from its own result.
     exclusive: bool,
-    /// From the end.
+    /// Whether it starts at the end.
     reverse: bool,
 }
 
@@ -49,7 +50,7 @@ fn read_cumulation(attributes: &Attributes) -> Result<Cumulation> {
     })
 }
 
-/// The axis; where it is computed at run time, the only one that there is.
+/// Returns the axis; if it is computed at run time, the only one of the input.
 fn axis_of(call: &Call) -> Result<usize> {
     let rank = call.shape(0)?.len();
     match call.axes(1) {
@@ -101,7 +102,7 @@ fn fold_cumulate(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
     Ok(vec![Array::new(data.dtype(), elements)])
 }
 
-/// The sums, or products, of what comes before each place along an axis, that itself among them or not.
+/// Returns the sums, or products, of the elements up to each index along an axis.
 fn cumulate<T: Clone>(
     data: &ArrayD<T>,
     axis: Axis,
@@ -124,20 +125,20 @@ fn cumulate<T: Clone>(
     Ok(result)
 }
 
-/// The axis is summed in the order in which it is cumulated, without the last element where each is left out of its own.
+/// The axis is reversed and shifted as the attributes require, before and after the layer.
 fn lower_cum_sum(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = axis_of(lower)?;
     let how = read_cumulation(lower)?;
     let blob = lower.blob(0)?;
     let (blob, place) = lower.alone(blob, &shape, axis)?;
-    // Until 2025 CumulativeSum overlooks the axis d.
+    // Before 2025 CumulativeSum ignores the axis d.
     let (mut blob, place) = lower.grouped(blob, place)?;
     if how.reverse {
         blob = lower.reverse(blob, place)?;
     }
     if how.exclusive {
-        blob = moved(lower, blob, place)?;
+        blob = shifted(lower, blob, place)?;
     }
     blob = lower.map(CumulativeSum { axis: i32::try_from(place)? }, blob)?;
     if how.reverse {
@@ -146,8 +147,8 @@ fn lower_cum_sum(lower: &mut Lower) -> Result<()> {
     lower.set(0, blob)
 }
 
-/// The axis moved by one place; what comes in is zero.
-fn moved(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
+/// Shifts the axis by one; the first element becomes zero.
+fn shifted(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     let size = lower.form(blob).at(place)?.clone();
     let padded = lower.padded(blob, place, 1, 0, 0.0)?;
     lower.crop(padded, place, 0, -1, &size)
@@ -157,9 +158,9 @@ fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
     let how = read_cumulation(x)?;
     let axis = axis_of(x)?;
     let shape = x.shape(0)?.to_vec();
-    let Some(count) = shape.at(axis)?.known() else { unsupported!("an axis whose size is not fixed") };
+    let Some(count) = shape.at(axis)?.known() else { unsupported!("an axis of free size") };
     if !(1..=MAX_PRODUCTS).contains(&count) {
-        unsupported!("{count} products along an axis, where 1 to {MAX_PRODUCTS} are written out");
+        unsupported!("{count} products along an axis (at most {MAX_PRODUCTS})");
     }
     let (operand, along) = (x.operand(0)?, [("axis", Attribute::Int(i64::try_from(axis)?))]);
     let sizes = vec![1; usize::try_from(count)?];
@@ -196,14 +197,14 @@ fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Ones in the shape of the input with one element along the axis.
+/// Emits ones in the shape of the input, with one element along the axis.
 fn ones(x: &mut Expand, shape: &[Dim], axis: usize) -> Result<Operand> {
     let mut sizes = Vec::with_capacity(shape.len());
     for (index, size) in shape.iter().enumerate() {
-        let Some(size) = size.known() else { unsupported!("ones of a size that is not fixed") };
+        let Some(size) = size.known() else { unsupported!("ones of a free size") };
         sizes.push(if index == axis { 1 } else { size });
     }
-    // As many as the input has elements: they are not made before they are needed.
+    // Expand is evaluated only when needed: the result has as many elements as the input.
     let (one, sizes) = (x.scalar_like(0, 1.0)?, x.ints(&sizes)?);
     x.op("Expand", &[one, sizes], &[])
 }

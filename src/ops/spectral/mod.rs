@@ -1,6 +1,7 @@
-//! Fourier transforms, and the constants that go with them.
+//! Fourier transforms, and their constants.
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx__DFT.html>, `onnx__STFT.html`, `onnx__HannWindow.html`, `onnx__MelWeightMatrix.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__DFT.html>, `onnx__STFT.html`, `onnx__HannWindow.html`,
+//! `onnx__MelWeightMatrix.html`.
 
 mod transform;
 mod window;
@@ -15,7 +16,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DFT", &[17, 20], Access::Any, transform::infer_dft)
         .expand(transform::expand_dft)
         .lowers_to("MatMul with a constant matrix")
-        .limits("axes and lengths computed at run time where the shape of the output is not stated; one side of a spectrum with other bins than its length has"),
+        .limits(
+            "axes and lengths computed at run time; a one-sided spectrum whose bins do not match its length",
+        ),
     Row::new("HammingWindow", &[17], Access::Any, window::infer_window)
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
@@ -28,5 +31,5 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("STFT", &[17], Access::Any, transform::infer_stft)
         .expand(transform::expand_stft)
         .lowers_to("Conv with constant kernels")
-        .limits("frames computed at run time where the shape of the output is not stated; a signal shorter than a frame"),
+        .limits("steps and lengths of frames computed at run time; a signal shorter than a frame"),
 ];

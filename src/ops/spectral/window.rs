@@ -1,4 +1,4 @@
-//! Windows and the weights of mel bands.
+//! Window functions and mel weights.
 
 use std::f64::consts::PI;
 
@@ -9,17 +9,17 @@ use crate::error::{Error, Result, invalid, unsupported};
 use crate::op::{Attributes, Call, Fact};
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
-/// Most elements of such a constant: its sizes are numbers in the model, and two of them must not become terabytes.
+/// The maximum number of elements of such a constant: two sizes in the model must not give terabytes.
 const MAX_ELEMENTS: i64 = 1 << 22;
 
 fn read_dtype(attributes: &Attributes) -> Result<DType> {
     let code = attributes.int_or("output_datatype", 1)?;
     i32::try_from(code).ok().and_then(DType::from_onnx).ok_or_else(|| {
-        Error::invalid(format!("the element type {code}")).at_part("attribute output_datatype")
+        Error::invalid(format!("unknown element type {code}")).at_part("attribute output_datatype")
     })
 }
 
-/// The factors of cos(0), cos(2 pi n / N) and cos(4 pi n / N).
+/// Returns the factors of cos(0), cos(2 pi n / N) and cos(4 pi n / N).
 fn factors(op_type: &str) -> [f64; 3] {
     match op_type {
         "HannWindow" => [0.5, -0.5, 0.0],
@@ -33,7 +33,7 @@ pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
     let periodic = call.flag("periodic", true)?;
     let size = match (call.array(0), call.declared_instead_of(0)) {
         (Ok(size), _) => size.scalar_i64()?,
-        // The length that the model declares is the size.
+        // The declared length is the size.
         (Err(_), Some([Dim::Known(size)])) => *size,
         (Err(error), _) => return Err(error),
     };
@@ -42,7 +42,7 @@ pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
     }
     let period: f64 = if periodic { size } else { size - 1 }.as_();
     if size > 0 && period == 0.0 {
-        unsupported!("a symmetric window of one element, which the spec divides by zero");
+        unsupported!("a symmetric window of one element, for which the specification divides by zero");
     }
     let [constant, first, second] = factors(call.op_type());
     let window: Array1<f64> = (0..size)
@@ -56,7 +56,7 @@ pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::constant(Tensor::from_array(&window)?)?])
 }
 
-/// The bins of the transform at which the triangles of the mel bands begin, peak and end.
+/// Returns the bins of the transform at which the triangles of the mel bands begin, peak and end.
 fn mel_edges(bands: i64, dft_length: i64, sample_rate: f64, lower: f64, upper: f64) -> Vec<i64> {
     let to_mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
     let points: f64 = (bands + 2).as_();
@@ -90,7 +90,7 @@ pub(super) fn infer_mel_weight(call: &Call) -> Result<Vec<Fact>> {
     }
     let edges = mel_edges(bands, dft_length, sample_rate.as_(), float(3)?, float(4)?);
     if edges.iter().any(|edge| !(0..bins).contains(edge)) {
-        unsupported!("bands that reach beyond the {bins} bins of the transform");
+        unsupported!("the bands extend beyond the {bins} bins of the transform");
     }
     let weight = |(bin, band): (usize, usize)| -> f64 {
         let bin: i64 = bin.as_();
@@ -99,7 +99,7 @@ pub(super) fn infer_mel_weight(call: &Call) -> Result<Vec<Fact>> {
             let (part, whole): (f64, f64) = (part.as_(), whole.as_());
             part / whole
         };
-        // Where two slopes meet, the one that falls is the later in the spec's loops.
+        // At a bin with two slopes, the falling one comes later in the loops of the specification.
         if (centre..high).contains(&bin) {
             ratio(high - bin, high - centre)
         } else if low == centre && bin == centre {

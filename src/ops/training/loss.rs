@@ -1,7 +1,9 @@
-//! Losses between class scores and labels.
+//! Losses of class scores and labels.
 //!
-//! A score is taken where a ramp of classes equals the label, summed over the classes, negated, weighted.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html>, `onnx__SoftmaxCrossEntropyLoss.html`.
+//! A score is selected where the class equals the label, then summed over the classes, negated and weighted.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html>,
+//! `onnx__SoftmaxCrossEntropyLoss.html`.
 
 use ndarray::ArrayD;
 
@@ -16,14 +18,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("NegativeLogLikelihoodLoss", &[12, 13, 22], Access::Any, infer_loss)
         .expand(expand_likelihood)
         .lowers_to("Equal with a ramp of classes, Where, ReduceSum, Mul")
-        .limits("a number of classes that is not fixed"),
+        .limits("a free number of classes"),
     Row::new("SoftmaxCrossEntropyLoss", &[12, 13], Access::Any, infer_cross_entropy)
         .expand(expand_cross_entropy)
-        .lowers_to("LogSoftmax, then what NegativeLogLikelihoodLoss becomes")
-        .limits("a number of classes that is not fixed"),
+        .lowers_to("LogSoftmax, then as for NegativeLogLikelihoodLoss")
+        .limits("a free number of classes"),
 ];
 
-/// What becomes of the losses of all samples.
+/// The reduction over all samples.
 #[derive(Clone, Copy, PartialEq)]
 enum Reduction {
     None,
@@ -46,7 +48,7 @@ fn read_loss(call: &Call) -> Result<Loss> {
     Ok(Loss { reduction, ignore_index: call.int("ignore_index")? })
 }
 
-/// The sizes of the samples: those of the scores without the classes.
+/// Returns the sizes of the samples: those of the scores without the classes.
 fn sample_shape(call: &Call) -> Result<Vec<Dim>> {
     let mut shape = call.shape(0)?.to_vec();
     if shape.len() < 2 {
@@ -91,7 +93,7 @@ fn expand_cross_entropy(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// A list of numbers along the classes, broadcast against the scores.
+/// Returns the shape of a list along the classes, broadcast to the scores.
 fn class_shape(rank: usize, classes: i64) -> Vec<i64> {
     let mut shape = vec![1; rank];
     if let Some(size) = shape.get_mut(1) {
@@ -100,13 +102,13 @@ fn class_shape(rank: usize, classes: i64) -> Vec<i64> {
     shape
 }
 
-/// Where the label of a sample is the class. A label that is ignored is not a class at all: the spec lets it be outside of them.
+/// Emits whether the label of a sample is the class. An ignored label need not be a class.
 fn one_hot(x: &mut Expand, loss: &Loss) -> Result<Operand> {
     let rank = x.shape(0)?.len();
     let Some(classes) = x.shape(0)?.at(1)?.known() else {
-        unsupported!("a number of classes that is not fixed");
+        unsupported!("a free number of classes");
     };
-    // A number that no label has stands for the class that is ignored.
+    // The ignored label is replaced by a number that is not a class.
     let ramp = (0..classes).map(|class| if Some(class) == loss.ignore_index { classes } else { class });
     let shape = class_shape(rank, classes)
         .into_iter()
@@ -118,7 +120,8 @@ fn one_hot(x: &mut Expand, loss: &Loss) -> Result<Operand> {
     x.op("Equal", &[labels, ramp], &[])
 }
 
-/// What `values` have at the class of each sample; 0 where it is ignored. A choice, no product: scores may be infinite.
+/// Emits `values` at the class of each sample, 0 if it is ignored. By Where, not by a product: scores may be
+/// infinite.
 fn chosen(x: &mut Expand, one_hot: Operand, values: Operand) -> Result<Operand> {
     let (zero, axes) = (x.scalar_like(0, 0.0)?, x.ints(&[1])?);
     let chosen = x.op("Where", &[one_hot, values, zero], &[])?;

@@ -1,4 +1,4 @@
-//! The operands of an Einsum, two at a time.
+//! The contraction of the operands of an Einsum, two at a time.
 
 use super::{Label, equation, place, size_of};
 use crate::error::{At, Error, Result, invalid, unsupported};
@@ -6,7 +6,7 @@ use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::Dim;
 
-/// A value whose axes have labels, each once.
+/// A value whose axes have distinct labels.
 struct Labelled {
     operand: Operand,
     labels: Vec<Label>,
@@ -41,7 +41,7 @@ pub(super) fn expand_einsum(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Takes the diagonal of each pair of axes with one label.
+/// Takes the diagonal of each pair of axes with the same label.
 fn diagonal(expand: &mut Expand, mut value: Labelled) -> Result<Labelled> {
     loop {
         let twice = value.labels.iter().enumerate().find_map(|(i, label)| {
@@ -53,7 +53,7 @@ fn diagonal(expand: &mut Expand, mut value: Labelled) -> Result<Labelled> {
         let (Some(n), true) = (size.known(), size == other) else {
             unsupported!("the diagonal over sizes {size} and {other}");
         };
-        // Both axes to the end, as one: the diagonal is every (n + 1)-th element.
+        // Moves both axes to the end and merges them: the diagonal is every (n + 1)-th element.
         let rest: Vec<usize> = (0..value.labels.len()).filter(|axis| *axis != i && *axis != j).collect();
         let order: Vec<usize> = rest.iter().copied().chain([i, j]).collect();
         let moved = permute(expand, value.operand, &order)?;
@@ -61,7 +61,7 @@ fn diagonal(expand: &mut Expand, mut value: Labelled) -> Result<Labelled> {
         let (mut labels, mut sizes): (Vec<Label>, Vec<Dim>) =
             rest.iter().map(pick).collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let last = i64::try_from(rest.len())?;
-        let square = n.checked_mul(n).ok_or_else(|| Error::limit("a diagonal that is too long"))?;
+        let square = n.checked_mul(n).ok_or_else(|| Error::limit("the diagonal is too long"))?;
         let merged: Vec<Dim> = sizes.iter().cloned().chain([Dim::Known(square)]).collect();
         let flat = reshape(expand, moved, &merged)?;
         let bounds = [[0], [square], [last], [n + 1]].map(|list| expand.ints(&list));
@@ -73,7 +73,7 @@ fn diagonal(expand: &mut Expand, mut value: Labelled) -> Result<Labelled> {
     }
 }
 
-/// Sums up the axes of some labels.
+/// Sums over the axes of some labels.
 fn sum(expand: &mut Expand, value: Labelled, gone: &[Label]) -> Result<Labelled> {
     let axes: Result<Vec<i64>> = gone
         .iter()
@@ -91,7 +91,7 @@ fn sum(expand: &mut Expand, value: Labelled, gone: &[Label]) -> Result<Labelled>
     Ok(Labelled { operand, labels, sizes })
 }
 
-/// The product of two values, summed up over the labels of both that are not needed any more.
+/// Multiplies two values, and sums over their common labels that are not needed any more.
 fn combine(
     expand: &mut Expand,
     mut a: Labelled,
@@ -107,7 +107,7 @@ fn combine(
         if size_of(&a.labels, &a.sizes, label)?.is(1) == size_of(&b.labels, &b.sizes, label)?.is(1) {
             contracted.push(label);
         } else {
-            // An axis of 1 against a longer one: the sums do not depend on each other.
+            // An axis of size 1 against a longer one: the sums are independent.
             a = sum(expand, a, &[label])?;
             b = sum(expand, b, &[label])?;
         }
@@ -129,13 +129,13 @@ fn combine(
     }
 }
 
-/// Labels in the order of the output; those that are not in it come last.
+/// Sorts labels in the order of the output, others last.
 fn sorted(mut labels: Vec<Label>, output: &[Label]) -> Vec<Label> {
     labels.sort_by_key(|label| place(output, *label).unwrap_or(output.len()));
     labels
 }
 
-/// The product element by element.
+/// Emits the elementwise product.
 fn multiply(expand: &mut Expand, a: Labelled, b: Labelled, output: &[Label]) -> Result<Labelled> {
     let mut all = a.labels.clone();
     all.extend(b.labels.iter().filter(|label| !a.labels.contains(label)));
@@ -145,13 +145,13 @@ fn multiply(expand: &mut Expand, a: Labelled, b: Labelled, output: &[Label]) -> 
         let size = |x: &Labelled| place(&x.labels, *label).and_then(|i| x.sizes.get(i).cloned());
         sizes.push(size(&a).unwrap_or(Dim::Known(1)).broadcast(&size(&b).unwrap_or(Dim::Known(1)))?);
     }
-    let (a, b) = (spread(expand, a, &labels)?, spread(expand, b, &labels)?);
+    let (a, b) = (with_labels(expand, a, &labels)?, with_labels(expand, b, &labels)?);
     let operand = expand.op("Mul", &[a, b], &[])?;
     Ok(Labelled { operand, labels, sizes })
 }
 
-/// A value with an axis for each of `labels`: 1 for those that it has not.
-fn spread(expand: &mut Expand, value: Labelled, labels: &[Label]) -> Result<Operand> {
+/// Emits a value with an axis for each of `labels`, of size 1 for missing ones.
+fn with_labels(expand: &mut Expand, value: Labelled, labels: &[Label]) -> Result<Operand> {
     let own: Vec<Label> = labels.iter().copied().filter(|label| value.labels.contains(label)).collect();
     let missing: Result<Vec<i64>> = labels
         .iter()
@@ -163,7 +163,7 @@ fn spread(expand: &mut Expand, value: Labelled, labels: &[Label]) -> Result<Oper
     unsqueeze(expand, value.operand, &missing?)
 }
 
-/// `a` as rows times `b` as columns, for each of the labels that both keep.
+/// Emits `a` as rows times `b` as columns, for each of their common labels that stay.
 fn matrix_product(
     expand: &mut Expand,
     a: Labelled,
@@ -197,7 +197,8 @@ fn matrix_product(
     Ok(Labelled { operand, labels, sizes })
 }
 
-/// A value as a stack of matrices: the labels of the first group one by one, those of the second and third merged.
+/// Emits a value as a stack of matrices: the labels of the first group separately, those of the second and
+/// third merged.
 fn stack(expand: &mut Expand, value: Labelled, [batch, rows, columns]: [&[Label]; 3]) -> Result<Operand> {
     let order: Vec<Label> = batch.iter().chain(rows).chain(columns).copied().collect();
     let value = transpose(expand, value, &order)?;
@@ -219,9 +220,9 @@ fn stack(expand: &mut Expand, value: Labelled, [batch, rows, columns]: [&[Label]
     }
 }
 
-/// A value with its axes in the order of `labels`.
+/// Emits a value with its axes in the order of `labels`.
 fn transpose(expand: &mut Expand, value: Labelled, labels: &[Label]) -> Result<Labelled> {
-    let missing = || Error::invalid("an operand without the label");
+    let missing = || Error::invalid("an operand lacks the label");
     let order: Result<Vec<usize>> =
         labels.iter().map(|label| place(&value.labels, *label).ok_or_else(missing)).collect();
     let order = order?;
@@ -254,13 +255,11 @@ fn squeeze(expand: &mut Expand, x: Operand, axis: usize) -> Result<Operand> {
     expand.op("Squeeze", &[x, axes], &[])
 }
 
-/// Another shape, of which one size may not be fixed.
+/// Emits another shape, with at most one free size.
 fn reshape(expand: &mut Expand, x: Operand, sizes: &[Dim]) -> Result<Operand> {
     let shape: Vec<i64> = sizes.iter().map(|size| size.known().unwrap_or(-1)).collect();
     if shape.iter().filter(|size| **size == -1).count() > 1 {
-        return Err(
-            Error::unsupported("sizes of operands that are not fixed").help("fix them with --input-shape")
-        );
+        return Err(Error::unsupported("several free sizes of operands").help("fix them with --input-shape"));
     }
     let shape = expand.ints(&shape)?;
     expand.op("Reshape", &[x, shape], &[])

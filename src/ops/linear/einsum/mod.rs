@@ -1,12 +1,12 @@
 //! Einsum, as sums and products of its operands two at a time.
 //!
-//! | ONNX | becomes |
+//! | ONNX | expands to |
 //! | --- | --- |
-//! | a label twice in one operand | Transpose, Reshape and a Slice along the diagonal |
-//! | a label that is summed up | MatMul where both operands have it, else ReduceSum |
-//! | everything else | Mul over axes of 1 |
+//! | a repeated label in one operand | Transpose, Reshape and a Slice along the diagonal |
+//! | a summed label | MatMul if both operands have it, otherwise ReduceSum |
+//! | any other label | Mul over axes of size 1 |
 //!
-//! Specification: <https://onnx.ai/onnx/operators/onnx__Einsum.html>.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Einsum.html>.
 
 mod contract;
 
@@ -21,15 +21,15 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", &[12, 28], Access::A
     .expand(contract::expand_einsum)
     .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 
-/// The name of an axis.
+/// The label of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Label {
-    /// An axis of the ellipsis, counted from its end: operands are aligned there.
+    /// An axis of the ellipsis, counted from its end, at which operands are aligned.
     Ellipsis(usize),
     Letter(char),
 }
 
-/// A part of the equation: letters, and at most one ellipsis.
+/// A term of the equation: letters, and at most one ellipsis.
 #[derive(Clone, Debug, PartialEq)]
 struct Term {
     before: Vec<char>,
@@ -44,9 +44,8 @@ fn read_term(text: &str) -> Result<Term> {
     };
     let letters = |text: &str| -> Result<Vec<char>> {
         match text.chars().find(|c| !c.is_ascii_alphabetic()) {
-            Some(other) => {
-                Err(Error::invalid(format!("\"{other}\" in an equation")).at_part("attribute equation"))
-            }
+            Some(other) => Err(Error::invalid(format!("unexpected \"{other}\" in the equation"))
+                .at_part("attribute equation")),
             None => Ok(text.chars().collect()),
         }
     };
@@ -58,7 +57,7 @@ impl Term {
         self.before.iter().chain(&self.after).copied()
     }
 
-    /// The labels of the axes, with `rank` axes after the ellipsis.
+    /// Returns the labels of the axes, with `rank` axes for the ellipsis.
     fn labels(&self, rank: usize) -> Vec<Label> {
         let ellipsis = (0..if self.ellipsis { rank } else { 0 }).rev().map(Label::Ellipsis);
         let letter = |c: &char| Label::Letter(*c);
@@ -102,7 +101,7 @@ fn parse(text: &str, ranks: &[usize]) -> Result<Equation> {
     let output = match right {
         Some(right) => read_term(right)?.labels(ellipsis),
         None => {
-            // Letters that stand once, in the order of their codes, after the ellipsis.
+            // Letters that occur once, in the order of their codes, after the ellipsis.
             let mut count: BTreeMap<char, usize> = BTreeMap::new();
             for letter in terms.iter().flat_map(Term::letters) {
                 *count.entry(letter).or_default() += 1;
@@ -114,16 +113,16 @@ fn parse(text: &str, ranks: &[usize]) -> Result<Equation> {
     };
     for (i, label) in output.iter().enumerate() {
         if output.iter().skip(i + 1).any(|other| other == label) {
-            invalid!("a label stands twice in the output");
+            invalid!("a label occurs twice in the output");
         }
         if !operands.iter().flatten().any(|other| other == label) {
-            invalid!("a label of the output stands in no operand");
+            invalid!("a label of the output occurs in no operand");
         }
     }
     Ok(Equation { operands, output })
 }
 
-/// The equation of a node whose operands have a known number of axes.
+/// Returns the equation of a node whose operands have a known rank.
 fn equation(call: &Call) -> Result<Equation> {
     let ranks: Result<Vec<usize>> = (0..call.input_count()).map(|i| Ok(call.shape(i)?.len())).collect();
     read_equation(call, &ranks?)
@@ -138,20 +137,20 @@ fn infer_einsum(call: &Call) -> Result<Vec<Fact>> {
             *known = known.broadcast(size)?;
         }
     }
-    let missing = || Error::invalid("a label of the output stands in no operand");
+    let missing = || Error::invalid("a label of the output occurs in no operand");
     let shape: Result<Vec<Dim>> =
         equation.output.iter().map(|label| sizes.get(label).cloned().ok_or_else(missing)).collect();
     Ok(vec![Fact::new(call.dtype(0)?, shape?)])
 }
 
-/// The place of a label.
+/// Returns the position of a label.
 fn place(labels: &[Label], label: Label) -> Option<usize> {
     labels.iter().position(|other| *other == label)
 }
 
-/// The size that belongs to a label.
+/// Returns the size of a label.
 fn size_of<'a>(labels: &[Label], sizes: &'a [Dim], label: Label) -> Result<&'a Dim> {
-    let place = place(labels, label).ok_or_else(|| Error::invalid("an operand without the label"))?;
+    let place = place(labels, label).ok_or_else(|| Error::invalid("an operand lacks the label"))?;
     sizes.at(place)
 }
 
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equations_are_read() {
+    fn equations_are_parsed() {
         let l = Label::Letter;
         let e = Label::Ellipsis;
         for (text, ranks, operands, output) in [

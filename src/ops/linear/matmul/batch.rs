@@ -1,4 +1,4 @@
-//! MatMul on blobs: batch axes become at most two axes of a Mat.
+//! MatMul on blobs: batch axes are merged to at most two axes.
 
 use super::gemm::{Factors, emit_gemm};
 use super::stacks;
@@ -8,10 +8,10 @@ use crate::ncnn::layer::MatMul;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Dim, display_shape};
 
-/// ncnn's MatMul has two axes beside those of the matrices (`matmul.cpp`).
+/// The number of batch axes of ncnn's MatMul (`matmul.cpp`).
 const MAX_GROUPS: usize = 2;
 
-/// Neighbouring batch axes that are broadcast alike, merged: the size on each side, equal or one of them 1.
+/// Adjacent batch axes with the same broadcast, merged: the size in each operand, equal or one of them 1.
 #[derive(Clone, Debug, PartialEq)]
 struct Group {
     a: Dim,
@@ -19,7 +19,7 @@ struct Group {
 }
 
 impl Group {
-    /// Which sides have the axes.
+    /// Returns which operands have the axes.
     fn sides(&self) -> (bool, bool) {
         (!self.a.is(1), !self.b.is(1))
     }
@@ -56,7 +56,7 @@ fn groups(batch_a: &[Dim], batch_b: &[Dim]) -> Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// Where batch axes alternate too often, both operands are broadcast first.
+/// Broadcasts both operands first if batch axes alternate too often.
 pub(super) fn expand_matmul(expand: &mut Expand) -> Result<bool> {
     let stacks = stacks(expand.shape(0)?, expand.shape(1)?)?;
     let Ok(groups) = groups(&stacks.batch_a, &stacks.batch_b) else { return Ok(false) };
@@ -83,7 +83,7 @@ pub(super) fn expand_matmul(expand: &mut Expand) -> Result<bool> {
 pub(super) fn lower_matmul(lower: &mut Lower) -> Result<()> {
     let stacks = stacks(lower.shape(0)?, lower.shape(1)?)?;
     let mut groups = groups(&stacks.batch_a, &stacks.batch_b)?;
-    // Rows of A over all of a batch that B does not have are one matrix.
+    // Rows of A over all of a batch that B lacks are one matrix.
     let mut m = stacks.m.clone();
     if let Some(last) = groups.pop_if(|group| group.sides() == (true, false)) {
         m = last.a.mul(&m)?;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_that_are_broadcast_alike_are_one() {
+    fn equally_broadcast_axes_are_merged() {
         let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         for (a, b, expected) in [
             (&[][..], &[][..], &[][..]),

@@ -1,4 +1,4 @@
-//! Gemm, and the layers of a product of which one side is constant.
+//! Gemm, and the layers of a product with a constant operand.
 
 use ndarray::IxDyn;
 
@@ -32,10 +32,10 @@ fn read_gemm(attributes: &Attributes) -> Result<GemmAttributes> {
     })
 }
 
-/// Sizes of `op(A) op(B)`: A is stored as `[K, M]` where `trans_a`, B as `[N, K]` where `trans_b`.
+/// The sizes of `op(A) op(B)`: A is stored as `[K, M]` if `trans_a`, B as `[N, K]` if `trans_b`.
 pub(super) struct Factors {
     pub m: Dim,
-    /// What is summed over, as each operand has it.
+    /// The summed size in each operand.
     pub k: [Dim; 2],
     pub n: Dim,
     pub trans_a: bool,
@@ -50,7 +50,7 @@ fn factors(call: &Call, gemm: &GemmAttributes) -> Result<Factors> {
     let (m, k) = if gemm.trans_a { (a1, a0) } else { (a0, a1) };
     let (n, k_b) = if gemm.trans_b { (b0, b1) } else { (b1, b0) };
     if k.known().is_some() && k_b.known().is_some() && k != k_b {
-        invalid!("the product over {k} and {k_b} elements");
+        invalid!("the summed sizes {k} and {k_b} differ");
     }
     Ok(Factors {
         m: m.clone(),
@@ -138,7 +138,7 @@ pub(super) fn lower_gemm(lower: &mut Lower) -> Result<()> {
     lower.set(0, product)
 }
 
-/// `alpha * A B + addend` of inputs 0 and 1, as a blob `[M, N]`, or `[N]` where M is 1.
+/// Emits `alpha * A B + addend` of inputs 0 and 1, as a blob `[M, N]`, or `[N]` if M is 1.
 pub(super) fn emit_gemm(
     lower: &mut Lower,
     factors: &Factors,
@@ -193,7 +193,7 @@ pub(super) fn emit_gemm(
     Ok(product)
 }
 
-/// Puts a constant C into the layer, which computes `alpha * (A B + beta * C)`; `false` where it cannot.
+/// Adds a constant C to the layer, which computes `alpha * (A B + beta * C)`; returns `false` if it cannot.
 fn add_constant(layer: &mut Gemm, factors: &Factors, addend: &Addend) -> Result<bool> {
     let Some(tensor) = addend.constant else { return Ok(false) };
     let beta = addend.beta / layer.alpha;
@@ -219,10 +219,10 @@ fn add_constant(layer: &mut Gemm, factors: &Factors, addend: &Addend) -> Result<
     Ok(true)
 }
 
-/// Most elements of a B that is transposed for an InnerProduct: a larger one is better copied as it is.
+/// The maximum number of elements of a B that is transposed for an InnerProduct: larger ones are copied.
 const MAX_TRANSPOSED: usize = 1 << 24;
 
-/// One row times a B, which InnerProduct wants as `[N, K]`.
+/// Emits one row times B, which InnerProduct stores as `[N, K]`.
 fn emit_inner_product(
     lower: &mut Lower,
     factors: &Factors,
@@ -231,7 +231,7 @@ fn emit_inner_product(
 ) -> Result<Option<BlobId>> {
     let Factors { m, k: [k_a, k_b], n, .. } = factors;
     let Some(weight) = lower.constant(1) else { return Ok(None) };
-    // One column is stored alike either way.
+    // A single column has the same layout when transposed.
     let is_stored_so = factors.trans_b || n.is(1);
     if !m.is(1) || alpha != 1.0 || !(is_stored_so || weight.len() <= MAX_TRANSPOSED) {
         return Ok(None);
@@ -255,7 +255,7 @@ fn emit_inner_product(
     Ok(Some(lower.emit(layer, &[bottom], std::slice::from_ref(n))?))
 }
 
-/// `beta * C`, an element for each of the `len` outputs.
+/// Returns `beta * C`, with an element for each of the `len` outputs.
 fn bias(c: &Tensor, beta: f32, len: usize) -> Result<Tensor> {
     if beta == 1.0 && c.len() == len {
         return c.reshaped(&[len]);
@@ -273,7 +273,7 @@ fn bias(c: &Tensor, beta: f32, len: usize) -> Result<Tensor> {
 fn known(size: &Dim) -> Result<i32> {
     match size.known() {
         Some(n) => Ok(i32::try_from(n)?),
-        None => Err(Error::unsupported(format!("a constant beside the size {size}"))
+        None => Err(Error::unsupported(format!("a constant with the free size {size}"))
             .help("fix it with --input-shape")),
     }
 }

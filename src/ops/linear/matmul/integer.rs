@@ -1,4 +1,4 @@
-//! MatMulInteger as a product in floating point: exact as long as sums stay below 2^24, and rounded to float32 above.
+//! MatMulInteger as a float32 product: exact if sums stay below 2^24, otherwise rounded.
 
 use crate::error::{Result, invalid};
 use crate::graph::Attribute;
@@ -7,7 +7,7 @@ use crate::ops::quantized::multiply_integers;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::DType;
 
-/// Places of the inputs.
+/// The indices of the inputs.
 mod input {
     pub const A: usize = 0;
     pub const B: usize = 1;
@@ -42,7 +42,7 @@ fn cast(expand: &mut Expand, x: Operand, to: DType) -> Result<Operand> {
     expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
 }
 
-/// An operand in floating point, less its zero point: one for all, or one for each row of A or column of B.
+/// Emits an operand in float32, minus its zero point: one for all, or one for each row of A or column of B.
 fn shifted(expand: &mut Expand, index: usize, zero_point: usize, rows: bool) -> Result<Operand> {
     let x = expand.operand(index)?;
     let x = cast(expand, x, DType::F32)?;

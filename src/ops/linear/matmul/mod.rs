@@ -1,6 +1,7 @@
-//! Products of matrices.
+//! Matrix products.
 //!
-//! Specification: <https://onnx.ai/onnx/operators/onnx__MatMul.html>, <https://onnx.ai/onnx/operators/onnx__Gemm.html>.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__MatMul.html>,
+//! <https://onnx.ai/onnx/operators/onnx__Gemm.html>.
 
 mod batch;
 mod gemm;
@@ -20,14 +21,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .work(product::work_of)
         .multiply_adds(gemm::multiply_adds)
         .lower(gemm::lower_gemm)
-        .lowers_to("InnerProduct for one row and a stored matrix; else Gemm"),
+        .lowers_to("InnerProduct for one row and a constant matrix; otherwise Gemm"),
     Row::new("MatMul", &[1, 9, 13], Access::Any, infer_matmul)
         .fold(product::fold_matmul)
         .work(product::work_of)
         .multiply_adds(multiply_adds)
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
-        .lowers_to("InnerProduct or Gemm for a stored matrix; else MatMul"),
+        .lowers_to("InnerProduct or Gemm for a constant matrix; otherwise MatMul"),
     Row::new("MatMulInteger", &[10], Access::Any, integer::infer_matmul_integer)
         .expand(integer::expand_matmul_integer)
         .exact()
@@ -39,12 +40,13 @@ struct Stacks {
     batch_a: Vec<Dim>,
     batch_b: Vec<Dim>,
     m: Dim,
-    /// What is summed over, as each operand has it: one may be a number where the other is not.
+    /// The summed size in each operand: one may be known and the other free.
     k: [Dim; 2],
     n: Dim,
 }
 
-/// Reads the shapes of the operands as numpy's `matmul` does: one axis alone is a row on the left and a column on the right.
+/// Reads the shapes of the operands like numpy's `matmul`: a single axis is a row on the left and a column on
+/// the right.
 fn stacks(a: &[Dim], b: &[Dim]) -> Result<Stacks> {
     let (batch_a, m, k) = match a {
         [] => invalid!("a product with a scalar"),
@@ -68,7 +70,7 @@ fn multiply_adds(call: &Call) -> Option<u64> {
     Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(summed))
 }
 
-/// The shape of numpy's `matmul`.
+/// Returns the shape of numpy's `matmul`.
 pub(in crate::ops) fn matmul_shape(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
     let stacks = stacks(a, b)?;
     let mut shape = broadcast_shapes(&stacks.batch_a, &stacks.batch_b)?;
@@ -84,7 +86,7 @@ pub(in crate::ops) fn matmul_shape(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
 fn infer_matmul(call: &Call) -> Result<Vec<Fact>> {
     let (a, b) = (call.dtype(0)?, call.dtype(1)?);
     if a != b {
-        invalid!("the product of {a} and {b}");
+        invalid!("shapes {a} and {b} cannot be multiplied");
     }
     Ok(vec![Fact::new(a, matmul_shape(call.shape(0)?, call.shape(1)?)?)])
 }

@@ -1,4 +1,4 @@
-//! The evaluation of products of constants.
+//! Evaluation of products of constants.
 
 use std::num::Wrapping;
 
@@ -12,10 +12,10 @@ pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
     Ok(vec![matmul(required_input(inputs, 0)?, required_input(inputs, 1)?)?])
 }
 
-/// Products that are summed up in the time of one element of a sum of tensors.
+/// The number of products in the time of one addition of tensors.
 const PRODUCTS_A_STEP: usize = 16;
 
-/// No more than each element of one matrix with each row or column of the other.
+/// At most each element of one matrix with each row or column of the other.
 pub(super) fn work_of(shapes: &[&[usize]]) -> u64 {
     let product = |sizes: &[usize]| sizes.iter().fold(1_usize, |n, size| n.saturating_mul(*size));
     let lines = |sizes: &[usize]| sizes.iter().rev().take(2).copied().max().unwrap_or(1);
@@ -24,7 +24,7 @@ pub(super) fn work_of(shapes: &[&[usize]]) -> u64 {
     u64::try_from(products / PRODUCTS_A_STEP).unwrap_or(u64::MAX)
 }
 
-/// The product of two stacks of matrices, as numpy's `matmul`.
+/// Returns the product of two stacks of matrices, like numpy's `matmul`.
 pub(super) fn matmul(a: &Array, b: &Array) -> Result<Array> {
     let elements = match (a.elements(), b.elements()) {
         (Elements::F32(a), Elements::F32(b)) => Elements::F32(multiply(a, b)?),
@@ -33,7 +33,7 @@ pub(super) fn matmul(a: &Array, b: &Array) -> Result<Array> {
             Elements::I64(multiply(&a.mapv(Wrapping), &b.mapv(Wrapping))?.mapv(|x| x.0))
         }
         (Elements::Dim(_), _) | (_, Elements::Dim(_)) => {
-            unsupported!("a product of sizes that are not known")
+            unsupported!("a product of sizes known only at run time")
         }
         _ => invalid!("the product of {} and {}", a.dtype(), b.dtype()),
     };
@@ -56,7 +56,7 @@ fn multiply<T: LinalgScalar>(a: &ArrayD<T>, b: &ArrayD<T>) -> Result<ArrayD<T>> 
         invalid!("a product with a scalar");
     };
     if k != k_b {
-        invalid!("the product of {shape_a:?} and {shape_b:?}");
+        invalid!("shapes {shape_a:?} and {shape_b:?} cannot be multiplied");
     }
     let batch = broadcast_lens(&[batch_a, batch_b])?;
     let a = stack(a, &shape_a, &batch, [m, k])?;
@@ -76,7 +76,7 @@ fn multiply<T: LinalgScalar>(a: &ArrayD<T>, b: &ArrayD<T>) -> Result<ArrayD<T>> 
     Ok(ArrayD::from_shape_vec(IxDyn(&shape), made)?)
 }
 
-/// `array` broadcast to the batch sizes, these merged into one axis.
+/// Returns `array` broadcast to the batch sizes, which are merged.
 fn stack<T: LinalgScalar>(
     array: &ArrayD<T>,
     shape: &[usize],

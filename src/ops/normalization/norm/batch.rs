@@ -14,11 +14,11 @@ struct BatchNormAttributes {
     momentum: f32,
     /// Whether mean and variance are those of the input.
     training: bool,
-    /// Whether there is one mean a channel, and not one an element.
+    /// Whether there is one mean for each channel, not for each element.
     spatial: bool,
 }
 
-/// What is added to the variances of a node of inference that has one of them a channel.
+/// Returns the epsilon of a node of inference with one variance for each channel.
 pub(super) fn inference_epsilon(call: &Call) -> Option<f32> {
     let norm = read_batch_norm(call).ok()?;
     (!norm.training && norm.spatial).then_some(norm.epsilon)
@@ -27,7 +27,7 @@ pub(super) fn inference_epsilon(call: &Call) -> Option<f32> {
 fn read_batch_norm(call: &Call) -> Result<BatchNormAttributes> {
     let since = call.since();
     if since == 1 {
-        // Names inputs that may be overwritten.
+        // A hint that inputs may be overwritten.
         call.ints("consumed_inputs")?;
     }
     let training = match since {
@@ -46,7 +46,7 @@ fn read_batch_norm(call: &Call) -> Result<BatchNormAttributes> {
 pub(super) fn infer_batch_norm(call: &Call) -> Result<Vec<Fact>> {
     let norm = read_batch_norm(call)?;
     if norm.spatial {
-        // One axis is the batch, and there is one channel.
+        // A single axis is the batch, with one channel.
         let channels = call.shape(0)?.get(1).unwrap_or(&Dim::Known(1));
         for index in 1..5 {
             call.check_shape(index, std::slice::from_ref(channels))?;
@@ -62,7 +62,7 @@ pub(super) fn lower_batch_norm(lower: &mut Lower) -> Result<()> {
     let norm = read_batch_norm(lower)?;
     let shape = lower.shape(0)?.to_vec();
     let [batch, channels, spatial @ ..] = shape.as_slice() else {
-        // One axis is the batch, and there is one channel.
+        // A single axis is the batch, with one channel.
         if norm.training {
             unsupported!("training over one axis");
         }
@@ -92,7 +92,7 @@ pub(super) fn lower_batch_norm(lower: &mut Lower) -> Result<()> {
     lower_composed(lower, &norm, &[batch.clone(), elements.clone()], &elements, 1)
 }
 
-/// BatchNorm, whose channels are the outermost axis.
+/// Emits BatchNorm, whose channels are the outermost axis.
 fn lower_native(lower: &mut Lower, norm: &BatchNormAttributes, shape: &[Dim]) -> Result<()> {
     let mut x = lower.blob(0)?;
     if isolate(&lower.form(x), shape, &[1]) != Some(vec![0]) {
@@ -115,7 +115,8 @@ fn lower_native(lower: &mut Lower, norm: &BatchNormAttributes, shape: &[Dim]) ->
     lower.set(0, y)
 }
 
-/// `(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, parameters of `size` along `axis` of `form`.
+/// Emits `(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, with parameters of `size` along `axis` of
+/// `form`.
 fn lower_composed(
     lower: &mut Lower,
     norm: &BatchNormAttributes,
@@ -147,7 +148,7 @@ fn scale_and_shift(
     lower.binary(binary_op::ADD, scaled, bias)
 }
 
-/// Mean and variance of the input, and what they make of those given.
+/// Emits mean and variance of the input, and their update of the running ones.
 fn lower_training(
     lower: &mut Lower,
     norm: &BatchNormAttributes,
@@ -156,11 +157,11 @@ fn lower_training(
     spatial: &[Dim],
 ) -> Result<()> {
     if lower.since() < 14 || !norm.spatial {
-        return Err(Error::unsupported("the node is one of training").help("export the model for inference"));
+        return Err(Error::unsupported("the node is in training mode").help("export the model for inference"));
     }
     let form = [batch.clone(), channels.clone(), Dim::product(spatial)?];
     if Dim::product(&form)?.is(0) {
-        invalid!("a mean of no elements");
+        invalid!("the mean of no elements");
     }
     let x = lower.blob_as(0, &form)?;
     let parameter_form = along(channels, 1, 3);

@@ -1,5 +1,5 @@
-//! InstanceNormalization and GroupNormalization: mean and variance of channels of each image of a batch. In ncnn, images are more
-//! channels.
+//! InstanceNormalization and GroupNormalization: mean and variance of the channels of each image. In ncnn,
+//! the images of a batch are further channels.
 
 use super::{along, repeat, same};
 use crate::error::{At, Error, Result, invalid};
@@ -9,7 +9,7 @@ use crate::ncnn::{BlobId, Layer};
 use crate::op::{Call, Fact, required};
 use crate::tensor::{Dim, Tensor, display_shape};
 
-/// The version of GroupNormalization from which on each channel has a scale and a bias; before, each group has.
+/// The version of GroupNormalization since which each channel has a scale and a bias; before, each group has.
 const SCALES_EACH_CHANNEL: i64 = 21;
 
 fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
@@ -21,7 +21,7 @@ fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
 
 fn read_epsilon(call: &Call) -> Result<f32> {
     if call.op_type() == "InstanceNormalization" && call.since() == 1 {
-        // Names inputs that may be overwritten.
+        // A hint that inputs may be overwritten.
         call.ints("consumed_inputs")?;
     }
     call.float_or("epsilon", 1e-5)
@@ -42,7 +42,7 @@ struct GroupNormAttributes {
 }
 
 fn read_group_norm(call: &Call) -> Result<GroupNormAttributes> {
-    // The type in which mean and variance are computed: float32 is what ncnn has.
+    // `stash_type`, the type of mean and variance: ncnn has only float32.
     call.int("stash_type")?;
     let num_groups = required(call.int("num_groups")?, "num_groups")?;
     if num_groups < 1 {
@@ -67,17 +67,17 @@ pub(super) fn infer_group_norm(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![same(call)?])
 }
 
-/// Sizes that the layers must be told: of the batch and of the channels.
+/// Returns the sizes of batch and channels, which the layers need as params.
 fn fixed_channels(lower: &Lower) -> Result<(i64, i64)> {
     let (batch, channels, _) = split_shape(lower)?;
     match (batch.known(), channels.known()) {
         (Some(batch), Some(channels)) => Ok((batch, channels)),
-        _ => Err(Error::unsupported("the numbers of images and channels must be fixed here")
+        _ => Err(Error::unsupported("the numbers of images and channels must be known")
             .help("give them with --input-shape")),
     }
 }
 
-/// Scale and bias as weights of a layer over all channels of all images; none where one is computed at run time.
+/// Returns scale and bias as weights over all channels of all images; `None` if one is computed at run time.
 fn weights(lower: &Lower, batch: i64, inner: i64) -> Result<Option<(Tensor, Tensor)>> {
     let (Some(scale), Some(bias)) = (lower.constant(1), lower.constant(2)) else { return Ok(None) };
     let (outer, inner) = (usize::try_from(batch)?, usize::try_from(inner)?);
@@ -88,7 +88,7 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
     let epsilon = read_epsilon(lower)?;
     let (_, _, spatial) = split_shape(lower)?;
     let (batch, channels) = fixed_channels(lower)?;
-    // A Mat of two axes is one channel to InstanceNorm, and a fourth axis is overlooked until 2024-08.
+    // InstanceNorm treats a blob of two axes as one channel, and ignores a fourth axis before 2024-08.
     let mut form = vec![Dim::Known(batch * channels)];
     match spatial {
         [h, w] => form.extend([h.clone(), w.clone()]),
@@ -110,15 +110,15 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
     lower.set(0, y)
 }
 
-/// A normalization of single elements: nothing is left of them but the bias, which the layer's rounding of mean and factor would
-/// outweigh. What is not a number stays none.
+/// Emits the normalization of single elements: only the bias, since the layer's rounding would outweigh it.
+/// NaN stays.
 fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
     let zero = lower.binary(binary_op::SUB, x, x)?;
     let y = scale_channels(lower, zero, batch, channels, 1)?;
     lower.set(0, y)
 }
 
-/// Scale and bias of the inputs, each for `inner` channels in a row.
+/// Emits scale and bias of the inputs, each for `inner` consecutive channels.
 fn scale_channels(lower: &mut Lower, y: BlobId, batch: i64, channels: i64, inner: i64) -> Result<BlobId> {
     let rest = Dim::product(lower.form(y).iter().skip(1))?;
     let form = [Dim::Known(batch), Dim::Known(channels / inner), Dim::Known(inner).mul(&rest)?];
@@ -134,7 +134,7 @@ pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
     let norm = read_group_norm(lower)?;
     let (_, _, spatial) = split_shape(lower)?;
     let (batch, channels) = fixed_channels(lower)?;
-    // Version 18 has a scale a group, later ones a scale a channel.
+    // Version 18 has a scale for each group, later ones for each channel.
     let inner = if lower.since() < SCALES_EACH_CHANNEL { channels / norm.num_groups } else { 1 };
     let total = batch * channels;
     let form = match spatial {

@@ -1,4 +1,4 @@
-//! LayerNormalization and RMSNormalization: over the last axes.
+//! LayerNormalization and RMSNormalization over the last axes.
 
 use super::{center, deviation, repeat};
 use crate::error::{Error, Result};
@@ -9,13 +9,13 @@ use crate::op::{Call, Fact, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 struct LayerNormAttributes {
-    /// The first of the axes that are normalized together.
+    /// The first of the normalized axes.
     axis: usize,
     epsilon: f32,
 }
 
 fn read_layer_norm(call: &Call) -> Result<LayerNormAttributes> {
-    // The type in which mean and variance are computed: float32 is what ncnn has.
+    // `stash_type`, the type of mean and variance: ncnn has only float32.
     call.int("stash_type")?;
     let axis = call.int_or("axis", -1)?;
     let epsilon = call.float_or("epsilon", 1e-5)?;
@@ -40,7 +40,7 @@ pub(super) fn infer_rms_norm(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
 }
 
-/// Scale and bias stretch to what is normalized, and in runtimes to all of the input.
+/// Checks that scale and bias broadcast to the normalized axes; onnxruntime also accepts all of the input.
 fn check_scales(call: &Call, axis: usize) -> Result<()> {
     let shape = call.shape(0)?;
     if axis >= shape.len() {
@@ -50,7 +50,8 @@ fn check_scales(call: &Call, axis: usize) -> Result<()> {
     call.check_broadcasts(2, shape)
 }
 
-/// The input as rows that are normalized: any blob whose innermost axis is a row, with up to three axes where the layer takes them.
+/// Returns the input as rows to normalize: any blob whose innermost axis is a row, with up to three axes if
+/// the layer supports them.
 fn rows(lower: &mut Lower, axis: usize) -> Result<(BlobId, Dim)> {
     let shape = lower.shape(0)?.to_vec();
     let size = Dim::product(shape.iter().skip(axis))?;
@@ -67,7 +68,7 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
     let norm = read_layer_norm(lower)?;
     let (x, size) = rows(lower, norm.axis)?;
     let form = lower.form(x);
-    // Of a row of one element nothing is left but the bias, which the layer's rounding of mean and factor would outweigh.
+    // A row of one element becomes the bias, which the layer's rounding would outweigh.
     if size.is(1) || (1..3).any(|output| lower.has_output(output)) {
         let last = form.len() - 1;
         let (mean, centered, variance) = center(lower, x, &[last])?;
@@ -85,7 +86,7 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
     let affine_size = match size.known() {
         Some(size) => i32::try_from(size)?,
         None => {
-            return Err(Error::unsupported("the axes that are normalized must have fixed sizes")
+            return Err(Error::unsupported("the sizes of the normalized axes must be known")
                 .help("give them with --input-shape"));
         }
     };
@@ -100,7 +101,7 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
     lower.set(0, y)
 }
 
-/// Whether the scale is one 1 and there is no bias: as fused normalizations have it.
+/// Returns whether the scale is 1 and there is no bias, as in fused normalizations.
 fn is_plain(lower: &Lower) -> Result<bool> {
     Ok(match lower.constant(1).filter(|scale| scale.len() == 1) {
         Some(scale) => !lower.has_input(2) && scale.load_listed()?.scalar_f32()? == 1.0,
@@ -108,7 +109,8 @@ fn is_plain(lower: &Lower) -> Result<bool> {
     })
 }
 
-/// Scale and bias as weights, where they are constants with an element for each place of a row, or one for all.
+/// Returns scale and bias as weights, if they are constants with an element for each position of a row, or
+/// one for all.
 fn weights(lower: &Lower, affine_size: i32) -> Result<Option<(Tensor, Tensor)>> {
     let size = usize::try_from(affine_size)?;
     let vector = |index: usize| match lower.constant(index) {
@@ -126,13 +128,13 @@ fn weights(lower: &Lower, affine_size: i32) -> Result<Option<(Tensor, Tensor)>> 
     Ok(vector(2)?.map(|bias| (scale, bias)))
 }
 
-/// Times the scale, plus the bias, of inputs 1 and 2.
+/// Emits the product with the scale and the sum with the bias of inputs 1 and 2.
 fn affine(lower: &mut Lower, axis: usize, y: BlobId, size: &Dim) -> Result<BlobId> {
     let y = with_parameter(lower, axis, y, size, 1, binary_op::MUL)?;
     if lower.has_input(2) { with_parameter(lower, axis, y, size, 2, binary_op::ADD) } else { Ok(y) }
 }
 
-/// Arithmetic of the rows `y` with input `index`, which is broadcast to them.
+/// Emits arithmetic of the rows `y` with input `index`, which is broadcast to them.
 fn with_parameter(
     lower: &mut Lower,
     axis: usize,
@@ -149,7 +151,8 @@ fn with_parameter(
         let parameter = lower.blob_as(index, &row)?;
         return lower.binary(op_type, y, parameter);
     }
-    // The parameter has axes of size 1, or lacks axes: both are seen with all their axes but leading ones of size 1.
+    // The parameter has unit axes, or lacks axes: both are extended to the same rank, without leading unit
+    // axes.
     let shape = lower.shape(0)?.to_vec();
     let mut full: Vec<Dim> = vec![Dim::Known(1); shape.len().saturating_sub(parameter.len())];
     full.extend(parameter);
@@ -159,7 +162,7 @@ fn with_parameter(
         full.remove(0);
     }
     if whole.len() != full.len() || whole.len() > 4 {
-        return Err(Error::unsupported(format!("a parameter that is broadcast within axes from {axis}")));
+        return Err(Error::unsupported(format!("a parameter is broadcast within the axes from {axis} on")));
     }
     let y = lower.reshape(y, &whole)?;
     let parameter = lower.blob_as(index, &full)?;
@@ -184,7 +187,8 @@ pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
     lower.set(0, y)
 }
 
-/// ncnn's own layer, where every runtime has it and the scale has an element for each place of a row.
+/// Returns ncnn's layer, if every supported release has it and the scale has an element for each position of
+/// a row.
 fn rms_layer(lower: &Lower, norm: &LayerNormAttributes, size: &Dim) -> Result<Option<RMSNorm>> {
     let Some(affine_size) = size.known().and_then(|size| i32::try_from(size).ok()) else { return Ok(None) };
     let size = usize::try_from(affine_size)?;

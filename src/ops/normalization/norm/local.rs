@@ -8,9 +8,10 @@ use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op, unary
 use crate::op::{Call, Fact, required, resolve_axis};
 use crate::tensor::{Dim, Tensor, display_shape};
 
-/// The least norm that is divided by: a vector of norm 0 stays as it is.
+/// The lower bound of the divisor: a zero vector is unchanged.
 const LEAST_NORM: f32 = 1e-37;
-/// What MeanVarianceNormalization adds to the deviation, by its function body in the specification.
+/// The constant that MeanVarianceNormalization adds to the deviation, from its function body in the
+/// specification.
 const MVN_EPSILON: f32 = 1e-9;
 
 struct Lrn {
@@ -23,7 +24,7 @@ struct Lrn {
 fn read_lrn(call: &Call) -> Result<Lrn> {
     let size = i32::try_from(required(call.int("size")?, "size")?)?;
     if size < 1 {
-        invalid!("size is {size}");
+        invalid!("size {size} is not positive");
     }
     Ok(Lrn {
         alpha: call.float_or("alpha", 0.0001)?,
@@ -113,7 +114,7 @@ pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
 struct Normalized {
     axis: usize,
     epsilon: f32,
-    /// As in ncnn's Normalize: 0 added to the sum of squares, 1 the least norm, 2 the least sum of squares.
+    /// As in ncnn's Normalize: 0 adds to the sum of squares, 1 bounds the norm, 2 bounds the sum of squares.
     eps_mode: i32,
 }
 
@@ -131,7 +132,7 @@ pub(super) fn infer_normalize(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![same(call)?])
 }
 
-/// The layer normalizes channels, or each of them; an axis between others is computed in parts.
+/// The layer normalizes over channels, or within each; an axis between others is composed of several layers.
 pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
     let Normalized { axis, epsilon: eps, eps_mode } = read_normalize(lower)?;
     let (x, places) = lower.isolated(0, &[axis])?;
@@ -208,7 +209,7 @@ pub(super) fn lower_mvn(lower: &mut Lower) -> Result<()> {
     lower.set(0, y)
 }
 
-/// Neighbouring axes that are reduced, or kept, together as one; and which of these are reduced.
+/// Merges adjacent axes that are all reduced or all kept, and returns which of the results are reduced.
 fn group_axes(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
     let mut form: Vec<Dim> = Vec::new();
     let mut flags: Vec<bool> = Vec::new();
@@ -226,7 +227,7 @@ fn group_axes(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
         }
     }
     if !flags.contains(&true) {
-        // Only axes of size 1 are reduced.
+        // Only unit axes are reduced.
         form.push(Dim::Known(1));
         flags.push(true);
     }
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbouring_axes_are_one() {
+    fn adjacent_axes_are_merged() {
         for (shape, axes, form, reduced) in [
             (&[2, 3, 4, 5][..], &[0, 2, 3][..], &[2, 3, 20][..], &[0, 2][..]),
             (&[1, 3, 4, 5], &[0, 2, 3], &[3, 20], &[1]),

@@ -1,9 +1,11 @@
 //! Normalizations.
 //!
-//! ncnn's RMSNorm is newer than the oldest release that is written for: it is written out unless a newer one is asked for.
-//! Wherever a root is divided by, it is UnaryOp SQRT and BinaryOp DIV: UnaryOp RSQRT is an estimate of twelve bits in
-//! `unaryop_x86.cpp`.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html>, `onnx__InstanceNormalization.html` and so on.
+//! ncnn's RMSNorm is newer than the oldest supported release: it is composed of other layers unless a newer
+//! release is requested. Divisions by a root are UnaryOp SQRT and BinaryOp DIV: UnaryOp RSQRT is an estimate
+//! of twelve bits in `unaryop_x86.cpp`.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html>, `onnx__InstanceNormalization.html`
+//! and so on.
 
 mod batch;
 mod channel;
@@ -23,7 +25,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BatchNormalization", &[1, 6, 7, 9, 14, 15], Access::Any, batch::infer_batch_norm)
         .epsilon(batch::inference_epsilon)
         .lower(batch::lower_batch_norm)
-        .lowers_to("BatchNorm; BinaryOp where there is a batch or a parameter is computed at run time")
+        .lowers_to("BatchNorm; BinaryOp for a batch or a parameter computed at run time")
         .limits("training before version 14"),
     Row::new("GroupNormalization", &[18, 21], Access::Any, channel::infer_group_norm)
         .lower(channel::lower_group_norm)
@@ -33,11 +35,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("InstanceNorm"),
     Row::new("LRN", &[1, 13], Access::Any, local::infer_lrn)
         .lower(local::lower_lrn)
-        .lowers_to("LRN; Pooling along the channels where there is a batch or the size is even"),
-    // Before ONNX had this one, onnxruntime's optimizer wrote it in the same words.
+        .lowers_to("LRN; Pooling along the channels for a batch or an even size"),
+    // onnxruntime's optimizer used this operator before ONNX had it.
     Row::new("LayerNormalization", &[1, 17], Access::Any, layer::infer_layer_norm)
         .lower(layer::lower_layer_norm)
-        .lowers_to("LayerNorm; Reduction where Mean or InvStdDev is read"),
+        .lowers_to("LayerNorm; Reduction if Mean or InvStdDev is read"),
     Row::new("LpNormalization", &[1, 22], Access::Any, local::infer_lp_norm)
         .lower(local::lower_lp_norm)
         .lowers_to("Reduction, BinaryOp")
@@ -59,7 +61,7 @@ fn same(call: &Call) -> Result<Fact> {
     Ok(Fact { shape: call.input(0)?.shape.clone(), ..Fact::unranked(call.dtype(0)?) })
 }
 
-/// `x` without its mean along axes, and its variance along them.
+/// Emits `x` minus its mean along axes, and its variance along them.
 fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {
     let mean = lower.reduce(reduction_op::MEAN, x, axes)?;
     let centered = lower.binary(binary_op::SUB, x, mean)?;
@@ -68,13 +70,13 @@ fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobI
     Ok((mean, centered, variance))
 }
 
-/// `sqrt(variance + epsilon)`.
+/// Emits `sqrt(variance + epsilon)`.
 fn deviation(lower: &mut Lower, variance: BlobId, epsilon: f32) -> Result<BlobId> {
     let sum = lower.binary_scalar(binary_op::ADD, variance, epsilon)?;
     lower.unary(unary_op::SQRT, sum)
 }
 
-/// `size` in a form of `rank` axes at `axis`, the others 1.
+/// Returns a shape of `rank` axes with `size` at `axis`, the others 1.
 fn along(size: &Dim, axis: usize, rank: usize) -> Vec<Dim> {
     let mut form = vec![Dim::Known(1); rank];
     if let Some(slot) = form.get_mut(axis) {
@@ -83,7 +85,7 @@ fn along(size: &Dim, axis: usize, rank: usize) -> Vec<Dim> {
     form
 }
 
-/// Each element of a vector `inner` times, and the whole `outer` times.
+/// Repeats each element of a vector `inner` times, and the result `outer` times.
 fn repeat(vector: &Tensor, outer: usize, inner: usize) -> Result<Tensor> {
     if outer == 1 && inner == 1 {
         return Ok(vector.clone());
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scales_are_repeated_within_and_as_a_whole() {
+    fn vectors_are_repeated_by_element_and_as_a_whole() {
         let vector = Tensor::from_f32(&[2], vec![1.0, 2.0]).unwrap();
         let repeated = repeat(&vector, 2, 3).unwrap().load().unwrap().float_list().unwrap();
         assert_eq!(repeated, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);

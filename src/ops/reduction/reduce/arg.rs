@@ -11,10 +11,11 @@ use crate::ncnn::layer::{CumulativeSum, Threshold, binary_op, reduction_op};
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Elements};
 
-/// Singles hold every integer up to here.
+/// The bound up to which float32 represents every integer.
 const MAX_EXACT: i64 = 1 << 24;
 
-/// Values beyond are taken as this: a Reduction starts from the largest single, so an axis of infinities would have no extreme.
+/// Larger magnitudes are clipped to this: Reduction starts at the largest float32, so that an axis of
+/// infinities would have no extreme.
 const LARGEST: f32 = 3.4e38;
 
 struct ArgAttributes {
@@ -50,13 +51,13 @@ pub(super) fn fold_arg(attributes: &Attributes, inputs: &[Option<Array>]) -> Res
     let data = required_input(inputs, 0)?;
     let axis = resolve_axis(arg.axis, data.shape().len())?;
     if data.shape().at(axis)? == &0 {
-        invalid!("the extreme of an axis without elements");
+        invalid!("the extreme of an empty axis");
     }
     let places = match data.elements() {
         Elements::F32(a) => places(a, axis, &arg),
         Elements::F64(a) => places(a, axis, &arg),
         Elements::I64(a) => places(a, axis, &arg),
-        Elements::Dim(_) => unsupported!("extremes of sizes that are not known"),
+        Elements::Dim(_) => unsupported!("extremes of sizes known only at run time"),
     };
     let places = if arg.keepdims { places.insert_axis(Axis(axis)) } else { places };
     Ok(vec![Array::i64(places)])
@@ -78,13 +79,14 @@ fn places<T: PartialOrd + Copy>(a: &ArrayD<T>, axis: usize, arg: &ArgAttributes)
     })
 }
 
-/// Elements that are not the extreme are moved out of the range of indices; of the others the first or last index is taken.
+/// Elements other than the extreme get indices out of range; of the others the first or last index is
+/// selected.
 pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let arg = read_arg(lower)?;
     let axis = resolve_axis(arg.axis, lower.shape(0)?.len())?;
     let size = lower.shape(0)?.at(axis)?.clone();
     if let Some(count) = size.known().filter(|count| *count > MAX_EXACT / 2) {
-        unsupported!("an index up to {count}: float32 values are exact up to {MAX_EXACT}");
+        unsupported!("indices up to {count}: float32 represents integers up to {MAX_EXACT} exactly");
     }
     let (mut x, found) = lower.isolated(0, &[axis])?;
     let place = *found.at(0)?;
@@ -120,7 +122,7 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     lower.set(0, index)
 }
 
-/// The numbers of the places along an axis.
+/// Emits the indices along an axis.
 fn places_along(lower: &mut Lower, size: &Dim, form: &[Dim]) -> Result<BlobId> {
     if let Some(count) = size.known() {
         return lower.memory_data(&ramp(&Dim::Known(count))?, form);
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties_go_to_the_first_or_the_last() {
+    fn ties_select_the_first_or_the_last() {
         let a = ArrayD::from_shape_vec(ndarray::IxDyn(&[4]), vec![1, 7, 7, 1]).unwrap();
         for (max, last, expected) in [(true, false, 1), (true, true, 2), (false, false, 0), (false, true, 3)]
         {

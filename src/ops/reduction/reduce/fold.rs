@@ -1,4 +1,4 @@
-//! The evaluation of reductions of constants.
+//! Evaluation of reductions of constants.
 
 use ndarray::{ArrayD, Axis, IxDyn};
 use num_traits::AsPrimitive;
@@ -31,7 +31,7 @@ pub(super) fn fold_reduce(attributes: &Attributes, inputs: &[Option<Array>]) -> 
     Ok(vec![array.reshape(&shape)?])
 }
 
-/// Folds all reduced axes; they are gone afterwards.
+/// Folds all reduced axes, which disappear.
 fn fold_axes<T: Clone>(a: &ArrayD<T>, reduced: &[bool], start: T, f: impl Fn(&T, &T) -> T) -> ArrayD<T> {
     if a.is_empty() {
         let kept = a.shape().iter().zip(reduced).filter(|(_, reduced)| !**reduced).map(|(size, _)| *size);
@@ -50,7 +50,7 @@ fn count(a: &[usize], reduced: &[bool]) -> usize {
 
 fn reduce_floats(a: &ArrayD<f64>, kind: Kind, reduced: &[bool]) -> ArrayD<f64> {
     let sum = |a: &ArrayD<f64>| fold_axes(a, reduced, 0.0, |x, y| x + y);
-    // What is not a number stays no number, as in onnxruntime.
+    // NaN stays, as in onnxruntime.
     let larger = |x: &f64, y: &f64| if x.is_nan() || x > y { *x } else { *y };
     let smaller = |x: &f64, y: &f64| if x.is_nan() || x < y { *x } else { *y };
     match kind {
@@ -114,10 +114,10 @@ fn reduce_sizes(a: &ArrayD<Dim>, kind: Kind, reduced: &[bool]) -> Result<ArrayD<
         Kind::Prod => (1, Dim::mul),
         Kind::Max => (i64::MIN, Dim::larger),
         Kind::Min => (i64::MAX, Dim::smaller),
-        _ => unsupported!("this reduction of sizes that are not known"),
+        _ => unsupported!("this reduction of sizes known only at run time"),
     };
     let extreme = matches!(kind, Kind::Max | Kind::Min);
-    // The start of an extreme is not a size to compute with: the difference to it would overflow.
+    // The initial value of an extreme is not a size: the difference to it would overflow.
     let step = |x: &Option<Dim>, y: &Option<Dim>| match (x, y) {
         (Some(x), Some(y)) if extreme && x.is(start) => Some(y.clone()),
         (Some(x), Some(y)) => f(x, y).ok(),
@@ -126,7 +126,7 @@ fn reduce_sizes(a: &ArrayD<Dim>, kind: Kind, reduced: &[bool]) -> Result<ArrayD<
     let made = fold_axes(&a.mapv(Some), reduced, Some(Dim::Known(start)), step);
     let shape = made.raw_dim();
     let made: Option<Vec<Dim>> = made.into_iter().collect();
-    let made = made.ok_or_else(|| Error::unsupported("a reduction of sizes that are not known"))?;
+    let made = made.ok_or_else(|| Error::unsupported("a reduction of sizes known only at run time"))?;
     Ok(ArrayD::from_shape_vec(shape, made)?)
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reductions_are_those_of_the_spec() {
+    fn reductions_match_the_specification() {
         let a = ArrayD::from_shape_vec(IxDyn(&[2, 2]), vec![1.0, -2.0, 3.0, 4.0]).unwrap();
         for (kind, expected) in [
             (Kind::Sum, [-1.0, 7.0]),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_reduced_to_the_neutral_element() {
+    fn empty_axes_reduce_to_the_neutral_element() {
         let none = ArrayD::<f64>::zeros(IxDyn(&[0]));
         let reduce = |kind| reduce_floats(&none, kind, &[true]).first().copied().unwrap();
         assert_eq!(reduce(Kind::Sum), 0.0);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_reduced_with_symbols() {
+    fn symbolic_sizes_are_reduced() {
         let h = Dim::symbol("H");
         let a = ArrayD::from_shape_vec(IxDyn(&[2]), vec![h.clone(), Dim::Known(3)]).unwrap();
         let product = reduce_sizes(&a, Kind::Prod, &[true]).unwrap();

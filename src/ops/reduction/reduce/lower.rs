@@ -1,4 +1,4 @@
-//! Reductions on blobs.
+//! Lowering of reductions.
 
 use super::{Kind, read_reduce, reduced_axes};
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::tensor::Dim;
 /// Most axes of a Mat.
 const MAX_AXES: usize = 4;
 
-/// Neighbouring axes that are all reduced or all kept, merged.
+/// Adjacent axes that are all reduced or all kept, merged.
 #[derive(Clone, Debug, PartialEq)]
 struct Group {
     size: Dim,
@@ -33,7 +33,7 @@ fn push(groups: &mut Vec<Group>, group: Group) -> Result<()> {
     Ok(())
 }
 
-/// For each axis of a Mat whether it is reduced, where each lies in one group.
+/// Returns for each axis of a blob whether it is reduced, if each axis lies in one group.
 fn split_groups(form: &[Dim], groups: &[Group]) -> Option<Vec<bool>> {
     let mut flags = Vec::with_capacity(form.len());
     let mut groups = groups.iter();
@@ -62,7 +62,7 @@ pub(super) fn lower_reduce(lower: &mut Lower) -> Result<()> {
         if !matches!(reduce.kind, Kind::L1 | Kind::L2 | Kind::LogSum | Kind::SumSquare) {
             return lower.alias();
         }
-        // Nothing is summed up, but the function of each element is still computed: along an axis of 1.
+        // Without reduced axes, the function of each element is still computed: along a unit axis.
         groups.push(Group { size: Dim::Known(1), reduced: true });
     }
     let held = lower.blob(0)?;
@@ -81,7 +81,7 @@ pub(super) fn lower_reduce(lower: &mut Lower) -> Result<()> {
     let mut step = first;
     let mut blob = held;
     while groups.len() > MAX_AXES {
-        // The last reduced group alone, with what lies before and after it.
+        // The last reduced group, between merged axes before and after it.
         let Some(place) = groups.iter().rposition(|group| group.reduced) else { break };
         let tail = groups.split_off(place + 1);
         let Some(middle) = groups.pop() else { break };
@@ -102,7 +102,7 @@ pub(super) fn lower_reduce(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// Reduces the axes of a blob that are flagged.
+/// Reduces the flagged axes of a blob.
 fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdims: bool) -> Result<BlobId> {
     let operation = match kind {
         Kind::Sum => reduction_op::SUM,
@@ -115,7 +115,8 @@ fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdi
         Kind::L2 => reduction_op::L2,
         Kind::LogSum => reduction_op::LOG_SUM,
         Kind::LogSumExp => {
-            // The runtime sums up exp(x) as it is, which overflows above 88 (`reduction.cpp`).
+            // The runtime sums `exp(x)` without subtracting the maximum, which overflows above 88
+            // (`reduction.cpp`).
             let max = emit_reduction(lower, blob, flags, reduction_op::MAX, true)?;
             let shifted = lower.binary(binary_op::SUB, blob, max)?;
             let sum = emit_reduction(lower, shifted, flags, reduction_op::LOG_SUM_EXP, true)?;
@@ -125,7 +126,7 @@ fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdi
     emit_reduction(lower, blob, flags, operation, keepdims)
 }
 
-/// A Reduction layer along the flagged axes; `operation` as in [`reduction_op`].
+/// Emits a Reduction along the flagged axes; `operation` as in [`reduction_op`].
 pub(super) fn emit_reduction(
     lower: &mut Lower,
     blob: BlobId,
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_with_one_fate_are_one() {
+    fn adjacent_axes_are_grouped() {
         let found = groups(&dims(&[1, 2, 3, 4, 5]), &[true, false, false, true, true]).unwrap();
         let group = |size, reduced| Group { size: Dim::Known(size), reduced };
         assert_eq!(found, [group(6, false), group(20, true)]);

@@ -1,7 +1,10 @@
-//! Reductions along axes, and the places of extremes.
+//! Reductions along axes, and the indices of extremes.
 //!
-//! Axes that are reduced, or kept, together are one axis of the Mat; where more than four are left, they are reduced one after another.
-//! Specification: <https://onnx.ai/onnx/operators/onnx__ReduceSum.html>, <https://onnx.ai/onnx/operators/onnx__ArgMax.html>.
+//! Adjacent axes that are all reduced, or all kept, are merged; if more than four are left, they are reduced
+//! one after another.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__ReduceSum.html>,
+//! <https://onnx.ai/onnx/operators/onnx__ArgMax.html>.
 
 mod arg;
 mod choose;
@@ -30,8 +33,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     reduction("ReduceL1", &[1, 11, 13, 18]).lowers_to("Reduction"),
     reduction("ReduceL2", &[1, 11, 13, 18]).lowers_to("Reduction"),
     reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).lowers_to("Reduction"),
-    reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28])
-        .lowers_to("Reduction of what is left after the maximum is taken off"),
+    reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28]).lowers_to("Reduction after subtracting the maximum"),
     reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
     reduction("ReduceMean", &[1, 11, 13, 18]).identity(same_shape).lowers_to("Reduction"),
     reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
@@ -47,7 +49,7 @@ const fn reduction(name: &'static str, since: &'static [i64]) -> Row {
         .lower(lower::lower_reduce)
 }
 
-/// What is computed of the elements.
+/// The function of the reduced elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     L1,
@@ -82,9 +84,9 @@ impl Kind {
 struct ReduceAttributes {
     kind: Kind,
     keepdims: bool,
-    /// Whether no axes mean none, and not all.
+    /// Whether an empty list of axes means none instead of all.
     noop_with_empty_axes: bool,
-    /// Axes where they are an attribute.
+    /// The axes, if they are an attribute.
     axes: Option<Vec<i64>>,
 }
 
@@ -112,7 +114,7 @@ fn read_reduce(attributes: &Attributes) -> Result<ReduceAttributes> {
 }
 
 impl ReduceAttributes {
-    /// For each of `rank` axes whether it is reduced; `given` are the axes where they are an input.
+    /// Returns for each of `rank` axes whether it is reduced; `given` are the axes of the input.
     fn reduced(&self, given: Option<Vec<i64>>, rank: usize) -> Result<Vec<bool>> {
         let axes = self.axes.clone().or(given).unwrap_or_default();
         if axes.is_empty() {
@@ -120,7 +122,7 @@ impl ReduceAttributes {
         }
         let mut reduced = vec![false; rank];
         for axis in axes {
-            // A scalar may be reduced along its axis 0 or -1, as numpy allows.
+            // A scalar may be reduced along its axis 0 or -1, as in numpy.
             if rank == 0 && (-1..=0).contains(&axis) {
                 continue;
             }
@@ -132,7 +134,7 @@ impl ReduceAttributes {
     }
 }
 
-/// For each axis of the input whether it is reduced.
+/// Returns for each axis of the input whether it is reduced.
 fn reduced_axes(call: &Call, reduce: &ReduceAttributes) -> Result<Vec<bool>> {
     let shape = call.shape(0)?;
     if !call.has_input(1) {
@@ -144,13 +146,14 @@ fn reduced_axes(call: &Call, reduce: &ReduceAttributes) -> Result<Vec<bool>> {
     }
 }
 
-/// Axes that are computed at run time, where the shape that the model gives to the output leaves one choice.
+/// Returns the axes computed at run time if the declared shape leaves one choice.
 fn deduced_axes(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> Option<Vec<bool>> {
     let mut choices = choices(call, reduce, shape)?;
     choices.pop().filter(|_| choices.is_empty())
 }
 
-/// The axes that may be reduced, by the shape that the model gives to the output. Those that differ in unit axes alone compute the same.
+/// Returns the choices of axes that give the declared shape. Choices that differ only in unit axes are
+/// equivalent.
 fn choices(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> Option<Vec<Vec<bool>>> {
     let count = call.shape(1).ok()?.first()?.known()?;
     if count == 0 {
@@ -177,7 +180,7 @@ fn choices(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> Option<Vec<
     Some(found)
 }
 
-/// Most axes of a value whose reduced axes are searched for.
+/// The maximum rank for which the reduced axes are searched.
 const MAX_DEDUCED_RANK: usize = 8;
 
 fn reduced_shape(shape: &[Dim], reduced: &[bool], keepdims: bool) -> Vec<Dim> {
@@ -205,7 +208,8 @@ fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, reduced_shape(call.shape(0)?, &reduced, reduce.keepdims))])
 }
 
-/// Integers whose reduction is none of sums and products: divided as integers, or computed as floating point and cut.
+/// Reductions of integers other than sums and products: divided as integers, or computed in float32 and
+/// truncated.
 fn expand_reduce(expand: &mut Expand) -> Result<bool> {
     let reduce = read_reduce(expand)?;
     if choose::expand_choices(expand, &reduce)? {
@@ -231,8 +235,7 @@ fn expand_reduce(expand: &mut Expand) -> Result<bool> {
     let made = if reduce.kind == Kind::Mean {
         let sizes = expand.shape(0)?.iter().zip(&reduced).filter(|(_, reduced)| **reduced);
         let count = Dim::product(sizes.map(|(size, _)| size))?.known();
-        let count =
-            count.ok_or_else(|| Error::unsupported("the mean of integers over sizes that are not fixed"))?;
+        let count = count.ok_or_else(|| Error::unsupported("the mean of integers over free sizes"))?;
         let count = Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), count)).cast(dtype)?;
         let sum = expand.op("ReduceSum", &[data, axes], &flags)?;
         let count = expand.literal(&count)?;
