@@ -1,4 +1,4 @@
-//! What is in the way of a model, or should be known of it.
+//! The errors and warnings of a report.
 
 use std::error::Error as _;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Where};
 use crate::lower::Cut;
 
-/// Something that users should know.
+/// An error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnostic {
@@ -15,17 +15,17 @@ pub struct Diagnostic {
     pub severity: &'static str,
     /// The kind of an error.
     pub kind: Option<&'static str>,
-    /// What there is, in one phrase.
+    /// The message, one phrase.
     pub reason: String,
-    /// What is below it, the nearest first.
+    /// The causes, the nearest first.
     pub causes: Vec<String>,
-    /// What users can do.
+    /// Advice for the user.
     pub help: Option<String>,
-    /// Where it is.
+    /// The location.
     pub at: Place,
 }
 
-/// Where something is, as far as that is known.
+/// A location, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Place {
@@ -43,7 +43,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NodePlace {
-    /// Its place in the graph's list of nodes.
+    /// Its index in the graph's list of nodes.
     pub index: usize,
     /// Its name; may be empty.
     pub name: String,
@@ -57,9 +57,9 @@ pub struct NodePlace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ProposedCut {
-    /// Values to be the inputs; empty for the model's own.
+    /// The inputs; empty for those of the model.
     pub inputs: Vec<String>,
-    /// Values to be the outputs; empty for those asked for.
+    /// The outputs; empty for the requested ones.
     pub outputs: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ impl ProposedCut {
     }
 }
 
-/// The word for a kind of error, which stays the same in all versions of the program.
+/// The name of a kind of error, which is stable across versions of the program.
 fn kind_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Io => "io",

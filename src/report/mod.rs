@@ -1,7 +1,8 @@
-//! Reports: what was asked of a model and what came of it, for programs and, as a page, for people.
+//! Reports: request and result for a model, as JSON for programs and as an HTML page for people.
 //!
-//! The fields of the types here are those of the JSON, in this order; `docs/report.md` tells what they mean and `docs/report.schema.json`
-//! what they may hold. The same run gives the same bytes: nothing in a report tells of the time or the machine.
+//! The fields of the types are those of the JSON, in this order; `docs/report.md` documents them, and
+//! `docs/report.schema.json` is their schema. A report depends only on the input, not on the time or the
+//! machine.
 
 mod diagnostic;
 mod model;
@@ -26,75 +27,77 @@ pub use source::{Becomes, NodePart};
 pub(crate) use net::Converted;
 pub(crate) use source::untraced;
 
-/// The version of the form of reports. It grows when a field goes or changes its meaning; new fields leave it.
+/// The version of the report format. It increases when a field is removed or changes its meaning, not for new
+/// fields.
 pub const REPORT_VERSION: u32 = 1;
 
-/// What came of a model.
+/// The result for a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Status {
-    /// It was converted, and files were written.
+    /// Converted, with written files.
     Converted,
-    /// It can be converted; nothing was to be written.
+    /// Convertible; no files were requested.
     Convertible,
-    /// It is invalid, or something in it cannot be expressed in ncnn.
+    /// Invalid, or not expressible in ncnn.
     Refused,
-    /// It cannot be told: a file cannot be read or written, the request does not fit the model, or the converter is at fault.
+    /// Undecided: a file cannot be read or written, the options do not fit the model, or the converter has a
+    /// fault.
     Failed,
 }
 
-/// What was asked of a model and what came of it.
+/// Request and result for a model.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// [`REPORT_VERSION`].
     pub report_version: u32,
-    /// This program and its version.
+    /// The program and its version.
     pub generator: String,
-    /// What came of it.
+    /// The result.
     pub status: Status,
-    /// The model, where it could be read.
+    /// The model, if it could be read.
     pub model: Option<ModelPart>,
-    /// The net, where there is one.
+    /// The net, if there is one.
     pub net: Option<NetPart>,
-    /// What became of each node of the model, in the order of the model; empty where it could not be read.
+    /// The lowering of each node of the model, in the order of the model; empty if it could not be read.
     pub nodes: Vec<NodePart>,
-    /// What was done, step by step.
+    /// The steps, in order.
     pub passes: Vec<PassPart>,
-    /// What is in the way, or what should be known.
+    /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// A part of a refused model that can be converted.
     pub proposed_cut: Option<ProposedCut>,
 }
 
-/// A step and what it left.
+/// A step and the size after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PassPart {
-    /// What was done; names of passes are those that can be left out.
+    /// The name of the step; names of passes are those that can be disabled.
     pub name: String,
-    /// What is counted.
+    /// The counted unit.
     pub of: Unit,
-    /// How many there were before it; none for the first step.
+    /// The count before the step; `None` for the first.
     pub before: Option<usize>,
-    /// How many there were after it.
+    /// The count after the step.
     pub after: usize,
 }
 
-/// What a step is counted in.
+/// The unit of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Unit {
-    /// Nodes of the graph, in ONNX's words.
+    /// Nodes of the ONNX graph.
     Nodes,
     /// Layers of the net.
     Layers,
 }
 
 impl Report {
-    /// A report that tells nothing yet.
+    /// Creates an empty report.
     fn new(status: Status) -> Report {
         Report {
             report_version: REPORT_VERSION,
@@ -109,12 +112,12 @@ impl Report {
         }
     }
 
-    /// The report of a model that can be converted, where nothing is to be written.
+    /// Creates the report of a convertible model without written files.
     pub fn convertible(inspection: &Inspection) -> Report {
         Report { model: Some(ModelPart::of(inspection)), ..Report::new(Status::Convertible) }
     }
 
-    /// The report of a model that was not converted.
+    /// Creates the report of a model that was not converted.
     pub(crate) fn refused(
         errors: &Errors,
         cut: Option<&Cut>,
@@ -139,19 +142,19 @@ impl Report {
         }
     }
 
-    /// The report as JSON, with a line feed at its end.
+    /// Returns the report as JSON, with a final line feed.
     ///
     /// # Errors
     ///
-    /// None that are known.
+    /// None are known.
     pub fn to_json(&self) -> Result<String> {
-        let failed = |error| Error::internal("the report is no JSON").caused_by(error);
+        let failed = |error| Error::internal("the report cannot be serialized").caused_by(error);
         let mut text = serde_json::to_string_pretty(self).map_err(failed)?;
         text.push('\n');
         Ok(text)
     }
 
-    /// Writes the report as JSON and as a page, in the places that are given. No other file is touched.
+    /// Writes the report as JSON and as a page to the given paths. No other file is changed.
     ///
     /// # Errors
     ///
@@ -160,7 +163,7 @@ impl Report {
         output::put_all(self.stage(json, html)?)
     }
 
-    /// The files of [`Report::write`], beside their places.
+    /// Writes the files of [`Report::write`] under temporary names.
     pub(crate) fn stage(&self, json: Option<&Path>, html: Option<&Path>) -> Result<Staged> {
         let mut files = Vec::new();
         if let Some(path) = json {
@@ -172,11 +175,11 @@ impl Report {
         Ok(files)
     }
 
-    /// The report as a page that needs nothing else: no other file and no network.
+    /// Returns the report as a self-contained HTML page, without references to other files or the network.
     ///
     /// # Errors
     ///
-    /// None that are known.
+    /// None are known.
     pub fn to_html(&self) -> Result<String> {
         page::page(self)
     }

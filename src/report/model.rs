@@ -1,4 +1,4 @@
-//! The model as it was read.
+//! The model in a report.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use serde::{Serialize, Serializer};
 use crate::pipeline::{Described, Inspection};
 use crate::tensor::Dim;
 
-/// What a model consists of, functions inlined.
+/// The contents of a model with inlined functions.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ModelPart {
-    /// The file that it was read from, or `standard input`.
+    /// The file of the model, or `standard input`.
     pub file: String,
     /// Files of external data.
     pub data_files: Vec<String>,
-    /// The program that made it; may be empty.
+    /// The program that wrote the model; may be empty.
     pub producer: String,
     /// The version of the intermediate representation.
     pub ir_version: i64,
-    /// Versions of the operator sets, by domain; ONNX's own is `ai.onnx`.
+    /// The versions of the operator sets, by domain; ONNX's own is `ai.onnx`.
     pub opsets: BTreeMap<String, i64>,
-    /// What is given.
+    /// The inputs.
     pub inputs: Vec<ValuePart>,
-    /// What is computed.
+    /// The outputs.
     pub outputs: Vec<ValuePart>,
-    /// How many nodes there are, those of bodies of control flow among them.
+    /// The number of nodes, including those of bodies of control flow.
     pub nodes: usize,
-    /// How often each operator stands in the model.
+    /// The number of nodes of each operator.
     pub operators: BTreeMap<String, usize>,
-    /// Elements of all constants that are used.
+    /// The number of elements of all constants that are read.
     pub parameters: u64,
-    /// Their bytes.
+    /// The bytes of these constants.
     pub parameter_bytes: u64,
-    /// Multiply-adds of convolutions and products whose sizes are known.
+    /// The number of multiply-adds of convolutions and products of known sizes.
     pub multiply_adds: u64,
-    /// Convolutions and products whose sizes are not known.
+    /// The number of convolutions and products of unknown sizes.
     pub uncounted: usize,
 }
 
@@ -45,13 +45,13 @@ pub struct ModelPart {
 pub struct ValuePart {
     /// Its name.
     pub name: String,
-    /// The type of its elements, in ONNX's word; `?` where it is not known.
+    /// The element type by its ONNX name; `?` if it is unknown.
     pub dtype: String,
-    /// Its sizes, where the number of axes is known.
+    /// The shape, if the rank is known.
     pub shape: Option<Vec<Size>>,
 }
 
-/// A size: a number, or an expression in words.
+/// A size: an integer, or an expression as a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size(pub Dim);
 

@@ -1,4 +1,4 @@
-//! The net that a model became.
+//! The net in a report.
 
 use std::collections::BTreeMap;
 
@@ -12,51 +12,51 @@ use crate::ncnn::{BlobId, Layer, Net, NetLayer, Written};
 use crate::pipeline::{Inspection, Pass, Port};
 use crate::tensor::Dim;
 
-/// A net as it is written.
+/// A net as written.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct NetPart {
     /// The oldest release of ncnn that loads it, by its date.
     pub oldest_ncnn: u32,
-    /// What users give.
+    /// The inputs.
     pub inputs: Vec<PortPart>,
-    /// What users get.
+    /// The outputs.
     pub outputs: Vec<PortPart>,
-    /// How many blobs there are.
+    /// The number of blobs.
     pub blobs: usize,
     /// Bytes of the `.param` file.
     pub param_bytes: u64,
     /// Bytes of the `.bin` file.
     pub bin_bytes: u64,
-    /// The weights by the type that they are stored in.
+    /// The weights by storage type.
     pub storage: BTreeMap<&'static str, StoragePart>,
-    /// Multiply-adds of the layers whose sizes are known.
+    /// The number of multiply-adds of the layers with known sizes.
     pub multiply_adds: u64,
-    /// Layers whose sizes are not known.
+    /// The number of layers with unknown sizes.
     pub uncounted: usize,
     /// The layers, in the order of execution.
     pub layers: Vec<LayerPart>,
 }
 
-/// A graph input or output and the blob that it is in the net.
+/// A graph input or output and its blob in the net.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PortPart {
     /// The name in the model.
     pub name: String,
-    /// The element type in the model, in ONNX's word.
+    /// The element type in the model, by its ONNX name.
     pub dtype: String,
-    /// The sizes in the model.
+    /// The shape in the model.
     pub shape: Vec<Size>,
     /// The name of the blob.
     pub blob: String,
-    /// The sizes of the blob.
+    /// The shape of the blob.
     pub axes: Axes,
     /// Whether the runtime reads the blob as 32-bit integers.
     pub int32: bool,
 }
 
-/// Sizes of a blob by ncnn's names.
+/// The sizes of a blob by ncnn's names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)] // The names are those of ncnn's Mat.
 #[non_exhaustive]
@@ -70,13 +70,13 @@ pub struct Axes {
     pub c: Option<Size>,
 }
 
-/// Weights that are stored in one type.
+/// Weights of one storage type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StoragePart {
-    /// How many weights there are.
+    /// The number of weights.
     pub weights: usize,
-    /// Their elements.
+    /// The number of their elements.
     pub elements: u64,
     /// Their bytes, with tags and padding.
     pub bytes: u64,
@@ -91,19 +91,19 @@ pub struct LayerPart {
     /// Its type.
     #[serde(rename = "type")]
     pub type_name: &'static str,
-    /// Names of the blobs that it reads.
+    /// The names of the bottoms.
     pub bottoms: Vec<String>,
-    /// Names of the blobs that it computes.
+    /// The names of the tops.
     pub tops: Vec<String>,
-    /// Sizes of the blobs that it computes, outermost first.
+    /// The shapes of the tops, outermost axis first.
     pub shapes: Vec<Vec<Size>>,
-    /// The params that are written.
+    /// The written params.
     pub params: Vec<ParamPart>,
     /// The weights.
     pub weights: Vec<WeightPart>,
-    /// Multiply-adds; none where a size is not known.
+    /// The number of multiply-adds; `None` if a size is unknown.
     pub multiply_adds: Option<u64>,
-    /// Places in [`Report::nodes`] of the nodes whose work it does.
+    /// The indices in [`Report::nodes`] of the nodes whose work it does.
     pub nodes: Vec<usize>,
 }
 
@@ -111,15 +111,15 @@ pub struct LayerPart {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ParamPart {
-    /// Its number.
+    /// Its id.
     pub id: i32,
     /// Its name in ncnn's operator table.
     pub name: &'static str,
-    /// What it is.
+    /// Its value.
     pub value: ParamValue,
 }
 
-/// What a param is.
+/// The value of a param.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs)] // As `Param`.
@@ -138,18 +138,18 @@ pub enum ParamValue {
 pub struct WeightPart {
     /// Its name in ncnn's operator table.
     pub name: &'static str,
-    /// The type that it is stored in.
+    /// Its storage type.
     pub dtype: &'static str,
-    /// Its elements.
+    /// The number of its elements.
     pub elements: u64,
     /// Its bytes, with tag and padding.
     pub bytes: u64,
 }
 
-/// What a report of a converted model is made of.
+/// The contents of a report of a converted model.
 pub(crate) struct Converted<'a> {
     pub inspection: &'a Inspection,
-    /// The graph of the model as it was read.
+    /// The graph of the model after reading.
     pub model: &'a Graph,
     /// The graph that was lowered.
     pub graph: &'a Graph,
@@ -157,13 +157,13 @@ pub(crate) struct Converted<'a> {
     pub inputs: &'a [Port],
     pub outputs: &'a [Port],
     pub warnings: &'a [String],
-    /// Steps over the graph, and over the net.
+    /// The steps on the graph, and on the net.
     pub passes: &'a [Pass],
     pub net_passes: &'a [(&'static str, usize)],
 }
 
 impl Report {
-    /// The report of a model that was converted.
+    /// Creates the report of a converted model.
     pub(crate) fn converted(from: &Converted, written: &Written) -> Report {
         let (nodes, nodes_of) = source::trace(from.model, from.graph, from.net);
         let mut weights = written.weights.iter();
@@ -220,7 +220,7 @@ fn steps(passes: &[Pass], net_passes: &[(&'static str, usize)]) -> Vec<PassPart>
     steps
 }
 
-/// What a type that weights are stored in is called.
+/// Returns the name of a storage type.
 fn storage_name(bits: usize) -> &'static str {
     match bits {
         8 => "int8",
@@ -243,7 +243,7 @@ impl PortPart {
 }
 
 impl Axes {
-    /// Of sizes that stand outermost first.
+    /// Names the sizes of a form, outermost first.
     fn of(form: &[Dim]) -> Axes {
         let mut inner = form.iter().rev().cloned().map(Size);
         let w = inner.next().unwrap_or(Size(Dim::Known(1)));

@@ -1,4 +1,4 @@
-//! The report as a page: one file with everything in it.
+//! The report as a self-contained HTML page.
 
 use super::{Report, Status};
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 
-/// The parts of the script, in an order in which each finds what it needs.
+/// The parts of the script, in dependency order.
 const SCRIPTS: [&str; 6] = [
     include_str!("page/data.js"),
     include_str!("page/layout.js"),
@@ -16,9 +16,9 @@ const SCRIPTS: [&str; 6] = [
     include_str!("page/views.js"),
 ];
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(report: &Report) -> Result<String> {
-    let failed = |error| Error::internal("the report is no JSON").caused_by(error);
+    let failed = |error| Error::internal("the report cannot be serialized").caused_by(error);
     let data = serde_json::to_string(report).map_err(failed)?;
     let script = SCRIPTS.concat();
     let status = match report.status {
@@ -38,14 +38,14 @@ pub(super) fn page(report: &Report) -> Result<String> {
     Ok(fill(PAGE, &parts))
 }
 
-/// The name of the model's file.
+/// Returns the name of the model's file.
 fn title(report: &Report) -> String {
     let file = report.model.as_ref().map(|model| model.file.as_str());
     let name = file.map(|file| file.rsplit(['/', '\\']).next().unwrap_or(file));
     name.unwrap_or("ONNX model").to_owned()
 }
 
-/// Puts a text in each place `{{name}}`, in one go: what is put in is not looked at again.
+/// Replaces each placeholder `{{name}}` in one pass: inserted text is not searched again.
 fn fill(template: &str, parts: &[(&str, String)]) -> String {
     let mut page = String::new();
     let mut rest = template;
@@ -59,7 +59,7 @@ fn fill(template: &str, parts: &[(&str, String)]) -> String {
     page
 }
 
-/// A text between tags or quotes.
+/// Escapes text for use between tags or in quotes.
 fn text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -76,7 +76,8 @@ fn text(text: &str) -> String {
     safe
 }
 
-/// JSON in a script element: what could end the element or begin a comment stands only in strings, where it can be written so.
+/// Escapes JSON for a script element: characters that could end the element or begin a comment occur only in
+/// strings.
 fn inside_script(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
@@ -98,7 +99,7 @@ mod tests {
     use crate::error::{Error, Errors};
 
     #[test]
-    fn names_of_the_model_end_nothing() {
+    fn names_of_the_model_are_escaped() {
         let hostile = "</script><script>alert(\"1\")</script><!-- {{style}} & 'x'\u{2028}\u{202e}ü";
         let errors = Errors::from(Error::unsupported(hostile));
         let page = Report::refused(&errors, None, None, Vec::new()).to_html().unwrap();
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_fetched() {
+    fn the_page_is_self_contained() {
         let page = Report::new(Status::Converted).to_html().unwrap();
         for word in ["http:", "https:", "src=", "import ", "fetch(", "url(", "XMLHttp", "{{"] {
             assert!(!page.contains(word), "{word}");

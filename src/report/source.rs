@@ -1,4 +1,4 @@
-//! What became of each node of the model.
+//! The lowering of each node of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::ncnn::Net;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NodePart {
-    /// Its place in the graph's list of nodes. What a function was replaced by has the place of the call.
+    /// Its index in the graph's list of nodes. Nodes of an inlined function have the index of the call.
     pub index: usize,
     /// Its name; may be empty.
     pub name: String,
@@ -22,37 +22,37 @@ pub struct NodePart {
     pub op_type: String,
     /// The version of the operator set that it follows.
     pub version: i64,
-    /// The values that it reads; empty names for those that are left out.
+    /// The names of its inputs; empty for omitted ones.
     pub inputs: Vec<String>,
-    /// The values that it computes; empty names for those that are left out.
+    /// The names of its outputs; empty for omitted ones.
     pub outputs: Vec<String>,
-    /// Their sizes, where the number of axes is known.
+    /// The shapes of its outputs, if the rank is known.
     pub shapes: Vec<Option<Vec<Size>>>,
-    /// What became of it; none where the model is refused for other nodes.
+    /// Its lowering; `None` if the model is refused because of other nodes.
     pub becomes: Option<Becomes>,
-    /// Names of the layers that do its work, in their order.
+    /// The names of the layers that do its work, in order.
     pub layers: Vec<String>,
 }
 
-/// What became of a node.
+/// The lowering of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Becomes {
-    /// Layers of its own.
+    /// Separate layers.
     Layers,
-    /// A part of layers that do the work of other nodes too.
+    /// Part of layers that also do the work of other nodes.
     Fused,
-    /// What is known before the net runs: constants, and sizes.
+    /// Constants or sizes, which are known before the net runs.
     Folded,
-    /// Nothing: nobody needs what it computes, or that is what it is given.
+    /// No layer: its output has no readers, or equals its input.
     Nothing,
-    /// It is in the way.
+    /// The node is refused.
     Refused,
 }
 
-/// The nodes of a model, in order, and for each layer of the net the places in that list of those whose work it does. `graph` is what
-/// was lowered, of the `model`.
+/// Returns the nodes of a model, in order, and for each layer of the net the indices of the nodes whose work
+/// it does. `graph` is the lowered graph of `model`.
 pub(super) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, Vec<Vec<usize>>) {
     let places: BTreeMap<NodeId, usize> =
         model.nodes().enumerate().map(|(place, (id, _))| (id, place)).collect();
@@ -91,18 +91,18 @@ pub(super) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, 
     (parts.collect(), nodes_of)
 }
 
-/// Whether all that a node computed is known without the net.
+/// Returns whether all outputs of a node are known without the net.
 fn is_folded(graph: &Graph, node: &Node) -> bool {
     let mut outputs = node.outputs.iter().flatten().map(|id| graph.value(*id)).peekable();
     outputs.peek().is_some() && outputs.all(|value| value.constant.is_some() || value.elements.is_some())
 }
 
-/// The nodes of a model that has not become a net. `graph` has the shapes that are known.
+/// Returns the nodes of a model without a net. `graph` has the inferred shapes.
 pub(crate) fn untraced(model: &Graph, graph: &Graph) -> Vec<NodePart> {
     model.nodes().map(|(_, node)| NodePart::of(model, graph, node)).collect()
 }
 
-/// Marks the nodes that are in the way.
+/// Marks the refused nodes.
 pub(super) fn mark_refused(nodes: &mut [NodePart], diagnostics: &[Diagnostic]) {
     let main = diagnostics.iter().filter(|found| found.at.graph.is_empty());
     let places: BTreeSet<(usize, &str)> = main

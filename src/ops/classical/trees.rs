@@ -1,6 +1,7 @@
-//! TreeEnsemble: all conditions of all trees at once, and what they say of each leaf as a product of matrices.
+//! TreeEnsemble: the conditions of all trees at once, and their effect on each leaf as a matrix product.
 //!
-//! A leaf is reached where as many conditions hold as lead to it when they hold, and none of the others on its way.
+//! A leaf is reached if all conditions on its path have the required value: the number of true conditions
+//! that must be true, minus that of true conditions that must be false, has its maximum.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html>.
 
@@ -19,12 +20,12 @@ use crate::tensor::{Array, DType, Dim};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], Access::Any, infer_trees)
     .domain("ai.onnx.ml")
     .expand(expand_trees)
-    // How often nodes were visited in training; members of sets, which are refused.
+    // Statistics of training; members of sets, which are refused.
     .ignore(&["nodes_hitrates", "membership_values"])
-    .lowers_to("Gather, comparisons, and MatMul with the ways to all leaves")
-    .limits("members of sets; sums and means alone; functions after it; trees whose nodes times leaves are more than 2^24")];
+    .lowers_to("Gather, comparisons, and MatMul with the paths to all leaves")
+    .limits("members of sets; aggregations other than sum and mean; a post_transform; trees with more than 2^24 pairs of nodes and leaves")];
 
-/// How a node compares a feature with its number; the names are those of ONNX's operators, and whether the result is reversed.
+/// The comparison of each mode: the name of ONNX's operator, and whether the result is negated.
 const COMPARISONS: [(&str, bool); 6] = [
     ("LessOrEqual", false),
     ("Less", false),
@@ -34,12 +35,12 @@ const COMPARISONS: [(&str, bool); 6] = [
     ("Equal", true),
 ];
 
-/// The number of BRANCH_MEMBER.
+/// The code of BRANCH_MEMBER.
 const MEMBER: usize = 6;
 
-/// A number for each row: 1 where a comparison holds, else 0. The sum of those of a node is its condition.
+/// A column of booleans, the results of a comparison. The sum of the columns of a node is its condition.
 struct Column {
-    /// A place in [`COMPARISONS`]; after the last one, whether the feature is missing.
+    /// An index into [`COMPARISONS`]; beyond the last, the test for a missing feature.
     comparison: usize,
     feature: i64,
     number: f32,
@@ -47,17 +48,17 @@ struct Column {
 
 struct Node {
     columns: Vec<usize>,
-    /// What follows where the condition holds, and where it does not: a leaf or a node, and its number.
+    /// The successors if the condition is true and false: whether it is a leaf, and its index.
     branches: [(bool, usize); 2],
 }
 
-/// A leaf and the nodes on the way to it, each with whether its condition holds.
+/// A leaf and the nodes on its path, each with the required value of its condition.
 struct Path {
     leaf: usize,
     nodes: Vec<(usize, bool)>,
 }
 
-/// A leaf or a node, and the nodes on the way to it.
+/// A leaf or a node, and the nodes on its path.
 struct Way {
     end: (bool, usize),
     nodes: Vec<(usize, bool)>,
@@ -103,13 +104,13 @@ fn read_nodes(attributes: &Attributes) -> Result<(Vec<Column>, Vec<Node>)> {
         let feature = *features.at(place)?;
         let start = columns.len();
         if mode == MEMBER {
-            unsupported!("members of a set: onnxruntime takes some fractions for integers");
+            unsupported!("members of a set: onnxruntime truncates some fractions");
         }
         if mode > MEMBER {
-            invalid!("the mode {mode} of node {place}");
+            invalid!("unknown mode {mode} of node {place}");
         }
         columns.push(Column { comparison: mode, feature, number: *splits.at(place)? });
-        // What is missing is not a number: of itself nothing but "not equal" holds for it.
+        // A missing feature is NaN: only "not equal" is true for it.
         if missing.get(place).is_some_and(|tracks| *tracks != 0)
             || COMPARISONS.get(mode).is_some_and(|(_, reversed)| *reversed)
         {
@@ -122,7 +123,7 @@ fn read_nodes(attributes: &Attributes) -> Result<(Vec<Column>, Vec<Node>)> {
         nodes.push(Node { columns: (start..columns.len()).collect(), branches });
     }
     if columns.iter().any(|column| !column.number.is_finite()) {
-        unsupported!("nodes that compare with what is not finite");
+        unsupported!("a threshold is not finite");
     }
     Ok((columns, nodes))
 }
@@ -131,15 +132,15 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
     let is_mean = match attributes.int_or("aggregate_function", 1)? {
         0 => true,
         1 => false,
-        other => unsupported!("leaves put together by function {other}; only sums and means are"),
+        other => unsupported!("aggregate_function {other} (only sum and mean are supported)"),
     };
     if let other @ 1.. = attributes.int_or("post_transform", 0)? {
-        unsupported!("function {other} of the result");
+        unsupported!("post_transform {other}");
     }
     let (columns, nodes) = read_nodes(attributes)?;
     let weights = required(numbers(attributes, "leaf_weights")?, "leaf_weights")?;
     if weights.iter().any(|weight| !weight.is_finite()) {
-        unsupported!("leaves that are not finite");
+        unsupported!("a leaf weight is not finite");
     }
     let targets = places(int_list(attributes, "leaf_targetids")?)?;
     let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
@@ -153,11 +154,11 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
 
 fn infer_trees(call: &Call) -> Result<Vec<Fact>> {
     let trees = read_trees(call)?;
-    let [rows, features] = call.shape(0)? else { invalid!("features that are not matrix") };
+    let [rows, features] = call.shape(0)? else { invalid!("the features are not a matrix") };
     let outside =
         |column: &&Column| !(0..features.known().unwrap_or(limits::EXPANDED_AXIS)).contains(&column.feature);
     if let Some(column) = trees.columns.iter().find(outside) {
-        invalid!("feature {} of {features}", column.feature);
+        invalid!("feature {} is out of range for {features} features", column.feature);
     }
     Ok(vec![Fact::new(call.dtype(0)?, vec![rows.clone(), Dim::Known(trees.target_count)])])
 }
@@ -176,7 +177,7 @@ impl Trees {
                 continue;
             }
             if !visited.insert(place) {
-                invalid!("two ways to node {place}");
+                invalid!("two paths to node {place}");
             }
             let [holds, fails] = self.nodes.at(place)?.branches;
             if holds.0 && holds == fails {
@@ -187,7 +188,7 @@ impl Trees {
             }
             steps = steps.saturating_add(2 * (nodes.len() + 1));
             if steps > limits::MATRIX_ELEMENTS {
-                return Err(Error::limit("trees of too many nodes"));
+                return Err(Error::limit("the trees have too many nodes"));
             }
             for (branch, way) in [(fails, false), (holds, true)] {
                 let mut nodes = nodes.clone();
@@ -201,7 +202,7 @@ impl Trees {
 
 fn matrix(x: &mut Expand, rows: usize, columns: usize, cells: &[(usize, usize, f32)]) -> Result<Operand> {
     if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
-        unsupported!("a matrix of {rows} by {columns}");
+        unsupported!("a matrix of {rows} x {columns} elements");
     }
     let mut matrix = ndarray::Array2::<f32>::zeros((rows, columns));
     for (row, column, number) in cells {
@@ -216,10 +217,11 @@ fn list(x: &mut Expand, numbers: Vec<f32>) -> Result<Operand> {
     x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![numbers.len()], numbers)?))
 }
 
-/// All columns, in the order of their comparisons, and the place of each in that order.
+/// Emits all columns in the order of their comparisons, and returns the position of each.
 fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
     let data = x.operand_as(0, DType::F32)?;
-    // What is missing is compared as zero, and the result left out: ncnn's comparisons know no NaN.
+    // Missing features are compared as zero, and the result is dropped: ncnn's comparisons do not support
+    // NaN.
     let missing = x.op("IsNaN", &[data], &[])?;
     let (zero, one) = (list(x, vec![0.0])?, list(x, vec![1.0])?);
     let data = x.op("Where", &[missing, zero, data], &[])?;
@@ -259,7 +261,7 @@ fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
         }
     }
     let all = match parts.as_slice() {
-        [] => unsupported!("trees without conditions"),
+        [] => unsupported!("the trees have no conditions"),
         [one] => *one,
         all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
     };

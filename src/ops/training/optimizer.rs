@@ -1,6 +1,7 @@
-//! One step of an optimizer: plain arithmetic.
+//! Optimizers: one step, as plain arithmetic.
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html>, `onnx_aionnxpreviewtraining_Momentum.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html>,
+//! `onnx_aionnxpreviewtraining_Momentum.html`.
 
 use ndarray::{ArrayD, IxDyn};
 
@@ -20,7 +21,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Adam", &[1], Access::Any, infer_adam)
         .domain(DOMAIN)
         .expand(expand_adam)
-        .lowers_to("Mul, Add, Sub, Div, Sqrt; Exp for powers of the count of steps"),
+        .lowers_to("Mul, Add, Sub, Div, Sqrt; Exp for powers of the step count"),
     Row::new("Momentum", &[1], Access::Any, infer_momentum)
         .domain(DOMAIN)
         .expand(expand_momentum)
@@ -80,11 +81,12 @@ fn read_momentum(call: &Call) -> Result<Momentum> {
     })
 }
 
-/// How many tensors are optimized: after rate and count of steps each has `lists` inputs, list after list.
+/// Returns the number of optimized tensors: after rate and step count each has `lists` inputs, list after
+/// list.
 fn tensor_count(call: &Call, lists: usize) -> Result<usize> {
     let given = call.input_count().saturating_sub(2);
     if given == 0 || !given.is_multiple_of(lists) {
-        invalid!("{} inputs, where there are 2 and {lists} for each tensor", call.input_count());
+        invalid!("found {} inputs, expected 2 and {lists} for each tensor", call.input_count());
     }
     Ok(given / lists)
 }
@@ -115,19 +117,19 @@ fn scalar(x: &mut Expand, value: f32) -> Result<Operand> {
     x.literal(&Array::f32(ArrayD::from_elem(IxDyn(&[]), value)))
 }
 
-/// `factor * operand`.
+/// Emits `factor * operand`.
 fn scaled(x: &mut Expand, operand: Operand, factor: f32) -> Result<Operand> {
     let factor = scalar(x, factor)?;
     x.op("Mul", &[operand, factor], &[])
 }
 
-/// Inputs 0 and 1, rate and count of steps: of no axes, so that they broadcast.
+/// Emits inputs 0 and 1, rate and step count, as scalars, so that they broadcast.
 fn rate_and_steps(x: &mut Expand) -> Result<[Operand; 2]> {
     let (rate, steps) = (x.operand_as(0, DType::F32)?, x.operand_as(1, DType::F32)?);
     Ok([x.reshape(rate, &[])?, x.reshape(steps, &[])?])
 }
 
-/// The gradient with that of the norm of the tensor itself.
+/// Emits the gradient plus that of the tensor's norm.
 fn regularised(x: &mut Expand, tensor: Operand, gradient: Operand, norm: f32) -> Result<Operand> {
     if norm == 0.0 {
         return Ok(gradient);
@@ -136,14 +138,14 @@ fn regularised(x: &mut Expand, tensor: Operand, gradient: Operand, norm: f32) ->
     x.op("Add", &[decay, gradient], &[])
 }
 
-/// `chosen` from the second step on, `first` before.
+/// Emits `chosen` from the second step on, `first` before.
 fn after_first(x: &mut Expand, steps: Operand, chosen: Operand, first: Operand) -> Result<Operand> {
     let zero = scalar(x, 0.0)?;
     let later = x.op("Greater", &[steps, zero], &[])?;
     x.op("Where", &[later, chosen, first], &[])
 }
 
-/// `operand / (Sqrt(squares) + epsilon)`.
+/// Emits `operand / (Sqrt(squares) + epsilon)`.
 fn over_root(x: &mut Expand, operand: Operand, squares: Operand, epsilon: f32) -> Result<Operand> {
     let root = x.op("Sqrt", &[squares], &[])?;
     let epsilon = scalar(x, epsilon)?;
@@ -174,7 +176,7 @@ fn expand_adagrad(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// `1 - base ^ steps`.
+/// Emits `1 - base ^ steps`.
 fn bias(x: &mut Expand, base: f32, steps: Operand) -> Result<Operand> {
     let one = scalar(x, 1.0)?;
     let exponent = scaled(x, steps, base.ln())?;
@@ -182,16 +184,16 @@ fn bias(x: &mut Expand, base: f32, steps: Operand) -> Result<Operand> {
     x.op("Sub", &[one, power], &[])
 }
 
-/// The rate of Adam: from the second step on it makes up for averages that began with zero.
+/// Emits the rate of Adam: from the second step on it corrects the bias of averages that began with zero.
 fn adam_rate(x: &mut Expand, adam: &Adam) -> Result<Operand> {
     let [rate, steps] = rate_and_steps(x)?;
     if adam.alpha <= 0.0 || adam.beta <= 0.0 {
-        return Err(Error::unsupported("a coefficient of an average that is not positive"));
+        return Err(Error::unsupported("a coefficient of an average is not positive"));
     }
     let squares = bias(x, adam.beta, steps)?;
     let root = x.op("Sqrt", &[squares], &[])?;
     let mean = bias(x, adam.alpha, steps)?;
-    // Before the second step this is zero: the quotient is not chosen then, but it must be a number.
+    // Zero before the second step: the quotient is not selected then, but must not be NaN.
     let one = scalar(x, 1.0)?;
     let mean = after_first(x, steps, mean, one)?;
     let factor = x.op("Div", &[root, mean], &[])?;
@@ -199,7 +201,7 @@ fn adam_rate(x: &mut Expand, adam: &Adam) -> Result<Operand> {
     after_first(x, steps, corrected, rate)
 }
 
-/// `keep * old + (1 - keep) * new`.
+/// Emits `keep * old + (1 - keep) * new`.
 fn average(x: &mut Expand, old: Operand, new: Operand, keep: f32) -> Result<Operand> {
     let (old, new) = (scaled(x, old, keep)?, scaled(x, new, 1.0 - keep)?);
     x.op("Add", &[old, new], &[])
