@@ -1,4 +1,4 @@
-//! What can be said of a model on the command line, whatever is to be done with it.
+//! Arguments that several commands share.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use onnx2ncnn::{Converter, Input, Quantization};
 use super::shape::{InputShape, parse_input_shape};
 use super::size::parse_bytes;
 
-/// What `MODEL` is where the model comes from standard input.
+/// The `MODEL` that means standard input.
 pub(super) const STANDARD_INPUT: &str = "-";
 
-/// What converting can be told.
+/// The arguments of a conversion.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The ONNX model; - reads standard input
@@ -34,11 +34,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "dequantize", help_heading = "Result")]
     pub table: Option<PathBuf>,
 
-    /// Also write the .param file in its binary form, which has numbers for names
+    /// Also write the .param file in its binary form, which has indices instead of names
     #[arg(long, value_name = "FILE", help_heading = "Result")]
     pub param_bin: Option<PathBuf>,
 
-    /// Also write a C header with these numbers
+    /// Also write a C header with these indices
     #[arg(long, value_name = "FILE", help_heading = "Result")]
     pub id_header: Option<PathBuf>,
 
@@ -46,18 +46,18 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "Result")]
     pub mem_header: Option<PathBuf>,
 
-    /// Answer to `batch` on standard output
+    /// Print the answer for `batch` on standard output
     #[arg(long, hide = true)]
     pub answer: bool,
 
     #[command(flatten)]
     pub choices: Choices,
 
-    /// Write a report as JSON, also where the model is refused
+    /// Write a report as JSON, also if the model is refused
     #[arg(long = "report", value_name = "FILE.json", help_heading = "Report")]
     pub json: Option<PathBuf>,
 
-    /// Write a report as a page that shows the network, also where the model is refused
+    /// Write a report as an HTML page with a drawing of the network, also if the model is refused
     #[arg(long, value_name = "FILE.html", help_heading = "Report")]
     pub html: Option<PathBuf>,
 
@@ -68,10 +68,10 @@ pub(super) struct Arguments {
     pub report: Report,
 }
 
-/// What the net is to be, whichever model it is made of.
+/// Options of the net.
 #[derive(Debug, Args)]
 pub(super) struct Choices {
-    /// Take double-precision inputs as float32, which is all that ncnn computes in
+    /// Convert inputs of float64 to float32, the only precision of ncnn
     #[arg(long, help_heading = "Model")]
     pub double_as_float: bool,
 
@@ -79,20 +79,20 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub fp16: bool,
 
-    /// Compute a model that is quantized throughout in integers, with int8 layers, as onnxruntime does
+    /// Compute a quantized model in integers, with int8 layers, like onnxruntime
     #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
     pub int8: bool,
 
-    /// Leave out the rounding of a model that is quantized throughout, and compute in float
+    /// Remove the rounding of a quantized model, and compute in float32
     #[arg(long, help_heading = "Result")]
     pub dequantize: bool,
 
-    /// The release of ncnn that must load the result, by its date: a newer one has more layers [default: 20240410, or 20250428 or
-    /// 20250916 where sizes that stay free take it]
+    /// The oldest release of ncnn that must load the result, by its date; newer ones have more layers
+    /// [default: 20240410; 20250428 or 20250916 if free sizes require it]
     #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
     pub ncnn_version: Option<u32>,
 
-    /// Call the blob of a value by another name: of an input, an output, or a value inside
+    /// Rename the blob of an input, an output, or an intermediate value
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, help_heading = "Result")]
     pub rename: Vec<(String, String)>,
 
@@ -102,7 +102,7 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    /// The same converter with these choices.
+    /// Sets these options on a converter.
     pub fn apply(&self, converter: Converter) -> Converter {
         let converter = converter
             .double_as_float(self.double_as_float)
@@ -116,7 +116,7 @@ impl Choices {
         self.rename.iter().fold(converter, |converter, (old, new)| converter.rename(old, new))
     }
 
-    /// What becomes of a quantized model.
+    /// Returns the treatment of quantized models.
     fn quantization(&self) -> Quantization {
         match (self.int8, self.dequantize) {
             (true, _) => Quantization::Int8,
@@ -126,27 +126,27 @@ impl Choices {
     }
 }
 
-/// The model to read.
+/// Returns the model to read.
 pub(super) fn input(model: &Path) -> Result<Input> {
     let input = Input::from_arg(model);
     if input == Input::Stdin && std::io::stdin().is_terminal() {
-        return Err(Error::usage("standard input is a terminal, which has no model to give"));
+        return Err(Error::usage("standard input is a terminal, not a model"));
     }
     Ok(input)
 }
 
-/// What of a model is meant, and how it is read.
+/// Options for reading a model.
 #[derive(Debug, Args)]
 pub(super) struct Source {
-    /// The shape of an input: numbers, or names for sizes that stay free [NAME: the only input]
+    /// The shape of an input: numbers, or names for free sizes [NAME: the only input]
     #[arg(long, value_name = "NAME:1,3,H,W", value_parser = parse_input_shape, help_heading = "Model")]
     pub input_shape: Vec<InputShape>,
 
-    /// Take only what comes after these values; they become the inputs
+    /// Keep only the nodes after these values, which become the inputs
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Model")]
     pub inputs: Vec<String>,
 
-    /// Take only what comes before these values; they become the outputs
+    /// Keep only the nodes before these values, which become the outputs
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Model")]
     pub outputs: Vec<String>,
 
@@ -154,17 +154,17 @@ pub(super) struct Source {
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     pub data_dir: Option<PathBuf>,
 
-    /// Refuse a model file of more bytes than this, such as 8GB
+    /// Refuse a larger model file, such as 8GB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Model")]
     pub max_size: Option<u64>,
 
-    /// Leave out these passes, of those that --list-passes names
+    /// Skip these passes, see --list-passes
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name(), help_heading = "Passes")]
     pub skip: Vec<String>,
 }
 
 impl Source {
-    /// What was said of the model; everything else is as usual.
+    /// Returns a converter with these options.
     pub fn converter(&self) -> Converter {
         let mut converter = Converter::new().inputs(&self.inputs).outputs(&self.outputs);
         for InputShape { name, shape } in &self.input_shape {
@@ -179,20 +179,20 @@ impl Source {
         self.skip.iter().fold(converter, |converter, pass| converter.skip(pass))
     }
 
-    /// Whether the model is meant as it lies there: other programs read the same.
+    /// Returns whether the model is read without changes: other programs read the same.
     pub fn is_plain(&self) -> bool {
         self.inputs.is_empty() && self.outputs.is_empty() && self.data_dir.is_none()
     }
 }
 
-/// How much is told, and how.
+/// The amount and style of output.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Report {
-    /// Tell more: passes, and every node of a refusal
+    /// Print more: passes, and every node of a refusal
     #[arg(short, long, help_heading = "Report")]
     pub verbose: bool,
 
-    /// Tell nothing but errors
+    /// Print only errors
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Report")]
     pub quiet: bool,
 
@@ -201,21 +201,21 @@ pub(super) struct Report {
     pub color: ColorChoice,
 }
 
-/// A date as ncnn's releases are numbered by.
+/// Parses the date of a release of ncnn.
 fn parse_release(text: &str) -> std::result::Result<u32, String> {
     let date = text.strip_prefix("1.0.").unwrap_or(text);
     let digits = date.len() == 8 && date.chars().all(|c| c.is_ascii_digit());
     let number = date.parse().ok().filter(|_| digits);
     number
         .filter(|n: &u32| (1..=12).contains(&(n / 100 % 100)) && (1..=31).contains(&(n % 100)))
-        .ok_or_else(|| "a release of ncnn is called by its date, such as 20250503".to_owned())
+        .ok_or_else(|| "expected the date of a release of ncnn, such as 20250503".to_owned())
 }
 
-/// `old=new`. Names may hold the sign: the last one ends the old name.
+/// Parses `old=new`. Names may contain the sign: the last one ends the old name.
 pub(super) fn parse_rename(text: &str) -> std::result::Result<(String, String), String> {
     match text.rsplit_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
-        _ => Err("it is the name of a value, =, and what to call its blob".to_owned()),
+        _ => Err("expected the name of a value, =, and the new name of its blob".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The passes that can be left out.
+//! The option `--list-passes`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use onnx2ncnn::{PassInfo, passes};
 
-/// Writes the table of all passes. It is the answer to a question, so it goes to standard output.
+/// Prints the table of all passes to standard output.
 pub(super) fn list() -> ExitCode {
     let passes: Vec<PassInfo> = passes().collect();
     let width = passes.iter().map(|pass| pass.name.len()).max().unwrap_or(0);
@@ -15,7 +15,7 @@ pub(super) fn list() -> ExitCode {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:width$}  {about}");
     }
-    // A reader that has gone away has seen what it wanted.
+    // A closed pipe is not an error.
     let _ = anstream::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }

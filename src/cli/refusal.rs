@@ -1,4 +1,4 @@
-//! What is said when a model is not converted.
+//! The text of a refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -9,21 +9,21 @@ use onnx2ncnn::error::{Error, ErrorKind, Where};
 
 use super::terminal::{BAD, HELP, count, labelled, list, printable};
 
-/// Most places that are listed of one reason, unless all are asked for.
+/// The maximum number of listed places of a reason, without -v.
 const MAX_PLACES: usize = 5;
-/// Most reasons that are listed, unless all are asked for.
+/// The maximum number of listed reasons, without -v.
 const MAX_REASONS: usize = 40;
 
-/// One reason, and every place where it holds.
+/// A reason, and every place at which it applies.
 struct Reason<'a> {
     error: &'a Error,
-    /// Each place once: several nodes that one node of the model was replaced by are that node.
+    /// Each place once: several nodes that replace one node of the model are that node.
     places: Vec<String>,
     nodes: usize,
 }
 
-/// The whole text: a paragraph a reason, in the order of the first node of each, a part that can be converted, and a last line that
-/// sums up. `writes`: whether the command writes files on success.
+/// Returns the text: a paragraph for each reason, in the order of their first nodes, a convertible part, and
+/// a last line with a summary. `writes`: whether the command writes files on success.
 pub(super) fn describe<'a>(
     errors: impl IntoIterator<Item = &'a Error>,
     cut: Option<&Cut>,
@@ -77,8 +77,8 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
     }
 }
 
-/// `--outputs "a,b"`, to be put on the command line as it is. Nothing where a name cannot be given so: lists are parted by commas, and
-/// shells take some characters for theirs even between quotes.
+/// Returns `--outputs "a,b"`, ready for a command line; `None` if a name cannot be passed so: commas separate
+/// list items, and shells interpret some characters even between quotes.
 fn cut_options(cut: &Cut) -> Option<String> {
     let harmless = |c: char| c == '\'' || (!"\"$`\\!%,".contains(c) && c.escape_debug().count() == 1);
     let mut options = Vec::new();
@@ -93,7 +93,7 @@ fn cut_options(cut: &Cut) -> Option<String> {
     Some(options.join(" "))
 }
 
-/// The reason with what is below it, and the file where there is no node to name.
+/// Returns the reason with its causes, and the file if there is no node.
 fn headline(error: &Error) -> String {
     let mut head = String::new();
     if let (None, Some(file)) = (&error.at().node, &error.at().file) {
@@ -108,7 +108,7 @@ fn headline(error: &Error) -> String {
     head
 }
 
-/// `graph "then": node 3 "name" Conv-11: input 1`, as much of it as there is.
+/// Returns `graph "then": node 3 "name" Conv-11: input 1`, as far as it is known.
 fn place(at: &Where) -> Option<String> {
     let mut words: Vec<String> = at.graph.iter().map(|graph| printable(graph)).collect();
     if let Some(node) = &at.node {
@@ -136,15 +136,10 @@ mod tests {
     }
 
     #[test]
-    fn nodes_with_one_reason_are_told_together() {
+    fn nodes_with_the_same_reason_are_grouped() {
         let mut errors: Vec<Error> = (0..7)
             .map(|i| {
-                at(
-                    Error::unsupported("a mode that is not known").help("export it anew"),
-                    i,
-                    &format!("r{i}"),
-                    "Resize",
-                )
+                at(Error::unsupported("unknown mode").help("export it anew"), i, &format!("r{i}"), "Resize")
             })
             .collect();
         errors.insert(1, at(Error::invalid("axis 9 of 4").at_part("attribute axis"), 9, "", "Concat"));
@@ -162,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_replaced_is_one_node() {
+    fn replacements_of_a_node_are_one_node() {
         let errors = [("a", 3), ("a", 3), ("b", 3), ("a", 4)]
             .map(|(message, index)| at(Error::unsupported(message), index, "", "Gelu"));
         let text = plain(&errors, false);
@@ -181,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn very_many_reasons_are_cut_short() {
+    fn long_lists_of_reasons_are_truncated() {
         let errors: Vec<Error> = (0..9999).map(|i| Error::invalid(format!("reason {i}"))).collect();
         assert!(plain(&errors, false).lines().count() < 50);
         assert!(plain(&errors, true).lines().count() > 9999);
     }
 
     #[test]
-    fn files_and_causes_are_told() {
+    fn files_and_causes_are_printed() {
         let cause = std::io::Error::other("the disk is on fire");
         let error = Error::io("reading failed", cause).in_file("m.onnx");
         assert_eq!(
@@ -203,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_can_be_put_on_the_command_line() {
+    fn cuts_are_command_line_options() {
         for (inputs, outputs, shown) in [
             (
                 &[][..],
@@ -229,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_write_to_the_terminal() {
+    fn control_characters_in_names_are_escaped() {
         let error = at(Error::unsupported("\u{1b}[2J"), 0, "a\nb\r", "\u{7}Op").in_graph("\u{1b}c");
         let text = plain(&[error], false);
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");

@@ -5,13 +5,13 @@ use onnx2ncnn::tensor::Dim;
 /// The shape that the user gives an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InputShape {
-    /// The input; the only one where it is not named.
+    /// The input; `None` for the only one.
     pub name: Option<String>,
     /// Numbers and named sizes.
     pub shape: Vec<Dim>,
 }
 
-/// Parses `NAME:1,3,H,W`. Names may hold colons, sizes may not: the last colon ends the name.
+/// Parses `NAME:1,3,H,W`. Names may contain colons, sizes may not: the last colon ends the name.
 pub(super) fn parse_input_shape(text: &str) -> Result<InputShape, String> {
     let (name, sizes) = match text.rsplit_once(':') {
         Some(("", _)) => return Err("the name before the colon is empty".to_owned()),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_shape_is_refused() {
+    fn invalid_shapes_are_refused() {
         for text in [
             "",
             "x:",

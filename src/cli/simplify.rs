@@ -1,4 +1,4 @@
-//! Simplifying.
+//! The command `simplify`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ Examples:
 
 /// Write the simplified model as ONNX
 ///
-/// It computes the same, with the same inputs and outputs. Operators that are not known stay as they are, and free sizes stay free.
+/// Its results, inputs and outputs stay the same. Unknown operators are kept, and free sizes stay free.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Simplify {
@@ -37,7 +37,7 @@ pub(super) struct Simplify {
     /// The ONNX file to write
     pub out: PathBuf,
 
-    /// Compare original and result in onnxruntime on so many random inputs, before it is written
+    /// Compare original and result in onnxruntime on N random inputs before writing
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
     pub check: Option<u32>,
 
@@ -58,7 +58,7 @@ pub(super) struct Simplify {
     pub report: Report,
 }
 
-/// Where weights are written.
+/// The storage of weights.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "External data")]
 pub(super) struct StorageArguments {
@@ -66,15 +66,15 @@ pub(super) struct StorageArguments {
     #[arg(long, value_name = "FILE")]
     pub external_data: Option<String>,
 
-    /// Keep weights of fewer bytes in OUT
+    /// Keep smaller weights in OUT
     #[arg(long, value_name = "BYTES", value_parser = parse_threshold, requires = "external_data", default_value = "1024")]
     pub size_threshold: u64,
 
-    /// Write a file each: FILE, a full stop and the name of the weight
+    /// Write a separate file for each weight: FILE, a full stop and the name of the weight
     #[arg(long, requires = "external_data")]
     pub one_file_per_tensor: bool,
 
-    /// Write tensors in attributes there too, which not every reader finds
+    /// Also write tensors in attributes there, which some readers do not support
     #[arg(long, requires = "external_data")]
     pub convert_attributes: bool,
 }
@@ -95,7 +95,7 @@ impl StorageArguments {
     }
 }
 
-/// Simplifies and writes; the answer is what there is to say about it.
+/// Simplifies and writes a model, and returns the summary.
 pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Refusal> {
     let start = Instant::now();
     let out = writable(&arguments.out)?;
@@ -106,10 +106,9 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Refusal> {
     let converter = arguments.source.converter().check(arguments.check_passes);
     let input = input(model)?;
     if arguments.check.is_some() && input == Input::Stdin {
-        return Err(Error::usage(
-            "a model from standard input is read once, so nothing can be compared with it",
-        )
-        .into());
+        return Err(
+            Error::usage("a model from standard input cannot be read again for the comparison").into()
+        );
     }
     let simplified = converter.simplify(&input)?;
     let storage = arguments.storage.storage();
@@ -124,35 +123,35 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Refusal> {
     Ok(describe(&simplified, &files, start.elapsed(), arguments.check, arguments.report.verbose))
 }
 
-/// The model to compare with: as it is, or the part of it that is meant.
+/// The model to compare with: the original, or the selected part of it.
 struct Original {
     path: PathBuf,
-    /// Where a part lies.
+    /// The folder of a part.
     _room: Option<tempfile::TempDir>,
 }
 
 impl Original {
     fn of(arguments: &Simplify, input: &Input, converter: &Converter) -> Result<Original, Refusal> {
-        // Data in another folder are found by this program alone.
+        // Only this program finds external data in another folder.
         if arguments.source.is_plain() {
             return Ok(Original { path: arguments.model.clone(), _room: None });
         }
-        let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
+        let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
         let path = room.path().join("part.onnx");
         converter.expose(input, &BTreeSet::new())?.write(&path, &Storage::AsNeeded)?;
         Ok(Original { path, _room: Some(room) })
     }
 }
 
-/// Refuses a result that computes something else.
+/// Returns an error if the result differs from the original.
 fn compare(original: &Original, result: &Path, rounds: u32, arguments: &Simplify) -> Result<(), Error> {
     let comparison = Request::models(&original.path, result, rounds).ask(&arguments.python)?;
     match comparison.outputs.iter().find(|output| !output.same) {
         None => Ok(()),
         Some(output) => {
-            let what = format!("the result computes something else: {}", output.describe());
+            let what = format!("the result differs from the original: {}", output.describe());
             let error = Error::new(ErrorKind::Mismatch, what)
-                .help("this is a fault of the converter: please report it, with the pass whose --skip helps");
+                .help("this is a fault of the converter; please report it, with the pass whose --skip helps");
             Err(if output.name.is_empty() {
                 error
             } else {
@@ -162,10 +161,10 @@ fn compare(original: &Original, result: &Path, rounds: u32, arguments: &Simplify
     }
 }
 
-/// Most warnings, and files, that are listed, unless all are asked for.
+/// The maximum number of listed warnings and files, without -v.
 const MAX_LINES: usize = 10;
 
-/// What each pass did, and what was written.
+/// Returns the summary of passes and files.
 fn describe(
     simplified: &Simplified,
     files: &[PathBuf],
@@ -202,14 +201,14 @@ fn describe(
     text
 }
 
-/// What all runs of a pass did together.
+/// The total effect of a pass.
 struct Change {
     name: &'static str,
     times: usize,
     nodes: isize,
 }
 
-/// The passes, each once, in the order of their first run.
+/// Returns each pass once, in the order of the first runs.
 fn changes(passes: &[Pass]) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     for (before, pass) in passes.iter().zip(passes.iter().skip(1)) {

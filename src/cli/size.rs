@@ -1,7 +1,7 @@
 //! Sizes in bytes with a unit: `8GB`, `512MiB`, `1.5G`.
 
-/// Parses a number with an optional fraction and unit. As everywhere outside of this program, `MB` counts in thousands, `MiB` and
-/// the bare `M` in 1024s.
+/// Parses a number with an optional fraction and unit. By common convention `MB` is a power of 1000, `MiB`
+/// and the bare `M` are powers of 1024.
 pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -33,7 +33,7 @@ fn unit_bytes(unit: &str) -> Option<u128> {
     }
 }
 
-/// `number * factor`, rounded down, without the rounding of floating point.
+/// Returns `number * factor`, rounded down, without floating-point rounding.
 fn scale(number: &str, factor: u128) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let numerator: u128 = format!("{whole}{fraction}").parse().ok()?;
@@ -41,12 +41,12 @@ fn scale(number: &str, factor: u128) -> Option<u64> {
     u64::try_from(numerator.checked_mul(factor)? / denominator).ok()
 }
 
-/// Writes a number of bytes for people: three digits and a unit.
+/// Formats a number of bytes with three digits and a unit.
 pub(super) fn display_bytes(bytes: u64) -> String {
     display_scaled(bytes, ["bytes", "KB", "MB", "GB", "TB"])
 }
 
-/// Writes a number with the unit, of those a thousand times each other, that leaves three digits.
+/// Formats a number with three digits and a unit; each unit is a thousand of the previous one.
 pub(super) fn display_scaled(n: u64, units: [&str; 5]) -> String {
     let (mut unit, mut scale, mut next) = ("", 1_u64, 1_u64);
     for larger in units {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn invalid_sizes_are_refused() {
         for text in [
             "",
             "GB",

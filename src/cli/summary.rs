@@ -1,4 +1,4 @@
-//! What is said of a model that was converted.
+//! The summary of a conversion.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::destination::Destination;
 use super::size::{display_bytes, display_scaled};
 use super::terminal::{NOTICE, STRONG, count, labelled, list, printable};
 
-/// Most inputs and outputs, and warnings, that are listed, unless all are asked for.
+/// The maximum number of listed inputs, outputs and warnings, without -v.
 const MAX_ROWS: usize = 40;
 
-/// The table of inputs and outputs, what should be known of them, and what was written.
+/// Returns the table of inputs and outputs, the warnings, and the written files.
 pub(super) fn describe(
     conversion: &Conversion,
     written: &Written,
@@ -40,7 +40,7 @@ pub(super) fn describe(
     text
 }
 
-/// A row a port: name, type and shape in the model, and what the runtime sees.
+/// Adds a row for each port: name, type and shape in the model, and its form at run time.
 fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
     let mut rows: Vec<[String; 5]> = Vec::new();
     for (kind, ports) in [("input", &conversion.inputs), ("output", &conversion.outputs)] {
@@ -73,7 +73,7 @@ fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
     });
 }
 
-/// The sizes of a Mat by ncnn's names: `w=8 h=8 c=3`.
+/// Returns the sizes of a blob by ncnn's names: `w=8 h=8 c=3`.
 fn display_form(form: &[Dim]) -> String {
     let names: &[&str] = match form.len() {
         4 => &["c", "d", "h", "w"],
@@ -86,7 +86,7 @@ fn display_form(form: &[Dim]) -> String {
     sizes.join(" ")
 }
 
-/// The rule by which axes were left out or merged, where any were.
+/// Returns the rule by which axes were dropped or merged, if any were.
 fn interface_rule<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<String> {
     let (mut dropped, mut folded) = (false, false);
     for port in ports {
@@ -94,8 +94,8 @@ fn interface_rule<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<String> {
         dropped |= batch == 1;
         folded |= port.shape.len() > port.form.len() + batch;
     }
-    let batch = "a first axis of 1 is left out";
-    let rest = "where more than four axes are left, other axes of 1 are left out too, then the leading axes are merged";
+    let batch = "a first axis of size 1 is dropped";
+    let rest = "if more than four axes are left, other axes of size 1 are dropped too, then the leading axes are merged";
     match (dropped, folded) {
         (false, false) => None,
         (true, false) => Some(format!("ncnn has no batch axis: {batch}")),
@@ -104,7 +104,7 @@ fn interface_rule<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<String> {
     }
 }
 
-/// A row a pass, and the layers that came of it.
+/// Adds a row for each pass, and the number of layers.
 fn describe_passes(text: &mut String, conversion: &Conversion) {
     let width = conversion.passes.iter().map(|pass| pass.name.len()).max().unwrap_or(0);
     for pass in &conversion.passes {
@@ -139,7 +139,7 @@ fn describe_files(
     }
 }
 
-/// The path from here where the file lies below the current folder.
+/// Returns the path relative to the current folder, if the file is below it.
 pub(super) fn display_path(path: &Path) -> String {
     let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
     let below = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));

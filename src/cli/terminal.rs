@@ -1,4 +1,4 @@
-//! Text for people: colours, and words of a model that cannot do harm to a terminal.
+//! Text for terminals: colours, and safe output of names in a model.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,20 +6,20 @@ use std::io::Write as _;
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
 
-/// What went wrong.
+/// Errors.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// What should be known.
+/// Warnings.
 pub(super) const NOTICE: Style = AnsiColor::Yellow.on_default().bold();
-/// What can be done.
+/// Advice.
 pub(super) const HELP: Style = AnsiColor::Cyan.on_default().bold();
 /// Headings.
 pub(super) const STRONG: Style = Style::new().bold();
 
-/// Longest name or message of a model that is shown whole: a hostile one may have megabytes.
+/// The maximum length of a printed name or message of a model, which a hostile one may exceed.
 const MAX_CHARS: usize = 400;
 
-/// Writes to standard error, and leaves colours out where nobody would see them. A reader that has gone away is not an error: the exit
-/// code tells the same.
+/// Writes to standard error, without colours if they would not be seen. A closed pipe is not an error: the
+/// exit code has the result.
 pub(super) fn tell(text: &str, color: ColorChoice) {
     let choice = match color {
         ColorChoice::Auto => anstream::ColorChoice::Auto,
@@ -31,7 +31,7 @@ pub(super) fn tell(text: &str, color: ColorChoice) {
     drop(written);
 }
 
-/// `text` without what moves the cursor, changes colours or reverses the direction of writing, and not too much of it.
+/// Returns `text` without control characters, and truncated.
 pub(super) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len().min(MAX_CHARS));
     for (i, c) in text.chars().enumerate() {
@@ -52,7 +52,7 @@ pub(super) fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Describes each of the items, `most` at most.
+/// Lists descriptions of at most `most` items.
 pub(super) fn list<T>(
     out: &mut String,
     indent: &str,
@@ -68,7 +68,7 @@ pub(super) fn list<T>(
     }
 }
 
-/// Adds `label: text` to `out`, the label in `style`.
+/// Adds `label: text` to `out`, with the label in `style`.
 pub(super) fn labelled(out: &mut String, style: Style, label: &str, text: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(out, "{style}{label}:{style:#} {text}");
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hostile_names_are_made_harmless() {
+    fn control_characters_are_removed() {
         for (text, shown) in [
             ("conv/\"1\"\\'", "conv/\"1\"\\'"),
             ("größe→幅", "größe→幅"),

@@ -1,4 +1,4 @@
-//! Running the model in onnxruntime and the net in ncnn.
+//! The command `verify`: runs the model in onnxruntime and the net in ncnn.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -38,44 +38,44 @@ pub(super) struct Verify {
     /// The ONNX model
     pub model: PathBuf,
 
-    /// The .param file that was made of it
+    /// The .param file of the net
     pub param: PathBuf,
 
-    /// The .bin file that was made of it
+    /// The .bin file of the net
     pub bin: PathBuf,
 
-    /// Inputs to run on: arrays by the names of the model's inputs [default: random ones]
+    /// Inputs: arrays by the names of the model's inputs [default: random ones]
     #[arg(long, value_name = "FILE.npz", help_heading = "Comparison")]
     pub data: Option<PathBuf>,
 
-    /// Random inputs to run on
+    /// The number of random inputs
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
     pub rounds: u32,
 
-    /// How far an output may be off, as a part of its largest magnitude
+    /// The tolerance, relative to the largest magnitude of an output
     #[arg(long, value_name = "PART", default_value = "1e-3", value_parser = parse_part, help_heading = "Comparison")]
     pub tolerance: f64,
 
-    /// Compare the blobs inside too, and tell the first that differs
+    /// Also compare intermediate blobs, and print the first that differs
     #[arg(long, help_heading = "Comparison")]
     pub layers: bool,
 
     #[command(flatten)]
     pub python: PythonArguments,
 
-    /// As given for converting
+    /// As for the conversion
     #[arg(long, help_heading = "Model")]
     pub double_as_float: bool,
 
-    /// As given for converting
+    /// As for the conversion
     #[arg(long, conflicts_with = "dequantize", help_heading = "Model")]
     pub int8: bool,
 
-    /// As given for converting: the model is run without its rounding
+    /// As for the conversion: the model is run without its rounding
     #[arg(long, help_heading = "Model")]
     pub dequantize: bool,
 
-    /// As given for converting
+    /// As for the conversion
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, help_heading = "Model")]
     pub rename: Vec<(String, String)>,
 
@@ -89,11 +89,11 @@ pub(super) struct Verify {
 fn parse_part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(part) if part > 0.0 && part.is_finite() => Ok(part),
-        _ => Err("it is a number above 0, such as 1e-3".to_owned()),
+        _ => Err("expected a positive number, such as 1e-3".to_owned()),
     }
 }
 
-/// Compares and tells.
+/// Compares and prints the result.
 pub(super) fn verify_files(arguments: &Verify) -> ExitCode {
     match compare(arguments) {
         Ok(comparison) => {
@@ -112,12 +112,11 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     }
     let model = input(&arguments.model)?;
     if model == Input::Stdin {
-        return Err(Error::usage(
-            "a model from standard input is read once, so nothing can be compared with it",
-        )
-        .into());
+        return Err(
+            Error::usage("a model from standard input cannot be read again for the comparison").into()
+        );
     }
-    let room = tempfile::tempdir().map_err(|e| Error::io("no folder can be made", e))?;
+    let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
     let mut converter = arguments.source.converter().double_as_float(arguments.double_as_float);
     let (mut model, mut path) = (model, arguments.model.clone());
     let mut is_plain = arguments.source.is_plain();
@@ -128,7 +127,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         path = room.path().join("float.onnx");
         let float = converter.quantization(Quantization::Float).emit_onnx(&path);
         float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
-        // The part that was asked for, in its shapes.
+        // The requested part, with its shapes.
         model = Input::Path(path.clone());
         converter = Converter::new().double_as_float(arguments.double_as_float);
         is_plain = true;
@@ -168,7 +167,7 @@ fn pair_of(port: &Port) -> Pair {
     }
 }
 
-/// The blobs that layers compute, in their order. Those that a value of the model became have its name, or that which it was given.
+/// Returns the blobs of layers, in order, with the names of their values before renaming.
 fn inner_pairs(conversion: &Conversion, renames: &[(String, String)]) -> Vec<Pair> {
     let old_name =
         |name: &String| renames.iter().find(|(_, new)| new == name).map_or(name, |(old, _)| old).clone();
@@ -187,7 +186,7 @@ fn inner_pairs(conversion: &Conversion, renames: &[(String, String)]) -> Vec<Pai
         .collect()
 }
 
-/// Most outputs that are listed, unless all are asked for.
+/// The maximum number of listed outputs, without -v.
 const MAX_ROWS: usize = 40;
 
 fn describe(comparison: &Comparison, verbose: bool) -> String {

@@ -1,4 +1,5 @@
-//! A process that converts one model, and what it answers: this program again, with the options that were given.
+//! The process that converts one model, and its answer. The process runs this program with the options of the
+//! batch.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,25 +17,25 @@ use serde::{Deserialize, Serialize};
 
 use super::super::command::command;
 
-/// The option by which a process is told to answer.
+/// The option that requests an answer.
 const ANSWER: &str = "--answer";
 
-/// Most bytes that are kept of what a process says; a hostile model may make it say much.
+/// The maximum bytes of output to keep from a process, which a hostile model may provoke.
 const MAX_SAID: u64 = 1 << 20;
 
-/// What is said of a conversion that went well, on standard output.
+/// The answer of a successful conversion, on standard output.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::cli) struct Answer {
-    /// The model and its external data; empty where a path is not a text.
+    /// The model and its external data; empty if a path is not valid UTF-8.
     pub sources: Vec<PathBuf>,
     pub layers: usize,
-    /// Bytes of both files.
+    /// The bytes of both files.
     pub bytes: u64,
     pub warnings: usize,
 }
 
 impl Answer {
-    /// What there is to say about a conversion.
+    /// Creates the answer of a conversion.
     pub fn of(conversion: &Conversion, written: &Written) -> Answer {
         let are_text = conversion.sources().iter().all(|path| path.to_str().is_some());
         Answer {
@@ -46,9 +47,9 @@ impl Answer {
     }
 }
 
-/// The options of converting among those of a command line, in an order that does not depend on it.
+/// Returns the conversion options of a command line, in an order that does not depend on it.
 pub(in crate::cli) fn given_words(matches: &ArgMatches) -> Vec<OsString> {
-    /// What is said of one model is said by this process.
+    /// Options of the batch process itself.
     const OWN: [&str; 3] = ["verbose", "quiet", "color"];
     let converting = command();
     let mut words = Vec::new();
@@ -70,24 +71,24 @@ pub(in crate::cli) fn given_words(matches: &ArgMatches) -> Vec<OsString> {
     words
 }
 
-/// This program, even where its file has been replaced meanwhile.
+/// Returns the path of this program, even if its file has been replaced.
 pub(super) fn program() -> Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() {
         return Ok(running.to_owned());
     }
-    std::env::current_exe().map_err(|e| Error::io("the program itself cannot be found", e))
+    std::env::current_exe().map_err(|e| Error::io("the path of this program is unknown", e))
 }
 
-/// How a process ended.
+/// The result of a process.
 pub(super) struct Ended {
     pub status: ExitStatus,
-    /// What it said, with colours.
+    /// Its output, with colours.
     pub said: String,
     pub answer: Option<Answer>,
 }
 
-/// Converts one model in a process of its own, which holds `lock` as long as it lives.
+/// Converts one model in a new process, which holds `lock` as long as it lives.
 pub(super) fn convert(
     program: &Path,
     words: &[OsString],
@@ -103,7 +104,7 @@ pub(super) fn convert(
     Ok(Ended { status: child.wait()?, said, answer: serde_json::from_str(&answer).ok() })
 }
 
-/// Both ends at once, since a process waits where one is full.
+/// Reads both streams at once, since a process blocks if one of them is full.
 fn listen(child: &mut Child) -> (String, String) {
     let (answer, said) = (child.stdout.take(), child.stderr.take());
     thread::scope(|scope| {
@@ -113,11 +114,11 @@ fn listen(child: &mut Child) -> (String, String) {
     })
 }
 
-/// As much as is kept; the rest is read past.
+/// Reads up to the limit, and discards the rest.
 fn read_all(from: Option<impl Read>) -> String {
     let Some(mut from) = from else { return String::new() };
     let mut kept = Vec::new();
-    // What cannot be read was not said; how the process ended tells whether that matters.
+    // A read error is treated as the end; the exit status decides whether it matters.
     let _ = from.by_ref().take(MAX_SAID).read_to_end(&mut kept);
     let _ = io::copy(&mut from, &mut io::sink());
     String::from_utf8_lossy(&kept).into_owned()

@@ -1,8 +1,10 @@
-//! One model: locked, compared with its record, converted beside, and put in its place.
+//! One model of a batch: locked, compared with its record, converted in a temporary folder, and moved to its
+//! destination.
 //!
-//! The folder of results has a folder of its own for each model, with three things in it. The *lock* is held by whoever is at the
-//! model, this process or the one that converts for it, which may outlive this one. In *work* lies what is being made; what is found
-//! there by the next holder of the lock is from a run that was killed. The *record* says what the results were made of.
+//! The folder of results has a state folder for each model, with three entries. The *lock* is held by the
+//! process that handles the model, or by its child, which may outlive it. *work* contains unfinished files;
+//! those that the next holder of the lock finds are from a killed run. The *record* describes the inputs of
+//! the results.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -22,7 +24,7 @@ use crate::cli::{NOT_DONE, REFUSED};
 /// The folder of locks and records, in the folder of results.
 pub(super) const STATE: &str = ".onnx2ncnn";
 
-/// What became of a model.
+/// The result for a model.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Converted {
@@ -31,30 +33,30 @@ pub(super) enum Outcome {
         elapsed: Duration,
     },
     UpToDate,
-    /// It ended with this exit code, and said why.
+    /// The process ended with this exit code, and reported why.
     Refused {
         code: u8,
         said: String,
     },
-    /// It was killed or broke off.
+    /// The process was killed or crashed.
     Broken {
         how: String,
         said: String,
     },
-    /// Nothing was done, for a reason that has nothing to do with the model.
+    /// No conversion, for a reason outside of the model.
     Failed(Error),
-    /// Another run is at it.
+    /// Another run handles the model.
     Busy,
 }
 
-/// Whether to wait for another run that is at the same model.
+/// Whether to wait for another run that handles the same model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     No,
     Yes,
 }
 
-/// What is done with every model.
+/// The conversion of all models.
 pub(super) struct Job {
     /// The folder of results.
     out: PathBuf,
@@ -65,7 +67,7 @@ pub(super) struct Job {
     force: bool,
 }
 
-/// A model's own folder, and the lock on it.
+/// The state folder of a model, and its lock.
 struct Claimed {
     folder: PathBuf,
     lock: File,
@@ -114,7 +116,7 @@ impl Job {
         match (wait, lock.try_lock()) {
             (Wait::No, Err(TryLockError::WouldBlock)) => return Ok(None),
             (Wait::Yes, Err(TryLockError::WouldBlock)) => lock.lock().map_err(failed)?,
-            // Some file systems have no locks. There, two runs at once may do the same work twice.
+            // On file systems without locks two runs may do the same work twice.
             (_, Err(TryLockError::Error(e))) if e.kind() != io::ErrorKind::Unsupported => {
                 return Err(failed(e));
             }
@@ -147,7 +149,7 @@ impl Job {
             .lock
             .try_clone()
             .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock))
-            .map_err(|e| Error::io("no process can be started", e))?;
+            .map_err(|e| Error::io("the process cannot be started", e))?;
         let answer = match (status.code(), answer) {
             (Some(0), Some(answer)) => answer,
             (Some(code), _) if [REFUSED, NOT_DONE].map(i32::from).contains(&code) => {
@@ -166,7 +168,7 @@ impl Job {
         Ok(Outcome::Converted { answer, said, elapsed: start.elapsed() })
     }
 
-    /// Moves what was made to its place; the answer is where that is, below the folder of results.
+    /// Moves the results to their destination, and returns its path below the folder of results.
     fn put(&self, work: &Work, model: &Selected, answer: &Answer, record: &Path) -> Result<Vec<PathBuf>> {
         let below = Path::new(&model.name).parent().unwrap_or(Path::new(""));
         let folder = self.folder_of(model)?;
@@ -191,15 +193,15 @@ impl Job {
 }
 
 impl Job {
-    /// Where the results of a model go.
+    /// Returns the folder of the results of a model.
     fn folder_of(&self, model: &Selected) -> Result<PathBuf> {
         let folder = self.out.join(&model.name).parent().map_or_else(|| self.out.clone(), Path::to_owned);
         fs::create_dir_all(&folder)
-            .map_err(|e| Error::io("the folder cannot be made", e).in_file(&folder))?;
+            .map_err(|e| Error::io("the folder cannot be created", e).in_file(&folder))?;
         Ok(folder)
     }
 
-    /// Moves the reports of a model that is refused, where they are asked for.
+    /// Moves the requested reports of a refused model.
     fn put_reports(&self, work: &Work, model: &Selected, stem: &str, record: &Path) -> Result<()> {
         for (_, ending) in self.also.iter().filter(|also| also.is_report()).map(|also| also.option()) {
             let name = OsString::from(format!("{stem}.ncnn.{ending}"));
@@ -212,7 +214,7 @@ impl Job {
     }
 }
 
-/// Removes a record, before what it speaks of is replaced.
+/// Removes a record, before its results are replaced.
 fn forget(record: &Path) -> Result<()> {
     match fs::remove_file(record) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -222,7 +224,7 @@ fn forget(record: &Path) -> Result<()> {
     }
 }
 
-/// A folder for what is being made, gone in the end.
+/// A folder for unfinished files, removed at the end.
 struct Work(PathBuf);
 
 impl Work {
@@ -233,20 +235,20 @@ impl Work {
         Ok(work)
     }
 
-    /// Moves a file to the folder where it belongs.
+    /// Moves a file to its folder.
     fn put(&self, name: &OsString, folder: &Path) -> Result<()> {
         let place = folder.join(name);
         fs::rename(self.0.join(name), &place)
-            .map_err(|e| Error::io("the file cannot be put in its place", e).in_file(&place))
+            .map_err(|e| Error::io("the file cannot be moved to its destination", e).in_file(&place))
     }
 
     fn remove(&self) {
-        // What cannot be removed cannot be made either, which is told.
+        // A folder that cannot be removed cannot be created either, which is reported.
         let _ = fs::remove_dir_all(&self.0);
     }
 
     fn failed(&self, error: io::Error) -> Error {
-        Error::io("the folder of what is being made cannot be used", error).in_file(&self.0)
+        Error::io("the folder of unfinished files cannot be used", error).in_file(&self.0)
     }
 }
 

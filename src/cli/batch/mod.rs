@@ -1,12 +1,12 @@
-//! Converting many models, each in a process of its own.
+//! The command `batch`: converts many models, each in a separate process.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `select.rs` | which models, and what their results are called |
-//! | `job.rs` | one model: locked, compared with its record, converted, put in its place |
-//! | `child.rs` | the process that converts, and what it answers |
-//! | `record.rs` | what a result was made of |
-//! | `progress.rs` | what is said meanwhile |
+//! | `select.rs` | the models, and the names of their results |
+//! | `job.rs` | one model: locked, compared with its record, converted, moved to its destination |
+//! | `child.rs` | the converting process, and its answer |
+//! | `record.rs` | the inputs of a result |
+//! | `progress.rs` | the output during a batch |
 
 mod child;
 mod job;
@@ -58,31 +58,33 @@ The highest of them, where several apply.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Batch {
-    /// Folders, patterns such as 'a/**/*.onnx', .onnx files, and other files with a path a line; - reads such lines
+    /// Folders, patterns such as 'a/**/*.onnx', .onnx files, and text files with one path per line; - reads
+    /// such lines
     #[arg(required = true, value_name = "DIR|GLOB|LIST")]
     pub sources: Vec<PathBuf>,
 
-    /// The folder of the results; folders below the sources are made anew in it
+    /// The folder of the results, in which the folders of the sources are created anew
     #[arg(short, long, value_name = "DIR", help_heading = "Batch")]
     pub out: PathBuf,
 
-    /// Models that are converted at the same time [default: one for each processor]
+    /// The number of models that are converted at the same time [default: that of the processors]
     #[arg(short, long, value_name = "N", help_heading = "Batch")]
     pub jobs: Option<NonZeroUsize>,
 
-    /// Convert what is up to date too
+    /// Also convert models that are up to date
     #[arg(long, help_heading = "Batch")]
     pub force: bool,
 
-    /// Take part I of N, from 0 to N-1. The parts are the same in every run, and no model is in two
+    /// Convert part I of N, from 0 to N-1. The parts are disjoint, and the same in every run
     #[arg(long, value_name = "I/N", value_parser = parse_shard, help_heading = "Batch")]
     shard: Option<Shard>,
 
-    /// Make folders as they are below this one [default: below each DIR, the fixed part of a GLOB, the current folder for a LIST]
+    /// Create folders relative to this one [default: each DIR, the fixed part of a GLOB, the current folder
+    /// for a LIST]
     #[arg(long, value_name = "DIR", help_heading = "Batch")]
     pub base: Option<PathBuf>,
 
-    /// Write these files too, beside the others
+    /// Also write these files, beside the others
     #[arg(long, value_name = "KIND", value_delimiter = ',', help_heading = "Batch")]
     pub also: Vec<Also>,
 
@@ -95,7 +97,7 @@ pub(super) struct Batch {
     #[command(flatten)]
     pub report: Report,
 
-    /// What was said of converting, as it is said again for each model.
+    /// The conversion options, passed on for each model.
     #[arg(skip)]
     pub words: Vec<OsString>,
 }
@@ -109,23 +111,23 @@ pub(super) enum Also {
     Table,
     /// The binary form of the .param file, .ncnn.param.bin
     ParamBin,
-    /// A C header of numbers, .ncnn.id.h
+    /// A C header of indices, .ncnn.id.h
     IdHeader,
     /// A C header of bytes, .ncnn.mem.h
     MemHeader,
-    /// The report, .ncnn.report.json, also of what is refused
+    /// The report, .ncnn.report.json, also of refused models
     Report,
-    /// The report as a page, .ncnn.html, also of what is refused
+    /// The report as a page, .ncnn.html, also of refused models
     Html,
 }
 
 impl Also {
-    /// Whether it is written of a model that is refused too.
+    /// Returns whether it is written for a refused model too.
     fn is_report(self) -> bool {
         matches!(self, Also::Report | Also::Html)
     }
 
-    /// The option of converting, and the end of the file's name.
+    /// Returns the option of `convert`, and the suffix of the file.
     fn option(self) -> (&'static str, &'static str) {
         match self {
             Also::Onnx => ("--emit-onnx", "onnx"),
@@ -139,7 +141,7 @@ impl Also {
     }
 }
 
-/// Converts all, and tells.
+/// Converts all models and prints the results.
 pub(super) fn convert_all(arguments: &Batch) -> ExitCode {
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
@@ -149,11 +151,11 @@ pub(super) fn convert_all(arguments: &Batch) -> ExitCode {
 
 fn run(arguments: &Batch) -> Result<u8> {
     if arguments.also.contains(&Also::Table) && !arguments.choices.dequantize {
-        return Err(Error::usage("a table of scales is made with --dequantize alone"));
+        return Err(Error::usage("a table of scales requires --dequantize"));
     }
     let models = select_models(arguments)?;
     std::fs::create_dir_all(&arguments.out)
-        .map_err(|e| Error::io("the folder cannot be made", e).in_file(&arguments.out))?;
+        .map_err(|e| Error::io("the folder cannot be created", e).in_file(&arguments.out))?;
     let job = Job::new(arguments)?;
     let jobs = arguments.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(models.len());
@@ -171,10 +173,10 @@ fn run(arguments: &Batch) -> Result<u8> {
     Ok(progress.finish())
 }
 
-/// The models that are still to be done.
+/// The remaining models.
 struct Left {
     first: VecDeque<Selected>,
-    /// Those that another run was at: they are waited for when nothing else is left.
+    /// Models that another run handles: they are waited for when nothing else is left.
     busy: VecDeque<Selected>,
 }
 
@@ -186,12 +188,12 @@ impl Left {
 }
 
 fn work(worker: usize, left: &Mutex<Left>, job: &Job, events: &mpsc::Sender<Event>) {
-    // A lock is poisoned by a panic of its holder, which only takes from lists.
+    // A lock is poisoned only by a panic of its holder, which only removes list entries.
     let locked = || left.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         let Some((model, wait)) = locked().next() else { return };
         let send = |event| {
-            // Nobody listens any more only once the run is over.
+            // The receiver is gone only at the end of the run.
             let _ = events.send(event);
         };
         send(Event::Begun { worker, name: model.name.clone() });

@@ -1,5 +1,5 @@
-//! What is said while models are converted: on a terminal a bar and a line for each model in work, and everywhere a line for each
-//! model that is done.
+//! Output during a batch: on a terminal a progress bar and a line for each running conversion, and always a
+//! line for each finished model.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -15,29 +15,29 @@ use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};
 use super::super::{NOT_DONE, REFUSED};
 use super::job::Outcome;
 
-/// The exit code where a conversion was killed or broke off.
+/// The exit code if a conversion was killed or crashed.
 const BROKEN: u8 = 3;
 
-/// How often what turns is turned.
+/// The interval of animations.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Most models that are listed in the end, unless all are asked for.
+/// The maximum number of models listed at the end, without -v.
 const MAX_ROWS: usize = 100;
 
 const GOOD: Style = AnsiColor::Green.on_default();
 
-/// What workers tell.
+/// Messages of workers.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A worker has begun with a model.
+    /// A worker has started a model.
     Begun { worker: usize, name: String },
-    /// It has put it off.
+    /// It has postponed the model.
     Put { worker: usize },
-    /// It is done with it.
+    /// It has finished the model.
     Done { worker: usize, name: String, outcome: Outcome },
 }
 
-/// What has been done so far.
+/// The progress so far.
 pub(super) struct Progress {
     report: Report,
     start: Instant,
@@ -45,13 +45,13 @@ pub(super) struct Progress {
     done: usize,
     converted: usize,
     up_to_date: usize,
-    /// Models that went wrong: the word for it, and the reason in a line.
+    /// Failed models: status, name and reason.
     wrong: Vec<(&'static str, String, String)>,
     code: u8,
     bars: Option<Bars>,
 }
 
-/// What is drawn on a terminal.
+/// The progress bars on a terminal.
 struct Bars {
     all: MultiProgress,
     total: ProgressBar,
@@ -59,7 +59,7 @@ struct Bars {
 }
 
 impl Bars {
-    /// Where somebody looks on.
+    /// Creates the bars on a terminal.
     fn new(models: usize, jobs: usize, report: Report) -> Option<Bars> {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         if report.quiet || dumb || !std::io::stderr().is_terminal() {
@@ -134,7 +134,7 @@ impl Progress {
         }
     }
 
-    /// The line of a model, and what the process said where that matters.
+    /// Returns the line of a model, and the output of its process if it matters.
     fn describe(&mut self, name: &str, outcome: Outcome) -> String {
         let (style, word, rest, said) = match outcome {
             Outcome::Converted { answer, said, elapsed } => {
@@ -160,7 +160,7 @@ impl Progress {
                 self.wrong(name, word, code, String::new(), said)
             }
             Outcome::Broken { how, said } => {
-                // What breaks off does not look after its words.
+                // A crashed process may have left styles set.
                 let plain = anstream::adapter::strip_str(&said).to_string();
                 let lines: Vec<String> = plain.lines().map(printable).collect();
                 let how = format!("the conversion ended with {how}");
@@ -173,7 +173,7 @@ impl Progress {
                 String::new(),
                 refusal::describe([&error], None, true, true),
             ),
-            // A model that was put off is told of when it is done.
+            // A postponed model is reported when it is finished.
             Outcome::Busy => return String::new(),
         };
         if self.report.quiet && style != BAD {
@@ -207,7 +207,7 @@ impl Progress {
         (BAD, word, rest, said)
     }
 
-    /// Sums up; the answer is the exit code.
+    /// Prints the summary, and returns the exit code.
     pub fn finish(self) -> u8 {
         if let Some(bars) = &self.bars {
             let _ = bars.all.clear();

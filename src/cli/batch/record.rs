@@ -1,5 +1,5 @@
-//! What a result was made of. The record is written after the result, and removed before the result is replaced: a run that is
-//! killed in between leaves no record, and the model is converted again.
+//! The inputs of a result. The record is written after the result, and removed before the result is replaced:
+//! a run that is killed in between leaves no record, and the model is converted again.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,24 +10,24 @@ use onnx2ncnn::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The number of this form of records; others are not read.
+/// The version of the record format; other versions are ignored.
 const FORMAT: u32 = 1;
 
-/// Bytes that are read at a time to be hashed.
+/// The number of bytes that are read at a time for hashing.
 const PART: usize = 1 << 18;
 
-/// How results are made, whatever the model is.
+/// The inputs that all results share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recipe {
     format: u32,
     /// The version and the hash of the program.
     program: String,
-    /// The options, and the files that are made.
+    /// The options, and the files that are written.
     options: Vec<String>,
 }
 
 impl Recipe {
-    /// What this program makes with these options.
+    /// Returns the recipe of this program with these options.
     pub fn new(program: &Path, options: Vec<String>) -> Result<Recipe> {
         let hash = hash_file(program)
             .map_err(|e| Error::io("the program itself cannot be read", e).in_file(program))?;
@@ -35,8 +35,8 @@ impl Recipe {
     }
 }
 
-/// A result, and what it was made of. Paths of sources begin at the folder of the model, those of results at the folder of results:
-/// both may be moved.
+/// A result and its inputs. Paths of sources are relative to the folder of the model, those of results to the
+/// folder of results: both folders may be moved.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     recipe: Recipe,
@@ -45,14 +45,14 @@ pub(super) struct Record {
     results: Vec<Place>,
 }
 
-/// What a file has in it.
+/// The content of a file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Content {
     path: PathBuf,
     sha256: String,
 }
 
-/// A file as it was left.
+/// The state of a written file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
     path: PathBuf,
@@ -72,7 +72,7 @@ impl Place {
     }
 }
 
-/// The folders that a record's paths begin at.
+/// The folders to which the paths of a record are relative.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Folders<'a> {
     pub model: &'a Path,

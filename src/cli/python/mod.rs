@@ -1,4 +1,4 @@
-//! Other runtimes, asked through Python: onnxruntime, and ncnn where a net is run.
+//! Comparison with other runtimes through Python: onnxruntime, and ncnn for nets.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,13 +7,13 @@ use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// The program that compares. It is part of this one, so that both speak of the same things.
+/// The comparing script, embedded so that versions match.
 const COMPARE: &str = include_str!("compare.py");
 
-/// How far an output may be from the original's, as a part of its largest magnitude, where two ONNX models are compared.
+/// The tolerance for two ONNX models, relative to the largest magnitude of an output.
 const MODELS_TOLERANCE: f64 = 1e-4;
 
-/// Which Python is asked.
+/// The Python to use.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PythonArguments {
     /// The Python that has onnxruntime [default: python3]
@@ -21,7 +21,7 @@ pub(in crate::cli) struct PythonArguments {
     pub python: Option<PathBuf>,
 }
 
-/// What is to be compared.
+/// A comparison.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(in crate::cli) enum Request {
@@ -31,7 +31,7 @@ pub(in crate::cli) enum Request {
     Net(NetRequest),
 }
 
-/// An ONNX model and a net, and what of them belongs together.
+/// An ONNX model and a net, and the pairs of values and blobs.
 #[derive(Debug, Serialize)]
 pub(in crate::cli) struct NetRequest {
     pub model: PathBuf,
@@ -39,7 +39,7 @@ pub(in crate::cli) struct NetRequest {
     pub bin: PathBuf,
     pub inputs: Vec<Pair>,
     pub outputs: Vec<Pair>,
-    /// Blobs inside of the net in the order of its layers; `model` has their values as outputs too.
+    /// Intermediate blobs in the order of layers; `model` has their values as outputs too.
     pub layers: Vec<Pair>,
     /// Arrays by the names of inputs.
     pub data: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub(in crate::cli) enum Size {
 
 #[derive(Debug, Deserialize)]
 struct Answer {
-    /// Why nothing could be compared.
+    /// The reason why nothing was compared.
     failure: Option<String>,
     /// Whether the net is at fault: it does not load, or lacks an input.
     #[serde(default)]
@@ -77,7 +77,7 @@ struct Answer {
     layers: Vec<Distance>,
 }
 
-/// How far apart two values are.
+/// The distance of two values.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct Distance {
     pub name: String,
@@ -89,26 +89,26 @@ pub(in crate::cli) struct Distance {
     pub why: String,
 }
 
-/// What was compared.
+/// The result of a comparison.
 #[derive(Debug)]
 pub(in crate::cli) struct Comparison {
     /// The outputs of the model.
     pub outputs: Vec<Distance>,
-    /// Values inside of it, in the order of layers.
+    /// Intermediate values, in the order of layers.
     pub layers: Vec<Distance>,
 }
 
 impl Request {
-    /// Two models, on inputs drawn `rounds` times.
+    /// Creates a comparison of two models, on `rounds` random inputs.
     pub fn models(original: &Path, other: &Path, rounds: u32) -> Request {
         let (original, other) = (original.to_owned(), other.to_owned());
         Request::Models { original, other, rounds, tolerance: MODELS_TOLERANCE }
     }
 
-    /// Asks Python.
+    /// Runs the comparison.
     pub fn ask(&self, arguments: &PythonArguments) -> Result<Comparison> {
         let python = arguments.python.clone().unwrap_or_else(|| PathBuf::from("python3"));
-        let failed = |e| Error::io("no file for Python can be made", e);
+        let failed = |e| Error::io("a file for Python cannot be created", e);
         let folder = tempfile::tempdir().map_err(failed)?;
         let (script, request) = (folder.path().join("compare.py"), folder.path().join("request.json"));
         std::fs::write(&script, COMPARE).map_err(failed)?;
@@ -146,20 +146,20 @@ impl Request {
             Request::Net(_) => "onnxruntime ncnn",
         };
         error.help(format!(
-            "install them with `python3 -m pip install {packages}`, or name the Python that has them with --python"
+            "install them with `python3 -m pip install {packages}`, or select the Python that has them with --python"
         ))
     }
 }
 
 impl Comparison {
-    /// Whether all outputs are the same.
+    /// Returns whether all outputs are equal within the tolerance.
     pub fn is_same(&self) -> bool {
         self.outputs.iter().all(|output| output.same)
     }
 }
 
 impl Distance {
-    /// `off by 0.2, 0.1 of the largest; cosine 0.98`, or why there is no such number.
+    /// Returns `off by 0.2, 0.1 of the largest; cosine 0.98`, or why there is no such number.
     pub fn describe(&self) -> String {
         match (self.max_abs, self.relative, self.cosine) {
             (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {
