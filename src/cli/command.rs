@@ -1,4 +1,4 @@
-//! The command and its subcommands.
+//! The command line and its subcommands.
 
 use std::ffi::OsString;
 
@@ -34,7 +34,7 @@ Exit codes:
 After an error nothing has been written but the reports that were asked for; files that were there
 before are as they were.";
 
-/// What can be asked for beside converting.
+/// The command line.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -43,12 +43,12 @@ struct Other {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// List the passes that --skip leaves out, and what each does
+    /// List the passes that --skip disables
     #[arg(long, exclusive = true, help_heading = "Passes")]
     list_passes: bool,
 }
 
-/// What is asked for.
+/// The parsed command.
 #[derive(Debug)]
 pub(super) enum Request {
     Convert(Arguments),
@@ -56,14 +56,14 @@ pub(super) enum Request {
     Other(Command),
 }
 
-/// The whole command line.
+/// Returns the definition of the command line.
 pub(super) fn command() -> clap::Command {
-    // The arguments of converting stand where the subcommands do, and are asked for where there is none of those.
+    // The arguments of a conversion are optional: a subcommand may take their place.
     Arguments::augment_args(Other::command()).about(ABOUT)
 }
 
 impl Request {
-    /// What the words of a command line ask for; the first is the name of the program.
+    /// Parses a command line; the first word is the name of the program.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
         let matches = command().try_get_matches_from(words).map_err(unexpected_word)?;
         Ok(match Other::from_arg_matches(&matches)? {
@@ -79,7 +79,8 @@ impl Request {
     }
 }
 
-/// What can be done beside converting. A model that is called like one of these is named with its folder, `./simplify`.
+/// Commands other than conversion. A model with the name of a command is written with its folder,
+/// `./simplify`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Batch(Batch),
@@ -87,11 +88,11 @@ pub(super) enum Command {
     Verify(Verify),
     Inspect(Inspect),
     Completions(Completions),
-    /// Write the page of the manual to standard output
+    /// Write the manual page to standard output
     Man,
 }
 
-/// The parser takes any word after all arguments for a subcommand.
+/// Without this, the parser reports any superfluous word as a subcommand.
 fn unexpected_word(error: clap::Error) -> clap::Error {
     match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) if command().find_subcommand(word).is_none() => {
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_may_be_repeated() {
+    fn options_may_be_repeated() {
         let line = "onnx2ncnn m.onnx --outputs a,b --outputs c --input-shape x:0:1,3 --input-shape y:H -v";
         let Request::Convert(arguments) = parse(line).unwrap() else { panic!("{line}") };
         assert_eq!(arguments.source.outputs, ["a", "b", "c"]);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_batch_is_said_of_each_model() {
+    fn conversion_options_of_a_batch_are_passed_on() {
         let line =
             "onnx2ncnn batch a -o out --jobs 2 -v --skip b --fp16 --outputs=x,y --outputs=-z --rename a=b=c";
         let Request::Other(Command::Batch(batch)) = parse(line).unwrap() else { panic!("{line}") };
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn invalid_command_lines_are_errors() {
         for line in [
             "onnx2ncnn",
             "onnx2ncnn a b c d",

@@ -1,4 +1,4 @@
-//! Converting.
+//! The conversion of one model.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::batch::Answer;
 use super::destination::Destination;
 use super::summary;
 
-/// Converts and writes; the answer is what there is to say about it.
+/// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Refusal> {
     let start = Instant::now();
     let destination = Destination::of(arguments)?;
@@ -28,17 +28,17 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Refusal> {
     };
     if arguments.answer {
         let answer = serde_json::to_string(&Answer::of(&conversion, &written));
-        // A reader that has gone away is not there to be answered.
+        // A closed pipe is not an error.
         let _ = anstream::stdout().write_all(answer.unwrap_or_default().as_bytes());
     }
     let summary =
         summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.report.verbose);
-    // The process ends here: taking a large graph to pieces is not worth its time.
+    // Exits without destructors: freeing a large graph takes time.
     std::mem::forget(conversion);
     Ok(summary)
 }
 
-/// Writes the report of a model that was not converted. Where that fails too, it is one error more.
+/// Writes the report of a model that was not converted. A failure adds an error.
 fn report_refusal(errors: Refusal, destination: &Destination) -> Refusal {
     let (json, html) = (destination.report.as_deref(), destination.html.as_deref());
     match errors.report().write(json, html) {
@@ -47,7 +47,7 @@ fn report_refusal(errors: Refusal, destination: &Destination) -> Refusal {
     }
 }
 
-/// Asks for a further file.
+/// Requests a further file.
 type Ask = fn(Converter, &Path) -> Converter;
 
 fn converter(arguments: &Arguments, destination: &Destination) -> Converter {

@@ -1,4 +1,4 @@
-//! The files to write, and everything that can be said against them before the model is read.
+//! The files to write, and the checks of their paths before the model is read.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use onnx2ncnn::error::{Error, Result};
 
 use super::arguments::{Arguments, STANDARD_INPUT};
 
-/// Where the results go: paths without links, in folders that files can be made in.
+/// The paths of the results, after symbolic links, in writable folders.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Destination {
     pub param: PathBuf,
@@ -24,7 +24,7 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    /// The files that the arguments name or mean.
+    /// Returns the files that the arguments name or imply.
     pub fn of(arguments: &Arguments) -> Result<Destination> {
         let (param, bin) = named_files(arguments)?;
         let destination = Destination {
@@ -42,7 +42,7 @@ impl Destination {
         Ok(destination)
     }
 
-    /// All files, and what they are called in messages.
+    /// Returns all files, and their names in messages.
     pub fn files(&self) -> impl Iterator<Item = (&PathBuf, &'static str)> {
         let files = [
             (Some(&self.param), "the .param file"),
@@ -52,7 +52,7 @@ impl Destination {
             (self.report.as_ref(), "the report"),
             (self.html.as_ref(), "the page"),
             (self.param_bin.as_ref(), "the binary .param file"),
-            (self.id_header.as_ref(), "the header of numbers"),
+            (self.id_header.as_ref(), "the header of indices"),
             (self.mem_header.as_ref(), "the header of bytes"),
         ];
         files.into_iter().filter_map(|(path, what)| Some((path?, what)))
@@ -81,21 +81,21 @@ fn named_files(arguments: &Arguments) -> Result<(PathBuf, PathBuf)> {
     match (&arguments.param, &arguments.bin) {
         (Some(param), Some(bin)) => Ok((param.clone(), bin.clone())),
         _ if model == Path::new(STANDARD_INPUT) => {
-            Err(Error::usage("a model from standard input has no name to call the results by")
+            Err(Error::usage("a model from standard input has no name for the results")
                 .help("name both files: onnx2ncnn - out.param out.bin"))
         }
         (Some(param), None) if param.extension() == Some(OsStr::new("param")) => {
             Ok((param.clone(), param.with_extension("bin")))
         }
         (Some(param), None) => {
-            Err(refused(param, "the name does not end in .param, which would tell that of the .bin file")
+            Err(refused(param, "the name does not end in .param, so the name of the .bin file is unknown")
                 .help("name both files: onnx2ncnn model.onnx out.param out.bin"))
         }
         (None, _) => Ok((beside(model, "ncnn.param"), beside(model, "ncnn.bin"))),
     }
 }
 
-/// `folder/model.onnx` to `folder/model.EXTENSION`; another ending than `.onnx` is part of the name.
+/// Replaces the extension `.onnx` of `folder/model.onnx`; any other extension belongs to the name.
 fn beside(model: &Path, extension: &str) -> PathBuf {
     let is_onnx = model.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
     let stem = if is_onnx { model.file_stem() } else { model.file_name() };
@@ -105,9 +105,9 @@ fn beside(model: &Path, extension: &str) -> PathBuf {
     model.with_file_name(name)
 }
 
-/// The path with its links followed, where a file can be made or replaced there.
+/// Returns the path after symbolic links, if a file can be created or replaced there.
 pub(super) fn writable(path: &Path) -> Result<PathBuf> {
-    let Some(name) = path.file_name() else { return Err(refused(path, "this is not a name of a file")) };
+    let Some(name) = path.file_name() else { return Err(refused(path, "this is not the name of a file")) };
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -122,22 +122,23 @@ pub(super) fn writable(path: &Path) -> Result<PathBuf> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => real_folder.join(name),
         Err(e) => return Err(Error::io("the file cannot be examined", e).in_file(path)),
     };
-    // Results are written beside their final names and renamed, so it is the folder that must be writable.
+    // Results are written under temporary names and renamed, so the folder must be writable.
     let parent = real.parent().unwrap_or(&real_folder);
-    tempfile::tempfile_in(parent)
-        .map_err(|e| Error::io("no file can be made in the folder", e).in_file(parent))?;
+    tempfile::tempfile_in(parent).map_err(|e| Error::io("the folder is not writable", e).in_file(parent))?;
     Ok(real)
 }
 
-/// The existing file that `path` leads to. A link stays one: its target is replaced.
+/// Returns the existing file at `path`. A symbolic link stays: its target is replaced.
 fn replaceable(path: &Path) -> Result<PathBuf> {
-    let real = path.canonicalize().map_err(|e| Error::io("the link cannot be followed", e).in_file(path))?;
+    let real = path
+        .canonicalize()
+        .map_err(|e| Error::io("the symbolic link cannot be followed", e).in_file(path))?;
     let metadata =
         fs::metadata(&real).map_err(|e| Error::io("the file cannot be examined", e).in_file(path))?;
     if metadata.is_dir() {
         return Err(refused(path, "this is a folder"));
     }
-    // Renaming over a device or a pipe would put a file in its place.
+    // Renaming over a device or a pipe would replace it by a file.
     if !metadata.is_file() {
         return Err(refused(path, "this is not a regular file"));
     }
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn names_follow_from_each_other() {
+    fn names_of_results_are_derived() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         for (given, param, bin) in [
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_found_early() {
+    fn unwritable_paths_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["m.onnx", "file"] {
             fs::write(folder.path().join(name), "").unwrap();
@@ -203,7 +204,7 @@ mod tests {
             (&["m.onnx", "m.onnx", "x"], "would overwrite the model itself"),
             (&["m.onnx", "x", "folder/../m.onnx"], "would overwrite the model itself"),
             (&["m.onnx", "folder", "x"], "this is a folder"),
-            (&["m.onnx", "x", "folder/.."], "not a name of a file"),
+            (&["m.onnx", "x", "folder/.."], "not the name of a file"),
             (&["m.onnx", "none/x", "y"], "the folder cannot be opened"),
             (&["m.onnx", "file/x", "y"], "this is not a folder"),
         ] {

@@ -1,4 +1,4 @@
-//! Files for a shell and for `man`, made of the arguments themselves.
+//! Shell completions and the manual page, generated from the arguments.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::command::command;
 
-/// The name that users call the command by.
+/// The name of the command.
 const NAME: &str = "onnx2ncnn";
 
 /// Write completions for a shell to standard output
@@ -18,14 +18,14 @@ pub(super) struct Completions {
     pub shell: Shell,
 }
 
-/// Writes what a shell reads to complete the command line.
+/// Prints the completions of a shell.
 pub(super) fn completions(arguments: &Completions) -> ExitCode {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command(), NAME, &mut text);
     tell(&text)
 }
 
-/// Writes the page of the manual.
+/// Prints the manual page.
 pub(super) fn man() -> ExitCode {
     let mut text = Vec::new();
     // Writing to memory cannot fail.
@@ -34,7 +34,7 @@ pub(super) fn man() -> ExitCode {
 }
 
 fn tell(text: &[u8]) -> ExitCode {
-    // A reader that has gone away has seen what it wanted.
+    // A closed pipe is not an error.
     let _ = std::io::stdout().write_all(text);
     ExitCode::SUCCESS
 }

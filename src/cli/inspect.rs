@@ -1,4 +1,4 @@
-//! Telling what a model consists of.
+//! The command `inspect`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::terminal::{STRONG, list, printable};
 
-/// Tell what a model consists of, and what would be refused
+/// Print the contents of a model, and the nodes that would be refused
 #[derive(Debug, Args)]
 pub(super) struct Inspect {
     /// The ONNX model; - reads standard input
@@ -24,7 +24,7 @@ pub(super) struct Inspect {
     #[command(flatten)]
     pub source: Source,
 
-    /// Write it as JSON too
+    /// Also write a report as JSON
     #[arg(long = "report", value_name = "FILE.json", help_heading = "Report")]
     pub json: Option<PathBuf>,
 
@@ -32,10 +32,10 @@ pub(super) struct Inspect {
     pub report: Report,
 }
 
-/// Most inputs, outputs and operators that are listed, unless all are asked for.
+/// The maximum number of listed inputs, outputs and operators, without -v.
 const MAX_ROWS: usize = 60;
 
-/// What there is to say about the model.
+/// Returns the description of the model.
 pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, Refusal> {
     let json = arguments.json.as_deref().map(|path| report_file(path, &arguments.model)).transpose()?;
     let done = input(&arguments.model)
@@ -61,7 +61,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, R
     }
 }
 
-/// The place of the report, which is not that of the model.
+/// Returns the path of the report, which must differ from that of the model.
 fn report_file(path: &Path, model: &Path) -> Result<PathBuf> {
     let file = writable(path)?;
     if model != Path::new(STANDARD_INPUT) && model.canonicalize().is_ok_and(|model| model == file) {
@@ -105,7 +105,7 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     let _ = writeln!(text, "{} in {bytes}", scaled(inspection.parameters, "parameters"));
     let uncounted = match inspection.uncounted {
         0 => String::new(),
-        n => format!(", {n} nodes of free sizes not among them; --input-shape fixes sizes"),
+        n => format!(", without {n} nodes of free sizes; --input-shape fixes sizes"),
     };
     let _ = writeln!(text, "{}{uncounted}", scaled(inspection.multiply_adds, "multiply-adds"));
     text

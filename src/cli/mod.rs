@@ -1,4 +1,4 @@
-//! The command: what it is told, what it tells, and what it answers.
+//! The command: arguments, output and exit codes.
 
 mod arguments;
 mod batch;
@@ -26,12 +26,12 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use arguments::Report;
 use command::{Command, Request};
 
-/// The exit code of a model that is refused or invalid.
+/// The exit code for a refused or invalid model.
 const REFUSED: u8 = 1;
-/// The exit code of files that cannot be read or written; the parser of the command line uses it too.
+/// The exit code for files that cannot be read or written, and for an invalid command line.
 const NOT_DONE: u8 = 2;
 
-/// The exit code of a result that computes something else than the model.
+/// The exit code for a result that differs from the model's.
 const DIFFERENT: u8 = 4;
 
 /// Runs the command with the arguments of this process.
@@ -59,7 +59,7 @@ fn finish(done: Result<String, Refusal>, report: Report) -> ExitCode {
     finish_command(done, report, true)
 }
 
-/// As [`finish`]; `writes`: whether the command writes files on success.
+/// Like [`finish`]; `writes`: whether the command writes files on success.
 fn finish_command(done: Result<String, Refusal>, report: Report, writes: bool) -> ExitCode {
     match done {
         Ok(summary) => {
@@ -78,12 +78,12 @@ fn finish_command(done: Result<String, Refusal>, report: Report, writes: bool) -
     }
 }
 
-/// The highest exit code of all errors.
+/// Returns the highest exit code of all errors.
 fn exit_code(errors: &Refusal) -> u8 {
     let code = |error: &Error| match error.kind() {
         ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
         ErrorKind::Mismatch => DIFFERENT,
-        // All others speak of the model.
+        // All other kinds concern the model.
         _ => REFUSED,
     };
     errors.iter().map(code).max().unwrap_or(REFUSED)

@@ -30,7 +30,7 @@ impl Recipe {
     /// Returns the recipe of this program with these options.
     pub fn new(program: &Path, options: Vec<String>) -> Result<Recipe> {
         let hash = hash_file(program)
-            .map_err(|e| Error::io("the program itself cannot be read", e).in_file(program))?;
+            .map_err(|e| Error::io("the program file cannot be read", e).in_file(program))?;
         Ok(Recipe { format: FORMAT, program: format!("{} {hash}", env!("CARGO_PKG_VERSION")), options })
     }
 }
@@ -80,8 +80,8 @@ pub(super) struct Folders<'a> {
 }
 
 impl Record {
-    /// The record of results in their places; none where a source was changed after `begun`, since nobody knows then of which of
-    /// its contents they were made, and none where it cannot be read again.
+    /// Creates the record of results at their destinations; `None` if a source was changed after `begun`, so
+    /// that its content is uncertain, or cannot be read again.
     pub fn new(
         recipe: &Recipe,
         folders: Folders<'_>,
@@ -91,7 +91,7 @@ impl Record {
     ) -> io::Result<Option<Record>> {
         let mut contents = Vec::with_capacity(sources.len());
         for path in sources {
-            // What is not a regular file, such as a pipe, is read once.
+            // A pipe can be read only once.
             if !fs::metadata(path)?.is_file() {
                 return Ok(None);
             }
@@ -107,12 +107,12 @@ impl Record {
         Ok(Some(Record { recipe: recipe.clone(), sources: contents, results: results? }))
     }
 
-    /// The record at `path`; none where it cannot be read, since the model is only converted again then.
+    /// Reads the record at `path`; `None` if it cannot be read: the model is then converted again.
     pub fn read(path: &Path) -> Option<Record> {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
-    /// Writes the record in one step.
+    /// Writes the record atomically.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
         serde_json::to_writer_pretty(&mut file, self)?;
@@ -121,7 +121,7 @@ impl Record {
         Ok(())
     }
 
-    /// Whether converting a model again would give what is there: the cheap questions first.
+    /// Returns whether the results are up to date; the cheapest checks come first.
     pub fn is_current(&self, recipe: &Recipe, folders: Folders<'_>, model: &Path) -> bool {
         let unchanged = |place: &Place| Place::of(&place.path, folders.out).is_ok_and(|now| now == *place);
         let same = |content: &Content| {
@@ -135,12 +135,12 @@ impl Record {
     }
 }
 
-/// When the file, or what is known of it, was last changed.
+/// Returns the time of the last change of the file or its metadata.
 #[cfg(unix)]
 fn changed(metadata: &fs::Metadata) -> io::Result<u128> {
     use std::os::unix::fs::MetadataExt;
 
-    // Renaming another file over it leaves the other's time of modification, but not of change.
+    // Renaming another file over it restores an older modification time, but not the change time.
     let [seconds, part] = [metadata.ctime(), metadata.ctime_nsec()].map(|n| u128::try_from(n).unwrap_or(0));
     let change = seconds.saturating_mul(1_000_000_000).saturating_add(part);
     Ok(nanoseconds(metadata.modified()?).max(change))
@@ -151,7 +151,7 @@ fn changed(metadata: &fs::Metadata) -> io::Result<u128> {
     metadata.modified().map(nanoseconds)
 }
 
-/// When a file was last modified, by the clock of its file system.
+/// Returns the modification time of a file, by the clock of its file system.
 pub(super) fn time_of(path: &Path) -> io::Result<u128> {
     fs::metadata(path)?.modified().map(nanoseconds)
 }

@@ -1,4 +1,4 @@
-//! Which models are meant, and what their results are called.
+//! The models of a batch, and the names of their results.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,15 +13,15 @@ use super::super::arguments::STANDARD_INPUT;
 use super::Batch;
 use super::job::STATE;
 
-/// The longest list that is read, in bytes: that of a million models or so.
+/// The maximum bytes of a list: about a million models.
 const MAX_LIST: u64 = 1 << 28;
 
-/// A model to be converted.
+/// A model to convert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selected {
     /// Where it lies.
     pub path: PathBuf,
-    /// Folders and name below the folder of results, with `/` between them and without `.onnx`.
+    /// Folders and name below the folder of results, separated by `/`, without `.onnx`.
     pub name: String,
 }
 
@@ -36,12 +36,13 @@ pub(super) fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
         Some((index, count)) if index < count => Ok(Shard { index, count }),
-        _ => Err("it is I/N, with I from 0 to N-1, such as 0/8".to_owned()),
+        _ => Err("expected I/N, with I from 0 to N-1, such as 0/8".to_owned()),
     }
 }
 
 impl Shard {
-    /// Whether a model is in this part. It depends on the model's name and on nothing else, so runs that see other models agree.
+    /// Returns whether a model is in this part. This depends only on the model's name, so that runs with
+    /// different models agree.
     fn has(self, name: &str) -> bool {
         let hash = Sha256::digest(name);
         let head = hash.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
@@ -49,7 +50,7 @@ impl Shard {
     }
 }
 
-/// The models in the order of their names, each once.
+/// Returns the models in the order of their names, each once.
 pub(super) fn select_models(arguments: &Batch) -> Result<Vec<Selected>> {
     let mut found = Found { out: fs::canonicalize(&arguments.out).ok(), ..Found::default() };
     for source in &arguments.sources {
@@ -63,11 +64,11 @@ pub(super) fn select_models(arguments: &Batch) -> Result<Vec<Selected>> {
     Ok(models.filter(|model| arguments.shard.is_none_or(|shard| shard.has(&model.name))).collect())
 }
 
-/// Models by their names.
+/// Models by name.
 #[derive(Default)]
 struct Found {
     models: BTreeMap<String, PathBuf>,
-    /// The folder of results, where it exists.
+    /// The folder of results, if it exists.
     out: Option<PathBuf>,
 }
 
@@ -92,11 +93,12 @@ impl Found {
                 self.add_list(&text, base)
             }
             Err(_) if source.to_str().is_some_and(is_pattern) => self.add_pattern(source, base),
-            Err(error) => Err(failed("the models cannot be found", error, source)),
+            Err(error) => Err(failed("the folder of the models cannot be found", error, source)),
         }
     }
 
-    /// The lines of a list. Below the current folder models keep their folders; others go by their names alone.
+    /// Adds the lines of a list. Models below the current folder keep their folders; the others only have
+    /// their names.
     fn add_list(&mut self, text: &str, base: Option<&Path>) -> Result<()> {
         let here = std::env::current_dir().map_err(|e| failed("it cannot be opened", e, Path::new(".")))?;
         for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
@@ -105,8 +107,8 @@ impl Found {
         Ok(())
     }
 
-    /// Every `.onnx` file below a folder. Hidden folders are left out, the folder of results where it is another one, and links to
-    /// folders, which may lead in a circle.
+    /// Adds every `.onnx` file below a folder, except for hidden folders, the folder of results, and links to
+    /// folders, which may be cyclic.
     fn add_folder(&mut self, folder: &Path, base: &Path) -> Result<()> {
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
@@ -128,7 +130,7 @@ impl Found {
     fn add_pattern(&mut self, pattern: &Path, base: Option<&Path>) -> Result<()> {
         let text = pattern.to_str().unwrap_or_default();
         let refused = |what: String| Error::usage(what).in_file(pattern);
-        let paths = glob::glob(text).map_err(|e| refused(format!("this is not a pattern: {e}")))?;
+        let paths = glob::glob(text).map_err(|e| refused(format!("invalid pattern: {e}")))?;
         let fixed: PathBuf = pattern
             .components()
             .take_while(|part| !part.as_os_str().to_str().is_some_and(is_pattern))
@@ -154,11 +156,11 @@ impl Found {
         let name = name_of(path, base)?;
         match self.models.get(&name) {
             Some(other) if !same_file(other, path) => Err(Error::usage(format!(
-                "\"{}\" and \"{}\" would have one result, \"{name}\"",
+                "\"{}\" and \"{}\" would have the same result, \"{name}\"",
                 other.display(),
                 path.display()
             ))
-            .help("--base names the folder below which folders are made anew")),
+            .help("--base sets the folder to which created folders are relative")),
             Some(_) => Ok(()),
             None => {
                 self.models.insert(name, path.to_owned());
@@ -167,7 +169,7 @@ impl Found {
         }
     }
 
-    /// Refuses results that would lie in the place of a model.
+    /// Refuses results that would replace a model.
     fn check_results(&self, out: &Path) -> Result<()> {
         let Some(out) = fs::canonicalize(out).ok() else { return Ok(()) };
         let models: BTreeMap<PathBuf, &Path> = self
@@ -196,13 +198,12 @@ fn failed(what: &str, error: std::io::Error, path: &Path) -> Error {
 fn read_list(from: impl Read, text: &mut String, path: &Path) -> Result<()> {
     let read = from.take(MAX_LIST).read_to_string(text);
     read.map_err(|e| {
-        failed("the list cannot be read", e, path)
-            .help("a list is a text file with the path of a model a line")
+        failed("the list cannot be read", e, path).help("a list is a text file with one path per line")
     })?;
-    // A model with another ending than .onnx is not a list.
+    // A model with another extension than `.onnx` is not a list.
     if text.contains('\0') {
-        let error = Error::usage("this is not a list: it has bytes that no path has").in_file(path);
-        return Err(error.help("a list is a text file with the path of a model a line"));
+        let error = Error::usage("this is not a list: it contains NUL bytes").in_file(path);
+        return Err(error.help("a list is a text file with one path per line"));
     }
     Ok(())
 }
@@ -211,7 +212,7 @@ fn is_onnx(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"))
 }
 
-/// Whether a file is what `--also onnx` writes.
+/// Returns whether a file is a result of `--also onnx`.
 fn is_result(path: &Path) -> bool {
     path.file_stem().is_some_and(|stem| stem.as_encoded_bytes().ends_with(b".ncnn"))
 }
@@ -224,8 +225,8 @@ fn same_file(a: &Path, b: &Path) -> bool {
     a == b || fs::canonicalize(a).is_ok_and(|a| fs::canonicalize(b).is_ok_and(|b| a == b))
 }
 
-/// What is left of the path below `base`, or the name of the file where it lies elsewhere. Links are not followed: the name follows
-/// from the words alone.
+/// Returns the path relative to `base`, or the name of the file if it lies elsewhere. Symbolic links are not
+/// followed.
 fn name_of(path: &Path, base: &Path) -> Result<String> {
     let (whole, base) = (without_dots(path)?, without_dots(base)?);
     let below = match whole.strip_prefix(&base) {
@@ -236,14 +237,14 @@ fn name_of(path: &Path, base: &Path) -> Result<String> {
     let words: Option<Vec<&str>> = below.iter().map(OsStr::to_str).collect();
     match words {
         Some(words) if words.first().is_some_and(|word| *word != STATE) => Ok(words.join("/")),
-        Some(_) => Err(Error::usage("this is not a name of a model").in_file(path)),
+        Some(_) => Err(Error::usage("this is not the path of a model").in_file(path)),
         None => Err(Error::usage("the name is not valid UTF-8").in_file(path)),
     }
 }
 
-/// The absolute path without `.` and `..`.
+/// Returns the absolute path without `.` and `..`.
 fn without_dots(path: &Path) -> Result<PathBuf> {
-    // The empty path is that of the current folder, as a part of another.
+    // The empty path is the current folder.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let whole = std::path::absolute(path).map_err(|e| failed("the path cannot be followed", e, path))?;
     let mut plain = PathBuf::new();
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_from_the_words_of_a_path() {
+    fn names_depend_only_on_paths() {
         for (path, base, name) in [
             ("models/a/b.onnx", "models", "a/b"),
             ("models/a.v2.ONNX", "models/", "a.v2"),
