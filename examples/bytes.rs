@@ -1,4 +1,5 @@
-//! Converts a model in memory, with external data in memory, to bytes of the two files. Files are only where the bytes come from and go to.
+//! Converts a model in memory, with external data in memory, to bytes of the two files. Files are only where
+//! the bytes come from and go to.
 //!
 //!     cargo run --example bytes -- model.onnx out.param out.bin weights.data
 

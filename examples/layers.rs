@@ -1,4 +1,5 @@
-//! Counts the layers that a model becomes, by their types, and writes nothing. Where the model is refused, the reasons are listed.
+//! Counts the layers that a model becomes, by their types, and writes nothing. Where the model is refused,
+//! the reasons are listed.
 //!
 //!     cargo run --example layers -- model.onnx
 

@@ -11,12 +11,13 @@
 //! | [`ErrorKind::Io`] | a file cannot be read or written | 2 |
 //! | [`ErrorKind::Mismatch`] | a result differs from the model's, as other runtimes show | 4 |
 //!
-//! A run with errors of several kinds ends with the highest of their exit codes. An invalid command line is 2 too.
+//! A run with errors of several kinds ends with the highest of their exit codes. An invalid command line is 2
+//! too.
 //!
-//! A message is a phrase that follows the name of its kind: `unsupported: a mask of 3 axes`, `invalid model: axis 9 of 4`. It
-//! begins in lower case, has no full stop, and states the fault and the expectation, with names of the model in double quotes and
-//! shapes as `[1, 3, H, W]`. "It" is the node, or the part of the node, at which the error occurred. Advice for the user is the help, in
-//! the imperative.
+//! A message is a phrase that follows the name of its kind: `unsupported: a mask of 3 axes`, `invalid model:
+//! axis 9 of 4`. It begins in lower case, has no full stop, and states the fault and the expectation, with
+//! names of the model in double quotes and shapes as `[1, 3, H, W]`. "It" is the node, or the part of the
+//! node, at which the error occurred. Advice for the user is the help, in the imperative.
 
 use std::fmt;
 use std::path::PathBuf;

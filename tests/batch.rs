@@ -1,4 +1,4 @@
-//! `onnx2ncnn batch`: what is converted, what is left alone, and what happens to the others when one goes wrong.
+//! `onnx2ncnn batch`: selection, up-to-date results, and models that fail.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::as_conversions, clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
@@ -15,14 +15,14 @@ mod room;
 
 use room::{Room, expect};
 
-/// Longer than any test waits for anything.
+/// A bound on every wait of the tests.
 const LONG: Duration = Duration::from_secs(60);
 
 fn good() -> Vec<u8> {
     onnx::chain(&["Relu"], &["1", "3", "8", "8"])
 }
 
-/// What `good` is in a later version.
+/// Another version of `good`.
 fn changed() -> Vec<u8> {
     onnx::chain(&["Sigmoid"], &["1", "3", "8", "8"])
 }
@@ -43,7 +43,8 @@ fn room_with(models: &[(&str, Vec<u8>)]) -> Room {
     room
 }
 
-/// Until the clock of the file system has gone on: what is changed while a model is converted is converted again.
+/// Waits for the clock of the file system to advance: a model that changes during its conversion is converted
+/// again.
 fn settle() {
     sleep(Duration::from_millis(30));
 }
@@ -73,14 +74,14 @@ fn names(room: &Room, out: &str) -> Vec<String> {
     results(room, out).into_iter().map(|(name, _)| name).collect()
 }
 
-/// The parts of results that are still being made.
+/// The number of unfinished results.
 fn unfinished(room: &Room, out: &str) -> usize {
     let folders = fs::read_dir(room.path(out).join(".onnx2ncnn")).unwrap();
     folders.filter(|folder| folder.as_ref().unwrap().path().join("work").exists()).count()
 }
 
 #[test]
-fn folders_are_made_anew_and_files_are_those_of_single_runs() {
+fn results_equal_those_of_single_runs() {
     let room = room_with(&[("a.onnx", good()), ("b/c.v2.onnx", changed()), (".hidden/d.onnx", good())]);
     let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
     fs::write(room.path("models/b/network.onnx"), network).unwrap();
@@ -99,7 +100,7 @@ fn folders_are_made_anew_and_files_are_those_of_single_runs() {
 }
 
 #[test]
-fn patterns_lists_and_single_models_are_named_alike() {
+fn patterns_lists_and_single_models_have_the_same_names() {
     let room = room_with(&[("a.onnx", good()), ("b/c.onnx", good()), ("b/d.pb", good())]);
     room.expect("batch models/*.onnx models/b/*.pb -o one", 0, "2 models");
     assert_eq!(names(&room, "one"), ["a.ncnn.bin", "a.ncnn.param", "d.pb.ncnn.bin", "d.pb.ncnn.param"]);
@@ -115,7 +116,7 @@ fn patterns_lists_and_single_models_are_named_alike() {
 }
 
 #[test]
-fn what_is_up_to_date_is_left_alone() {
+fn results_that_are_up_to_date_stay() {
     let room = room_with(&[("a.onnx", good()), ("b.onnx", onnx::external("w", 4)), ("c.onnx", good())]);
     room.put("models/w", &[1; 16]);
     settle();
@@ -133,7 +134,7 @@ fn what_is_up_to_date_is_left_alone() {
     settle();
     assert!(run("", "1 converted, 2 up to date").contains("converted   b"));
     assert_ne!(results(&room, "out"), made);
-    // The same bytes once more are the same model.
+    // The same bytes again are the same model.
     room.put("models/w", &[2; 16]);
     run("", "0 converted, 3 up to date");
 
@@ -148,7 +149,7 @@ fn what_is_up_to_date_is_left_alone() {
 }
 
 #[test]
-fn one_bad_model_never_stops_the_others() {
+fn a_failing_model_does_not_stop_the_others() {
     let room = room_with(&[
         ("a.onnx", refused()),
         ("b.onnx", good()),
@@ -163,7 +164,7 @@ fn one_bad_model_never_stops_the_others() {
     let reports = names(&room, "reports").into_iter().filter(|name| name.ends_with(".report.json")).count();
     assert_eq!((reports, names(&room, "reports").len()), (4, 4 + 4 + 4), "of each model, converted or not");
 
-    // What was refused is tried again, and an older result stays until there is a newer one.
+    // A refused model is tried again, and older results stay until there are new ones.
     room.put("models/b.onnx", &refused());
     room.put("models/a.onnx", &good());
     settle();
@@ -178,10 +179,10 @@ fn one_bad_model_never_stops_the_others() {
     assert!(!quiet.contains("up to date  "), "{quiet}");
 }
 
-/// A limit on the size of files kills whoever writes more.
+/// A limit on the size of files kills a process that writes more.
 #[cfg(unix)]
 #[test]
-fn a_conversion_that_is_killed_is_told() {
+fn killed_conversions_are_reported() {
     let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
     let room = room_with(&[("a.onnx", network), ("b.onnx", good())]);
     let batch = room.command("batch models -o out");
@@ -196,7 +197,7 @@ fn a_conversion_that_is_killed_is_told() {
 }
 
 #[test]
-fn parts_are_the_whole_and_do_not_overlap() {
+fn parts_are_a_partition() {
     let models: Vec<(String, Vec<u8>)> = (0..12).map(|i| (format!("f{}/m{i}.onnx", i % 2), good())).collect();
     let models: Vec<(&str, Vec<u8>)> =
         models.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
@@ -210,7 +211,7 @@ fn parts_are_the_whole_and_do_not_overlap() {
     assert_eq!(all.len(), 24);
     room.expect("batch models -o whole", 0, "12 models");
     assert_eq!(names(&room, "whole"), all);
-    // A part does not depend on which other models there are.
+    // A part does not depend on the other models.
     let first = names(&room, "part0");
     fs::remove_dir_all(room.path("models/f1")).unwrap();
     room.expect("batch models -o again --shard 0/3", 0, "");
@@ -219,7 +220,7 @@ fn parts_are_the_whole_and_do_not_overlap() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_before_anything_is_done() {
+fn invalid_arguments_are_refused_first() {
     let room = room_with(&[("a.onnx", good()), ("b/a.onnx", good())]);
     room.put("x.ncnn.bin", &good());
     room.put("x.onnx", &good());
@@ -258,7 +259,7 @@ fn data_of_the_model_are_not_overwritten() {
 }
 
 #[test]
-fn results_among_the_models_are_no_models() {
+fn results_are_not_selected_as_models() {
     let room = room_with(&[("a.onnx", good()), ("out/b.onnx", good())]);
     room.expect("batch models -o models --also onnx", 0, "2 converted");
     room.expect("batch models -o models --also onnx", 0, "2 up to date of 2 models");
@@ -273,10 +274,10 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// A model that is a pipe keeps its conversion waiting until it is written to.
+/// A conversion from a pipe waits until the pipe is written to.
 #[cfg(unix)]
 #[test]
-fn a_run_that_is_killed_is_taken_up_again() {
+fn killed_runs_are_resumed() {
     let room = room_with(&[("a.onnx", good()), ("c.onnx", good())]);
     let pipe = room.path("models/b.pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -294,16 +295,17 @@ fn a_run_that_is_killed_is_taken_up_again() {
     first.wait().unwrap();
     assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
 
-    // The process that converts the second model still waits. The next run leaves it alone and does the third one first.
+    // The process that converts the second model still waits. The next run postpones that model and converts
+    // the third.
     let mut second = start();
     wait_for("the third model is done", || room.path("out/c.ncnn.param").exists());
     assert!(second.try_wait().unwrap().is_none(), "the second model is waited for");
-    // Its end of the pipe is open until it has ended: what is written before that is lost with it. As a zombie it would be there for
-    // ever, but has no files open.
+    // Its end of the pipe is open until it has ended: data written before that is lost. A zombie process has
+    // no open files.
     let kill = "kill -9 -$0; for i in $(seq 100); do kill -0 -$0 2>&- || exit 0; sleep 0.05; done";
     let kill = ["-c", kill, &first.id().to_string()];
     assert!(std::process::Command::new("sh").args(kill).status().unwrap().success());
-    // Opening waits for the next reader. Until it has the model, the first writer keeps the pipe from ending.
+    // Opening waits for the next reader. Until that has the model, the first writer keeps the pipe open.
     fs::write(&pipe, good()).unwrap();
     drop(writer);
     let output = second.wait_with_output().unwrap();
@@ -314,7 +316,7 @@ fn a_run_that_is_killed_is_taken_up_again() {
 }
 
 #[test]
-fn two_runs_at_once_share_the_work() {
+fn concurrent_runs_share_the_work() {
     let models: Vec<(String, Vec<u8>)> = (0..8).map(|i| (format!("m{i}.onnx"), good())).collect();
     let models: Vec<(&str, Vec<u8>)> =
         models.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
@@ -330,7 +332,7 @@ fn two_runs_at_once_share_the_work() {
 }
 
 #[test]
-fn every_option_of_converting_is_passed_on() {
+fn conversion_options_are_passed_on() {
     let room = room_with(&[("a.onnx", good())]);
     room.expect(
         "batch models -o out --rename x=data --input-shape 1,3,H,W --outputs y --skip eliminate_identity",

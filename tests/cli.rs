@@ -1,4 +1,4 @@
-//! The command as a shell sees it: exit codes, what is said where, and which files there are afterwards.
+//! The command as a shell runs it: exit codes, output streams, and files.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::as_conversions, clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
@@ -15,7 +15,7 @@ mod room;
 
 use room::{Room, expect};
 
-/// A room with a model that is converted.
+/// A room with a converted model.
 fn room_with_model() -> Room {
     let room = Room::new();
     room.put("m.onnx", &good());
@@ -35,7 +35,7 @@ fn is_param(path: &Path) -> bool {
 }
 
 #[test]
-fn converts_beside_the_model_or_where_it_is_told() {
+fn results_are_written_beside_the_model_or_as_named() {
     let room = room_with_model();
     room.expect("m.onnx", 0, "layer");
     assert_eq!(room.names(), ["m.ncnn.bin", "m.ncnn.param", "m.onnx"]);
@@ -48,7 +48,7 @@ fn converts_beside_the_model_or_where_it_is_told() {
 }
 
 #[test]
-fn tells_inputs_and_outputs_unless_quiet() {
+fn inputs_and_outputs_are_printed_unless_quiet() {
     let room = room_with_model();
     let text = room.expect("m.onnx", 0, "");
     for words in ["input", "output", "\"x\"", "[1, 3, 8, 8]", "w=8 h=8 c=3", "first axis"] {
@@ -59,7 +59,7 @@ fn tells_inputs_and_outputs_unless_quiet() {
 }
 
 #[test]
-fn inputs_that_are_taken_for_constants_are_told() {
+fn inputs_with_constant_values_are_reported() {
     let room = Room::new();
     room.put("new.onnx", &onnx::defaulted(8));
     room.put("old.onnx", &onnx::defaulted(3));
@@ -83,7 +83,7 @@ fn blobs_are_renamed() {
 }
 
 #[test]
-fn the_oldest_runtime_is_told_and_asked_for() {
+fn the_oldest_release_is_printed_and_can_be_set() {
     let room = room_with_model();
     room.expect("m.onnx", 0, "loads in ncnn 20240410 and later");
     room.expect("m.onnx --ncnn-version 1.0.20260526", 0, "loads in ncnn 20240410 and later");
@@ -101,7 +101,7 @@ fn a_contradiction_after_input_shape_names_the_option() {
 }
 
 #[test]
-fn sizes_that_stay_free_may_take_a_newer_runtime_where_none_is_asked_for() {
+fn free_sizes_may_require_a_newer_release() {
     let room = Room::new();
     room.put("free.onnx", &fs::read("fixtures/free/plane_of_rows/model.onnx").unwrap());
     room.expect("free.onnx --ncnn-version 20240410", 1, "fix them with --input-shape");
@@ -111,7 +111,7 @@ fn sizes_that_stay_free_may_take_a_newer_runtime_where_none_is_asked_for() {
 }
 
 #[test]
-fn files_to_embed_come_with_the_others_or_not_at_all() {
+fn further_files_are_written_with_the_others_or_not_at_all() {
     let room = room_with_model();
     let all = "m.onnx n.param --param-bin n.param.bin --id-header n.id.h --mem-header n.mem.h";
     let text = room.expect(all, 0, "n.mem.h");
@@ -159,7 +159,7 @@ fn passes_are_listed() {
 }
 
 #[test]
-fn completions_and_manual_know_the_arguments() {
+fn completions_and_manual_list_the_arguments() {
     let room = Room::new();
     for (line, words) in [
         ("completions bash", "--input-shape"),
@@ -175,7 +175,7 @@ fn completions_and_manual_know_the_arguments() {
 }
 
 #[test]
-fn wrong_command_lines_are_2() {
+fn invalid_command_lines_exit_with_2() {
     let room = room_with_model();
     for (line, said) in [
         ("", "MODEL"),
@@ -201,7 +201,7 @@ fn wrong_command_lines_are_2() {
 }
 
 #[test]
-fn what_is_no_model_is_1() {
+fn files_that_are_not_models_exit_with_1() {
     let room = Room::new();
     room.put("text", b"This is a text and no model at all.\n");
     room.put("empty", b"");
@@ -219,7 +219,7 @@ fn what_is_no_model_is_1() {
 }
 
 #[test]
-fn a_refusal_names_every_node_and_leaves_files_alone() {
+fn refusals_name_every_node_and_write_nothing() {
     let room = Room::new();
     room.put("m.onnx", &refused());
     let text = room.expect("m.onnx", 1, "NoSuchOperator");
@@ -245,7 +245,7 @@ fn proposed(text: &str) -> Option<String> {
 }
 
 #[test]
-fn a_refusal_proposes_what_can_be_converted() {
+fn refusals_propose_a_convertible_part() {
     for (op_types, options) in [
         (&["Relu", "Abs", "NoSuchOperator", "Relu"][..], Some("--outputs t2")),
         (&["NoSuchOperator", "Relu"], Some("--inputs t1")),
@@ -265,7 +265,7 @@ fn a_refusal_proposes_what_can_be_converted() {
 }
 
 #[test]
-fn what_is_proposed_for_fixtures_is_converted() {
+fn proposed_parts_of_fixtures_are_converted() {
     let mut tried = Vec::new();
     let families = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")).unwrap();
     let families = families.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
@@ -321,7 +321,7 @@ fn endless_input_is_bounded() {
 }
 
 #[test]
-fn readers_that_go_away_change_nothing() {
+fn closed_pipes_do_not_matter() {
     let room = room_with_model();
     room.put("bad.onnx", &refused());
     for (line, code) in [("m.onnx a b", 0), ("bad.onnx c d", 1), ("--help", 0), ("--nonsense", 2)] {
@@ -337,7 +337,7 @@ fn readers_that_go_away_change_nothing() {
 }
 
 #[test]
-fn colours_are_for_terminals() {
+fn colours_are_only_for_terminals() {
     let room = Room::new();
     room.put("m.onnx", &refused());
     assert!(!room.expect("m.onnx", 1, "").contains('\u{1b}'));
@@ -346,7 +346,7 @@ fn colours_are_for_terminals() {
 }
 
 #[test]
-fn names_of_a_model_do_nothing_to_a_terminal() {
+fn control_characters_in_names_are_removed() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&[], &["1", "\u{1b}[2J\u{7}\r", "8", "8"]));
     room.put("bad.onnx", &onnx::chain(&["\u{1b}[2J", "No\nSuch\u{9b}"], &["1"]));
@@ -357,7 +357,7 @@ fn names_of_a_model_do_nothing_to_a_terminal() {
 }
 
 #[test]
-fn shapes_and_cuts_are_taken() {
+fn shapes_and_cuts_are_applied() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["NoSuchOperator", "NoSuchOperator"], &["N", "3", "H", "W"]));
     room.expect("m.onnx", 1, "NoSuchOperator");
@@ -408,7 +408,7 @@ mod unix {
     use super::*;
 
     #[test]
-    fn links_stay_links() {
+    fn symbolic_links_are_kept() {
         let room = room_with_model();
         room.put("real.param", b"old");
         symlink("real.param", room.path("a.param")).unwrap();
@@ -430,7 +430,7 @@ mod unix {
     }
 
     #[test]
-    fn results_can_be_read_by_those_who_may() {
+    fn results_have_the_default_permissions() {
         let room = room_with_model();
         room.expect("m.onnx", 0, "");
         let mode = |name: &str| fs::metadata(room.path(name)).unwrap().permissions().mode() & 0o777;

@@ -1,7 +1,8 @@
-//! Every case is converted by the command and run in ncnn: it is right, or it is refused for a reason that is known.
+//! Every case is converted by the command and run in ncnn: the result is right, or the refusal is a known
+//! one.
 //!
-//! `BLESS=1` updates `known_refusals.txt` by the rule in `support/refusals.rs`; `CASES=text` takes only the cases whose names contain
-//! the text.
+//! `BLESS=1` updates `known_refusals.txt` by the rule in `support/refusals.rs`; `CASES=text` selects the
+//! cases whose names contain the text.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)] // A test may fail where it stands.
@@ -18,12 +19,12 @@ use std::process::{Child, Command, Stdio};
 
 use refusals::{List, Outcome};
 
-/// The cases that are refused today, and the reasons.
+/// The known refusals and their reasons.
 const KNOWN_REFUSALS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/known_refusals.txt");
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
 
-/// How far outputs may be off, as a part of their largest magnitude.
+/// The tolerance, relative to the largest magnitude of an output.
 const TOLERANCE: &str = "1e-3";
 
 /// The runs are independent, and CI has two cores.
@@ -44,7 +45,7 @@ fn every_case_is_right_or_refused_for_a_known_reason() {
     let mut outcomes = BTreeMap::new();
     for (name, folder) in &cases {
         let (verdict, reason) = &verdicts[name];
-        // The place of the cases is no part of the reason.
+        // The path of a case does not belong to the reason.
         let model = format!("{}: ", folder.join("model.onnx").display());
         let outcome = Outcome::new(verdict, &reason.replace(&model, ""));
         // `snapshots.rs` compares the reasons of these.
@@ -59,7 +60,7 @@ fn every_case_is_right_or_refused_for_a_known_reason() {
         }
     }
 
-    // Cases that are left out keep their lines.
+    // Cases that are not selected keep their lines.
     let listed = refusals::parse(&fs::read_to_string(KNOWN_REFUSALS).unwrap()).unwrap();
     let (known, left_out): (List, List) = listed.into_iter().partition(|(name, _)| name.contains(&filter));
     let bless = std::env::var_os("BLESS").is_some();
@@ -79,7 +80,8 @@ fn every_case_is_right_or_refused_for_a_known_reason() {
     );
 }
 
-/// The folder of the cases that the onnx package ships; made once for each version of the package and of the script.
+/// Returns the folder of the cases of the onnx package, created once for each version of the package and of
+/// the script.
 fn collected_cases(python: &Path) -> PathBuf {
     let environment = python.parent().and_then(Path::parent).and_then(Path::file_name).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cases").join(environment);
@@ -95,7 +97,7 @@ fn collected_cases(python: &Path) -> PathBuf {
     folder
 }
 
-/// The folders below this one that hold a model, by their path from here.
+/// Returns the folders below `root` with a model, by their relative paths.
 fn find_cases(root: &Path) -> BTreeMap<String, PathBuf> {
     let mut cases = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -111,11 +113,11 @@ fn find_cases(root: &Path) -> BTreeMap<String, PathBuf> {
     cases
 }
 
-/// Options that change what is written, and how far outputs may be off with them.
+/// Options that change the written files, with their tolerances.
 const OPTIONS: [&[&str]; 3] = [
     &["1e-2", "--fp16"],
     &[TOLERANCE, "--ncnn-version", "20260526"],
-    // The runtime is given the binary form, and numbers in place of names.
+    // The runtime loads the binary form, with indices instead of names.
     &[
         TOLERANCE,
         "--param-bin=FOLDER/net.param.bin",
@@ -141,15 +143,15 @@ fn every_fixture_is_right_with_each_option() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Ways to convert a network that is quantised throughout, how far outputs may be off, and the families of those networks: not at all
-/// in whole numbers, and all that rounding adds up to in float.
-const QUANTISED: [(&[&str], &[&str]); 2] =
+/// The ways to convert a quantized network, their tolerances, and the families of those networks: exact in
+/// integers, and with accumulated roundings in float32.
+const QUANTIZED: [(&[&str], &[&str]); 2] =
     [(&[TOLERANCE, "--int8"], &["quantize"]), (&["6e-2", "--dequantize"], &["quantize", "recurrent"])];
 
 #[test]
-fn quantised_networks_are_right_in_int8_and_in_float() {
+fn quantized_networks_are_right_in_int8_and_in_float32() {
     let python = support::python();
-    for (options, families) in QUANTISED {
+    for (options, families) in QUANTIZED {
         for family in families {
             let mut cases = find_cases(&Path::new(FIXTURES).join(family));
             cases.retain(|_, folder| folder.join("expected.err").exists());
@@ -161,7 +163,7 @@ fn quantised_networks_are_right_in_int8_and_in_float() {
     }
 }
 
-/// A verdict and a reason for every case.
+/// Returns a verdict and a reason for every case.
 fn judge(
     python: &Path,
     cases: &BTreeMap<String, PathBuf>,
@@ -199,7 +201,7 @@ fn judge(
     verdicts
 }
 
-/// How many cases of each set have each verdict.
+/// Returns the number of cases with each verdict, for each set.
 fn summary(verdicts: &BTreeMap<String, (String, String)>) -> String {
     let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for (name, (verdict, _)) in verdicts {

@@ -1,4 +1,4 @@
-//! What goes wrong around a conversion: nothing is lost, no half file is left, and the reason is told.
+//! Faults during a conversion: no file is lost or incomplete, and the reason is reported.
 
 #![cfg(all(target_os = "linux", feature = "cli"))]
 #![allow(clippy::as_conversions, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
@@ -16,7 +16,7 @@ mod room;
 
 use room::{Room, expect};
 
-/// A room with a model whose constant of so many floats lies beside it.
+/// A room with a model whose constant of `floats` elements is in an external file.
 fn room_with_data(floats: u64) -> Room {
     let room = Room::new();
     room.put("m.onnx", &onnx::external("m.data", floats));
@@ -24,7 +24,7 @@ fn room_with_data(floats: u64) -> Room {
     room
 }
 
-/// A room with a model that holds so many half floats itself.
+/// A room with a model with an embedded constant of `count` float16 elements.
 fn room_with_halves(count: u64) -> Room {
     let room = Room::new();
     let head = onnx::halves(count);
@@ -34,7 +34,7 @@ fn room_with_halves(count: u64) -> Room {
     room
 }
 
-/// Waits until something of a running process is as it should be; `false` where it has ended before.
+/// Waits until a running process is in a state; `false` if it ends before.
 fn wait_for(child: &mut Child, ready: impl Fn(u32) -> bool) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
@@ -54,7 +54,7 @@ fn has_mapped(process: u32, name: &str) -> bool {
     fs::read_to_string(format!("/proc/{process}/maps")).is_ok_and(|maps| maps.contains(name))
 }
 
-/// Whether a process has a file open that has no name.
+/// Whether a process has opened a file without a name.
 fn writes_unnamed(process: u32) -> bool {
     let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
     let links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
@@ -62,12 +62,13 @@ fn writes_unnamed(process: u32) -> bool {
 }
 
 #[test]
-fn a_full_disk_leaves_what_was_there() {
+fn a_full_disk_keeps_the_old_files() {
     let room = room_with_data(1 << 20);
     room.put("m.ncnn.param", b"old");
     let limit = libc::rlimit { rlim_cur: 1 << 16, rlim_max: 1 << 16 };
     let mut command = room.command("m.onnx");
-    // SAFETY: two calls of the system, which signals may interrupt. Without the signal, writing fails as on a full disk.
+    // SAFETY: two system calls that are safe in a signal handler. Without the signal, writing fails as on a
+    // full disk.
     #[allow(unsafe_code)]
     unsafe {
         command.pre_exec(move || {
@@ -87,7 +88,7 @@ fn a_full_disk_leaves_what_was_there() {
 #[test]
 fn a_folder_that_cannot_be_written_to_is_named() {
     let room = room_with_data(4);
-    // Nobody, whatever the rights, makes files there.
+    // No user can create files there.
     let text = room.expect("m.onnx /proc/a.param", 2, "no file can be made in the folder");
     assert!(text.contains("/proc"), "{text}");
     assert_eq!(room.names(), ["m.data", "m.onnx"]);
@@ -117,7 +118,7 @@ fn a_run_that_is_killed_leaves_nothing() {
 }
 
 #[test]
-fn another_name_of_the_model_is_replaced_and_the_model_stays() {
+fn a_hard_link_to_the_model_is_replaced() {
     let room = room_with_data(16);
     fs::hard_link(room.path("m.data"), room.path("a.bin")).unwrap();
     room.expect("m.onnx a.param a.bin", 0, "");
@@ -129,7 +130,7 @@ fn another_name_of_the_model_is_replaced_and_the_model_stays() {
 }
 
 #[test]
-fn a_model_that_is_truncated_while_it_is_read_is_told_of() {
+fn a_truncated_model_is_reported() {
     let room = room_with_halves(1 << 25);
     let mut child = room.command("m.onnx").stderr(Stdio::piped()).spawn().unwrap();
     assert!(wait_for(&mut child, |process| has_mapped(process, "m.onnx")), "it was not mapped");
@@ -139,7 +140,7 @@ fn a_model_that_is_truncated_while_it_is_read_is_told_of() {
 }
 
 #[test]
-fn a_model_that_is_changed_while_it_is_read_is_told_of() {
+fn a_changed_model_is_reported() {
     let room = room_with_halves(1 << 25);
     let mut child = room.command("m.onnx").stderr(Stdio::piped()).spawn().unwrap();
     assert!(wait_for(&mut child, |process| has_mapped(process, "m.onnx")), "it was not mapped");
@@ -149,7 +150,7 @@ fn a_model_that_is_changed_while_it_is_read_is_told_of() {
 }
 
 #[test]
-fn two_runs_at_once_leave_the_files_of_one() {
+fn concurrent_runs_leave_consistent_files() {
     let room = Room::new();
     let sizes = [1000_u64, 2000, 3000, 4000];
     for floats in sizes {

@@ -1,4 +1,4 @@
-//! The fixtures are those that `fixtures/make.py` makes.
+//! The fixtures equal the output of `fixtures/make.py`.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -9,11 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Snapshots are not made by the script, and the last digits of the outputs may depend on the processor.
+/// The script does not write snapshots, and the last digits of outputs may depend on the processor.
 const NOT_COMPARED: [&str; 4] = ["expected.param", "expected.weights", "expected.err", "outputs.npz"];
 
 #[test]
-fn every_fixture_is_made_by_its_case() {
+fn fixtures_equal_the_output_of_the_script() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     let made = tempfile::tempdir().unwrap();
     let output = Command::new(support::python()).arg(root.join("make.py")).arg(made.path()).output().unwrap();
@@ -25,7 +25,7 @@ fn every_fixture_is_made_by_its_case() {
     assert!(differ.is_empty(), "run fixtures/make.py; these differ: {differ:?}");
 }
 
-/// The files of each FAMILY/CASE that are to be compared, by their path from here.
+/// The compared files of each FAMILY/CASE, by their relative paths.
 fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

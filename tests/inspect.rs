@@ -1,4 +1,4 @@
-//! `onnx2ncnn inspect`: what is told of a model.
+//! `onnx2ncnn inspect`: the description of a model.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used)] // A test may fail where it stands.
@@ -49,7 +49,7 @@ fn products_are_counted() {
 }
 
 #[test]
-fn what_would_be_refused_is_told() {
+fn refused_nodes_are_printed() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["Relu", "NoSuchOperator"], &["N", "3"]));
     let text = room.expect("inspect m.onnx", 0, "the operator NoSuchOperator is not known");

@@ -1,4 +1,4 @@
-//! The tables of ncnn's layers against facts taken from its source.
+//! The tables of ncnn's layers, compared with its source.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use onnx2ncnn::ncnn::layer::{Layer, Missing, Param, Storage};
 
-/// Params of the runtime that this program leaves at their defaults: reduced precision, sizes that follow from paddings, layouts of
-/// the result, caches, and batched Mats.
+/// Params that the converter leaves at their defaults: reduced precision, sizes derived from paddings,
+/// layouts of the result, caches, and batched blobs.
 const LEFT_OUT: [&str; 16] = [
     "int8_scale_term",
     "quantize_term",
@@ -28,7 +28,7 @@ const LEFT_OUT: [&str; 16] = [
     "output_batch_axis",
 ];
 
-/// `layer` to `number name default` of its params and `number name storage` of its weights.
+/// For each `layer`: `number name default` of its params and `number name storage` of its weights.
 type Facts = BTreeMap<String, BTreeMap<(String, String), (String, String)>>;
 
 fn facts() -> Facts {
@@ -59,7 +59,7 @@ fn agrees(missing: &Missing, fact: &str) -> bool {
 }
 
 #[test]
-fn layers_are_those_of_the_runtime() {
+fn layers_match_the_runtime() {
     let facts = facts();
     let mut wrong = Vec::new();
     for layer in Layer::tables() {
@@ -69,10 +69,10 @@ fn layers_are_those_of_the_runtime() {
             continue;
         };
         let mut left = known.clone();
-        // What the runtime reads of every layer (`net.cpp`) is in no layer's own source.
+        // `net.cpp` reads params of every layer, which are in no layer's source.
         for param in layer.params.iter().filter(|param| (param.id, param.name) != (31, "featmask")) {
             match left.remove(&("param".into(), param.id.to_string())) {
-                // `type` is no name of a field in Rust.
+                // `type` cannot be the name of a field in Rust.
                 Some((fact, default))
                     if fact == param.name.trim_end_matches('_') && agrees(&param.missing, &default) => {}
                 fact => wrong.push(format!("{name} {param:?}: {fact:?}")),
@@ -94,7 +94,8 @@ fn layers_are_those_of_the_runtime() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A layer that has what is new in a release: itself, a param or an operation; none where this program does not write that.
+/// Returns a layer with a new feature of a release: the layer itself, a param or an operation; `None` if the
+/// converter does not use it.
 fn newer(layer: &str, what: &str) -> Option<Layer> {
     use onnx2ncnn::ncnn::layer::*;
     let text = || "0w".to_owned();
@@ -128,7 +129,7 @@ fn newer(layer: &str, what: &str) -> Option<Layer> {
 }
 
 #[test]
-fn what_is_new_in_a_release_is_known() {
+fn features_of_releases_are_known() {
     let known = facts();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ncnn_since.tsv");
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! The library as other programs use it: the examples run, and errors are what the documentation says.
+//! The library as other programs use it: the examples, and documented errors.
 
 #![allow(clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -33,7 +33,7 @@ fn the_examples_run() {
 
 #[cfg(feature = "cli")]
 #[test]
-fn bytes_become_the_bytes_of_the_command() {
+fn conversion_in_memory_equals_the_command() {
     for (fixture, data) in [("network/convolutional", &[][..]), ("weights/external_file_each", &["b", "w"])] {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -71,7 +71,7 @@ fn writers_get_the_bytes_of_the_files() {
 }
 
 #[test]
-fn external_data_in_memory_are_those_that_were_given() {
+fn external_data_in_memory_is_used() {
     let model = fs::read("fixtures/weights/external_file_each/model.onnx").unwrap();
     let errors = Converter::new().convert(&Input::from(model.clone())).unwrap_err();
     assert!(errors.iter().all(|error| error.kind() == ErrorKind::Invalid), "{errors}");
@@ -90,7 +90,7 @@ fn a_writer_takes_no_further_files() {
     assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
 }
 
-/// Fails after some bytes.
+/// A writer that fails after some bytes.
 struct Full(usize);
 
 impl std::io::Write for Full {
@@ -114,7 +114,7 @@ fn a_writer_that_fails_is_an_error() {
 }
 
 #[test]
-fn a_converter_converts_many_models_and_writes_nothing_unasked() {
+fn a_converter_converts_many_models() {
     let converter = Converter::new().input_shape("", [1, 3, 32, 32].map(Dim::from));
     for _ in 0..2 {
         let conversion = converter.convert(&Input::from(MODEL)).unwrap();
@@ -123,7 +123,7 @@ fn a_converter_converts_many_models_and_writes_nothing_unasked() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error_of_usage() {
+fn options_that_do_not_fit_are_usage_errors() {
     for converter in [
         Converter::new().outputs(["no_such_value"]),
         Converter::new().skip("no_such_pass"),

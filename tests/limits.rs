@@ -1,4 +1,4 @@
-//! What a small model may cost: no more than any other small model, whatever it asks for.
+//! The cost of converting a small model is bounded, whatever the model contains.
 
 #![cfg(all(unix, feature = "cli"))]
 #![allow(clippy::as_conversions, clippy::unwrap_used)] // A test may fail where it stands.
@@ -13,21 +13,21 @@ mod room;
 use onnx::{constant, ints, model, node, repeat};
 use room::Room;
 
-/// Most bytes of the models here.
+/// The maximum bytes of the models here.
 const SMALL: usize = 1024;
-/// Most memory that one of them may ask for.
+/// The maximum memory of a conversion.
 const MEMORY: u64 = 1 << 30;
-/// Most seconds that a processor may work, in a build that is not optimised.
+/// The maximum seconds of processor time, in an unoptimized build.
 const SECONDS: u64 = 60;
 
-/// Converts a small model with little memory. Gives what is said.
+/// Converts a small model with little memory, and returns the output.
 fn convert(name: &str, model: &[u8]) -> String {
     assert!(model.len() <= SMALL, "{name} has {} bytes", model.len());
     let room = Room::new();
     room.put("m.onnx", model);
     let mut command = room.command("m.onnx");
     let limits = [(libc::RLIMIT_AS, MEMORY), (libc::RLIMIT_CPU, SECONDS)];
-    // SAFETY: calls of the system on values of its own type.
+    // SAFETY: system calls on values of the right type.
     #[allow(unsafe_code)]
     unsafe {
         command.pre_exec(move || {
@@ -47,7 +47,8 @@ fn convert(name: &str, model: &[u8]) -> String {
     text
 }
 
-/// `count` nodes, each on what the one before it gives twice, from a constant of `shape`; the largest element of it, plus `x`.
+/// `count` nodes, each reading the previous result twice, from a constant of `shape`; the largest element of
+/// the result, plus `x`.
 fn doubled(op_type: &str, shape: &[i64], count: usize) -> Vec<u8> {
     let mut parts = vec![ints("n", shape), node("ConstantOfShape", &["n"], &["b0"], &[])];
     for i in 0..count {
@@ -60,17 +61,17 @@ fn doubled(op_type: &str, shape: &[i64], count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn constants_that_are_read_twice_are_not_computed_for_ever() {
+fn repeated_evaluation_is_limited() {
     convert("sums", &doubled("Add", &[20_000], 40));
 }
 
 #[test]
-fn constants_are_not_each_computed_at_length() {
+fn evaluation_of_many_constants_is_limited() {
     let mut parts = vec![ints("n", &[1 << 22]), node("ConstantOfShape", &["n"], &["b0"], &[])];
     for i in 0..8 {
         parts.push(node("Tan", &[&format!("b{i}")], &[&format!("b{}", i + 1)], &[]));
     }
-    // Each of these computes all that is before it.
+    // Each of these evaluates all previous ones.
     let mut sum = "x".to_owned();
     for i in 0..11 {
         let (largest, next) = (format!("m{i}"), if i == 10 { "y".to_owned() } else { format!("s{i}") });
@@ -90,7 +91,7 @@ fn constants_side_by_side_are_not_all_in_memory() {
     parts.push(node("Sum", &functions, &["sum"], &[]));
     parts.push(node("ReduceMax", &["sum"], &["s"], &[("keepdims", 0)]));
     parts.push(node("Add", &["x", "s"], &["y"], &[]));
-    // What is not folded is refused before it is written, because of its axis.
+    // The unfolded node is refused because of its axis.
     let text = convert("siblings", &model(&["4"], &parts));
     assert!(text.contains("limit exceeded: an axis of 33554432 places"), "{text}");
 }
@@ -108,7 +109,7 @@ fn one_weight_of_many_layers_does_not_fill_the_disk() {
 }
 
 #[test]
-fn long_lists_are_summed_in_their_place_and_are_no_shapes() {
+fn long_lists_are_not_shapes() {
     let parts = [
         ints("n", &[1 << 24]),
         node("ConstantOfShape", &["n"], &["zeros"], &[]),
@@ -122,7 +123,7 @@ fn long_lists_are_summed_in_their_place_and_are_no_shapes() {
 }
 
 #[test]
-fn what_is_made_of_nothing_is_refused() {
+fn large_expansions_are_refused() {
     let filled = |shape: &[i64]| {
         model(
             &["1"],
@@ -160,7 +161,7 @@ fn what_is_made_of_nothing_is_refused() {
 }
 
 #[test]
-fn loops_in_loops_end() {
+fn nested_loops_are_limited() {
     let relu = node("Relu", &["v"], &["w"], &[]);
     let inner = repeat("n", "go", "v", "w", &[relu]);
     let middle = repeat("n", "go", "v", "w", &[inner]);
@@ -171,7 +172,7 @@ fn loops_in_loops_end() {
 }
 
 #[test]
-fn axes_that_cannot_be_counted_are_not_listed() {
+fn long_axes_are_not_listed() {
     let reversed = |i: usize| {
         let (from, to) = (if i == 0 { "x".to_owned() } else { format!("r{i}") }, format!("r{}", i + 1));
         node("ReverseSequence", &[&from, "x"], &[if i == 7 { "y" } else { &to }], &[])
@@ -181,7 +182,7 @@ fn axes_that_cannot_be_counted_are_not_listed() {
 }
 
 #[test]
-fn what_is_repeated_takes_no_memory() {
+fn repeated_elements_take_no_memory() {
     let parts = [ints("p", &[0, 0, 1, 2, 0, 0, 2, 1]), constant("v", 1, &[], &f32::INFINITY.to_le_bytes())];
     let parts = [&parts[..], &[node("Pad", &["x", "p", "v"], &["y"], &[])]].concat();
     let text = convert("infinite", &model(&["1", "16777216", "6", "8"], &parts));
@@ -203,14 +204,14 @@ fn what_is_repeated_takes_no_memory() {
 }
 
 #[test]
-fn places_beyond_what_singles_count_are_refused() {
+fn indices_beyond_float32_are_refused() {
     let parts = [node("Hardmax", &["x"], &["y"], &[])];
     let text = convert("largest", &model(&["1", "16777217"], &parts));
     assert!(text.contains("the places of an axis of 16777217"), "{text}");
 }
 
 #[test]
-fn names_have_an_end() {
+fn lengths_of_names_are_limited() {
     let room = Room::new();
     let long = "n".repeat(5000);
     room.put(

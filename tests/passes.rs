@@ -1,4 +1,4 @@
-//! Every simplification by its name: it finds something to do in a fixture, and nothing where it is left out.
+//! Every simplification by its name: it applies to a fixture, and can be disabled.
 
 #![allow(clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use onnx2ncnn::{Converter, Input, PassKind, passes};
 
-/// The models of the family that is there for these passes, and of one that has shapes that are computed.
+/// The models of the family for these passes, and of one with computed shapes.
 fn models() -> Vec<PathBuf> {
     let folders = ["simplify", "shape", "movement", "elementwise"];
     let cases = folders.iter().flat_map(|family| fs::read_dir(format!("fixtures/{family}")).unwrap());
@@ -25,7 +25,7 @@ fn passes_of(model: &Path, skip: Option<&str>) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn every_simplification_finds_something_to_do_and_can_be_left_out() {
+fn every_simplification_applies_and_can_be_disabled() {
     let mut found: BTreeMap<&str, PathBuf> = BTreeMap::new();
     for model in models() {
         for name in passes_of(&model, None) {

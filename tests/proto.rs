@@ -1,4 +1,4 @@
-//! `proto/onnx.proto` has the messages of ONNX's own descriptor.
+//! `proto/onnx.proto` matches ONNX's own descriptor.
 
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -48,7 +48,7 @@ fn add_enum(around: &str, values: &EnumDescriptorProto, lines: &mut BTreeSet<Str
 }
 
 #[test]
-fn the_messages_are_those_of_onnx() {
+fn messages_match_onnx() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
     let ours = protox::compile(["onnx.proto"], [folder]).unwrap();
     let [ours] = ours.file.as_slice() else { panic!("one file") };

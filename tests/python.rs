@@ -1,4 +1,4 @@
-//! The environment that the other tests judge with.
+//! The Python environment of the other tests.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 

@@ -1,4 +1,4 @@
-//! Networks that are quantised throughout: which layers they become.
+//! The layers of quantized networks.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -24,7 +24,8 @@ fn int8_layers(conversion: &Conversion) -> Vec<&'static str> {
 #[test]
 fn convolutions_and_linear_maps_are_int8_layers() {
     let conversion = converted("network", Quantization::Int8);
-    // Each is two layers, for bytes have one value more than ncnn's integers; what is depth-wise is not worth that.
+    // Each is two layers, because uint8 has one value more than ncnn's int8; depthwise convolutions are not
+    // worth that.
     let layers = ["Convolution", "Convolution", "Convolution", "Convolution", "InnerProduct", "InnerProduct"];
     assert_eq!(int8_layers(&conversion), layers);
     for layer in &conversion.net().layers {
@@ -45,7 +46,7 @@ fn convolutions_and_linear_maps_are_int8_layers() {
 
 #[test]
 fn weights_beyond_the_bounds_stay_in_float() {
-    // The first has a zero point and is within the bounds without it; the other is of -128.
+    // The first has a zero point and is within the bounds without it; the other contains -128.
     let conversion = converted("network_of_other_weights", Quantization::Int8);
     assert_eq!(int8_layers(&conversion), ["Convolution", "Convolution"]);
     let conversion = converted("weight_of_each_channel", Quantization::Int8);
@@ -54,7 +55,8 @@ fn weights_beyond_the_bounds_stay_in_float() {
 
 #[test]
 fn narrow_activations_are_one_layer() {
-    // Clip from 0 to 3 leaves 125 of the values, and padding is one of them; a depth-wise convolution of all values is in float.
+    // Clip from 0 to 3 leaves 125 of the levels, including that of padding; a depthwise convolution of all
+    // levels is in float32.
     let conversion = converted("network_of_activations", Quantization::Int8);
     let layers =
         ["Convolution", "Convolution", "InnerProduct", "InnerProduct", "InnerProduct", "InnerProduct"];
@@ -62,7 +64,7 @@ fn narrow_activations_are_one_layer() {
 }
 
 #[test]
-fn operators_on_quantised_values_need_no_flag() {
+fn operators_on_quantized_values_need_no_flag() {
     let conversion = converted("operators", Quantization::Exact);
     let count = |name: &str| int8_layers(&conversion).iter().filter(|layer| **layer == name).count();
     assert_eq!((count("Convolution"), count("InnerProduct")), (4, 4));
@@ -70,7 +72,7 @@ fn operators_on_quantised_values_need_no_flag() {
 }
 
 #[test]
-fn what_follows_its_own_range_is_in_float_without_rounding() {
+fn dynamic_quantization_is_in_float32_without_rounding() {
     let conversion = converted("network_of_ranges", Quantization::Float);
     let count =
         |name: &str| conversion.net().layers.iter().filter(|layer| layer.layer.type_name() == name).count();
@@ -78,7 +80,7 @@ fn what_follows_its_own_range_is_in_float_without_rounding() {
 }
 
 #[test]
-fn what_is_not_quantised_is_as_it_was() {
+fn other_nodes_are_unchanged() {
     for quantization in [Quantization::Int8, Quantization::Float] {
         let conversion = converted("weight_of_each_channel", quantization);
         assert!(int8_layers(&conversion).is_empty());
@@ -86,7 +88,7 @@ fn what_is_not_quantised_is_as_it_was() {
 }
 
 #[test]
-fn in_float_bounds_stay_and_rounding_does_not() {
+fn dequantize_keeps_bounds_and_removes_rounding() {
     let conversion = converted("network", Quantization::Float);
     let count =
         |name: &str| conversion.net().layers.iter().filter(|layer| layer.layer.type_name() == name).count();

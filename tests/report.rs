@@ -1,4 +1,4 @@
-//! `--report` and `--html`: what is told of a model, and how it is shown.
+//! `--report` and `--html`: the contents of reports, and their display.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
@@ -39,7 +39,7 @@ fn texts(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_converted_model_is_told() {
+fn conversions_are_reported() {
     let room = Room::new();
     let line = format!("{} out.param --report r.json --html r.html", fixture("network/convolutional"));
     let said = room.expect(&line, 0, "r.json");
@@ -59,7 +59,7 @@ fn a_converted_model_is_told() {
     let param = list(conv, "params").iter().find(|param| param["name"] == "kernel_w").unwrap();
     assert_eq!((param["id"].as_u64(), param["value"].as_u64()), (Some(1), Some(3)));
 
-    // The layer before applies the function, so both are in it.
+    // The previous layer applies the function, so both nodes are in it.
     let relu = list(&report, "nodes").iter().find(|node| node["op_type"] == "Relu").unwrap();
     assert_eq!(relu["becomes"], "fused");
     let layer = list(net, "layers").iter().find(|layer| layer["name"] == relu["layers"][0]).unwrap();
@@ -75,7 +75,7 @@ fn a_converted_model_is_told() {
 }
 
 #[test]
-fn half_precision_is_told() {
+fn float16_is_reported() {
     let room = Room::new();
     room.expect(&format!("{} out.param --fp16 --report r.json", fixture("network/convolutional")), 0, "");
     let report = read(&room, "r.json");
@@ -86,7 +86,7 @@ fn half_precision_is_told() {
 }
 
 #[test]
-fn a_refusal_is_told_and_nothing_else_is_written() {
+fn refusals_are_reported() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["Relu", "NoSuchOperator", "Relu"], &["N", "3"]));
     room.put("out.param", b"old");
@@ -110,7 +110,7 @@ fn a_refusal_is_told_and_nothing_else_is_written() {
 }
 
 #[test]
-fn a_failure_is_told() {
+fn failures_are_reported() {
     let room = Room::new();
     room.expect("none.onnx out.param --report r.json", 2, "none.onnx");
     assert_eq!(room.names(), ["r.json"]);
@@ -121,14 +121,14 @@ fn a_failure_is_told() {
     room.put("text.onnx", b"This is a text and no model at all.\n");
     room.expect("text.onnx out.param --report r.json", 1, "not an ONNX model");
     assert_eq!(read(&room, "r.json")["status"], "refused");
-    // A place that nothing can be written to is found before the model is read.
+    // An unwritable path is found before the model is read.
     room.expect("text.onnx out.param --report none/r.json", 2, "none");
     room.expect("text.onnx out.param --html text.onnx", 2, "would overwrite the model itself");
     room.expect("text.onnx r.json x.bin --report r.json", 2, "would overwrite the .param file");
 }
 
 #[test]
-fn inspecting_tells_the_same() {
+fn inspect_reports_the_same() {
     let room = Room::new();
     room.expect(&format!("inspect {} --report r.json", fixture("network/free_sizes")), 0, "can be converted");
     let report = read(&room, "r.json");
@@ -184,7 +184,7 @@ fn check_places(report: &Value, model: &str) {
         let name = layer["name"].as_str().unwrap();
         of_layers.extend(list(layer, "nodes").iter().map(|node| (place(node), name)));
         let own = ["Input", "Split"].contains(&layer["type"].as_str().unwrap());
-        // What users give in several forms has a Reshape that no node asks for, and so have constants that are outputs.
+        // An input in several forms has a Reshape without a node, as have constants that are outputs.
         let glue = nodes.is_empty() || layer["type"] == "Reshape" || layer["type"] == "MemoryData";
         assert!(own || glue || !list(layer, "nodes").is_empty(), "{model}: {name} does the work of no node");
     }
@@ -199,7 +199,7 @@ fn check_places(report: &Value, model: &str) {
         }
     }
     assert_eq!(of_layers, of_nodes, "{model}");
-    // What the model is for is the work of some layer, unless it is known or given.
+    // The outputs are the work of some layer, unless they are inputs or constants.
     for output in list(&report["net"], "outputs") {
         let node = nodes.iter().find(|node| list(node, "outputs").contains(&output["name"]));
         if node.is_some_and(|node| node["becomes"] == "nothing") {
@@ -208,13 +208,13 @@ fn check_places(report: &Value, model: &str) {
     }
 }
 
-/// The layer that computes a blob, or what a Split gives on.
+/// The layer that computes a blob, also through a Split.
 fn origin<'a>(layers: &'a [Value], blob: &Value) -> &'a Value {
     let layer = layers.iter().find(|layer| list(layer, "tops").contains(blob)).unwrap();
     if layer["type"] == "Split" { origin(layers, &layer["bottoms"][0]) } else { layer }
 }
 
-/// A page of this net, opened with `probe.js`; what that found, or nothing where there is no browser.
+/// Opens a page of this net with `probe.js`, and returns its result; `None` if there is no browser.
 fn probe(room: &Room, page: &str, find: &str) -> Option<Value> {
     let probe = include_str!("support/probe.js").replace("FIND", &serde_json::to_string(find).unwrap());
     browser::open(&fs::read_to_string(room.path(page)).unwrap(), &probe)
@@ -248,7 +248,7 @@ fn the_page_shows_a_network() {
 }
 
 #[test]
-fn hostile_names_are_shown_as_they_are() {
+fn hostile_names_are_escaped() {
     let room = Room::new();
     let names = [
         "</script><script>document.title='taken'</script>",
@@ -274,7 +274,7 @@ fn the_page_shows_a_refusal() {
     room.expect("m.onnx out.param --html r.html", 1, "NoSuchOperator");
     let Some(seen) = probe(&room, "r.html", "nosuch") else { return };
     assert_eq!(seen["errors"], serde_json::json!([]));
-    // The input, two nodes and the output, of which the second node is told of.
+    // The input, two nodes and the output; the second node has a diagnostic.
     assert_eq!(
         (&seen["boxes"], &seen["chosen"], &seen["sorted"]),
         (&4.into(), &"node1".into(), &"node1".into())
@@ -292,7 +292,7 @@ fn a_page_of_thousands_of_layers_is_ready_at_once() {
     room.expect("m.onnx out.param --html r.html", 0, "");
     let Some(seen) = probe(&room, "r.html", "node4321") else { return };
     assert_eq!((&seen["errors"], &seen["chosen"]), (&serde_json::json!([]), &"node4321".into()));
-    // The rows in sight alone are in the document.
+    // Only visible rows are in the document.
     assert!(seen["in_document"].as_u64().unwrap() < 200 && seen["rows"] == 5001, "{seen}");
     assert!(seen["ready"].as_f64().unwrap() < 20_000.0, "{seen}");
 }

@@ -1,4 +1,4 @@
-//! `onnx2ncnn simplify`: what is written, and what is left as it is.
+//! `onnx2ncnn simplify`: the written model, and the unchanged parts of it.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
@@ -15,7 +15,7 @@ use std::process::Command;
 use room::Room;
 
 #[test]
-fn what_is_not_known_stays() {
+fn unknown_operators_stay() {
     let room = Room::new();
     room.put(
         "m.onnx",
@@ -29,7 +29,7 @@ fn what_is_not_known_stays() {
 }
 
 #[test]
-fn a_model_may_be_called_like_a_command() {
+fn a_model_may_have_the_name_of_a_command() {
     let room = Room::new();
     room.put("simplify", &onnx::chain(&[], &["1", "3", "8", "8"]));
     room.expect("simplify", 2, "MODEL");
@@ -39,7 +39,7 @@ fn a_model_may_be_called_like_a_command() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_nothing_left_after_an_error() {
+fn errors_leave_no_files() {
     let room = Room::new();
     room.put("m.onnx", &onnx::external("w.bin", 4));
     room.put("w.bin", &[0; 16]);
@@ -61,7 +61,7 @@ fn room_with_models() -> Room {
     room
 }
 
-/// What onnx's printer says of a model.
+/// Returns the text of a model by onnx's printer.
 fn printed(room: &Room, name: &str) -> String {
     let code = "import onnx, sys; print(onnx.printer.to_text(onnx.load(sys.argv[1])))";
     let output = Command::new(support::python()).args(["-c", code]).arg(room.path(name)).output().unwrap();
@@ -70,7 +70,7 @@ fn printed(room: &Room, name: &str) -> String {
 }
 
 #[test]
-fn folding_makes_no_file_larger() {
+fn folding_does_not_enlarge_the_file() {
     let room = room_with_models();
     for (model, nodes, stays) in [
         ("tile", "2 of 2", Some("Tile")),
@@ -93,7 +93,7 @@ fn folding_makes_no_file_larger() {
 }
 
 #[test]
-fn what_is_tidied_can_be_kept_by_name() {
+fn tidying_passes_can_be_disabled() {
     let room = room_with_models();
     let simplified = |options: &str| {
         room.expect(&format!("simplify untidy.onnx s.onnx --check-passes {options}"), 0, "left");
@@ -120,7 +120,7 @@ fn what_is_tidied_can_be_kept_by_name() {
 }
 
 #[test]
-fn shapes_that_a_model_states_are_checked() {
+fn declared_shapes_are_checked() {
     let room = room_with_models();
     let said = "the model declares \"m\" as [N, 5], but it is [N, 4]";
     room.expect("simplify untidy.onnx s.onnx", 0, said);
@@ -128,7 +128,7 @@ fn shapes_that_a_model_states_are_checked() {
 }
 
 #[test]
-fn what_a_model_says_of_itself_is_kept() {
+fn metadata_is_kept() {
     let room = room_with_models();
     room.expect("simplify own_words.onnx s.onnx --check-passes", 0, "left");
     let text = printed(&room, "s.onnx");
@@ -196,7 +196,7 @@ fn the_simplified_model_computes_the_same() {
         ("both_ways", "2,64"),
         ("one_way", "2,512"),
         ("cut_up", "2,32"),
-        // The first output of TopK is read by nobody, and needed all the same.
+        // The first output of TopK has no reader, but cannot be removed.
         ("ordered", "2,4"),
         ("open", "2,3,4,5"),
         ("open", "1,3,8,2"),

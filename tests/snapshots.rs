@@ -1,8 +1,8 @@
-//! Each fixture is converted to the recorded net, or refused for the recorded reason: `BLESS=1` records the new ones, to be read in
-//! the diff.
+//! Each fixture is converted to the recorded net, or refused for the recorded reason. `BLESS=1` records new
+//! snapshots, to be reviewed in the diff.
 //!
-//! A fixture has either `expected.param` and `expected.weights`, or `expected.err`. Blessing neither replaces the first by the second,
-//! which may be the loss of an operator, nor records an internal error.
+//! A fixture has either `expected.param` and `expected.weights`, or `expected.err`. Blessing neither replaces
+//! the first by the second, which may be the loss of an operator, nor records an internal error.
 
 #![allow(clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -16,7 +16,7 @@ use onnx2ncnn::error::ErrorKind;
 use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::{Converter, Input};
 
-/// Relative to the package, where tests run: messages that name the file are the same everywhere.
+/// Relative to the package, in which tests run: messages with the path are the same everywhere.
 const FIXTURES: &str = "fixtures";
 const PARAM: &str = "expected.param";
 const WEIGHTS: &str = "expected.weights";
@@ -124,8 +124,8 @@ fn snapshots(folder: &Path) -> Snapshots {
     }
 }
 
-/// A line a weight, in the order of the `.bin` file: layer, name, shape, the sum of the elements, and the sum of each times its
-/// place, which tells their order.
+/// Returns a line for each weight, in the order of the `.bin` file: layer, name, shape, the sum of the
+/// elements, and their sum weighted by position.
 fn describe_weights(net: &Net) -> String {
     let mut text = String::new();
     for layer in &net.layers {

@@ -1,5 +1,5 @@
-//! `SUPPORTED.md` is what the rows of the operators say: `BLESS=1` writes it anew. The rows are complete: they know every operator
-//! and version of the onnx package, and a fixture uses each that is converted.
+//! `SUPPORTED.md` is generated from the rows of the operators: `BLESS=1` writes it. The rows are complete:
+//! they cover every operator and version of the onnx package, and a fixture uses each that is converted.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -27,14 +27,14 @@ Generated from the rows in `src/ops` by `BLESS=1 cargo test --test supported`.
 ncnn computes in float32: integers are exact up to 2^24. Sizes may stay free if a layer that reads them can follow them.
 ";
 
-/// Versions that no row handles.
+/// Versions without a row.
 const LEFT_OUT: [(&str, i64, &str); 2] = [
     ("Upsample", 1, "experimental, with other attributes"),
     ("Upsample", 10, "says only that the operator is deprecated"),
 ];
 
 #[test]
-fn the_page_says_what_the_rows_say() {
+fn the_page_matches_the_rows() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("SUPPORTED.md");
     let page = page();
     if std::env::var_os("BLESS").is_some() {
@@ -46,7 +46,7 @@ fn the_page_says_what_the_rows_say() {
 }
 
 #[test]
-fn every_row_says_what_becomes_of_the_operator() {
+fn every_row_documents_the_operator() {
     let silent: Vec<&str> = supported()
         .iter()
         .filter(|row| row.lowers_to.is_empty() && row.limits.is_empty())
@@ -56,7 +56,7 @@ fn every_row_says_what_becomes_of_the_operator() {
 }
 
 #[test]
-fn the_rows_know_every_version_of_every_operator() {
+fn the_rows_cover_every_version_of_every_operator() {
     let script = "import onnx.defs
 for s in onnx.defs.get_all_schemas_with_history(): print(s.domain, s.name, s.since_version, sep='\\t')";
     let output = Command::new(support::python()).args(["-c", script]).output().unwrap();
@@ -83,7 +83,7 @@ for s in onnx.defs.get_all_schemas_with_history(): print(s.domain, s.name, s.sin
 fn a_fixture_uses_every_operator_that_is_converted() {
     let mut used = BTreeSet::new();
     for path in models() {
-        // What cannot be read uses nothing.
+        // A model that cannot be read uses no operators.
         if let Ok(inspection) = Converter::new().inspect(&Input::Path(path)) {
             used.extend(inspection.operators.into_keys());
         }
@@ -132,7 +132,7 @@ fn models() -> Vec<PathBuf> {
     models.filter(|model| model.exists()).collect()
 }
 
-/// The name with its domain, where that is not ONNX's own.
+/// The name with its domain, unless that is ONNX's own.
 fn qualified(row: &Supported) -> String {
     if row.domain.is_empty() { row.name.to_owned() } else { format!("{}.{}", row.domain, row.name) }
 }

@@ -1,4 +1,4 @@
-//! `onnx2ncnn verify` and `simplify --check`: what other runtimes find.
+//! `onnx2ncnn verify` and `simplify --check`: comparison with other runtimes.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
@@ -22,7 +22,7 @@ fn room_with(fixture: &str, options: &str) -> Room {
     room
 }
 
-/// The Python that the tests have made.
+/// The Python of the tests.
 fn python() -> String {
     format!("--python {}", support::python().display())
 }
@@ -37,7 +37,7 @@ fn a_net_is_compared_with_its_model() {
     assert_eq!(room.expect(&format!("{line} -q --rounds 2"), 0, ""), "");
     room.expect(&format!("{line} --data m.bin"), 2, "nothing could be compared");
 
-    // A weight that is another one.
+    // A changed weight.
     let mut bytes = fs::read(room.path("m.bin")).unwrap();
     let half = bytes.len() / 2;
     bytes[4..half].fill(0);
@@ -65,14 +65,14 @@ fn parts_and_token_ids_are_compared() {
 }
 
 #[test]
-fn quantised_networks_are_compared_as_they_were_converted() {
+fn quantized_networks_are_compared_as_converted() {
     let python = python();
     for fixture in ["quantize/network", "quantize/operators", "recurrent/lstm_of_ranges"] {
         let room = room_with(fixture, "--dequantize");
         let line = format!("verify model.onnx m.param m.bin --data inputs.npz {python}");
         room.expect(&format!("{line} --dequantize"), 0, "the same in onnxruntime and ncnn");
         if fixture == "quantize/operators" {
-            // Rounding is what the net has not.
+            // The net has no rounding.
             room.expect(&line, 4, "DIFFERS");
         } else {
             room.expect(&line, 1, "rounded to");
@@ -84,7 +84,7 @@ fn quantised_networks_are_compared_as_they_were_converted() {
 }
 
 #[test]
-fn what_is_missing_for_a_comparison_is_said() {
+fn missing_requirements_are_reported() {
     let room = room_with("control/dropout", "");
     for (python, said) in [("none", "cannot be started"), ("false", "ended with")] {
         room.expect(&format!("verify model.onnx m.param m.bin --python {python}"), 2, said);

@@ -1,27 +1,27 @@
-//! Chains of many small nodes: what each costs must not depend on how many there are.
+//! Chains of many small nodes: the cost of a node must not depend on their number.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::message::Message;
 
-/// Sizes of the values.
+/// The sizes of the values.
 const SIZES: [u64; 4] = [1, 8, 4, 4];
 
-/// What the nodes of a chain are.
+/// The nodes of a chain.
 #[derive(Clone, Copy)]
 pub enum Link {
     Relu,
     /// With one weight for all.
     Conv,
-    /// Of a constant a node.
+    /// With a constant for each node.
     Add,
-    /// Of the two values before, every other node; those between are Relu.
+    /// Alternating sums of the last two values and Relu.
     Residual,
 }
 
 impl Link {
-    /// Writes the model of a chain; gives its path.
+    /// Writes the model of a chain, and returns its path.
     pub fn write(self, folder: &Path, nodes: usize) -> PathBuf {
         let mut graph = Message::default();
         let mut weights = Message::default();
@@ -66,7 +66,7 @@ impl Link {
     }
 }
 
-/// A TensorProto of singles.
+/// A TensorProto of float32 elements.
 fn constant(name: &str, sizes: &[u64], seed: usize) -> Message {
     let mut tensor = Message::default();
     sizes.iter().for_each(|size| tensor.number(1, *size));

@@ -1,7 +1,8 @@
-//! Converts large models with the command and copies the same bytes with `cp`, in turns: times, their ratio, peak memory. And converts
-//! chains of 100,000 nodes beside those of 10,000.
+//! Compares the conversion of large models with `cp` of the same bytes, in turns: times, their ratio, peak
+//! memory; and the conversion of chains of 100,000 nodes with those of 10,000.
 //!
-//! Conversion is meant to be a copy: what needs no change goes from file to file, and nothing holds all weights.
+//! Conversion should cost as much as a copy: unchanged weights go from file to file, and are never all in
+//! memory.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 // `wait4` waits for the child; the lint knows the standard library's way alone.
@@ -42,8 +43,8 @@ fn main() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Prints what a chain takes, and what one of a tenth of the nodes takes: in each round the large one once, in the middle of ten times the
-/// small one. Only the [second] time counts.
+/// Prints the times of a chain, and of one with a tenth of the nodes: in each round the large one once,
+/// between ten runs of the small one. Only the [second] time counts.
 fn grow(name: &str, folder: &Path, link: Link) {
     const ROUNDS: usize = 9;
     const TIMES: usize = 10;
@@ -69,8 +70,8 @@ fn grow(name: &str, folder: &Path, link: Link) {
     }
 }
 
-/// Prints what a conversion takes and what `cp` takes, one of them first and the other in turns. Before each run all that was written has
-/// reached the disk: none pays for another's. Only the [second] time counts.
+/// Prints the times of a conversion and of `cp`, in alternating order. Before each run all written data is
+/// flushed. Only the [second] time counts.
 fn compare(name: &str, folder: &Path, model: &Model) {
     const ROUNDS: usize = 9;
     let (onnx, weights) = model.write(folder);
@@ -105,18 +106,18 @@ fn compare(name: &str, folder: &Path, model: &Model) {
     let _ = fs::remove_file(&weights);
 }
 
-/// What something gives the second time, when it takes the memory that it gave back the first time. What lies free in a virtual machine
-/// may have gone back to the host, and whoever takes it then waits for longer than a gigabyte is copied.
+/// Runs something twice and returns the second result, when memory that the first run freed is reused. Free
+/// memory of a virtual machine may have been returned to the host, and getting it back takes longer than
+/// copying a gigabyte.
 ///
-/// Where the system goes on giving it back while they run, 4 GB take up to twice as long, with `cp` too. Linux gives back free
-/// blocks of `page_reporting_order` and above (`/sys/module/page_reporting/parameters`); the 6.18 measured here takes 11 for it, which no
-/// block has, and gives back none.
+/// If the system returns memory during the runs, 4 GB take up to twice as long, also with `cp`. Linux returns
+/// free blocks of `page_reporting_order` and above (`/sys/module/page_reporting/parameters`).
 fn second<T>(does: impl Fn() -> T) -> T {
     does();
     does()
 }
 
-/// Prints the medians of what two take, and how many times the second the first is.
+/// Prints the medians of two series, and their ratio.
 fn print(name: &str, rounds: Vec<(Duration, Duration)>, peak_bytes: u64) {
     let (ones, others) = rounds.into_iter().unzip();
     let [one, other] = [ones, others].map(|times| median(times).as_secs_f64());

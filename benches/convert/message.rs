@@ -1,6 +1,6 @@
-//! Protobuf messages, written by hand.
+//! An encoder of protobuf messages.
 
-/// Bytes of a protobuf message.
+/// A protobuf message.
 #[derive(Default)]
 pub struct Message(pub Vec<u8>);
 
@@ -22,7 +22,7 @@ impl Message {
         self.varint(value);
     }
 
-    /// What stands before `len` bytes of text, bytes or a message.
+    /// Appends the tag and length of a field of `len` bytes.
     pub fn head(&mut self, field: u64, len: u64) {
         self.varint(field << 3 | 2);
         self.varint(len);
@@ -48,7 +48,7 @@ impl Message {
         model
     }
 
-    /// A ValueInfoProto: singles of these sizes.
+    /// A ValueInfoProto: float32 of these sizes.
     pub fn value(name: &str, sizes: &[u64]) -> Message {
         let mut shape = Message::default();
         for size in sizes {

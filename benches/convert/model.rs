@@ -1,5 +1,5 @@
-//! A chain of convolutions or products, written as protobuf by hand and piece by piece: nothing here may hold the weights, since the memory of
-//! this process would be counted as that of the children it starts.
+//! A chain of convolutions or products, written piece by piece: this process must not hold the weights, since
+//! its memory would count as that of its children.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,46 +11,46 @@ const CHANNELS: u64 = 1024;
 const KERNEL: u64 = 3;
 /// Rows and columns of a product whose weight has as many elements.
 const COLUMNS: u64 = CHANNELS * KERNEL;
-/// Elements of one weight: 37.7 MB as singles.
+/// The elements of one weight: 37.7 MB of float32.
 const ELEMENTS: u64 = CHANNELS * CHANNELS * KERNEL * KERNEL;
-/// Singles that are repeated until a weight is full.
+/// The float32 elements that are repeated to fill a weight.
 const BLOCK: u64 = 16 * 1024;
 
-/// Where the weights lie.
+/// The location of the weights.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Place {
     /// In the model's `raw_data`.
     Inside,
-    /// All in one file beside the model.
+    /// In one external file.
     External,
 }
 
-/// What a model consists of.
+/// The operator of the layers.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Operator {
-    /// Weights that need no change.
+    /// Unchanged weights.
     Conv,
-    /// Weights that are transposed.
+    /// Transposed weights.
     MatMul,
 }
 
-/// A model to be written.
+/// A model.
 pub struct Model {
-    /// What the layers are.
+    /// The operator of the layers.
     pub operator: Operator,
-    /// How many there are, one after the other.
+    /// The number of layers.
     pub layers: u64,
-    /// Where their weights lie.
+    /// The location of the weights.
     pub place: Place,
 }
 
 impl Model {
-    /// Bytes of all weights.
+    /// Returns the bytes of all weights.
     pub fn weight_bytes(&self) -> u64 {
         self.layers * ELEMENTS * 4
     }
 
-    /// Writes the model into a folder; gives its path and that of the file that holds the weights.
+    /// Writes the model into a folder, and returns its path and that of the file with the weights.
     pub fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
         let (path, data) = (folder.join("model.onnx"), folder.join("weights.data"));
         let mut small = Message::default();
@@ -89,7 +89,7 @@ impl Model {
         (path, data)
     }
 
-    /// A TensorProto without the elements, which come last where they are inside.
+    /// A TensorProto without the elements, which come last.
     fn weight_head(&self, layer: u64) -> Message {
         let mut tensor = Message::default();
         let dims: &[u64] = match self.operator {
@@ -139,7 +139,7 @@ impl Model {
         node
     }
 
-    /// A ValueInfoProto: one image, or some rows, of singles.
+    /// A ValueInfoProto: one image, or some rows, of float32.
     fn value(&self, name: &str) -> Message {
         let sizes: &[u64] = match self.operator {
             Operator::Conv => &[1, CHANNELS, 16, 16],
@@ -154,7 +154,7 @@ fn write_weight(out: &mut impl Write) {
     let block: Vec<u8> = (0..BLOCK)
         .flat_map(|_| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // The bits of a number from 1 to 2, and so a number around zero.
+            // The bits of a number from 1 to 2, shifted to be around zero.
             (f32::from_bits(0x3f80_0000 | state >> 9) - 1.5).to_le_bytes()
         })
         .collect();
@@ -163,7 +163,7 @@ fn write_weight(out: &mut impl Write) {
     }
 }
 
-/// The length of an initializer of `len` bytes with what stands before it.
+/// The length of an initializer of `len` bytes with its header.
 fn framed(len: u64) -> u64 {
     let mut head = Message::default();
     head.head(5, len);

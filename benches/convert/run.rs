@@ -1,17 +1,17 @@
-//! Processes that are measured.
+//! Measured processes.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// A process that has ended well.
+/// A process that has ended successfully.
 pub struct Run {
-    /// From its start to its end.
+    /// The time from its start to its end.
     pub time: Duration,
-    /// The most memory that was resident at a time, mapped pages among it.
+    /// The maximum resident memory, including mapped pages.
     pub peak_bytes: u64,
 }
 
-/// Runs a command to its end.
+/// Runs a command.
 pub fn run(command: &mut Command) -> Run {
     let start = Instant::now();
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -20,14 +20,16 @@ pub fn run(command: &mut Command) -> Run {
     Run { time: start.elapsed(), peak_bytes }
 }
 
-/// The exit status of a child, and its peak of resident memory, which only `wait4` tells of one process.
+/// Returns the exit status of a child and its peak of resident memory, which only `wait4` reports for one
+/// process.
 #[allow(unsafe_code)]
 fn wait(child: &Child) -> (i32, u64) {
     let pid = libc::pid_t::try_from(child.id()).unwrap();
     let mut status = 0;
-    // SAFETY: rusage is plain numbers, for which zeros are values.
+    // SAFETY: rusage consists of numbers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to values of the right types that outlive the call, and the child is waited for here alone.
+    // SAFETY: both pointers refer to values of the right types that outlive the call, and only this function
+    // waits for the child.
     let waited = unsafe { libc::wait4(pid, &mut status, 0, &mut usage) };
     assert_eq!(waited, pid);
     (status, u64::try_from(usage.ru_maxrss).unwrap() * 1024)

@@ -26,8 +26,8 @@ use crate::tensor::Dim;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What does not fit a model, such as an input that it does not have, is told when that model is converted, as an error of the kind
-/// [`Usage`](crate::error::ErrorKind::Usage).
+/// Options that do not fit a model, such as the shape of an unknown input, are an error of the kind
+/// [`Usage`](crate::error::ErrorKind::Usage) when that model is converted.
 #[derive(Clone, Debug, Default)]
 pub struct Converter {
     options: Options,
@@ -209,10 +209,12 @@ impl Converter {
         }
     }
 
-    /// Simplifies a model: read, cut, infer, fold, rewrite. Options of the net and further files have no effect.
+    /// Simplifies a model: read, cut, infer, fold, rewrite. Options of the net and further files have no
+    /// effect.
     ///
-    /// The result is an ONNX model that computes the same, with the same inputs and outputs. Unknown operators, and all that
-    /// depends on them, stay as they are; so do free sizes, and nodes that make large constants of small ones.
+    /// The result is an ONNX model that computes the same, with the same inputs and outputs. Unknown
+    /// operators, and all that depends on them, stay as they are; so do free sizes, and nodes that make large
+    /// constants of small ones.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The interface of the library: a [`Converter`] takes options and models; a [`Conversion`] or a [`Simplified`] model writes files; a
-//! [`Refusal`] gives the reasons why a model is not converted.
+//! The interface of the library: a [`Converter`] takes options and models; a [`Conversion`] or a
+//! [`Simplified`] model writes files; a [`Refusal`] gives the reasons why a model is not converted.
 
 mod conversion;
 mod converter;

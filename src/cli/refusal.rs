@@ -145,7 +145,7 @@ mod tests {
         errors.insert(1, at(Error::invalid("axis 9 of 4").at_part("attribute axis"), 9, "", "Concat"));
         assert_eq!(
             plain(&errors, false),
-            "unsupported: 7 nodes: a mode that is not known\n  \
+            "unsupported: 7 nodes: unknown mode\n  \
                node 0 \"r0\" Resize-13\n  node 1 \"r1\" Resize-13\n  node 2 \"r2\" Resize-13\n  \
                node 3 \"r3\" Resize-13\n  node 4 \"r4\" Resize-13\n  and 2 more: -v lists all\n  \
                help: export it anew\n\

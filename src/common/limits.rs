@@ -124,21 +124,24 @@ pub(crate) const RESIZED: i64 = 1 << 20;
 /// elements as it merges.
 pub(crate) const RESIZED_WEIGHTS: i64 = 1 << 23;
 
-/// Most elements that a constant is stretched to where broadcasting has more axes than ncnn.
+/// The maximum number of elements to which a constant is broadcast because the result has more axes than ncnn
+/// supports.
 pub(crate) const STRETCHED: i64 = 1 << 22;
 
 // Writing
 
-/// Most elements of all weights of a net, beside 256 for each byte of the model: a kilobyte must not fill a disk. What several layers
-/// read is written for each of them, and one element repeated is written as often as it is.
+/// The maximum number of elements of all weights of a net, plus 256 for each byte of the model: a kilobyte
+/// must not fill a disk. Weights that several layers read are written for each of them, and repeated elements
+/// are written in full.
 pub(crate) const WRITTEN_ELEMENTS: u64 = 1 << 28;
 
-/// What a model has cost so far, against what it may.
+/// The resources that a model has used, and their limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
-    /// The bytes of the files that it was read from.
+    /// The bytes of the files from which it was read.
     pub stored: u64,
-    /// Whether constants are computed only as far as sizes need it: in a branch of If, which is inferred after each pass.
+    /// Whether constants are evaluated only as far as sizes need it: in a branch of If, which is inferred
+    /// after each pass.
     pub sizes_alone: bool,
     nodes: usize,
     bytes: u64,
@@ -146,7 +149,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Whether a constant may be computed of so many elements, with so many bytes in memory.
+    /// Returns whether a constant of that cost may be evaluated.
     pub fn may_fold(&self, work: u64, memory: u64) -> bool {
         if self.sizes_alone {
             return work <= SIZES_WORK;
@@ -154,13 +157,13 @@ impl Budget {
         work <= self.meter().left() && memory <= FOLDING_BYTES.saturating_add(self.stored.saturating_mul(16))
     }
 
-    /// What counts the elements that are computed for constants of the model.
+    /// Returns the counter of evaluated elements.
     pub fn meter(&self) -> Meter {
         let allowed = FOLDING_WORK.saturating_add(self.stored.saturating_mul(256));
         Meter { computed: Arc::clone(&self.computed), allowed }
     }
 
-    /// Takes what a node was expanded to.
+    /// Subtracts the cost of an expansion.
     pub fn take_expansion(&mut self, nodes: usize, bytes: u64) -> Result<()> {
         self.nodes = self.nodes.saturating_add(nodes);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -173,24 +176,24 @@ impl Budget {
         Ok(())
     }
 
-    /// Refuses to write a net of more weights than the model may have.
+    /// Refuses to write a net with more weights than the model may have.
     pub fn check_written(&self, elements: u64) -> Result<()> {
         let allowed = WRITTEN_ELEMENTS.saturating_add(self.stored.saturating_mul(256));
         if elements > allowed {
-            let message = format!("the net has {elements} elements of weights; {allowed} are the most");
+            let message = format!("the net has {elements} elements of weights (at most {allowed})");
             return Err(Error::limit(message));
         }
         Ok(())
     }
 
-    /// Whether nothing can be expanded any more.
+    /// Returns whether the budget of expansions is used up.
     pub fn is_spent(&self) -> bool {
         self.nodes > EXPANDED_NODES
             || self.bytes > EXPANDED_BYTES.saturating_add(self.stored.saturating_mul(8))
     }
 }
 
-/// Counts the elements that are computed for constants, wherever in the conversion they are.
+/// Counts the evaluated elements of constants during the whole conversion.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     computed: Arc<AtomicU64>,
@@ -198,12 +201,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// How many elements may still be computed.
+    /// Returns the number of elements that may still be evaluated.
     pub fn left(&self) -> u64 {
         self.allowed.saturating_sub(self.computed.load(Ordering::Relaxed))
     }
 
-    /// Takes what is about to be computed.
+    /// Subtracts the cost of an evaluation.
     pub fn take(&self, elements: u64) -> Result<()> {
         let add = |computed: u64| Some(computed.saturating_add(elements));
         let (Ok(before) | Err(before)) =
@@ -211,7 +214,7 @@ impl Meter {
         if before.saturating_add(elements) > self.allowed {
             let allowed = self.allowed;
             return Err(Error::limit(format!(
-                "constants are computed from others, of more than {allowed} elements on the way"
+                "the evaluation of constants takes more than {allowed} elements"
             )));
         }
         Ok(())
@@ -223,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_computed_is_counted_wherever_it_is() {
+    fn all_evaluations_are_counted() {
         let budget = Budget { stored: 1, ..Budget::default() };
         let most = FOLDING_WORK + 256;
         budget.clone().meter().take(most - 10).unwrap();
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inferred_again_and_again_computes_sizes_alone() {
+    fn repeated_inference_evaluates_only_sizes() {
         let (whole, branch) = (Budget::default(), Budget { sizes_alone: true, ..Budget::default() });
         assert!(whole.may_fold(SIZES_WORK + 1, 0) && !branch.may_fold(SIZES_WORK + 1, 0));
         assert!(branch.may_fold(SIZES_WORK, 0));

@@ -1,8 +1,9 @@
 //! Lowering: values become blobs, nodes become layers.
 //!
 //! Several blobs may hold a value, each in another *form*: a shape of at most four axes whose elements, in
-//! row-major order, are those of the value. Merging adjacent axes or dropping unit axes moves no data, so every form is a
-//! Reshape of every other, and reshaping a value costs nothing until a layer needs another form.
+//! row-major order, are those of the value. Merging adjacent axes or dropping unit axes moves no data, so
+//! every form is a Reshape of every other, and reshaping a value costs nothing until a layer needs another
+//! form.
 
 mod along;
 mod broadcast;

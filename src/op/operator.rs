@@ -1,12 +1,13 @@
-//! An operator: its versions, its shape rule, its evaluation on constants, and the traits on which passes depend.
+//! An operator: its versions, its shape rule, its evaluation on constants, and the traits on which passes
+//! depend.
 
 use super::{Attributes, Call, Fact};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::Array;
 
-/// Infers type and shape of each output. An `Unsupported` error means that they cannot be known; it is reported only if the node is
-/// still needed when the graph is lowered.
+/// Infers type and shape of each output. An `Unsupported` error means that they cannot be known; it is
+/// reported only if the node is still needed when the graph is lowered.
 pub(crate) type Infer = fn(&Call) -> Result<Vec<Fact>>;
 /// Evaluates the node on constants and returns an array for each output.
 pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
@@ -19,7 +20,8 @@ pub(crate) type IdentityRule = fn(&Graph, &Node) -> Option<ValueId>;
 /// Returns the constant that a normalization with constant statistics adds to the variances.
 pub(crate) type Epsilon = fn(&Call) -> Option<f32>;
 
-/// Returns the constant that a node adds around its first input, and the number of elements before and after each axis.
+/// Returns the constant that a node adds around its first input, and the number of elements before and after
+/// each axis.
 pub(crate) type Padding = fn(&Call) -> Option<(f64, Vec<(i64, i64)>)>;
 
 /// Returns the index of an input of which some values give NaN, and a value that does not.
@@ -36,7 +38,8 @@ pub(crate) type Holds = fn(&Graph, &Node) -> bool;
 pub(crate) enum Access {
     /// Any elements: no pass may assume more.
     Any,
-    /// The element at its index in the first input; further inputs are parameters. The shape is that of the first input.
+    /// The element at its index in the first input; further inputs are parameters. The shape is that of the
+    /// first input.
     Elementwise,
     /// The elements at its index in all inputs, broadcast as in numpy.
     Broadcast,
@@ -73,7 +76,8 @@ pub(crate) struct Op {
     pub work: Option<Work>,
     /// The input that a node forwards unchanged.
     pub identity: Option<IdentityRule>,
-    /// Whether a rounding error of an input can change the result by a whole step: a quotient that it reads must be exact.
+    /// Whether a rounding error of an input can change the result by a whole step: a quotient that it reads
+    /// must be exact.
     pub jumps: Option<Holds>,
     /// Whether it may drop elements of an input: a NaN among those must not change the others.
     pub chooses: bool,
@@ -97,7 +101,8 @@ pub(crate) struct Op {
     pub random: bool,
     /// Attributes without effect, each with a reason beside the row.
     pub ignored: &'static [&'static str],
-    /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is always refused.
+    /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is always
+    /// refused.
     pub lowers_to: &'static str,
     /// The nodes that are refused, for readers.
     pub limits: &'static str,

@@ -1,5 +1,5 @@
-//! The operators: a shelf for each kind, a file for each family, a row for each operator. A row gives the operator and its
-//! conversions: to ncnn layers, or to simpler operators.
+//! The operators: a shelf for each kind, a file for each family, a row for each operator. A row gives the
+//! operator and its conversions: to ncnn layers, or to simpler operators.
 
 pub(crate) mod attention;
 mod classical;

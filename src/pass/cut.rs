@@ -7,7 +7,8 @@ use crate::graph::{Graph, ValueId};
 ///
 /// # Errors
 ///
-/// If a value does not exist or is named twice, or if the outputs depend on an input that is not among the new ones.
+/// If a value does not exist or is named twice, or if the outputs depend on an input that is not among the
+/// new ones.
 pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Result<()> {
     if !outputs.is_empty() {
         graph.outputs = find_values(graph, outputs)?;
@@ -52,7 +53,8 @@ fn find_values(graph: &Graph, names: &[String]) -> Result<Vec<ValueId>> {
     Ok(found)
 }
 
-/// The error for an unknown value. Viewers show names of nodes, so for one of these it names the outputs of the node.
+/// The error for an unknown value. Viewers show names of nodes, so for one of these it names the outputs of
+/// the node.
 fn no_value(graph: &Graph, name: &str) -> Error {
     let error = Error::usage(format!("the graph has no value \"{name}\""));
     let Some((_, node)) = graph.nodes().find(|(_, node)| node.name == *name) else { return error };

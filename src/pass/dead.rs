@@ -4,7 +4,8 @@ use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op;
 
-/// Removes nodes on which neither an output of the graph nor a kept value depends, and optional outputs that are not read.
+/// Removes nodes on which neither an output of the graph nor a kept value depends, and optional outputs that
+/// are not read.
 pub fn remove_dead_nodes(graph: &mut Graph) {
     let mut needed: IndexSet<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
     let mut dead = IndexSet::default();

@@ -41,8 +41,8 @@ impl DeclaredShapes {
     }
 }
 
-/// Propagates declared shapes from results of element-wise nodes to inputs without a shape: values in bodies of functions have no
-/// declared shapes.
+/// Propagates declared shapes from results of element-wise nodes to inputs without a shape: values in bodies
+/// of functions have no declared shapes.
 pub fn propagate_back(graph: &mut Graph) -> Result<()> {
     for id in graph.node_ids().into_iter().rev() {
         let Some(node) = graph.node(id).filter(|node| op::access(node) == Access::Elementwise) else {

@@ -64,7 +64,8 @@ impl<'a> Deref for Expand<'a> {
 }
 
 impl Expand<'_> {
-    /// The oldest release of ncnn that must load the result: a node may stay if that release has a layer for it.
+    /// The oldest release of ncnn that must load the result: a node may stay if that release has a layer for
+    /// it.
     pub fn release(&self) -> u32 {
         match self.stage {
             Stage::Expand { release } => release,
@@ -250,7 +251,8 @@ impl Expand<'_> {
     /// Makes `operand` output `index` of the node, if the node has that output.
     pub fn output(&mut self, index: usize, operand: Operand) -> Result<()> {
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
-        // Identity is the same in every version; that of the node does not raise the operator set of a written model.
+        // Identity is the same in every version; that of the node does not raise the operator set of a
+        // written model.
         let replaced = self.call.node();
         let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
         let node = Node { op_type: "Identity".into(), version, ..Node::default() };
@@ -277,7 +279,8 @@ impl Stage {
     }
 }
 
-/// Expands nodes up to a fixpoint, and infers shapes and constants after each round. `refused` takes the errors of nodes that stay.
+/// Expands nodes up to a fixpoint, and infers shapes and constants after each round. `refused` takes the
+/// errors of nodes that stay.
 pub(crate) fn expand_nodes(
     graph: &mut Graph,
     find: FindExpansion,
@@ -292,7 +295,8 @@ pub(crate) fn expand_nodes(
         errors.clear();
         let mut changed = false;
         graph.rewrite_nodes(|graph, id| {
-            // A node that its shape rule refuses is not expanded. Control flow has no shape before it is inlined.
+            // A node that its shape rule refuses is not expanded. Control flow has no shape before it is
+            // inlined.
             if stage.is_last() && deferred.contains_key(&id) {
                 return Ok(None);
             }
@@ -327,7 +331,8 @@ pub(crate) fn expand_nodes(
             // The deferred error of a node is the cause of its error in expansion.
             return !deferred.contains_key(id);
         }
-        // A node that is not inlined may have another expansion; if not, its shape rule only states that it was not inlined.
+        // A node that is not inlined may have another expansion; if not, its shape rule only states that it
+        // was not inlined.
         graph.node(*id).is_some_and(|node| find(node, Stage::Expand { release: 0 }).is_none())
     }));
     Ok(())

@@ -6,8 +6,8 @@ use crate::graph::Graph;
 use crate::op;
 use crate::pass::pattern::Readers;
 
-/// Removes nodes of these operators that forward an input; their readers read the input. A graph output keeps its node, and so its
-/// name.
+/// Removes nodes of these operators that forward an input; their readers read the input. A graph output keeps
+/// its node, and so its name.
 pub fn remove_identities(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes() {

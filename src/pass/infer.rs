@@ -44,7 +44,8 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     Ok(deferred)
 }
 
-/// Detaches constant outputs from a node that stays. The outputs of a variadic node cannot be left out: an unread value replaces each.
+/// Detaches constant outputs from a node that stays. The outputs of a variadic node cannot be left out: an
+/// unread value replaces each.
 fn detach_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
     let Some(node) = graph.node(id) else { return Ok(()) };
     let variadic = op::find(node).is_some_and(|op| op.variadic);
@@ -89,7 +90,8 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     fold(graph, node, op)
 }
 
-/// Checks that sizes are not negative and that their product fits 64 bits, so that later products do not overflow.
+/// Checks that sizes are not negative and that their product fits 64 bits, so that later products do not
+/// overflow.
 fn check_sizes(shape: &[Dim]) -> Result<()> {
     if shape.len() > limits::AXES {
         return Err(Error::limit(format!("a tensor of {} axes", shape.len())));

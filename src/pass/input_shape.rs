@@ -60,8 +60,9 @@ fn forget_shapes(graph: &mut Graph) -> Result<()> {
 /// The prefix of the symbol of a batch size.
 const BATCH: &str = "batch";
 
-/// Sets a free first axis of inputs of rank 2 or more to 1: ncnn has no batch axis. A symbol that also occurs on another axis is not
-/// a batch, except by its name: states of recurrent layers have the batch as their second axis.
+/// Sets a free first axis of inputs of rank 2 or more to 1: ncnn has no batch axis. A symbol that also occurs
+/// on another axis is not a batch, except by its name: states of recurrent layers have the batch as their
+/// second axis.
 pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let others: BTreeSet<String> =

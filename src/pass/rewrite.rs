@@ -19,7 +19,8 @@ pub struct Rewrite {
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
-    /// Operators of ONNX of which each pattern has one: a graph without them is skipped. Empty if there are no such operators.
+    /// Operators of ONNX of which each pattern has one: a graph without them is skipped. Empty if there are
+    /// no such operators.
     pub of: &'static [&'static str],
     /// The implementation.
     pub apply: Apply,
@@ -30,7 +31,8 @@ pub struct Rewrite {
 pub enum Apply {
     /// Removes nodes of its operators that forward an input.
     Identity,
-    /// Rewrites all matches and returns whether there were any. It may leave unread nodes, and new values without type and shape.
+    /// Rewrites all matches and returns whether there were any. It may leave unread nodes, and new values
+    /// without type and shape.
     By(fn(&mut Graph) -> Result<bool>),
 }
 
@@ -66,8 +68,8 @@ impl Rewrite {
     }
 }
 
-/// Applies rewritings up to a fixpoint. After each change unread nodes are removed, types, shapes and constants are inferred, and
-/// `after` is called.
+/// Applies rewritings up to a fixpoint. After each change unread nodes are removed, types, shapes and
+/// constants are inferred, and `after` is called.
 pub(crate) fn rewrite(
     graph: &mut Graph,
     rewritings: &[Rewrite],
@@ -103,7 +105,8 @@ pub enum PassKind {
     Tidying,
 }
 
-/// The names and descriptions of the passes that only [`Converter::simplify`](crate::Converter::simplify) has.
+/// The names and descriptions of the passes that only [`Converter::simplify`](crate::Converter::simplify)
+/// has.
 const TIDYINGS: [(&str, &str); 4] = [
     (ELIMINATE_DEADEND, "simplified models: removes nodes whose outputs are not read"),
     (ELIMINATE_UNUSED_INITIALIZER, "simplified models: removes constants that are not read"),

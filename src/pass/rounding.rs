@@ -1,8 +1,9 @@
 //! Refusal of models that round to quantized steps repeatedly.
 //!
-//! Two runtimes that sum in different orders differ in the last bits; if the sum lies between two steps, the results are a whole step
-//! apart. A single rounding keeps the difference within a step, but through further roundings it grows with the depth of the network.
-//! Integer arithmetic is exact, so operators computed in integers (`QLinearConv` and the like) may follow one another.
+//! Two runtimes that sum in different orders differ in the last bits; if the sum lies between two steps, the
+//! results are a whole step apart. A single rounding keeps the difference within a step, but through further
+//! roundings it grows with the depth of the network. Integer arithmetic is exact, so operators computed in
+//! integers (`QLinearConv` and the like) may follow one another.
 
 use crate::common::index::IndexSet;
 use crate::error::{Error, Errors};

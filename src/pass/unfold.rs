@@ -1,8 +1,10 @@
-//! Unfolding: nodes that were folded to a large constant are restored, so that folding does not enlarge the file.
+//! Unfolding: nodes that were folded to a large constant are restored, so that folding does not enlarge the
+//! file.
 //!
-//! A model runs the same with a Tile or an Expand as with the large constant that it computes, but the constant takes bytes in the
-//! file. All nodes are folded first, since constants improve shape inference. In the end, folding is undone if it added more bytes
-//! than a small allowance, and more than the file has shrunk by otherwise.
+//! A model runs the same with a Tile or an Expand as with the large constant that it computes, but the
+//! constant takes bytes in the file. All nodes are folded first, since constants improve shape inference. In
+//! the end, folding is undone if it added more bytes than a small allowance, and more than the file has
+//! shrunk by otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +12,8 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::tensor::Tensor;
 
-/// A folded constant may be larger than its sources by this part of all constants, or by the minimum. Tables of positions and indices
-/// that exporters compute from small constants stay below it.
+/// A folded constant may be larger than its sources by this part of all constants, or by the minimum. Tables
+/// of positions and indices that exporters compute from small constants stay below it.
 const GROWTH_PART: u64 = 256;
 const MIN_GROWTH: u64 = 1 << 10;
 
@@ -26,7 +28,8 @@ pub struct Unfolding {
     pub constant_nodes_return: bool,
 }
 
-/// Restores the nodes in `Graph::folded` whose constants are larger than their sources. Returns whether there were any.
+/// Restores the nodes in `Graph::folded` whose constants are larger than their sources. Returns whether there
+/// were any.
 pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool> {
     let folded = graph.folded.take().unwrap_or_default();
     let used = used_constants(graph);

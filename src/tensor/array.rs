@@ -1,7 +1,7 @@
 //! Elements in memory, for the evaluation of constants.
 //!
-//! Arithmetic has four kinds of elements; the exact type is stored beside them, and [`Array::new`] rounds and wraps to it. Integers
-//! may be [`Dim`]s, so that shape arithmetic on free sizes folds.
+//! Arithmetic has four kinds of elements; the exact type is stored beside them, and [`Array::new`] rounds and
+//! wraps to it. Integers may be [`Dim`]s, so that shape arithmetic on free sizes folds.
 
 use half::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};

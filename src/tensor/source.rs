@@ -148,9 +148,10 @@ impl AsRef<[u8]> for Owner {
 #[cfg(any(unix, windows))]
 fn content_of(source: &SourceFile) -> Result<Content> {
     let file = source.open()?;
-    // SAFETY: the mapping is private and read only. Another process that changes the file while it is read can change
-    // what is decoded, which every reader of it checks like any other bytes; one that truncates it ends this process with
-    // SIGBUS, which no reading of a file by mapping can rule out, but see `end_clearly_when_truncated`.
+    // SAFETY: the mapping is private and read only. Another process that changes the file while it is read
+    // can change what is decoded, which every reader of it checks like any other bytes; one that truncates it
+    // ends this process with SIGBUS, which no reading of a file by mapping can rule out, but see
+    // `end_clearly_when_truncated`.
     #[allow(unsafe_code)]
     let map = unsafe { Mmap::map(&file) };
     Ok(Content::Mapped(map.map_err(|e| Error::io("the file cannot be mapped", e).in_file(&source.path))?))

@@ -1,11 +1,11 @@
-//! Pages in a browser without a window, where the machine has one.
+//! Pages in a headless browser, if the machine has one.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What Chromium is called on different systems.
+/// The names of Chromium on different systems.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 fn find() -> Option<&'static str> {
@@ -17,12 +17,12 @@ fn find() -> Option<&'static str> {
     NAMES.into_iter().find(runs)
 }
 
-/// Opens a page with a script at its beginning that notes errors, and asks for frames by the clock, since a browser without a window may
-/// show none; and with one at its end. That one leaves what it found as JSON, encoded as
-/// in an address, in the title. None where there is no browser.
+/// Opens a page with a script at its start that records errors and requests frames by a timer, since a
+/// headless browser may draw none, and a script at its end that stores its result, URL-encoded JSON, in the
+/// title. `None` if there is no browser.
 pub fn open(page: &str, probe: &str) -> Option<Value> {
     let Some(browser) = find() else {
-        // Not by a macro: the harness would keep it to itself.
+        // Not by a macro, whose output the test harness captures.
         let told = writeln!(std::io::stderr(), "SKIPPED: there is no chromium to open pages in");
         told.unwrap();
         return None;
@@ -52,7 +52,7 @@ pub fn open(page: &str, probe: &str) -> Option<Value> {
     Some(serde_json::from_str(&decode(found)).unwrap())
 }
 
-/// Text without the `%` of addresses.
+/// Decodes URL encoding.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');

@@ -1,4 +1,5 @@
-//! The Python that judges what is converted: made here, so that a fresh machine needs only Rust and `python3`.
+//! The Python environment for comparisons, created here, so that a fresh machine needs only Rust and
+//! `python3`.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,8 +8,8 @@ use std::process::Command;
 
 const REQUIREMENTS: &str = include_str!("../requirements.txt");
 
-/// The interpreter of the environment that `tests/requirements.txt` asks for: with ncnn, onnx and onnxruntime. The first caller
-/// makes the environment, in `tests/.venv`; others, in this process or another, wait for it.
+/// Returns the interpreter of the environment of `tests/requirements.txt`, with ncnn, onnx and onnxruntime.
+/// The first caller creates it in `tests/.venv`; others, in this process or another, wait for it.
 pub fn python() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/.venv");
     fs::create_dir_all(&folder).unwrap();

@@ -1,8 +1,9 @@
-//! The rule for the list of known refusals, `known_refusals.txt`: a line for each case, its name, two spaces, the reason.
+//! The rule for the list of known refusals, `known_refusals.txt`: a line for each case, its name, two spaces,
+//! the reason.
 //!
-//! A refusal is known by its name and its reason. A listed case that is refused for another reason fails, and so does one that passes.
-//! Blessing accepts these two changes and no others: a refusal that is not listed may be the loss of an operator, and the line for it
-//! is written by hand.
+//! A refusal is known by its name and its reason. A listed case that is refused for another reason fails, and
+//! so does one that passes. Blessing accepts these two changes and no others: a refusal that is not listed
+//! may be the loss of an operator, and the line for it is written by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Reads a verdict of `conformance/run.py` and its reason. An internal error is a failure, never a refusal.
+    /// Reads a verdict of `conformance/run.py` and its reason. An internal error is a failure, never a
+    /// refusal.
     pub fn new(verdict: &str, reason: &str) -> Outcome {
         match verdict {
             "pass" => Outcome::Passed,

@@ -1,4 +1,4 @@
-//! The command as a shell runs it, in a folder of its own.
+//! The command as a shell runs it, in a temporary folder.
 
 #![allow(dead_code)] // No test uses all of it.
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// A folder of its own, and the command run in it.
+/// A temporary folder, and the command run in it.
 pub struct Room(tempfile::TempDir);
 
 impl Room {

@@ -1,8 +1,8 @@
-//! As much of JSON Schema as `docs/report.schema.json` uses.
+//! The part of JSON Schema that `docs/report.schema.json` uses.
 
 use serde_json::Value;
 
-/// Checks that a report is as the schema says.
+/// Checks a report against the schema.
 #[track_caller]
 pub fn check(report: &Value) {
     let text = include_str!("../../docs/report.schema.json");

@@ -1,4 +1,4 @@
-//! A few words of protobuf, enough for a model of nodes with one input and one output.
+//! An encoder of protobuf models with few kinds of nodes.
 
 #![allow(clippy::as_conversions)] // The lowest bits are what is meant.
 #![allow(dead_code)] // No test uses all of it.
@@ -26,7 +26,7 @@ fn text(field: u64, s: &str) -> Vec<u8> {
     message(field, &[s.as_bytes().to_vec()])
 }
 
-/// A value of floats; sizes are numbers or symbols.
+/// A float32 value; sizes are numbers or symbols.
 fn value(field: u64, name: &str, shape: &[&str]) -> Vec<u8> {
     let dim = |size: &&str| match size.parse() {
         Ok(n) => message(1, &[number(1, n)]),
@@ -45,7 +45,7 @@ pub fn node(op_type: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&st
     message(1, &[names(1, inputs), names(2, outputs), text(4, op_type), attributes.concat()])
 }
 
-/// A loop of `trip` rounds over `v`, while `go`; its body reads `v` and gives `w`.
+/// A loop of `trip` iterations over `v`, while `go`; its body reads `v` and returns `w`.
 pub fn repeat(trip: &str, go: &str, input: &str, output: &str, body: &[Vec<u8>]) -> Vec<u8> {
     let scalar = |field, name, dtype| {
         message(field, &[text(1, name), message(2, &[message(1, &[number(1, dtype), message(2, &[])])])])
@@ -78,7 +78,8 @@ pub fn model(shape: &[&str], parts: &[Vec<u8>]) -> Vec<u8> {
     [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
 }
 
-/// The beginning of a model whose only output is a constant of so many half floats; their bytes are all that follows.
+/// The beginning of a model whose only output is a constant of `count` float16 elements; only their bytes
+/// follow.
 pub fn halves(count: u64) -> Vec<u8> {
     let head = |field: u64, rest: &[u8], behind: u64| {
         [varint(field << 3 | 2), varint(rest.len() as u64 + behind), rest.to_vec()].concat()
@@ -89,7 +90,7 @@ pub fn halves(count: u64) -> Vec<u8> {
     [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), head(7, &graph, 2 * count)].concat()
 }
 
-/// A model whose only output is a constant of floats that lie in a file beside it.
+/// A model whose only output is a constant of float32 elements in an external file.
 pub fn external(location: &str, floats: u64) -> Vec<u8> {
     let entry = message(13, &[text(1, "location"), text(2, location)]);
     let tensor = [number(1, floats), number(2, 1), text(8, "k"), entry, number(14, 1)];
@@ -97,12 +98,12 @@ pub fn external(location: &str, floats: u64) -> Vec<u8> {
     [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
 }
 
-/// A chain of operators from `x` to `y`; without any, `x` is the output.
+/// A chain of operators from `x` to `y`; without operators, `x` is the output.
 pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
     chain_of(op_types, shape, &|i| format!("node{i}"))
 }
 
-/// The same with these names for the nodes.
+/// A chain with these names of nodes.
 pub fn chain_of(op_types: &[&str], shape: &[&str], node: &dyn Fn(usize) -> String) -> Vec<u8> {
     let name = |i: usize| match i {
         0 => "x".to_owned(),
@@ -118,7 +119,7 @@ pub fn chain_of(op_types: &[&str], shape: &[&str], node: &dyn Fn(usize) -> Strin
     [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
 }
 
-/// `x` and a second input `c`, which the model has a value for, are added to `y`.
+/// The sum of `x` and an input `c` with a value in the model.
 pub fn defaulted(ir_version: u64) -> Vec<u8> {
     let one = [number(1, 1), number(2, 1), text(8, "c"), message(9, &[1.0_f32.to_le_bytes().to_vec()])];
     let add = [text(1, "x"), text(1, "c"), text(2, "y"), text(4, "Add")];

@@ -3,6 +3,7 @@
 //!
 //! Refused: sequences and optional values that are inputs or outputs of the net, positions computed at run
 //! time.
+//!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`,
 //! `onnx__Optional.html`.
 

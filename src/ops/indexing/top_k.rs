@@ -1,7 +1,9 @@
 //! TopK: the largest or smallest elements along an axis, with their indices.
 //!
 //! Every element is compared with every other, in at most 256 MiB. Equal elements keep their order, as in
-//! onnxruntime. Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
+//! onnxruntime.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,9 @@
 //! Operators that leave the elements unchanged, in the same or another shape.
 //!
-//! Dropout is converted as in inference. Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>,
-//! `onnx__Dropout.html`, `onnx__Flatten.html`, `onnx__Identity.html`, `onnx__Squeeze.html`,
-//! `onnx__Unsqueeze.html`.
+//! Dropout is converted as in inference.
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Reshape.html>, `onnx__Dropout.html`, `onnx__Flatten.html`,
+//! `onnx__Identity.html`, `onnx__Squeeze.html`, `onnx__Unsqueeze.html`.
 
 use ndarray::{ArrayD, IxDyn};
 

@@ -55,7 +55,8 @@ impl Dft {
         if !self.inverse {
             return weight;
         }
-        // In a one-sided spectrum every element but the first and the middle one also represents its mirror image.
+        // In a one-sided spectrum every element but the first and the middle one also represents its mirror
+        // image.
         let twice = self.onesided && n != 0 && 2 * n != self.length;
         // The imaginary parts of those two are multiplied by sines of multiples of pi.
         let none = self.onesided && !twice && from == 1;
@@ -144,7 +145,8 @@ pub(in crate::ops) fn infer_dft(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// Returns the matrix of a transform, with a row for each element and part of the input and a column for each of the output.
+/// Returns the matrix of a transform, with a row for each element and part of the input and a column for each
+/// of the output.
 fn matrix(dft: Dft) -> Result<Tensor> {
     let rows = dft.used.saturating_mul(dft.parts);
     let columns = dft.bins().saturating_mul(dft.output_parts());

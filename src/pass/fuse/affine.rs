@@ -1,8 +1,8 @@
-//! `y = norm(x) * scale` and `y = norm(x) + bias`
-//! `y = transpose(norm(x)) * scale` and `y = transpose(norm(x)) + bias`
+//! `y = norm(x) * scale` and `y = norm(x) + bias` `y = transpose(norm(x)) * scale` and `y =
+//! transpose(norm(x)) + bias`
 //!
-//! becomes `norm(x)`, or `transpose(norm(x))`, with scale or bias among the parameters of the normalization, if they and the parameters
-//! are constants. A scale multiplies the bias that the normalization has.
+//! becomes `norm(x)`, or `transpose(norm(x))`, with scale or bias among the parameters of the normalization,
+//! if they and the parameters are constants. A scale multiplies the bias that the normalization has.
 
 use std::collections::BTreeSet;
 

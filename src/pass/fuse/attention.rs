@@ -1,10 +1,12 @@
 //! `y = linear(merge(softmax(scale * q * transpose(k) + mask) * v))`
 //!
-//! with `q`, `k`, `v = heads(linear(x))`, the mask optional, becomes `MultiHeadAttention` of this program's own domain.
+//! with `q`, `k`, `v = heads(linear(x))`, the mask optional, becomes `MultiHeadAttention` of this program's
+//! own domain.
 //!
-//! `heads` is any chain of Reshape, Transpose, Split and the like that gives a view of the columns of a linear map, by heads; `merge`
-//! is such a chain that puts the heads side by side. All scales before the Softmax are multiplied into the weight of the queries. The
-//! mask may be added, or chosen by `where(condition, lowest, scores)`; NaN after the Softmax may be replaced by 0.
+//! `heads` is any chain of Reshape, Transpose, Split and the like that gives a view of the columns of a
+//! linear map, by heads; `merge` is such a chain that puts the heads side by side. All scales before the
+//! Softmax are multiplied into the weight of the queries. The mask may be added, or chosen by
+//! `where(condition, lowest, scores)`; NaN after the Softmax may be replaced by 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,7 +119,8 @@ fn checked(matcher: &Matcher, linear: Linear) -> Option<Linear> {
     (matcher.is_float(linear.x) && matcher.sizes(linear.x)?.last() == Some(&linear.inputs)).then_some(linear)
 }
 
-/// Reads a value as a view of a linear map, and its factor. `order` gives the axes of heads, rows and elements in `sizes`.
+/// Reads a value as a view of a linear map, and its factor. `order` gives the axes of heads, rows and
+/// elements in `sizes`.
 fn projection(
     matcher: &Matcher,
     value: ValueId,
@@ -284,7 +287,8 @@ fn each_row_has_key(matcher: &Matcher, mask: ValueId) -> bool {
     mask.chunks(keys).all(|row| row.iter().any(|x| f64::from(*x) > FAR))
 }
 
-/// Whether a value has the shape of a mask: `[queries, keys]` or `[heads, queries, keys]` after axes of size 1.
+/// Whether a value has the shape of a mask: `[queries, keys]` or `[heads, queries, keys]` after axes of size
+/// 1.
 fn is_mask(matcher: &Matcher, value: ValueId, [heads, queries, keys]: [i64; 3]) -> bool {
     let Some(sizes) = matcher.sizes(value) else { return false };
     let [outer @ .., rows, columns] = sizes.as_slice() else { return false };

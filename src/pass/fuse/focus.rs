@@ -1,11 +1,13 @@
 //! `y = concat(x[.., i0::b, j0::b], x[.., i1::b, j1::b], ...)` with each offset `(i, j)` of a block once
 //!
-//! becomes `SpaceToDepth(x)` if the offsets are row by row (`j` changes first) and `Reshape`, `Transpose` and `Reshape` if they are
-//! column by column, as in YOLOv5 and YOLOX, or if channels are the last axis, as in patch merging.
+//! becomes `SpaceToDepth(x)` if the offsets are row by row (`j` changes first) and `Reshape`, `Transpose` and
+//! `Reshape` if they are column by column, as in YOLOv5 and YOLOX, or if channels are the last axis, as in
+//! patch merging.
 //!
 //! `y = conv(concat(...), weight)`
 //!
-//! becomes `conv(SpaceToDepth(x), weight')` with the input channels of the weight permuted, if the group is 1.
+//! becomes `conv(SpaceToDepth(x), weight')` with the input channels of the weight permuted, if the group is
+//! 1.
 
 use std::collections::BTreeSet;
 

@@ -2,11 +2,10 @@
 //!
 //! becomes `Gelu(x)`.
 //!
-//! `y = x * (1 + tanh(z)) / 2`
-//! `y = x * sigmoid(2 * z)`
+//! `y = x * (1 + tanh(z)) / 2` `y = x * sigmoid(2 * z)`
 //!
-//! with `z = sqrt(2 / pi) * (x + 0.044715 * x ^ 3)` becomes `Gelu(x)` with `approximate` "tanh". The factor 1 / 2 may be anywhere in
-//! the product, or in the sum: `1 / 2 + erf(x / sqrt(2)) / 2`.
+//! with `z = sqrt(2 / pi) * (x + 0.044715 * x ^ 3)` becomes `Gelu(x)` with `approximate` "tanh". The factor 1
+//! / 2 may be anywhere in the product, or in the sum: `1 / 2 + erf(x / sqrt(2)) / 2`.
 
 use std::collections::BTreeSet;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};

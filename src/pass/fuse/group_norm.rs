@@ -1,7 +1,7 @@
 //! `y = reshape(InstanceNormalization(reshape(x, [n, groups, ...]), scale, bias), shape(x))`
 //!
-//! becomes `GroupNormalization(x, scale', bias')` with the scale and the bias of each group repeated for its channels, if `groups`
-//! divides the channels and scale and bias are constants.
+//! becomes `GroupNormalization(x, scale', bias')` with the scale and the bias of each group repeated for its
+//! channels, if `groups` divides the channels and scale and bias are constants.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
-//! `y = x / sqrt(sum(x ^ 2) + epsilon)`
-//! `y = x / sqrt(max(sum(x ^ 2), epsilon))`
-//! `y = x / max(sqrt(sum(x ^ 2)), epsilon)`
+//! `y = x / sqrt(sum(x ^ 2) + epsilon)` `y = x / sqrt(max(sum(x ^ 2), epsilon))` `y = x / max(sqrt(sum(x ^
+//! 2)), epsilon)`
 //!
-//! becomes `Normalize(x)` of this program's own domain, if the sum is along one axis and `epsilon` is positive. The sum may be
-//! ReduceSumSquare, the root of the sum ReduceL2, and the divisor may be expanded to the shape of `x`.
+//! becomes `Normalize(x)` of this program's own domain, if the sum is along one axis and `epsilon` is
+//! positive. The sum may be ReduceSumSquare, the root of the sum ReduceL2, and the divisor may be expanded to
+//! the shape of `x`.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,14 @@
 //! `y = (x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2) + epsilon)`
 //!
-//! becomes `InstanceNormalization(x)` if the means are of all axes but batch and channels, and `LayerNormalization(x)` if not.
+//! becomes `InstanceNormalization(x)` if the means are of all axes but batch and channels, and
+//! `LayerNormalization(x)` if not.
 //!
 //! `y = x / sqrt(mean(x ^ 2) + epsilon)`
 //!
 //! becomes `RMSNormalization(x)`.
 //!
-//! The normalized sizes must be known. Axes that are not the last ones are moved there by Transposes. Scale and bias after the
-//! normalization become its parameters by [`affine`](super::affine).
+//! The normalized sizes must be known. Axes that are not the last ones are moved there by Transposes. Scale
+//! and bias after the normalization become its parameters by [`affine`](super::affine).
 
 use std::collections::BTreeSet;
 

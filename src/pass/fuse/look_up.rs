@@ -1,7 +1,7 @@
 //! `y = gather(table, slice(indices))` with constants `table` and `indices`
 //!
-//! becomes `slice(gather(table, indices))`, whose Gather is constant, if that is at most 4 times larger than the table. Exporters
-//! look up position embeddings of texts of any length so.
+//! becomes `slice(gather(table, indices))`, whose Gather is constant, if that is at most 4 times larger than
+//! the table. Exporters look up position embeddings of texts of any length so.
 //!
 //! `y = gather(x, view(range(0, n, 1)))` along an axis of the free size `n`
 //!

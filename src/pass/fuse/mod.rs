@@ -1,7 +1,7 @@
 //! Fusions: patterns of several operators become the operator that they compute; one file for each pattern.
 //!
-//! A pattern is matched from its last node backwards. Nothing outside the pattern may read its intermediate values: they would still
-//! have to be computed, and the fusion would save nothing.
+//! A pattern is matched from its last node backwards. Nothing outside the pattern may read its intermediate
+//! values: they would still have to be computed, and the fusion would save nothing.
 
 mod affine;
 mod attention;
@@ -165,7 +165,8 @@ impl<'a> Matcher<'a> {
         self.scalar(value).is_some_and(|found| near(found, scalar, self.graph.value(value).dtype))
     }
 
-    /// The operands of a node of two if one of them is a constant of one element: the other one, and the constant.
+    /// The operands of a node of two if one of them is a constant of one element: the other one, and the
+    /// constant.
     pub fn with_scalar(&self, node: &Node) -> Option<(ValueId, f64)> {
         orders(node).find_map(|(x, constant)| Some((x, self.scalar(constant)?)))
     }
@@ -377,8 +378,8 @@ impl Build<'_> {
     }
 }
 
-/// Replaces the last node of each pattern that `find` matches by the nodes that `build` makes. The other nodes of the pattern stay,
-/// unread.
+/// Replaces the last node of each pattern that `find` matches by the nodes that `build` makes. The other
+/// nodes of the pattern stay, unread.
 pub(super) fn fuse<T>(
     graph: &mut Graph,
     find: impl Fn(&Matcher, &Node) -> Option<Found<T>>,

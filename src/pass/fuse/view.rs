@@ -1,4 +1,5 @@
-//! Strided views: the results of chains of Reshape, Transpose, Split, Slice and Gather as elements of their source.
+//! Strided views: the results of chains of Reshape, Transpose, Split, Slice and Gather as elements of their
+//! source.
 
 use std::collections::BTreeSet;
 
@@ -129,7 +130,8 @@ pub(super) struct Traced {
     pub inner: BTreeSet<ValueId>,
 }
 
-/// Traces a value back to the first that `is_source`, or as far as nodes only move elements, or scale them if `scaled`.
+/// Traces a value back to the first that `is_source`, or as far as nodes only move elements, or scale them if
+/// `scaled`.
 pub(super) fn trace(
     matcher: &Matcher,
     value: ValueId,

@@ -11,7 +11,8 @@ use crate::tensor::{DType, Tensor, broadcast_lens};
 
 use super::{Edits, InsertionPoint, input, only_output};
 
-/// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes subnormal.
+/// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes
+/// subnormal.
 const MAX_FACTOR: f64 = 1e12;
 
 /// The largest term. Models round by adding and subtracting a large constant; these must not be merged.
@@ -86,7 +87,8 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
     edits.apply(graph)
 }
 
-/// The longest run of steps from one on, each the only reader of the one before, whose constants can be merged.
+/// The longest run of steps from one on, each the only reader of the one before, whose constants can be
+/// merged.
 fn run_from(
     graph: &Graph,
     readers: &Readers,
@@ -110,8 +112,8 @@ fn run_from(
     (pattern, steps)
 }
 
-/// Builds the merged constant of several steps, pair by pair, so that each constant is rounded few times: `x / a * b` is
-/// `x / (a / b)`, `x / a / b` is `x / (a * b)`, and so on.
+/// Builds the merged constant of several steps, pair by pair, so that each constant is rounded few times: `x
+/// / a * b` is `x / (a / b)`, `x / a / b` is `x / (a * b)`, and so on.
 fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
     let [direct, opposite] = op_types.map(Symbol::from);
     while steps.len() > 1 {
@@ -145,8 +147,8 @@ impl<'g> Joined<'g> {
         elements.iter().all(|x| x.is_finite()).then_some(Joined { shape: tensor.shape(), least, most })
     }
 
-    /// Merges another constant, which has the same operator if it is `alike`. `None` if the result would have more elements than both,
-    /// or if either is of extreme magnitude.
+    /// Merges another constant, which has the same operator if it is `alike`. `None` if the result would have
+    /// more elements than both, or if either is of extreme magnitude.
     fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
         let other = other?;
         let shape = broadcast_lens(&[self.shape, other.shape]).ok()?;

@@ -13,10 +13,12 @@ use crate::op;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim, Tensor};
 
-/// The most bytes of constants that are compared: comparing all weights would take longer than a few copies cost.
+/// The most bytes of constants that are compared: comparing all weights would take longer than a few copies
+/// cost.
 const MAX_COMPARED: u64 = 1 << 16;
 
-/// Merges nodes of the same operator, inputs and attributes, and values that are the same expression of sizes.
+/// Merges nodes of the same operator, inputs and attributes, and values that are the same expression of
+/// sizes.
 pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
     let same = find_equal(graph)?;
     graph.redirect(&same);
@@ -93,15 +95,16 @@ impl<'g> Computed<'g> {
     }
 }
 
-/// Whether a node can replace another one with these outputs: it has the same outputs, and none is an output of the graph, whose
-/// name is kept.
+/// Whether a node can replace another one with these outputs: it has the same outputs, and none is an output
+/// of the graph, whose name is kept.
 fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option<ValueId>]) -> bool {
     first.len() == outputs.len()
         && first.iter().zip(outputs).all(|(first, output)| first.is_some() == output.is_some())
         && !outputs.iter().flatten().any(|output| readers.is_output(*output))
 }
 
-/// The operator and the attributes of a node as text; `None` if nodes with equal ones may compute different values.
+/// The operator and the attributes of a node as text; `None` if nodes with equal ones may compute different
+/// values.
 fn key(node: &Node) -> Option<String> {
     if op::find(node)?.random {
         return None;

@@ -18,7 +18,8 @@ use crate::pass::rewrite::Rewrite;
 pub(in crate::pass) use edit::InsertionPoint;
 use edit::{Edits, replace_nodes};
 
-/// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the pass.
+/// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the
+/// pass.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[
     Rewrite::forward("eliminate_identity", "Identity", &["Identity"]),
     Rewrite::forward(

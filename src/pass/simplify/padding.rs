@@ -1,7 +1,8 @@
 //! Constant padding before a convolution or a pooling becomes part of it.
 //!
-//! Conv, and AveragePool with `count_include_pad`, pad with zeros. MaxPool ignores its padding: the padded constant must not exceed
-//! any element, and the padding must be smaller than the window, so that each window has an element of the data.
+//! Conv, and AveragePool with `count_include_pad`, pad with zeros. MaxPool ignores its padding: the padded
+//! constant must not exceed any element, and the padding must be smaller than the window, so that each window
+//! has an element of the data.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
@@ -77,7 +78,8 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
     Some(fused)
 }
 
-/// The explicit padding of a node, before all axes and then after them; `None` for `auto_pad` SAME, which depends on sizes.
+/// The explicit padding of a node, before all axes and then after them; `None` for `auto_pad` SAME, which
+/// depends on sizes.
 fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     let valid = match node.attributes.get("auto_pad") {
         None => false,

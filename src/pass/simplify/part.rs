@@ -101,8 +101,8 @@ pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
     replace_nodes(graph, find, |graph, node, (data, bounds)| bounds.node(graph, node, data))
 }
 
-/// Splits Slices with steps along several axes into one for each axis, so that Slices share the first of them: each axis with steps
-/// needs layers of its own in ncnn.
+/// Splits Slices with steps along several axes into one for each axis, so that Slices share the first of
+/// them: each axis with steps needs layers of its own in ncnn.
 pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
@@ -172,8 +172,8 @@ fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
     op::resolve_axis(int(node, "axis")?, rank).ok()
 }
 
-/// Flattens inputs of a Concat that are a Concat along the same axis without other readers, and replaces all outputs of a Split in
-/// order by its input.
+/// Flattens inputs of a Concat that are a Concat along the same axis without other readers, and replaces all
+/// outputs of a Split in order by its input.
 pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();

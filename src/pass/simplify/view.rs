@@ -1,4 +1,5 @@
-//! Views: operators that change the shape and keep the order of the elements. Of several in a row only the last shape counts.
+//! Views: operators that change the shape and keep the order of the elements. Of several in a row only the
+//! last shape counts.
 
 use smallvec::smallvec;
 
@@ -99,7 +100,8 @@ fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Re
     Ok(made)
 }
 
-/// A target of Reshape that gives `to` for all free sizes: 0 copies the size of the input, and one size may be inferred by -1.
+/// A target of Reshape that gives `to` for all free sizes: 0 copies the size of the input, and one size may
+/// be inferred by -1.
 pub(super) fn target_of(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
     let free = to.iter().filter(|size| size.known().is_none()).count();
     let mut left = 1;

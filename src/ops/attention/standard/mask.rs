@@ -114,7 +114,7 @@ pub(super) fn both(expand: &mut Expand, a: Visible, b: Visible) -> Result<Visibl
     Ok(Visible::Computed(expand.op("Mul", &[a, b], &[])?))
 }
 
-/// The mask that is given: booleans say what is seen; numbers are added, and those of minus infinity hide.
+/// Returns the mask of the input: true booleans show a key; numbers are added, and -inf hides a key.
 fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
     let shape = expand.shape(input::ATTN_MASK)?.to_vec();
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;

@@ -1,8 +1,6 @@
 //! Scan over sequences of constant length. In version 8, sequences and states have a batch axis before that
 //! of the elements; each element of the batch is scanned separately.
 //!
-//! In version 8, sequences and states have a leading batch axis; each entry of the batch is scanned
-//! separately.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Scan.html>.
 
 use super::{scalar, stack};

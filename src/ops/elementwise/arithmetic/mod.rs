@@ -78,7 +78,8 @@ fn nan_quotient(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
     (!all(graph, node, 1, |x| x != 0.0)).then_some((1, 1.0))
 }
 
-/// A power is NaN if the base is negative and the exponent a fraction, and infinite for a base of 0 and a negative exponent.
+/// A power is NaN if the base is negative and the exponent a fraction, and infinite for a base of 0 and a
+/// negative exponent.
 fn nan_power(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
     let defined = all(graph, node, 1, |x| x.fract() == 0.0 && x >= 0.0) || all(graph, node, 0, |x| x > 0.0);
     (!defined).then_some((0, 1.0))

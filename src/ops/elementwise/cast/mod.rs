@@ -6,8 +6,8 @@
 //! | to an integer | UnaryOp TRUNC from a float; types of up to 16 bits wrap around |
 //! | to bool | Threshold on the magnitude |
 //!
-//! Float16 is treated as float32: they differ by less than 2^-11. Negative integers are cast to unsigned ones of
-//! 32 and 64 bits as constants only: float32 cannot wrap around.
+//! Float16 is treated as float32: they differ by less than 2^-11. Negative integers are cast to unsigned ones
+//! of 32 and 64 bits as constants only: float32 cannot wrap around.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
 
 mod narrow;

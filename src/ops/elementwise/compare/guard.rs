@@ -1,7 +1,7 @@
 //! Guards for the operands of Where that may be NaN if they are not chosen.
 //!
-//! In ncnn a NaN of the operand that is not chosen survives the selection by products and sums. Operators whose result is NaN for some
-//! inputs therefore get a harmless input for each element that is not chosen.
+//! In ncnn a NaN of the operand that is not chosen survives the selection by products and sums. Operators
+//! whose result is NaN for some inputs therefore get a harmless input for each element that is not chosen.
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};

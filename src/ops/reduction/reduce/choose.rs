@@ -1,5 +1,5 @@
-//! Reductions with axes computed at run time: the shape of the output leaves a few choices of axes. All are computed, and one is
-//! selected at run time.
+//! Reductions with axes computed at run time: the shape of the output leaves a few choices of axes. All are
+//! computed, and one is selected at run time.
 
 use super::{ReduceAttributes, choices};
 use crate::error::{Error, Result, unsupported};
@@ -10,7 +10,8 @@ use crate::tensor::{Array, DType};
 /// The maximum number of choices.
 const MAX_CHOICES: usize = 8;
 
-/// Returns the number that identifies a choice: the sum of a power of two for each reduced axis of more than one element.
+/// Returns the number that identifies a choice: the sum of a power of two for each reduced axis of more than
+/// one element.
 fn code(reduced: &[bool], matters: &[bool]) -> f32 {
     let powers = std::iter::successors(Some(1.0_f32), |power| Some(power * 2.0));
     let counted = reduced.iter().zip(matters).zip(powers);

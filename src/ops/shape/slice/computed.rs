@@ -1,5 +1,5 @@
-//! Slice with starts computed at run time, if the model declares the shape of the output: a Gather along each axis, of indices that
-//! begin at the start.
+//! Slice with starts computed at run time, if the model declares the shape of the output: a Gather along each
+//! axis, of indices that begin at the start.
 
 use super::call_cuts;
 use crate::error::{At, Result, invalid, unsupported};
@@ -8,7 +8,8 @@ use crate::op::{Call, distinct_axes};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim, display_shape};
 
-/// Returns the declared shape of the output if it has the rank of the data and no empty axis, and a bound is computed at run time.
+/// Returns the declared shape of the output if it has the rank of the data and no empty axis, and a bound is
+/// computed at run time.
 pub(super) fn declared_shape<'a>(call: &Call<'a>) -> Option<&'a [Dim]> {
     let computed = |index: usize| call.has_input(index) && call.dims(index).is_err();
     let constant = |index: usize| !call.has_input(index) || call.constant(index).is_some();

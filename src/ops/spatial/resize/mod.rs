@@ -309,8 +309,8 @@ fn common_scale(policy: Policy, axes: &[AxisResize]) -> Result<f32> {
 }
 
 /// Returns the common scale of all axes if the given sizes are computed at run time. The scale gives one axis
-/// exactly its given size, so it is among the quotients of the declared sizes; often only one of them gives the
-/// whole declared shape.
+/// exactly its given size, so it is among the quotients of the declared sizes; often only one of them gives
+/// the whole declared shape.
 fn declared_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
     let mut found: Vec<f32> = Vec::new();
     for scale in scales_of(axes)? {

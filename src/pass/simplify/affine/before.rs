@@ -1,7 +1,7 @@
 //! Scales and shifts of channels before a convolution.
 //!
-//! `w * (s * x + t) + b` is `(w * s) * x + (sum(w * t) + b)` for each channel. Padding is not shifted: before a convolution with
-//! padding, only scales are merged.
+//! `w * (s * x + t) + b` is `(w * s) * x + (sum(w * t) + b)` for each channel. Padding is not shifted: before
+//! a convolution with padding, only scales are merged.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
@@ -22,11 +22,13 @@ struct Found {
     dtype: DType,
     weight: ValueId,
     bias: Option<ValueId>,
-    /// The shape of the weight with the groups as an axis: groups, output and input channels of a group, kernel.
+    /// The shape of the weight with the groups as an axis: groups, output and input channels of a group,
+    /// kernel.
     grouped: Vec<i64>,
 }
 
-/// Merges BatchNormalization, products, quotients, sums and differences with constants into the Conv after them.
+/// Merges BatchNormalization, products, quotients, sums and differences with constants into the Conv after
+/// them.
 pub(crate) fn fuse_before(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();

@@ -1,6 +1,8 @@
-//! Scales and shifts of channels after, or before, a convolution or a matrix product become part of its weight and bias.
+//! Scales and shifts of channels after, or before, a convolution or a matrix product become part of its
+//! weight and bias.
 //!
-//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite are left alone.
+//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite are
+//! left alone.
 
 mod before;
 mod step;
@@ -44,7 +46,8 @@ struct Product {
 enum Layout {
     First,
     Second,
-    /// The first axis has the groups, the second the channels of a group: ConvTranspose with this many groups.
+    /// The first axis has the groups, the second the channels of a group: ConvTranspose with this many
+    /// groups.
     Grouped(usize),
 }
 
@@ -114,8 +117,8 @@ fn is_plain_gemm(node: &Node) -> bool {
 }
 
 impl Product {
-    /// Whether the steps can be merged. Float16 weights are not scaled, since they could overflow or underflow; a single shift becomes
-    /// the bias if there is none.
+    /// Whether the steps can be merged. Float16 weights are not scaled, since they could overflow or
+    /// underflow; a single shift becomes the bias if there is none.
     fn admits(&self, steps: &[Step]) -> bool {
         let wide = matches!(self.channels.dtype, DType::F32 | DType::F64);
         let one_shift = matches!(steps, [Step::Shift { .. }]) && self.bias.is_none();

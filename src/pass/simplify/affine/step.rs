@@ -25,7 +25,8 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The scale and the shift of this step composed with earlier ones; each has one element, or one for each channel.
+    /// The scale and the shift of this step composed with earlier ones; each has one element, or one for each
+    /// channel.
     pub fn after(
         self,
         site: &mut InsertionPoint,

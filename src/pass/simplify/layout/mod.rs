@@ -1,9 +1,10 @@
 //! Cancellation of Transposes and Reshapes on both sides of layout-independent nodes.
 //!
-//! Element-wise nodes do not depend on the layout of their operands, as long as it is the same for all. An island is a connected
-//! component of such nodes. A whole island is transposed, or reshaped, if that leaves fewer nodes: TensorFlow's exporters leave
-//! islands between two Transposes, linear layers work on matrices between two Reshapes. The moves inserted at the edges of the island
-//! meet those that are there, and other passes merge them.
+//! Element-wise nodes do not depend on the layout of their operands, as long as it is the same for all. An
+//! island is a connected component of such nodes. A whole island is transposed, or reshaped, if that leaves
+//! fewer nodes: TensorFlow's exporters leave islands between two Transposes, linear layers work on matrices
+//! between two Reshapes. The moves inserted at the edges of the island meet those that are there, and other
+//! passes merge them.
 
 mod island;
 mod operand;
@@ -23,7 +24,8 @@ use super::{Edits, InsertionPoint, input, only_output};
 use island::Island;
 use operand::{axes_of, name_axes, operands};
 
-/// The most layouts tried for an island; those of real networks have one or two kinds of moves at their edges.
+/// The most layouts tried for an island; those of real networks have one or two kinds of moves at their
+/// edges.
 const MAX_WAYS: usize = 4;
 
 /// Cancels Transposes on both sides of islands.
