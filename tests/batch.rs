@@ -230,7 +230,7 @@ fn invalid_arguments_are_refused_first() {
     let list = format!("{0}/a.onnx\n{0}/b/a.onnx\n", here.display());
     fs::write(room.path("elsewhere/list"), &list).unwrap();
     for (line, said) in [
-        ("batch models/a.onnx models/b/a.onnx -o out", "would have one result, \"a\""),
+        ("batch models/a.onnx models/b/a.onnx -o out", "would have the same result, \"a\""),
         ("batch none -o out", "cannot be found"),
         ("batch none/*.onnx -o out", "no matching file"),
         ("batch elsewhere -o out", "there are no models"),

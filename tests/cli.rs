@@ -63,7 +63,7 @@ fn inputs_with_constant_values_are_reported() {
     let room = Room::new();
     room.put("new.onnx", &onnx::defaulted(8));
     room.put("old.onnx", &onnx::defaulted(3));
-    let warning = "warning: inputs that have a value in the model keep it: 1 such as \"c\"";
+    let warning = "warning: inputs with a value in the model keep that value: 1 such as \"c\"";
     room.expect("new.onnx", 0, warning);
     assert!(!room.expect("old.onnx", 0, "").contains(warning), "old models list all constants so");
 }
@@ -126,7 +126,7 @@ fn further_files_are_written_with_the_others_or_not_at_all() {
     room.expect(
         "m.onnx n.param --id-header n.h --mem-header n.h",
         2,
-        "would overwrite the header of numbers",
+        "would overwrite the header of indices",
     );
     room.expect("m.onnx n.param --mem-header none/n.h", 2, "the folder cannot be opened");
     assert_eq!(room.names(), ["bad.onnx", "m.onnx"]);
@@ -368,7 +368,7 @@ fn shapes_and_cuts_are_applied() {
     room.expect("m.onnx --outputs node0", 2, "\"t1\"");
     room.expect("m.onnx --outputs t1,t1", 2, "twice");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape nowhere:1", 2, "inputs are \"t1\"");
-    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 2, "axes");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 2, "was given");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3,4,5 --input-shape t1:1,3,4,5", 2, "twice");
 }
 

@@ -89,7 +89,7 @@ fn a_full_disk_keeps_the_old_files() {
 fn a_folder_that_cannot_be_written_to_is_named() {
     let room = room_with_data(4);
     // No user can create files there.
-    let text = room.expect("m.onnx /proc/a.param", 2, "no file can be made in the folder");
+    let text = room.expect("m.onnx /proc/a.param", 2, "the folder is not writable");
     assert!(text.contains("/proc"), "{text}");
     assert_eq!(room.names(), ["m.data", "m.onnx"]);
 }

@@ -13,6 +13,7 @@ mod exact;
 mod expression;
 mod form;
 mod frontier;
+mod gather;
 mod index;
 mod sizes;
 mod state;
@@ -33,10 +34,11 @@ use crate::tensor::{DType, Dim, Tensor};
 pub use frontier::Cut;
 use frontier::propose_cuts;
 
-pub(crate) use along::{OPEN_END, few_parts};
+pub(crate) use along::OPEN_END;
 pub(crate) use broadcast::ScalarOrBlob;
 use form::MAX_AXES;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
+pub(crate) use gather::few_parts;
 pub(crate) use index::ramp;
 use state::{State, mismatch, reshape_layer};
 

@@ -1,0 +1,201 @@
+//! Gather at constant indices: slices, strides, repetitions and reversals of parts; or a product with a matrix.
+
+use super::Lower;
+use crate::common::limits;
+use crate::error::{Result, invalid, unsupported};
+use crate::ncnn::BlobId;
+use crate::tensor::{Dim, Tensor};
+
+/// The maximum number of parts of a blob; for more a matrix product is cheaper.
+pub(super) const MAX_PARTS: usize = 32;
+
+impl Lower<'_> {
+    /// Emits the elements at `places` along an axis of known size.
+    pub fn gather(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+        let size = i64::try_from(self.known_size(blob, place)?)?;
+        if let Some(outside) = places.iter().find(|p| !(0..size).contains(*p)) {
+            invalid!("index {outside} is out of range for {size} elements");
+        }
+        if places.is_empty() {
+            unsupported!("no element is selected, and a blob cannot be empty");
+        }
+        if places.iter().copied().eq(0..size) {
+            return Ok(blob);
+        }
+        let (blob, place) = self.grouped(blob, place)?;
+        self.take_grouped(blob, place, places)
+    }
+
+    fn take_grouped(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+        if let Some((start, step)) = progression(places) {
+            return self.take_progression(blob, place, start, step, places.len());
+        }
+        let period = period(places);
+        if let Some(once) = places.get(..period)
+            && period < places.len()
+        {
+            let part = self.take_grouped(blob, place, once)?;
+            return self.tile(part, place, i64::try_from(places.len() / period)?);
+        }
+        let times = repetition(places);
+        if times > 1 {
+            let once: Vec<i64> = places.iter().copied().step_by(times).collect();
+            let part = self.take_grouped(blob, place, &once)?;
+            return self.repeat_each(part, place, i64::try_from(times)?);
+        }
+        let segments = segments(places);
+        if segments.len() > MAX_PARTS {
+            let matrix = selection(places, self.known_size(blob, place)?)?;
+            return self.linear(blob, place, &matrix);
+        }
+        let mut parts = Vec::with_capacity(segments.len());
+        for segment in segments {
+            parts.push(self.take_grouped(blob, place, segment)?);
+        }
+        self.concat(&parts, place)
+    }
+
+    fn take_progression(
+        &mut self,
+        blob: BlobId,
+        place: usize,
+        start: i64,
+        step: i64,
+        count: usize,
+    ) -> Result<BlobId> {
+        let span = i64::try_from(count)? - 1;
+        if step == 0 {
+            let one = self.cut(blob, place, start, 1)?;
+            return self.tile(one, place, span + 1);
+        }
+        let lowest = start.min(start + span * step);
+        let rising = match step.abs() {
+            1 => self.cut(blob, place, lowest, span + 1)?,
+            stride => self.strided(blob, place, lowest, stride, span + 1)?,
+        };
+        if step < 0 { self.reverse(rising, place) } else { Ok(rising) }
+    }
+
+    /// Emits `count` elements from `start` on, of an axis of known size.
+    pub(super) fn cut(&mut self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
+        if i64::try_from(self.known_size(blob, place)?)? == count {
+            return Ok(blob);
+        }
+        self.crop(blob, place, i32::try_from(start)?, i32::try_from(start + count)?, &Dim::Known(count))
+    }
+
+    /// Emits every `stride`th element: one column of the axis in rows of `stride`.
+    fn strided(&mut self, blob: BlobId, place: usize, start: i64, stride: i64, count: i64) -> Result<BlobId> {
+        if count == 1 {
+            return self.cut(blob, place, start, 1);
+        }
+        let (size, whole) = (i64::try_from(self.known_size(blob, place)?)?, count * stride);
+        let column = (start + whole - size).max(0);
+        if column > start.min(stride - 1) {
+            // All but the last element are in complete rows; the last row may be incomplete.
+            let most = self.strided(blob, place, start, stride, count - 1)?;
+            let last = self.cut(blob, place, start + (count - 1) * stride, 1)?;
+            return self.concat(&[most, last], place);
+        }
+        let form = self.form(blob);
+        let outer = Dim::product(form.iter().take(place))?.mul(&Dim::Known(count))?;
+        let inner = Dim::product(form.iter().skip(place + 1))?;
+        let rows = self.cut(blob, place, start - column, whole)?;
+        let (rows, at) = self.three(rows, outer, Dim::Known(stride), inner)?;
+        let kept = self.cut(rows, at, column, 1)?;
+        self.reshape(kept, &self.resized(blob, place, Dim::Known(count)))
+    }
+}
+
+/// Returns whether few layers emit these indices; otherwise a matrix of zeros and ones is used.
+pub(crate) fn few_parts(places: &[i64]) -> bool {
+    let once = places.get(..period(places)).unwrap_or(places);
+    let once: Vec<i64> = once.iter().copied().step_by(repetition(once)).collect();
+    segments(&once).len() <= MAX_PARTS
+}
+
+/// Returns the first element and the step of an arithmetic progression.
+fn progression(places: &[i64]) -> Option<(i64, i64)> {
+    let first = *places.first()?;
+    let step = places.get(1).map_or(1, |second| second - first);
+    let follows = places.iter().zip(places.iter().skip(1)).all(|(a, b)| b - a == step);
+    follows.then_some((first, step))
+}
+
+/// Returns the length of the shortest part whose repetition is the list.
+fn period(places: &[i64]) -> usize {
+    let len = places.len();
+    let repeats =
+        |n: &usize| len.is_multiple_of(*n) && places.iter().zip(places.iter().skip(*n)).all(|(a, b)| a == b);
+    // Only repetitions of less than half the list are worth a layer.
+    (1..=len / 2).find(repeats).unwrap_or(len)
+}
+
+/// Returns the number of times that each element is repeated, if that is the same for all.
+fn repetition(places: &[i64]) -> usize {
+    let count = places.iter().take_while(|p| Some(*p) == places.first()).count().max(1);
+    let even = places.len().is_multiple_of(count);
+    if even && places.chunks(count).all(|part| part.iter().all(|p| Some(p) == part.first())) {
+        count
+    } else {
+        1
+    }
+}
+
+/// Splits a list into arithmetic progressions; those with a step other than 1 or -1 must be long.
+fn segments(places: &[i64]) -> Vec<&[i64]> {
+    const WORTH_A_STRIDE: usize = 4;
+    let mut parts = Vec::new();
+    let mut rest = places;
+    while !rest.is_empty() {
+        let steps = || rest.iter().zip(rest.iter().skip(1)).map(|(a, b)| b - a);
+        let step = steps().next();
+        let mut len = 1 + steps().take_while(|own| Some(*own) == step).count();
+        let near = step.is_some_and(|step| step.abs() <= 1);
+        if !near && len < WORTH_A_STRIDE {
+            len = 1;
+        }
+        let (part, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+        parts.push(part);
+        rest = after;
+    }
+    parts
+}
+
+/// Returns the matrix of zeros and ones that selects `places` of `size` elements.
+fn selection(places: &[i64], size: usize) -> Result<Tensor> {
+    let rows = places.len();
+    if rows.saturating_mul(size) > limits::MATRIX_ELEMENTS {
+        unsupported!("{rows} of {size} elements in an order that no layer of ncnn gives");
+    }
+    let columns: std::result::Result<Vec<usize>, _> = places.iter().map(|p| usize::try_from(*p)).collect();
+    let columns = columns?;
+    Tensor::deferred(crate::tensor::DType::F32, vec![rows, size], Vec::new(), move |_| {
+        let mut matrix = ndarray::Array2::zeros((columns.len(), size));
+        for (row, column) in columns.iter().enumerate() {
+            if let Some(cell) = matrix.get_mut((row, *column)) {
+                *cell = 1.0;
+            }
+        }
+        Ok(crate::tensor::Array::f32(matrix.into_dyn()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_indices_are_classified() {
+        assert_eq!(progression(&[7]), Some((7, 1)));
+        assert_eq!(progression(&[7, 5, 3]), Some((7, -2)));
+        assert_eq!(progression(&[7, 5, 4]), None);
+        assert_eq!(period(&[1, 2, 1, 2]), 2);
+        assert_eq!(period(&[1, 2, 1]), 3);
+        assert_eq!(repetition(&[1, 1, 5, 5, 2, 2]), 2);
+        assert_eq!(repetition(&[1, 1, 5]), 1);
+        assert_eq!(segments(&[2, 1, 0, 1, 2, 9, 5]), [&[2, 1, 0][..], &[1, 2], &[9], &[5]]);
+        assert_eq!(segments(&[0, 2, 4, 6, 8, 3]), [&[0, 2, 4, 6, 8][..], &[3]]);
+        assert_eq!(segments(&[0, 0, 5]), [&[0, 0][..], &[5]]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Division of sizes.
+
+use std::collections::BTreeMap;
+
+use super::{Atom, Dim, Expr, overflow};
+use crate::error::{Error, Result};
+
+/// Returns the greatest common divisor.
+fn greatest_divisor(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a.wrapping_rem(b));
+    }
+    a.saturating_abs()
+}
+
+impl Expr {
+    /// Splits off the multiples of `n`: returns them divided by `n`, and the rest.
+    fn split_multiple(&self, n: i64) -> Result<(Dim, Dim)> {
+        let (mut whole, mut rest) = (BTreeMap::new(), BTreeMap::new());
+        for (product, coefficient) in &self.terms {
+            match (coefficient.checked_rem(n), coefficient.checked_div(n)) {
+                (Some(0), Some(quotient)) => whole.insert(product.clone(), quotient),
+                _ => rest.insert(product.clone(), *coefficient),
+            };
+        }
+        let (quotient, remainder) = (self.constant.div_euclid(n), self.constant.rem_euclid(n));
+        Ok((Dim::from_parts(quotient, whole)?, Dim::from_parts(remainder, rest)?))
+    }
+}
+
+impl Dim {
+    /// Returns `self / other` if that is exact for all values of the symbols.
+    pub fn exact_div(&self, other: &Dim) -> Option<Dim> {
+        if let Dim::Known(n) = other {
+            let (constant, mut terms) = self.parts();
+            if *n == 0 || constant.checked_rem(*n)? != 0 {
+                return None;
+            }
+            for coefficient in terms.values_mut() {
+                if coefficient.checked_rem(*n)? != 0 {
+                    return None;
+                }
+                *coefficient = coefficient.checked_div(*n)?;
+            }
+            return Dim::from_parts(constant.checked_div(*n)?, terms).ok();
+        }
+        let Dim::Expr(divisor) = other else { return None };
+        if self == other {
+            return Some(Dim::Known(1));
+        }
+        if self.is(0) {
+            return Some(Dim::Known(0));
+        }
+        let (constant, terms) = self.parts();
+        // A multiple of the divisor.
+        if let (Some((_, a)), Some((_, b))) = (terms.first_key_value(), divisor.terms.first_key_value())
+            && let Some(times) = a.checked_div(*b).map(Dim::Known)
+            && other.mul(&times).is_ok_and(|multiple| multiple == *self)
+        {
+            return Some(times);
+        }
+        // A divisor of one product: its atoms are removed from every product of the dividend.
+        if divisor.constant != 0 || divisor.terms.len() != 1 || constant != 0 {
+            return None;
+        }
+        let (atoms, scale) = divisor.terms.first_key_value()?;
+        let mut quotient = Dim::Known(0);
+        for (mut product, coefficient) in terms {
+            for atom in atoms {
+                let place = product.iter().position(|a| a == atom)?;
+                product.remove(place);
+            }
+            if coefficient.checked_rem(*scale)? != 0 {
+                return None;
+            }
+            let coefficient = coefficient.checked_div(*scale)?;
+            let term = if product.is_empty() {
+                Dim::Known(coefficient)
+            } else {
+                Dim::from_parts(0, BTreeMap::from([(product, coefficient)])).ok()?
+            };
+            quotient = quotient.add(&term).ok()?;
+        }
+        Some(quotient)
+    }
+
+    /// Returns the largest integer not above `self / other`.
+    pub fn floor_div(&self, other: &Dim) -> Result<Dim> {
+        if let Some(exact) = self.exact_div(other) {
+            return Ok(exact);
+        }
+        if let Some((dividend, divisor)) = self.without_common_atoms(other) {
+            return dividend.floor_div(&divisor);
+        }
+        match (self, other) {
+            (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
+            (Dim::Known(a), Dim::Known(b)) => {
+                let (q, r) =
+                    (a.checked_div(*b).ok_or_else(overflow)?, a.checked_rem(*b).ok_or_else(overflow)?);
+                let below = r != 0 && ((r < 0) != (*b < 0));
+                Ok(Dim::Known(if below { q.checked_sub(1).ok_or_else(overflow)? } else { q }))
+            }
+            (Dim::Expr(e), Dim::Known(n)) if *n > 0 => {
+                let (whole, rest) = e.split_multiple(*n)?;
+                if let Some(known) = rest.known() {
+                    return whole.add(&Dim::Known(known.div_euclid(*n)));
+                }
+                whole.add(&rest.quotient(*n)?)
+            }
+            _ => Dim::from_atom(Atom::FloorDiv(self.clone(), other.clone())).bounded(),
+        }
+    }
+
+    /// Returns dividend and divisor without common symbolic factors.
+    fn without_common_atoms(&self, other: &Dim) -> Option<(Dim, Dim)> {
+        let (Dim::Expr(dividend), Dim::Expr(divisor)) = (self, other) else { return None };
+        let one_product = |e: &Expr| e.constant == 0 && e.terms.len() == 1;
+        if !one_product(dividend) || !one_product(divisor) {
+            return None;
+        }
+        let ((from, a), (by, b)) = (dividend.terms.first_key_value()?, divisor.terms.first_key_value()?);
+        let (mut kept, mut left) = (from.clone(), Vec::new());
+        for atom in by {
+            match kept.iter().position(|other| other == atom) {
+                Some(place) => {
+                    kept.remove(place);
+                }
+                None => left.push(atom.clone()),
+            }
+        }
+        let product = |atoms: Vec<Atom>, times: i64| {
+            if atoms.is_empty() {
+                return Some(Dim::Known(times));
+            }
+            Dim::from_parts(0, BTreeMap::from([(atoms, times)])).ok()
+        };
+        (kept.len() < from.len()).then_some(())?;
+        Some((product(kept, *a)?, product(left, *b)?))
+    }
+
+    /// Returns the quotient by a positive integer, rounded down, in lowest terms; nested quotients are
+    /// merged.
+    fn quotient(&self, divisor: i64) -> Result<Dim> {
+        let (constant, mut terms) = self.parts();
+        let common = terms.values().fold(divisor, |common, times| greatest_divisor(common, *times));
+        if common > 1 {
+            terms.values_mut().for_each(|times| *times = times.div_euclid(common));
+            let lowest = Dim::from_parts(constant.div_euclid(common), terms)?;
+            return lowest.floor_div(&Dim::Known(divisor.div_euclid(common)));
+        }
+        if let Dim::Expr(e) = self
+            && let Some((product, 1)) = e.terms.first_key_value()
+            && e.terms.len() == 1
+            && let [Atom::FloorDiv(dividend, Dim::Known(inner @ 1..))] = product.as_slice()
+            && let (Some(both), Some(more)) = (inner.checked_mul(divisor), inner.checked_mul(e.constant))
+        {
+            return dividend.add(&Dim::Known(more))?.floor_div(&Dim::Known(both));
+        }
+        Dim::from_atom(Atom::FloorDiv(self.clone(), Dim::Known(divisor))).bounded()
+    }
+
+    /// Returns the smallest integer not below `self / other`, for a positive `other`.
+    pub fn ceil_div(&self, other: &Dim) -> Result<Dim> {
+        match self.exact_div(other) {
+            Some(exact) => Ok(exact),
+            None => self.add(other)?.sub(&Dim::Known(1))?.floor_div(other),
+        }
+    }
+
+    /// Returns the remainder of [`Dim::floor_div`].
+    pub fn modulo(&self, other: &Dim) -> Result<Dim> {
+        if self.exact_div(other).is_some() {
+            return Ok(Dim::Known(0));
+        }
+        match (self, other) {
+            (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
+            (Dim::Known(_), Dim::Known(_)) => self.sub(&self.floor_div(other)?.mul(other)?),
+            _ => Ok(Dim::from_atom(Atom::Mod(self.clone(), other.clone()))).and_then(Dim::bounded),
+        }
+    }
+}
