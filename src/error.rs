@@ -264,7 +264,7 @@ impl From<std::num::TryFromIntError> for Error {
 
 impl From<ndarray::ShapeError> for Error {
     fn from(source: ndarray::ShapeError) -> Self {
-        Error::invalid("elements and shape do not match").caused_by(source)
+        Error::internal("elements and shape do not match").caused_by(source)
     }
 }
 

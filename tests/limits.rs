@@ -150,7 +150,7 @@ fn large_expansions_are_refused() {
         ("filled", filled(&[1 << 29]), "repeated elements"),
         ("expanded", expanded, "a blob has at most"),
         ("stretched", stretched, "1073741824 ones"),
-        ("padded", padded, "an axis is padded by -9223372036854775808"),
+        ("padded", padded, "padded by -9223372036854775808"),
         ("resized", resized, "an axis is resized"),
         ("empty", empty, "a tensor of shape [0, 1073741824, 3]"),
         ("axes", model(&axes, &[node("Relu", &["x"], &["y"], &[])]), "a tensor of 65 axes"),

@@ -19,10 +19,10 @@ const LEGEND: &str = "\
 Generated from the rows in `src/ops` by `BLESS=1 cargo test --test supported`.
 
 - **Versions** are the since-versions of the operator that are handled. A model of any version in between follows the one before it.
-- **Becomes** names layers of ncnn, or other ONNX operators, which have rows of their own. \"Nothing\" means that readers take the input
+- **Lowers to** names layers of ncnn, or other ONNX operators, which have rows of their own. \"No layer\" means that readers take the input
   blob; \"a constant\" is evaluated when the model is converted. Most operators that read only constants are constants too.
 - **Refused** lists the cases that ncnn cannot express, or not exactly; the rest of the operator is converted. An operator without an
-  entry under *becomes* is always refused, for the reason that is given.
+  entry under *lowers to* is always refused, for the reason that is given.
 
 ncnn computes in float32: integers are exact up to 2^24. Sizes may stay free if a layer that reads them can follow them.
 ";
@@ -108,7 +108,7 @@ fn page() -> String {
         let converted = rows.iter().filter(|row| !row.lowers_to.is_empty()).count();
         write!(
             page,
-            "\n## {title}\n\n{converted} converted, {} always refused.\n\n| operator | versions | becomes | refused |\n| --- | --- | --- | --- |\n",
+            "\n## {title}\n\n{converted} converted, {} always refused.\n\n| operator | versions | lowers to | refused |\n| --- | --- | --- | --- |\n",
             rows.len() - converted
         )
         .unwrap();

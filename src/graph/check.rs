@@ -2,7 +2,7 @@
 
 use super::{Graph, ValueId};
 use crate::common::index::IndexSet;
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result};
 
 impl Graph {
     /// Checks the invariants: order, producers, constants that match their value's type and shape.
@@ -14,7 +14,7 @@ impl Graph {
                 let value = self.value(input);
                 let computed_later = value.producer.is_some() && !made.contains(input);
                 if computed_later || (value.producer.is_none() && !self.is_given(input)) {
-                    return Err(here(Error::invalid(format!(
+                    return Err(here(Error::internal(format!(
                         "\"{}\" is read before it is computed",
                         value.name
                     ))));
@@ -22,10 +22,10 @@ impl Graph {
             }
             for output in node.outputs.iter().flatten() {
                 if self.value(*output).producer != Some(id) {
-                    return Err(here(Error::invalid("an output names another producer")));
+                    return Err(here(Error::internal("an output names another producer")));
                 }
                 if !made.insert(*output) {
-                    return Err(here(Error::invalid(format!(
+                    return Err(here(Error::internal(format!(
                         "\"{}\" is computed twice",
                         self.value(*output).name
                     ))));
@@ -34,7 +34,8 @@ impl Graph {
         }
         for output in &self.outputs {
             if !made.contains(*output) && !self.is_given(*output) {
-                invalid!("the graph output \"{}\" is not computed", self.value(*output).name);
+                let name = &self.value(*output).name;
+                return Err(Error::internal(format!("the graph output \"{name}\" is not computed")));
             }
         }
         self.check_constants()
@@ -51,10 +52,10 @@ impl Graph {
         for value in &self.values {
             let (Some(tensor), Some(shape)) = (&value.constant, &value.shape) else { continue };
             if !shape.is(tensor.shape()) || value.dtype != Some(tensor.dtype()) {
-                invalid!(
+                return Err(Error::internal(format!(
                     "the type or shape of the constant \"{}\" differs from that of its value",
                     value.name
-                );
+                )));
             }
         }
         Ok(())

@@ -22,7 +22,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Concat")
         .limits("sequences of unknown length"),
     Row::new("Optional", &[15, 28], Access::Any, infer_container)
-        .lowers_to("nothing: readers read the value")
+        .lowers_to("no layer: readers read the value")
         .limits("an optional value that is an input or output of the net"),
     Row::new("OptionalGetElement", &[15, 18, 28], Access::Any, infer_reader)
         .inline(inline_get)
@@ -37,10 +37,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("the element")
         .limits("positions computed at run time"),
     Row::new("SequenceConstruct", &[11], Access::Any, infer_container)
-        .lowers_to("nothing: readers read the elements")
+        .lowers_to("no layer: readers read the elements")
         .limits("a sequence that is an input or output of the net"),
     Row::new("SequenceEmpty", &[11], Access::Any, infer_container)
-        .lowers_to("nothing")
+        .lowers_to("no layer")
         .limits("a sequence that is an input or output of the net"),
     Row::new("SequenceErase", &[11], Access::Any, infer_container)
         .inline(inline_erase)

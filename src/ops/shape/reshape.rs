@@ -24,7 +24,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(first)
         .ignore(DROPOUT_IGNORED)
         .transparent(|_, _| true)
-        .lowers_to("nothing")
+        .lowers_to("no layer")
         .limits("training mode: it drops elements at random"),
     Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], Access::View, infer_flatten)
         .fold(fold_flatten)
@@ -37,7 +37,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_alias)
         .identity(first)
         .transparent(|_, _| true)
-        .lowers_to("nothing"),
+        .lowers_to("no layer"),
     Row::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], Access::View, infer_reshape)
         .fold(fold_reshape)
         .lower(lower_alias)
@@ -52,16 +52,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .lowers_to("nothing"),
+        .lowers_to("no layer"),
     Row::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_unsqueeze)
         .fold(fold_unsqueeze)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
-        .lowers_to("nothing"),
+        .lowers_to("no layer"),
 ];
 
-const RESHAPED_BY_READER: &str = "nothing: a reader reshapes the blob as it needs";
+const RESHAPED_BY_READER: &str = "no layer: a reader reshapes the blob as it needs";
 /// Attributes that matter only in training. Exporters omit `is_test` of versions 1 and 6 even for inference.
 const DROPOUT_IGNORED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
 /// A hint of version 1 that a buffer may be overwritten.
