@@ -1,4 +1,4 @@
-"""The time that networks of this converter take in ncnn beside those of pnnx, model by model.
+"""The run time in ncnn of this converter's networks and of pnnx's, model by model.
 
 usage: runtime.py CASES --convert 'onnx2ncnn {model} {param} {bin}' --pnnx PNNX [--match RE] [--seconds 4] [--out benches/runtime.md]
 
@@ -14,12 +14,12 @@ import numpy as np
 TOLERANCE = 1e-3
 MAX_RUNS = 400
 MIN_RUNS = 7
-"""ncnn's word for `no batch axis`."""
+"""ncnn's expression for "no batch axis"."""
 NO_BATCH = 233
 
 
 def feeds_of(array):
-    """The Mats that a value may be given as: without its first axis of one element, as it is, without all unit axes."""
+    """The Mats for a value: without a first axis of size 1, unchanged, without all unit axes."""
     if array.ndim == 0:
         return [array.reshape(1)]
     forms = []
@@ -37,7 +37,7 @@ def elements(array, as_int):
 
 
 def mat_of(ncnn, array, as_int, **axes):
-    """A Mat of its own: one that is made of an array does not keep that alive."""
+    """A Mat that owns its data: one made from an array does not keep the array alive."""
     array = elements(array, as_int)
     return ncnn.Mat(array, **axes).clone()
 
@@ -76,7 +76,7 @@ class Net:
         return outputs
 
     def settle(self, ways, outputs, expected):
-        """Takes the way to give the inputs with which the outputs are right."""
+        """Chooses the form of the inputs for which the outputs are right."""
         self.outputs = outputs
         fault = "no feed"
         for way in ways:
@@ -145,7 +145,7 @@ def seconds(net):
 
 
 def measure(request):
-    """One model, in a process of its own."""
+    """One model, in a separate process."""
     import ncnn
 
     case = request["case"]
@@ -163,7 +163,7 @@ def measure(request):
     times = {who: [] for who in nets}
     end = time.monotonic() + request["seconds"]
     while nets and (len(times[next(iter(nets))]) < MIN_RUNS or time.monotonic() < end):
-        # Turns change, since a run leaves the caches to the next.
+        # The order alternates, since a run leaves its data in the caches.
         for who in sorted(nets, reverse=len(times[next(iter(nets))]) % 2 == 1):
             times[who].append(seconds(nets[who]))
         if len(times[next(iter(nets))]) >= MAX_RUNS:
@@ -182,9 +182,9 @@ def command(words, folder):
 
 
 def convert_pnnx(pnnx, case, folder):
-    """pnnx writes beside the model: it gets a copy. Where it cannot do without, it is told the sizes of the inputs.
+    """Runs pnnx on a copy of the model, since it writes beside the model; with the sizes of the inputs if it fails without.
 
-    -> its files, and whether it was told"""
+    -> its files, and whether the sizes were needed"""
     for name in os.listdir(case):
         if not name.endswith((".npz", ".json")):
             os.symlink(os.path.abspath(os.path.join(case, name)), os.path.join(folder, name))
@@ -199,7 +199,7 @@ def convert_pnnx(pnnx, case, folder):
 
 
 def given_sizes(case):
-    """The options that tell us the same."""
+    """The equivalent options of pnnx."""
     with np.load(os.path.join(case, "inputs.npz")) as inputs:
         return [word for name, value in inputs.items() for word in ("--input-shape", name + ":" + ",".join(map(str, value.shape)))]
 

@@ -1,4 +1,4 @@
-"""Simplified models beside those of onnxsim: nodes, and what onnxruntime computes from them.
+"""Models simplified by this program and by onnxsim: nodes, and the results in onnxruntime.
 
 usage: simplify.py CONVERTER CASES [TABLE]
 
@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-# How far outputs may be apart: weights are folded in single precision; halves are rounded after every operator.
+# The tolerance of outputs: weights are folded in float32; float16 is rounded after every operator.
 TOLERANCE = 1e-5
 HALF_TOLERANCE = 2**-9
 
@@ -38,14 +38,14 @@ def nodes_of(path):
 
 
 def simplify_ours(converter, model, folder):
-    """-> the path of the simplified model, or nothing where it is refused."""
+    """-> the path of the simplified model, or None if it is refused."""
     path = folder / "ours.onnx"
     command = [converter, "simplify", model, path]
     return path if subprocess.run(command, capture_output=True).returncode == 0 else None
 
 
 def simplify_theirs(model, folder):
-    """-> the path, or nothing where onnxsim fails; a process of its own may die."""
+    """-> the path, or None if onnxsim fails, also by a crash of its process."""
     path = folder / "theirs.onnx"
     command = [sys.executable, "-m", "onnxsim", model, path]
     return path if subprocess.run(command, capture_output=True).returncode == 0 and path.exists() else None
@@ -56,13 +56,13 @@ def run(path, inputs):
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    # Constants may be listed as inputs of the original alone.
+    # Constants may be inputs only of the original.
     inputs = {value.name: inputs[value.name] for value in session.get_inputs()}
     return dict(zip([value.name for value in session.get_outputs()], session.run(None, inputs)))
 
 
 def difference(expected, got):
-    """The largest over the outputs; infinite where names, shapes, types, infinities or NaNs differ."""
+    """The largest error over the outputs; infinite if names, shapes, types, infinities or NaNs differ."""
     if expected.keys() != got.keys():
         return np.inf
     worst = 0.0
@@ -87,7 +87,7 @@ def is_half(outputs):
 
 
 def measure(converter, case, folder):
-    """-> a line of the table, and whether it is as it should be."""
+    """-> a line of the table, and whether the result is right."""
     model, inputs = case / "model.onnx", dict(np.load(case / "inputs.npz"))
     ours, theirs = simplify_ours(converter, model, folder), simplify_theirs(model, folder)
     before = nodes_of(model)

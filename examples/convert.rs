@@ -1,4 +1,4 @@
-//! Converts one model and tells what users of the net give and get.
+//! Converts one model and prints the inputs and outputs of the net.
 //!
 //!     cargo run --example convert -- model.onnx out.param out.bin
 

@@ -32,7 +32,7 @@ OPERATORS = layers.OPERATORS + elements.OPERATORS + arrays.OPERATORS
 
 
 def make(seed):
-    """-> (graph, model, inputs, outputs), or None where the seed gives nothing."""
+    """-> (graph, model, inputs, outputs), or None if the seed gives no graph."""
     g = Graph(seed)
     for _ in range(g.int(1, 7)):
         typed = g.extremes & {"integer", "boolean"} and g.chance(0.7)
@@ -59,7 +59,7 @@ def make(seed):
 
 
 def describe(g):
-    """The extremes of a graph, whether float32 rounds integers of it, and its operators."""
+    """The extremes of a graph, whether float32 rounds some of its integers, and its operators."""
     extremes = sorted(g.extremes) or ["no extremes"]
     if not all(fits_float32(array) for array in (g.others | g.constants).values()):
         extremes.append("(beyond float32)")
@@ -67,20 +67,20 @@ def describe(g):
 
 
 def free(made, seed):
-    """Leaves about half of the sizes of the inputs free; not the first, which stands for a batch of 1 where it is free."""
+    """Makes about half of the sizes of the inputs free, except for the first, which would be set to 1."""
     random = np.random.default_rng(seed)
     for info in made.graph.input:
         for axis, size in enumerate(info.type.tensor_type.shape.dim):
             if axis > 0 and size.dim_value > 1 and random.random() < 0.5:
                 size.dim_param = f"{info.name}_{axis}"
-    # The inferred shapes are of fixed sizes.
+    # The inferred shapes have known sizes.
     del made.graph.value_info[:]
     for info in made.graph.output:
         info.type.tensor_type.ClearField("shape")
 
 
 def is_ambiguous(made, outputs):
-    """Whether a free size of an output is 1: whoever reads the result has to know that the axis is not left out."""
+    """Whether a free size of an output is 1: readers of the result must know that the axis is not dropped."""
     infos = onnx.shape_inference.infer_shapes(made).graph.output
     axes = [
         (dim.dim_value, size)
@@ -91,7 +91,7 @@ def is_ambiguous(made, outputs):
 
 
 def compute(made, inputs, names):
-    """The arrays of values inside a model."""
+    """The arrays of intermediate values."""
     inside = sorted(names - inputs.keys() - {constant.name for constant in made.graph.initializer})
     watched = onnx.ModelProto()
     watched.CopyFrom(made)
@@ -102,7 +102,7 @@ def compute(made, inputs, names):
 
 
 def has_defined_casts(made, inputs):
-    """Whether every float32 that is cast to an integer is in the range of int32: other results are the processor's own."""
+    """Whether every float32 that is cast to an integer is in the range of int32: other results depend on the processor."""
     targets = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
     casts = [node for node in made.graph.node if node.op_type == "Cast"]
     names = {node.input[0] for node in casts if helper.get_attribute_value(node.attribute[0]) in targets}
@@ -111,8 +111,8 @@ def has_defined_casts(made, inputs):
 
 
 def has_room(made, inputs):
-    """Whether every window fits into its axes with their padding. onnxruntime rounds the number of its places towards zero, and so
-    finds one where there is none."""
+    """Whether every window fits into its axes with their padding. onnxruntime rounds the number of windows towards zero, and so
+    finds one even if none fits."""
     windows = []
     for node in made.graph.node:
         read = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
@@ -129,7 +129,7 @@ def has_room(made, inputs):
 
 
 def resized(g, made, seed):
-    """Inputs of other sizes, and the outputs, where the model takes them."""
+    """Inputs of other sizes, and the outputs, if the model accepts them."""
     random = np.random.default_rng(seed)
     sizes = collections.defaultdict(lambda: int(random.integers(2, 9)))
     others = {}

@@ -1,4 +1,4 @@
-//! Models with changes that make most of them invalid: the whole way, up to the written net.
+//! Mutated models, most of them invalid: the conversion, up to the written net.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Models with changes, all of whose inputs are constants: folding.
+//! Mutated models with constant inputs: folding.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Models with changes that make most of them invalid: types and shapes.
+//! Mutated models, most of them invalid: types and shapes.
 
 #![no_main]
 

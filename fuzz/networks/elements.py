@@ -14,7 +14,7 @@ def unary(g):
 
 
 def jump(g):
-    """Functions with jumps read exact values alone."""
+    """Functions with jumps read only exact values."""
     name = g.choose(sorted(g.exact))
     g.op(g.choose(["Floor", "Ceil", "Sign", "Round"]), name)
 
@@ -39,7 +39,7 @@ def binary(g):
 
 
 def chained(g):
-    """Several constants in a row, which are merged."""
+    """Consecutive constants, which are merged."""
     x = g.value()
     for _ in range(g.int(2, 3)):
         x = g.op(g.choose(["Add", "Mul", "Sub", "Div"]), x, g.scalar(g.random.uniform(0.5, 2)))
@@ -73,7 +73,7 @@ def compared(g):
 
 
 def logic(g):
-    """A choice by several comparisons."""
+    """A selection by several comparisons."""
     condition = compared(g)
     for _ in range(g.int(0, 2)):
         condition = g.op("Not", condition) if g.chance(0.3) else g.op(g.choose(["And", "Or", "Xor"]), condition, compared(g))
@@ -95,7 +95,7 @@ def slope(g):
 
 
 def in_range(g, x):
-    """The value, if a cast of it to int32 is defined: others are the processor's own."""
+    """The value, if a cast of it to int32 is defined: other results depend on the processor."""
     if not is_in_int32(g.values[x]):
         raise Unfit
     return x
@@ -122,7 +122,7 @@ def reduce(g):
 
 
 def best(g):
-    """Places and values by an order, of exact values alone."""
+    """Sorted indices and values, of exact values only."""
     x = g.choose(sorted(g.exact))
     shape = g.values[x].shape
     axis = g.int(0, len(shape) - 1)

@@ -1,4 +1,4 @@
-"""A random graph in the making: its nodes, and the arrays of all its values, computed by onnxruntime."""
+"""A random graph under construction: its nodes, and the arrays of all its values, computed by onnxruntime."""
 
 import numpy as np
 import onnxruntime
@@ -7,15 +7,15 @@ from onnx import helper, numpy_helper
 from networks import numbers
 
 OPSET, IR = 21, 10
-# Float32 values beyond this make differences of rounding large. Graphs with extremes have them all the same.
+# Float32 values beyond this enlarge differences of rounding. Only graphs with extremes have them.
 LARGEST = 1e4
-# A graph in four has extremes.
+# One graph in four has extremes.
 EXTREME_PART = 0.25
 EXTREMES = ["infinite", "large", "empty", "one", "integer", "boolean"]
 
 
 class Unfit(Exception):
-    """An operator that does not fit the values of the graph."""
+    """The operator does not fit the values of the graph."""
 
 
 class Graph:
@@ -25,9 +25,9 @@ class Graph:
         if self.chance(EXTREME_PART):
             self.extremes = {self.choose(EXTREMES) for _ in range(self.int(1, 3))}
         self.nodes, self.constants, self.inputs = [], {}, {}
-        # For each input, the function that draws its numbers again for another shape.
+        # For each input, the function that draws its elements for another shape.
         self.draws = {}
-        # The arrays of all values that may be read: those of float32, and all others.
+        # The arrays of all readable values: those of float32, and all others.
         self.values, self.others = {}, {}
         # The values without a rounding error.
         self.exact = set()
@@ -41,7 +41,7 @@ class Graph:
                 self.add_input(self.like_shape(), numbers.booleans)
 
     def int(self, low, high):
-        """An integer from low to high, both included."""
+        """An integer from low to high, inclusive."""
         if high < low:
             raise Unfit
         return int(self.random.integers(low, high + 1))
@@ -53,7 +53,7 @@ class Graph:
         return self.random.random() < part
 
     def indices(self, size, shape):
-        """Places along an axis, counted from either end."""
+        """Indices along an axis, counted from either end."""
         if size == 0 and np.prod(shape) > 0:
             raise Unfit
         return self.random.integers(-size, max(size, 1), shape)
@@ -73,11 +73,11 @@ class Graph:
         return self.choose([1, 2, 3, 4, 5, 6, 8])
 
     def like_shape(self):
-        """The shape of an input, so that the two go together, or another one."""
+        """The shape of an input, so that the two match, or another one."""
         return list(self.choose(list(self.inputs.values())).shape) if self.chance(0.6) else self.shape()
 
     def float_draw(self, part=1.0):
-        """The distribution of float32 numbers; with extremes in a part of the calls, where the graph has any."""
+        """The distribution of float32 elements; in some calls with extremes, if the graph has any."""
         extreme = self.chance(part)
         return numbers.floats(extreme and "infinite" in self.extremes, extreme and "large" in self.extremes)
 
@@ -100,11 +100,11 @@ class Graph:
             self.others[name] = array
 
     def value(self, rank=None):
-        """A float32 value, more often a late one than an early one."""
+        """A float32 value, preferably a late one."""
         return self.late([name for name, array in self.values.items() if rank is None or array.ndim in rank])
 
     def other(self, kinds):
-        """The same of values whose types are of these kinds of NumPy."""
+        """A value whose type is of these kinds of NumPy, preferably a late one."""
         return self.late([name for name, array in self.others.items() if array.dtype.kind in kinds])
 
     def late(self, names):
@@ -126,7 +126,7 @@ class Graph:
             return self.constant((array * np.float32(scale)).astype(np.float32))
 
     def scalar(self, number):
-        """A constant of this number, or of an extreme one in its place."""
+        """A constant of this number, or of an extreme one instead."""
         extreme = [np.inf, -np.inf] * ("infinite" in self.extremes) + numbers.LARGE * ("large" in self.extremes)
         if extreme and self.chance(0.2):
             number = self.choose(extreme)
@@ -136,7 +136,7 @@ class Graph:
         return self.constant(np.array(values, np.int64))
 
     def op(self, op_type, *inputs, outputs=1, exact=False, **attributes):
-        """Adds a node, if onnxruntime runs it, and its results are tame or the graph has extremes."""
+        """Adds a node, if onnxruntime runs it, and its results are moderate or the graph has extremes."""
         names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
         if any(value == [] for value in attributes.values()):
             raise Unfit
@@ -161,21 +161,21 @@ class Graph:
 
 
 def fits_float32(array):
-    """Whether float32 holds all elements without rounding."""
+    """Whether float32 represents all elements exactly."""
     if array.dtype.kind not in "iu":
         return True
-    # The bits from the highest to the lowest set one.
+    # The bits from the highest to the lowest set bit.
     magnitudes = [abs(int(number)) for number in array.flat]
     return all(number.bit_length() - (number & -number).bit_length() < 24 for number in magnitudes)
 
 
 def is_in_int32(array):
-    """Whether a cast to int32 is defined for all elements. NaN is not less."""
+    """Whether a cast to int32 is defined for all elements. Comparisons with NaN are false."""
     return bool((np.abs(array) < 2**31).all())
 
 
 def is_tame(array):
-    """Whether an array has elements, and those of float32 are finite and not large."""
+    """Whether an array is not empty, and its float32 elements are finite and moderate."""
     if array.dtype != np.float32:
         return array.size > 0
     return array.size > 0 and bool(np.isfinite(array).all()) and np.abs(array).max() < LARGEST

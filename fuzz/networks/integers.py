@@ -14,14 +14,14 @@ DTYPES = {TensorProto.INT32: np.int32, TensorProto.INT64: np.int64}
 
 
 def integer(g):
-    """A value of int32 or int64, by a cast where the graph has none."""
+    """A value of int32 or int64, by a cast if the graph has none."""
     if g.chance(0.8) and any(array.dtype.kind == "i" for array in g.others.values()):
         return g.other("i")
     return g.op("Cast", in_range(g, g.choose(sorted(g.exact))), to=g.choose(list(DTYPES)))
 
 
 def truth(g):
-    """A boolean value, by a comparison where the graph has none."""
+    """A boolean value, by a comparison if the graph has none."""
     if g.chance(0.8) and any(array.dtype.kind == "b" for array in g.others.values()):
         return g.other("b")
     return compared_integers(g)
@@ -38,7 +38,7 @@ def operand(g, x):
 
 
 def divisor(g, x):
-    """The same for a divisor: a constant without 0 and -1."""
+    """Like operand, for a divisor: constants exclude 0 and -1."""
     array = g.integer_draw(g.others[x].dtype)(g.random, [])
     return g.constant(np.where((array == 0) | (array == -1), 3, array).astype(g.others[x].dtype))
 
@@ -78,7 +78,7 @@ def truths(g):
 
 
 def chosen(g):
-    """A choice by booleans, of integers or of float32."""
+    """A selection by booleans, of integers or of float32."""
     condition = truth(g)
     if g.chance(0.5):
         x = integer(g)
@@ -119,7 +119,7 @@ def reduce_integers(g):
 
 
 def move(g):
-    """The elements of integers or booleans elsewhere."""
+    """Integers or booleans, moved."""
     x = g.other("ib")
     shape = g.others[x].shape
     kind = g.int(0, 5)
@@ -140,7 +140,7 @@ def move(g):
 
 
 def lookup(g):
-    """A table, or a value, that is read at the places of an input."""
+    """A table, or a value, that is read at the indices in an input."""
     if g.chance(0.6):
         table = g.normal(g.choose([1, 3, 7]), g.int(1, 4))
         shape, axis = g.constants[table].shape, 0

@@ -224,7 +224,7 @@ def resize(g):
     scales = np.array([1, 1] + [g.choose([0.5, 1, 1.5, 2, 3]) for _ in shape[2:]], np.float32)
     if mode == "cubic" and len(shape) != 4:
         raise Unfit
-    # At halves the nearest is a matter of rounding, which is that of the runtime.
+    # At halves the nearest element depends on the rounding of the runtime.
     extra = {"nearest_mode": g.choose(["floor", "ceil"])} if mode == "nearest" else {}
     if mode == "nearest":
         coordinates = "asymmetric"

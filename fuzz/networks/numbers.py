@@ -4,16 +4,16 @@ import numpy as np
 
 # Magnitudes up to the largest float32.
 LARGE = [1e5, -1e8, 2.0**24 + 2, 1e20, -1e30, 3e38]
-# The bounds of int32, and of the integers that float32 holds without gaps.
+# The bounds of int32, and of the integers that float32 represents exactly.
 BOUNDS = [2**24 - 1, 2**24, 2**24 + 1, -(2**24), -(2**24) - 1, 2**30 + 1, 2**31 - 1, -(2**31), 2**31]
 # The magnitudes of the integers of an array.
 MAGNITUDES = [9, 2**24, 2**31]
-# How much of an array is extreme, where it has extremes.
+# The proportion of extremes in an array that has any.
 SHARE = 0.15
 
 
 def floats(infinite, large):
-    """Normal numbers in float32, infinities and large magnitudes among them."""
+    """Float32 numbers, including infinities and large magnitudes."""
 
     def draw(random, shape):
         array = random.standard_normal(shape).astype(np.float32)
@@ -26,7 +26,7 @@ def floats(infinite, large):
 
 
 def integers(dtype, magnitude):
-    """Small integers, with bounds and integers up to a magnitude among them."""
+    """Small integers, including bounds and integers up to a magnitude."""
     least, largest = max(-magnitude, np.iinfo(dtype).min), min(magnitude, np.iinfo(dtype).max)
     bounds = [number for number in (*BOUNDS, least, largest) if least <= number <= largest]
 
@@ -40,7 +40,7 @@ def integers(dtype, magnitude):
 
 
 def places(size):
-    """Places along an axis of this size, counted from either end."""
+    """Indices along an axis of this size, counted from either end."""
     return lambda random, shape: random.integers(-size, size, shape)
 
 

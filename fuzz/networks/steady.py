@@ -1,18 +1,18 @@
-"""Graphs whose results rounding moves: there runtimes differ, and neither is wrong."""
+"""Sensitivity to rounding: on some graphs runtimes differ, and neither is wrong."""
 
 import numpy as np
 from onnx import helper
 
 from networks.graph import model, run
 
-# A graph is left out where changes of this part in all float32 values move its results by more than this part of the tolerance.
+# A graph is skipped if changes of this proportion in all float32 values change its results by more than this part of the tolerance.
 SHAKE, MOVED = 1e-6, 0.05
-# ncnn computes these to this part of 1, not of the result.
+# ncnn computes these to this proportion of 1, not of the result.
 NEAR_ONE, NEAR_ZERO = 1e-7, {"Tanh", "Elu", "Selu", "Celu"}
 
 
 def shaken(g, outputs):
-    """The outputs where each float32 value is off by a little, but for the exact ones."""
+    """The outputs after a small change of each float32 value but the exact ones."""
     nodes, noise, names = [], {}, {}
     for node in g.nodes:
         moved = helper.make_node(node.op_type, [names.get(name, name) for name in node.input], node.output)
@@ -35,7 +35,7 @@ def shaken(g, outputs):
 
 
 def is_steady(expected, found, tolerance):
-    """Whether float32 outputs are off by no more than the part of the tolerance, and all others are the same."""
+    """Whether float32 outputs differ by at most the part of the tolerance, and all others are equal."""
     return all(is_same(a, b, MOVED * tolerance) for a, b in zip(expected, found))
 
 

@@ -1,4 +1,4 @@
-//! Changes to models that the specification, or good sense, may not allow.
+//! Mutations of models, most of them invalid.
 
 use arbitrary::{Result, Unstructured};
 use bytes::Bytes;
@@ -10,11 +10,11 @@ use crate::proto::tensor_shape_proto::Dimension;
 use crate::proto::type_proto::Value as Kind;
 use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
-/// Most changes of one model at a time; those that lead to something new are kept and changed again.
+/// The maximum number of mutations at a time; results with new coverage are kept and mutated again.
 const MAX_EDITS: usize = 4;
-/// The size of an axis that is free.
+/// The name of a free size.
 const FREE_SIZE: i64 = 3;
-/// Most elements of an input that is made a constant.
+/// The maximum number of elements of an input that becomes a constant.
 const MAX_GIVEN: usize = 1 << 16;
 
 const INTS: &[i64] = &[
@@ -23,13 +23,13 @@ const INTS: &[i64] = &[
 ];
 const FLOATS: &[f32] =
     &[0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-20, 1e20, f32::MAX, f32::MIN_POSITIVE, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
-/// Codes of element types, one that does not exist among them.
+/// Codes of element types, and one without a type.
 const TYPES: i32 = 29;
 
-/// Most random bytes that changes are made of.
+/// The maximum number of random bytes for mutations.
 const MAX_CHOICES: usize = 512;
 
-/// libFuzzer's change of an input: of the parts of a model, where it is one, and now and then of any bytes.
+/// libFuzzer's mutation of an input: of the parts of a model, if it is one, and sometimes of any bytes.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let mut state = u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -56,7 +56,7 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize
     }
 }
 
-/// A model after some changes.
+/// Returns a model after some mutations.
 fn edited(mut model: ModelProto, source: &mut Unstructured) -> Result<ModelProto> {
     for _ in 0..source.int_in_range(1..=MAX_EDITS)? {
         if source.ratio(1, 20)? {
@@ -117,7 +117,7 @@ fn edit_graph(graph: &mut GraphProto, source: &mut Unstructured) -> Result<()> {
             None => Ok(()),
         },
         5 => {
-            // A constant that is given at run time instead.
+            // A constant becomes an input.
             if !graph.initializer.is_empty() {
                 let place = source.choose_index(graph.initializer.len())?;
                 let tensor = graph.initializer.swap_remove(place);
@@ -208,7 +208,7 @@ fn edit_tensor(tensor: &mut TensorProto, source: &mut Unstructured) -> Result<()
     Ok(())
 }
 
-/// Makes a node read, or the graph give, another value than it does.
+/// Replaces an input of a node, or an output of the graph, by another value.
 fn rewire(graph: &mut GraphProto, source: &mut Unstructured) -> Result<()> {
     let mut names: Vec<String> = graph.node.iter().flat_map(|node| node.output.clone()).collect();
     names.extend(graph.input.iter().filter_map(|input| input.name.clone()));

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: what is done with a model, and models that are changed.
+//! Operations on a model that the fuzz targets share, and mutations of models.
 
 pub mod edit;
 
@@ -18,13 +18,13 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
 }
 
-/// Largest model that is read, in bytes.
+/// The maximum bytes of a model.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Most bytes that a run may hold: a model of some kilobytes must not take a gigabyte.
+/// The maximum bytes of memory of a run: a model of some kilobytes must not take a gigabyte.
 const MAX_HELD: usize = 1 << 30;
 
-/// Ends the process where more is asked for.
+/// Ends the process at a larger allocation.
 struct Bounded;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -67,7 +67,7 @@ pub static FIXTURES: LazyLock<Vec<proto::ModelProto>> = LazyLock::new(|| {
     models
 });
 
-/// A file for this process alone.
+/// A file of this process.
 fn file(ending: &str) -> PathBuf {
     env::temp_dir().join(format!("onnx2ncnn-fuzz-{}.{ending}", process::id()))
 }
@@ -82,7 +82,7 @@ fn converter() -> Converter {
     Converter::new().max_size(MAX_SIZE).check(true)
 }
 
-/// An error is as good as an answer, unless the converter says that it is at fault.
+/// Errors are valid results, except for internal ones.
 fn judge<T>(done: Result<T, impl Into<Refusal>>) {
     let refusal: Option<Refusal> = done.err().map(Into::into);
     for error in refusal.iter().flat_map(Refusal::iter) {
@@ -90,7 +90,7 @@ fn judge<T>(done: Result<T, impl Into<Refusal>>) {
     }
 }
 
-/// Reads a model and writes it as it was read, its constants too.
+/// Reads a model and writes it unchanged, with its constants.
 pub fn read_bytes(model: &[u8]) {
     let whole = converter().expose(&input(model), &BTreeSet::new());
     judge(whole.and_then(|model| Ok(model.write(&file("read.onnx"), &Storage::AsNeeded)?)));
@@ -101,7 +101,7 @@ pub fn infer_model(model: &[u8]) {
     judge(converter().inspect(&input(model)));
 }
 
-/// Folds a model whose inputs are given, and writes what is left.
+/// Folds a model with constant inputs, and writes the rest.
 pub fn fold_model(model: &[u8]) {
     let Ok(mut model) = proto::ModelProto::decode(model) else { return };
     edit::give_inputs(&mut model);
@@ -109,7 +109,7 @@ pub fn fold_model(model: &[u8]) {
     judge(folded.and_then(|model| Ok(model.write(&file("folded.onnx"), &Storage::AsNeeded)?)));
 }
 
-/// Converts a model, and writes the net where there is one.
+/// Converts a model, and writes the net if there is one.
 pub fn convert_bytes(model: &[u8]) {
     let net = converter().convert(&input(model));
     judge(net.and_then(|net| Ok(net.write(file("param"), file("bin"))?)));

@@ -24,7 +24,7 @@ PUBLISHED = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
 
 def as_array(value):
-    """The array of a test value, or None where it is no tensor of numbers."""
+    """The array of a test value, or None if it is not a tensor of numbers."""
     if isinstance(value, onnx.TensorProto):
         value = numpy_helper.to_array(value)
     if not isinstance(value, (np.ndarray, np.generic, int, float, bool)):
@@ -36,7 +36,7 @@ def as_array(value):
 
 
 def named(names, values):
-    """The arrays by name, or None where one of them is none."""
+    """The arrays by name, or None if one of them is missing."""
     arrays = [as_array(value) for value in values]
     if len(names) != len(arrays) or any(array is None for array in arrays):
         return None
@@ -52,7 +52,7 @@ def write(folder, model, inputs, outputs):
 
 
 def with_constants(model, values):
-    """The model with every input but the first as an initializer, or None where one of them is no tensor."""
+    """The model with every input but the first as an initializer, or None if one of them is not a tensor."""
     if len(model.graph.input) < 2 or len(values) != len(model.graph.input):
         return None
     changed = onnx.ModelProto()
@@ -84,7 +84,7 @@ def collect_node_cases(folder):
 
 
 def read_values(folder, stem):
-    """The test values input_0.pb, input_1.pb and so on; None for those that are no tensors."""
+    """The test values input_0.pb, input_1.pb and so on; None for values that are not tensors."""
     for index in range(len(list(folder.glob(f"{stem}_*.pb")))):
         tensor = onnx.TensorProto()
         try:
@@ -108,7 +108,7 @@ def collect_published_cases(folder):
 
 
 def collect_light_models(folder):
-    """These come without values: the inputs are drawn, the outputs are what onnxruntime computes without changing the graph."""
+    """These cases have no values: the inputs are drawn, the outputs are computed by onnxruntime without graph optimizations."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for source in sorted((PUBLISHED / "light").glob("*.onnx")):

@@ -1,4 +1,4 @@
-"""Runs converted models in ncnn, and simplified ones in onnxruntime, and compares what they compute with what is expected.
+"""Runs converted models in ncnn, and simplified ones in onnxruntime, and compares the results with the expected ones.
 
 A model that is written badly can take the process down with it, so these functions run in a child of run.py.
 """
@@ -17,8 +17,8 @@ from onnx import TensorProto
 # A Mat has at most four axes.
 MAX_AXES = 4
 
-# How far an output of a short type may be from what is expected at least, as a part of its largest magnitude: it is rounded to its
-# own precision in ONNX, and not at all in ncnn.
+# The minimum tolerance of an output of a narrow type, relative to its largest magnitude: it is rounded to its
+# own precision in ONNX, but not in ncnn.
 TOLERANCES = {
     TensorProto.BFLOAT16: 2**-7,
     TensorProto.FLOAT8E4M3FN: 2**-3,
@@ -29,8 +29,8 @@ TOLERANCES = {
     TensorProto.FLOAT4E2M1: 2**-1,
 }
 
-# The same between two graphs that onnxruntime runs: rounding may differ where operators were evaluated before, nothing else. Half
-# precision is rounded after every operator.
+# The same for two graphs in onnxruntime, in which only folded operators may be rounded differently. Float16
+# is rounded after every operator.
 SIMPLIFIED_TOLERANCE = 1e-5
 SIMPLIFIED_HALF_TOLERANCE = 2**-9
 
@@ -38,11 +38,11 @@ onnxruntime.set_default_logger_severity(4)
 
 
 class Difference(Exception):
-    """What is computed is not what is expected."""
+    """The result differs from the expected one."""
 
 
 def mat_shape(shape):
-    """The sizes of the Mat that a value of this shape is given in, outermost first: the rule of the interface."""
+    """The sizes of the Mat of a value of this shape, outermost first: the rule of the interface."""
     sizes = list(shape) or [1]
     if len(sizes) >= 2 and sizes[0] == 1:
         del sizes[0]
@@ -55,7 +55,7 @@ def mat_shape(shape):
 
 
 def check_port(port, name, sizes):
-    """Raises where the converter does not tell a user what the rule of the interface says."""
+    """Raises if the table of the converter violates the rule of the interface."""
     if port is None:
         raise Difference(f"{name} is not among the inputs and outputs that are told")
     told = dict(re.findall(r"([whdc])=(.*?)(?= [whdc]=|$)", port["sizes"]))
@@ -65,7 +65,7 @@ def check_port(port, name, sizes):
 
 
 def compare(name, got, expected, tolerance, exact=True):
-    """Raises where an output is not what it must be. Integers and booleans must be equal, or unless `exact`, the nearest float32. So
+    """Raises if an output is wrong. Integers and booleans must be equal, or unless `exact`, the nearest float32. So
     must infinities and NaN. Finite floats may be off by the tolerance, as a part of the largest finite magnitude."""
     if got.shape != expected.shape:
         raise Difference(f"{name}: shape {got.shape} for {expected.shape}")
@@ -87,7 +87,7 @@ def compare(name, got, expected, tolerance, exact=True):
     if wrong.any():
         with np.errstate(invalid="ignore"):
             error = np.where(wrong, np.abs(got.astype(np.float64) - expected.astype(np.float64)), -1)
-        # A difference of which one side is not finite is the worst.
+        # A difference with an infinite or NaN operand is the worst.
         worst = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
         count = f", {wrong.sum()} of {wrong.size} elements" if wrong.size > 1 else ""
         raise Difference(f"{name}: {format_number(got.flat[worst])} for {format_number(expected.flat[worst])}{count}")
@@ -119,7 +119,7 @@ def load_net(param, weights):
 
 
 def read_numbers(header):
-    """The constants of a header, by their names; None where there is no such header."""
+    """The constants of a header, by name; None if there is no header."""
     if not header.exists():
         return None
     constants = re.findall(r"^static const int (\w+) = (\d+);$", header.read_text(), re.MULTILINE)
@@ -129,14 +129,14 @@ def read_numbers(header):
 
 
 def blob_key(name, numbers):
-    """How a blob is called: by its name, or by the number that the header gives it."""
+    """The name of a blob, or its index in the header."""
     if numbers is None:
         return name
     return numbers["BLOB_" + re.sub(rb"[^0-9A-Za-z]", b"_", name.encode()).decode()]
 
 
 def check_arrays(header, files):
-    """Raises where a header does not hold the bytes of the files."""
+    """Raises if a header does not contain the bytes of the files."""
     arrays = re.findall(r"static const unsigned char \w+\[\] = \{([^}]*)\};", header.read_text())
     for file, array in zip(files, arrays, strict=True):
         if bytes(int(byte, 16) for byte in array.split(",")[:-1]) != (file.read_bytes() or b"\0"):
@@ -194,23 +194,23 @@ def run_onnx(model, inputs, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_
     return dict(zip([value.name for value in session.get_outputs()], outputs))
 
 
-# How far sums in another order are off.
+# The tolerance for sums in another order.
 FLOAT_TOLERANCE = 1e-3
 
 
 def judge_float(case, model, param, weights, ports):
-    """-> (verdict, reason) for a net beside the model without rounding that it was made of."""
+    """-> (verdict, reason) for a net and its model without rounding."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("model.onnx", "inputs.npz"):
             shutil.copy(case / name, folder)
-        # Beyond this, what is multiplied with quantised weights is rounded, too.
+        # Beyond this, the factors of quantized weights are rounded too.
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         np.savez(Path(folder) / "outputs.npz", **run_onnx(model, load_arrays(case / "inputs.npz"), level))
         return judge_net(Path(folder), param, weights, ports, FLOAT_TOLERANCE, False)
 
 
 def judge_simplified(case, simplified):
-    """-> (verdict, reason) for a simplified model; "pass" too where onnxruntime does not run the original."""
+    """-> (verdict, reason) for a simplified model; "pass" too if onnxruntime does not run the original."""
     inputs = load_arrays(case / "inputs.npz")
     try:
         expected = run_onnx(case / "model.onnx", inputs)
@@ -233,7 +233,7 @@ def judge_simplified(case, simplified):
 
 
 def serve(connection):
-    """Answers questions, each a function of this module and its arguments, until the other end is closed."""
+    """Answers requests, each a function of this module and its arguments, until the other end is closed."""
     while True:
         try:
             function, arguments = connection.recv()

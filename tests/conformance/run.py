@@ -21,7 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# A hang: debug builds on a machine with other work are slow.
+# The timeout of a hang: debug builds on a busy machine are slow.
 SECONDS = 600
 PARAM, BIN = "net.param", "net.bin"
 
@@ -32,7 +32,7 @@ PORT = re.compile(
 
 
 class Judge:
-    """A child process that answers the functions of judge.py; another is started where one has died."""
+    """A child process that answers calls of the functions of judge.py; it is restarted after a crash."""
 
     def __init__(self):
         self.process = None
@@ -82,7 +82,7 @@ def told_ports(output):
 
 
 def convert(converter, case, folder, *options):
-    """-> ("converted", what is told) or another verdict with its reason."""
+    """-> ("converted", output) or another verdict with its reason."""
     for left in folder.iterdir():
         left.unlink()
     options = [str(option).replace("FOLDER", str(folder)) for option in options]
@@ -106,7 +106,7 @@ def judge_case(converter, case, folder, judge, tolerance, exact, options):
     simplified = folder / "simplified.onnx"
     verdict, told = convert(converter, case, folder, *options, "--emit-onnx", simplified)
     if verdict == "refused":
-        # No operator set of ONNX may fit all nodes of the simplified graph, which is no matter to ncnn.
+        # No operator set of ONNX may fit all nodes of the simplified graph, which does not matter for ncnn.
         verdict, told = convert(converter, case, folder, *options)
     if verdict != "converted":
         return verdict, told

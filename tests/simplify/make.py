@@ -1,4 +1,4 @@
-"""Writes the models that simplify.rs simplifies: one a call of `put`, into the folder that is the argument."""
+"""Writes the models for simplify.rs, one for each call of `put`, into the folder of the argument."""
 
 import sys
 from pathlib import Path

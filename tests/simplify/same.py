@@ -1,4 +1,4 @@
-"""usage: same.py ORIGINAL SIMPLIFIED SIZES: both give the same in onnxruntime for an input "x" of these sizes."""
+"""usage: same.py ORIGINAL SIMPLIFIED SIZES: checks that both give the same result in onnxruntime for an input "x" of these sizes."""
 
 import sys
 

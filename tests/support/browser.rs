@@ -23,8 +23,8 @@ fn find() -> Option<&'static str> {
 pub fn open(page: &str, probe: &str) -> Option<Value> {
     let Some(browser) = find() else {
         // Not by a macro, whose output the test harness captures.
-        let told = writeln!(std::io::stderr(), "SKIPPED: there is no chromium to open pages in");
-        told.unwrap();
+        let reported = writeln!(std::io::stderr(), "SKIPPED: there is no chromium to open pages in");
+        reported.unwrap();
         return None;
     };
     let folder = tempfile::tempdir().unwrap();

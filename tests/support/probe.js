@@ -1,8 +1,8 @@
-// Uses a page as a reader would, and leaves what it saw in the title.
+// Uses a page like a reader, and stores its observations in the title.
 (async () => {
   const by = (id) => document.getElementById(id);
   const frame = () => new Promise((done) => setTimeout(done, 100));
-  // Takes none of the browser's virtual time, which runs ahead of the frames in which sizes are observed.
+  // Takes no virtual time of the browser, which advances before the frames in which sizes are observed.
   const turn = () => new Promise((done) => { const { port1, port2 } = new MessageChannel(); port1.onmessage = done; port2.postMessage(0); });
   seen.ready = performance.now() - seen.start;
   seen.title = document.title;
@@ -19,7 +19,7 @@
     const dots = () => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     const pixels = () => dots().filter((value, i) => i % 4 === 3 && value > 0).length;
     seen.pixels = pixels();
-    // A stage of another size is drawn again before the next frame.
+    // A resized stage is drawn again before the next frame.
     const later = [], soon = window.requestAnimationFrame, whole = canvas.width;
     window.requestAnimationFrame = (draw) => later.push(draw);
     const resized = async (style, width) => {

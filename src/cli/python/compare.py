@@ -1,4 +1,4 @@
-"""Runs a model beside what was made of it and tells how far apart they are.
+"""Runs a model and its result of a conversion, and prints their distance.
 
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
 command, which starts it; it needs numpy and onnxruntime, and ncnn where a net is run.
@@ -8,11 +8,11 @@ import json
 import re
 import sys
 
-# Sizes that are tried for free axes until the model runs: some need more than a few elements.
+# Sizes to try for free axes until the model runs: some models need more than a few elements.
 SIZES = (6, 16, 32, 64, 128, 224, 384, 1)
-# Integers are drawn below these until the model runs: they may be indices into anything.
+# Bounds of integers to try until the model runs: they may be indices.
 INTEGERS = (4, 2, 1)
-# How far an output may be from the original's, as a part of its largest magnitude, by type.
+# The tolerance by type, relative to the largest magnitude of an output.
 TOLERANCES = {"float16": 2**-8, "bfloat16": 2**-6}
 
 
@@ -38,7 +38,7 @@ def load(*names):
 def open_session(path):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    # Beyond this, weights are rounded to other types for speed.
+    # Beyond this, weights are rounded to narrower types for speed.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -71,7 +71,7 @@ def draw(node, shape, integers, generator):
 
 
 def draw_all(session, size, integers, generator, shapes):
-    """Arrays for all inputs. Axes of one name are of one size; the free first axes are batches, which are kept small."""
+    """Arrays for all inputs. Axes of the same name have the same size; free first axes are batches, which are small."""
     arrays = {}
     for node in session.get_inputs():
         given = shapes.get(node.name) or node.shape
@@ -87,7 +87,7 @@ def run(session, inputs):
 
 
 def run_somehow(session, generator, shapes):
-    """Inputs that the model runs on, and its outputs."""
+    """Inputs with which the model runs, and its outputs."""
     first = None
     for size in SIZES:
         for integers in INTEGERS:
@@ -100,7 +100,7 @@ def run_somehow(session, generator, shapes):
 
 
 def distance(name, got, expected):
-    """What is told of an output."""
+    """The description of an output."""
     told = {"name": name, "same": False, "max_abs": None, "relative": None, "cosine": None, "why": ""}
     if list(got.shape) != list(expected.shape):
         return {**told, "why": f"shape {list(got.shape)} for {list(expected.shape)}"}
@@ -119,7 +119,7 @@ def distance(name, got, expected):
     if got.size == 0:
         return {**told, "same": True, "max_abs": 0.0, "relative": 0.0, "cosine": 1.0}
     error, largest = float(np.abs(got - expected).max()), float(np.abs(expected).max())
-    # Whole numbers must be those, as far as a float32 holds them.
+    # Integers must be equal, as far as float32 represents them.
     bound = largest * 2**-23 if whole else tolerance * (largest + 1e-6)
     norm = float(np.linalg.norm(got) * np.linalg.norm(expected))
     cosine = float(np.dot(got.ravel(), expected.ravel()) / norm) if norm else float(error == 0)
@@ -142,7 +142,7 @@ def compare_models():
     if wanted != found:
         return {"outputs": [{"name": "", "same": False, "why": f"outputs {found} for {wanted}"}]}
     outputs = {}
-    # Sizes may have been fixed in the other one.
+    # The other model may have fixed sizes.
     shapes = {node.name: node.shape for node in other.get_inputs()}
     for round in range(request["rounds"]):
         generator = np.random.default_rng(round)
@@ -162,7 +162,7 @@ def compare_models():
 
 
 def mat_shape(shape):
-    """The sizes of the Mat that holds a value of this shape, outermost first."""
+    """The sizes of the blob of a value of this shape, outermost first."""
     sizes = list(shape) or [1]
     if len(sizes) >= 2 and sizes[0] == 1:
         del sizes[0]
@@ -178,7 +178,7 @@ def open_net():
     net.opt.use_vulkan_compute = False
     for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
         setattr(net.opt, f"use_{option}", False)
-    # The layers say what is wrong on standard error.
+    # The layers report errors on standard error.
     if net.load_param(request["param"]) != 0:
         raise NetFailure(f"ncnn does not load {request['param']}")
     if net.load_model(request["bin"]) != 0:
@@ -200,7 +200,7 @@ def feed(net, inputs):
 
 
 def extract(extractor, pair, expected):
-    """The blob in the shape of the value: the elements are in the same order."""
+    """The blob in the shape of the value, with the elements in the same order."""
     code, mat = extractor.extract(pair["blob"])
     if code != 0:
         return None
@@ -262,7 +262,7 @@ def main():
             answer = compare_net()
     except Failure as failure:
         answer = {"failure": str(failure), "net": isinstance(failure, NetFailure)}
-    # What libraries write goes before the answer, which is the last line.
+    # Output of libraries precedes the answer, which is the last line.
     print()
     print(json.dumps(answer))
 

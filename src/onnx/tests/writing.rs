@@ -61,7 +61,7 @@ fn full_graph() -> GraphProto {
 }
 
 #[test]
-fn what_is_read_is_written() {
+fn models_round_trip() {
     let mut proto = model(full_graph());
     proto.metadata_props = vec![StringStringEntryProto { key: text("k"), value: text("v") }];
     let again = round_trip(&read_model(&proto).unwrap());
@@ -232,7 +232,7 @@ fn constants_are_written_beside_the_model() {
 }
 
 #[test]
-fn what_is_shared_is_written_once() {
+fn shared_constants_are_written_once() {
     let mut main = full_graph();
     main.initializer.push(raw("d", DType::U8, &[5000], &[7; 5000]));
     main.node[1].input.extend(texts(&["d"]));
@@ -274,7 +274,7 @@ fn one_version_fits_all_nodes_or_none_is_written() {
 }
 
 #[test]
-fn what_nothing_here_reads_is_kept() {
+fn unknown_metadata_is_kept() {
     let mut main = full_graph();
     main.initializer[0] = TensorProto {
         string_data: vec![bytes::Bytes::from_static(b"a"); 2],

@@ -1,22 +1,22 @@
-// The report that this page is about, and words for what is in it.
+// The report of this page, and texts for its parts.
 
 const nodeTitle = (node) => node.name || node.outputs.find((name) => name) || node.op_type;
 const sizesOf = (shape) => shape ? "[" + shape.join(", ") + "]" : "?";
 const axesOf = (axes) => ["w", "h", "d", "c"].filter((name) => name in axes).map((name) => name + "=" + axes[name]).join(" ");
 const report = JSON.parse(document.getElementById("report").textContent);
 const net = report.net;
-// What the graph shows: the layers of the net, or the nodes of a model that has not become one, behind its inputs.
+// The boxes of the graph: the layers of the net, or the nodes of a refused model, after its inputs.
 const bare = { params: [], weights: [], multiply_adds: 0 };
 const layers = net ? net.layers : (report.nodes.length ? report.model.inputs : []).map((value) => ({ ...bare, name: value.name, type: "Input", bottoms: [], tops: [value.name],
   shapes: [value.shape], nodes: [] })).concat(report.nodes.map((node, i) => ({ ...bare, name: nodeTitle(node), type: node.op_type,
   bottoms: node.inputs.filter((name) => name), tops: node.outputs.filter((name) => name), shapes: node.shapes.filter((_, i) => node.outputs[i]),
   nodes: [i], refused: node.becomes === "refused" })));
-// What is for users: blobs of the net, or values of the model.
+// The interface: blobs of the net, or values of the model.
 const portOf = (port) => net ? { ...port, sizes: axesOf(port.axes) } : { ...port, blob: port.name, sizes: sizesOf(port.shape) };
 const inputs = (net ?? report.model ?? { inputs: [] }).inputs.map(portOf), outputs = (net ?? report.model ?? { outputs: [] }).outputs.map(portOf);
 const byId = (id) => document.getElementById(id);
 
-// Names come from the model: what would reverse or hide text is shown as a sign.
+// Names come from the model: characters that would reverse or hide text are replaced.
 const show = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, "\ufffd");
 
 function make(tag, options = {}, ...children) {
@@ -73,7 +73,7 @@ function summaryOf(layer) {
 
 const weightSum = (layer, field) => layer.weights.reduce((sum, weight) => sum + weight[field], 0);
 
-// Who computes and who reads each blob.
+// The producer and the readers of each blob.
 const producers = new Map(), readers = new Map();
 layers.forEach((layer, i) => {
   layer.tops.forEach((blob) => producers.set(blob, i));
@@ -81,7 +81,7 @@ layers.forEach((layer, i) => {
 });
 const layerByName = new Map(layers.map((layer, i) => [layer.name, i]));
 
-// All that a layer is found by.
+// The texts by which a layer is found.
 const haystacks = layers.map((layer) => [layer.name, layer.type, ...layer.bottoms, ...layer.tops,
   ...layer.nodes.flatMap((n) => [report.nodes[n].name, report.nodes[n].op_type, ...report.nodes[n].outputs])].join("\n").toLowerCase());
 function findLayers(text) {

@@ -1,4 +1,4 @@
-// The layer that is selected, beside the graph.
+// The selected layer, beside the graph.
 
 const details = byId("details");
 
@@ -55,7 +55,7 @@ function describeLayer(layer, index) {
   return parts;
 }
 
-// Selects a box of the graph; layers have the numbers of their boxes.
+// Selects a box of the graph; layers have the indices of their boxes.
 function choose(id, center) {
   chosen = id;
   const layer = layers[id], port = id >= layers.length ? outputs.filter((port) => producers.has(port.blob))[id - layers.length] : null;
@@ -72,7 +72,7 @@ function choose(id, center) {
 const portFacts = (port) => [pairs([["in the model", port.dtype + " " + sizesOf(port.shape)], ...(net ? [["in ncnn", port.sizes + (port.int32 ? " as int32" : "")]] : []),
   ...(port.name === port.blob ? [] : [["name in the model", port.name]])])];
 
-// What there is to see while nothing is selected.
+// The content without a selection.
 function overview() {
   const parts = [make("h2", { text: "Interface" })];
   for (const [title, ports] of [["Inputs", inputs], ["Outputs", outputs]]) {

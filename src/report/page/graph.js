@@ -1,4 +1,4 @@
-// The network as a graph on a canvas: only what is in sight is drawn.
+// The network as a graph on a canvas: only the visible part is drawn.
 
 const canvas = byId("canvas"), stage = byId("stage");
 const FONT = getComputedStyle(document.documentElement).fontFamily;
@@ -38,7 +38,7 @@ function makeBoxes() {
   }
 }
 
-// The end of a name tells more than its beginning.
+// The end of a name is more specific than its beginning.
 function fit(text, font, room) {
   pen.font = font;
   if (pen.measureText(text).width <= room) return text;
@@ -57,7 +57,7 @@ function readColors() {
   colors = Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
 }
 
-// Whether the stage has another size; that makes it empty.
+// Whether the stage has another size, which clears it.
 function resize() {
   const ratio = window.devicePixelRatio || 1, { width, height } = stage.getBoundingClientRect();
   const [w, h] = [width, height].map((size) => Math.max(1, Math.round(size * ratio)));
@@ -89,7 +89,7 @@ function draw() {
   pen.clearRect(0, 0, width, height);
   pen.translate(view.x, view.y);
   pen.scale(view.scale, view.scale);
-  // A wire begins in the row above the first one in sight at the most.
+  // A wire begins at most in the row above the first visible one.
   const first = Math.max(0, rowAt(sight.top) - 1);
   let last = first;
   while (last < drawing.bands.length && drawing.bands[last].top <= sight.bottom) last++;
@@ -207,7 +207,7 @@ function zoomBy(factor) {
   zoomTo(view.scale * factor, width / 2, height / 2);
 }
 
-// The whole graph; at first a deep one begins at its top, so that it can be read.
+// The whole graph; a deep one begins at its top, so that it can be read.
 function showAll(readable) {
   const { width, height } = stage.getBoundingClientRect();
   const whole = Math.min(1.1, (width - 40) / Math.max(1, drawing.right - drawing.left), (height - 40) / Math.max(1, drawing.bottom));
@@ -215,7 +215,7 @@ function showAll(readable) {
   view.scale = Math.max(ZOOM.least, readable ? Math.max(whole, 0.82) : whole);
   view.x = width / 2 - view.scale * (drawing.left + drawing.right) / 2;
   view.y = 20;
-  // What is in the way is shown first.
+  // Refused nodes are shown first.
   const refused = boxes.findIndex((box) => box.refused);
   if (readable && refused >= 0) return centerOn(refused);
   const start = Math.max(0, boxes.findIndex((box) => box.given));
@@ -245,7 +245,7 @@ function boxAt(clientX, clientY) {
   return -1;
 }
 
-// Where an arrow key leads: to what is read and to the readers, and along the row.
+// The target of an arrow key: producers, readers, and neighbours in the row.
 function neighbour(key) {
   if (chosen < 0) return boxes.length ? 0 : -1;
   const nearest = (ids) => ids.sort((a, b) => Math.abs(drawing.centers[a].x - drawing.centers[chosen].x) - Math.abs(drawing.centers[b].x - drawing.centers[chosen].x))[0] ?? -1;
@@ -309,12 +309,12 @@ function listen() {
   byId("zoom-in").addEventListener("click", () => zoomBy(ZOOM.step));
   byId("zoom-out").addEventListener("click", () => zoomBy(1 / ZOOM.step));
   byId("zoom-fit").addEventListener("click", () => showAll(false));
-  // Drawn at once: in the next frame, someone would have seen it empty.
+  // Drawn at once: before the next frame, the stage would be empty.
   new ResizeObserver(() => { if (resize()) draw(); }).observe(stage);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColors(); redraw(); });
 }
 
-// Made when it is first in sight: before that, the stage has no size.
+// Created when it is first visible: before that, the stage has no size.
 function showGraph() {
   if (drawing) return;
   readColors();

@@ -1,13 +1,13 @@
-// Where the boxes of the graph go: each below those that it reads from, in rows, with few crossings and long edges kept straight.
+// The layout of the graph: each box is below those that it reads, in rows, with few crossings and straight long edges.
 
 const LAYOUT = {
   rowGap: 30, thinGap: 14, boxGap: 26, wireGap: 12,
-  // Edges over more rows than there is room for places on the way are drawn straight.
+  // Edges over too many rows are drawn straight, without intermediate points.
   mostPlaces: 300000, longest: 48,
   orderSweeps: 8, placeSweeps: 16, mostCounted: 8000,
 };
 
-// The row of each box: one below the last of those it reads from. What constants alone lead to stands above its first reader.
+// The row of each box: one below the last of those that it reads. Boxes that depend only on constants are above their first reader.
 function findRows(boxes, edges) {
   const row = new Array(boxes.length).fill(0);
   const given = boxes.map((box) => box.given);
@@ -23,7 +23,7 @@ function findRows(boxes, edges) {
   return row;
 }
 
-// Boxes and the places where edges pass through rows, as one kind of thing: `items`.
+// Boxes, and the points of edges in rows, as `items`.
 function makeItems(boxes, edges, row) {
   const items = boxes.map((box, i) => ({ row: row[i], w: box.w, h: box.h, box: i, up: [], down: [] }));
   let places = 0;
@@ -49,7 +49,7 @@ function makeItems(boxes, edges, row) {
       last = next;
     };
     if (row[to] - row[from] <= longest) {
-      // What is read in several places far away goes there together.
+      // A value with several distant readers has one common edge to them.
       for (let at = row[from] + 1; at < row[to]; at++) {
         const key = from + " " + at;
         if (!trunks.has(key)) {
@@ -65,7 +65,7 @@ function makeItems(boxes, edges, row) {
   return { items, wires, paths };
 }
 
-// Crossings between two rows: pairs of wires whose ends stand in another order.
+// Crossings between two rows: pairs of wires whose ends are in opposite order.
 function crossings(items, upper, place) {
   let count = 0;
   const ends = [];
@@ -83,7 +83,7 @@ function crossings(items, upper, place) {
   return count;
 }
 
-// The order in each row: neighbours of neighbours come together.
+// The order in each row: neighbours of neighbours become adjacent.
 function orderRows(items, rows) {
   const place = new Array(items.length).fill(0);
   const number = (row) => row.forEach((id, i) => { place[id] = i; });
@@ -112,7 +112,7 @@ function orderRows(items, rows) {
   kept.forEach((row, i) => { rows[i] = row; number(row); });
 }
 
-// The x of each item of a row nearest to those that are wanted, with the gaps kept: neighbours that want the same place share it.
+// The x of each item of a row nearest to the desired ones, with the gaps kept: neighbours with the same desired position share it.
 function spread(row, items, wanted, weight, x) {
   const blocks = [];
   let offset = 0;
@@ -145,10 +145,10 @@ function placeRows(items, rows) {
       at += items[id].w + LAYOUT.boxGap;
     }
   }
-  // An edge between two places on the way is to be straight; one between boxes may bend.
+  // An edge between two intermediate points should be straight; one between boxes may bend.
   const pull = (a, b) => a.box < 0 && b.box < 0 ? 8 : a.box < 0 || b.box < 0 ? 2 : 1;
   for (let sweep = 0; sweep < LAYOUT.placeSweeps; sweep++) {
-    // In the end each stands below what it reads, so that chains are straight.
+    // In the end each box is below its input, so that chains are straight.
     const last = sweep >= LAYOUT.placeSweeps - 2, down = last || sweep % 2 === 0;
     for (let i = 0; i < rows.length; i++) {
       const row = rows[down ? i : rows.length - 1 - i];

@@ -1,9 +1,9 @@
-// Tables of any length: only the rows in sight are in the document.
+// Tables of any length: only the visible rows are in the document.
 
 const ROW = 30;
 const tables = [];
 
-// Columns: `{title, of, number, mono, cell}`; `of` gives what is shown and sorted by.
+// Columns: `{title, of, number, mono, cell}`; `of` returns the value for display and sorting.
 function makeTable(room, caption, columns, rows, options = {}) {
   const table = { rows, shown: rows.map((_, i) => i), column: -1, falling: false, text: "" };
   const head = make("tr");
@@ -49,7 +49,7 @@ function makeTable(room, caption, columns, rows, options = {}) {
   columns.forEach((column, i) => {
     const sort = () => {
       const again = table.column === i;
-      // Large numbers are looked for first.
+      // Large numbers are sorted first.
       table.falling = again ? !table.falling : Boolean(column.number && i > 0);
       table.column = i;
       [...head.children].forEach((cell, j) => {

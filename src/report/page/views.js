@@ -1,4 +1,4 @@
-// The views, the search, and what is written above them.
+// The views, the search, and the header.
 
 const VIEWS = [];
 const opened = new Set();
@@ -44,7 +44,7 @@ function placeText(at) {
   return words.join(": ");
 }
 
-// Diagnostics with one reason stand together.
+// Diagnostics with the same reason are grouped.
 function showDiagnostics() {
   const room = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Diagnostics" }), groups = new Map();
   for (const found of report.diagnostics) {
