@@ -9,20 +9,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The file is mapped and read as an ONNX graph, shapes are inferred and constants folded, the remaining nodes are lowered to the layers
-//! of an ncnn net, and the net is written. Either the net computes the same as the model, or the errors name each node that cannot be
-//! converted.
+//! The file is mapped and read as an ONNX graph, shapes are inferred and constants folded, the remaining
+//! nodes are lowered to the layers of an ncnn net, and the net is written. Either the net computes the same
+//! as the model, or the errors name each node that cannot be converted.
 //!
-//! A [`Converter`] holds the options, and converts any number of models. A [`Conversion`] lists the inputs, outputs and warnings, gives
-//! access to its [`Net`](ncnn::Net) layer by layer, and writes the files. A [`Refusal`] has an [`Error`](error::Error) for each node
-//! that cannot be converted.
+//! A [`Converter`] holds the options, and converts any number of models. A [`Conversion`] lists the inputs,
+//! outputs and warnings, gives access to its [`Net`](ncnn::Net) layer by layer, and writes the files. A
+//! [`Refusal`] has an [`Error`](error::Error) for each node that cannot be converted.
 //!
-//! [`Input::Memory`] is a model in memory, and [`Conversion::write_to`] writes to any [`Write`](std::io::Write), also on systems without
-//! files.
+//! [`Input::Memory`] is a model in memory, and [`Conversion::write_to`] writes to any
+//! [`Write`](std::io::Write), also on systems without files.
 //!
-//! Versions follow [semantic versioning](https://semver.org): the public interface stays compatible until the next major version
-//! (before 1.0, the next minor version). The set of convertible models and the layers of a net may change with every version; the
-//! results of a net do not.
+//! Versions follow [semantic versioning](https://semver.org): the public interface stays compatible until the
+//! next major version (before 1.0, the next minor version). The set of convertible models and the layers of a
+//! net may change with every version; the results of a net do not.
 
 mod api;
 mod common;

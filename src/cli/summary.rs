@@ -95,7 +95,8 @@ fn interface_rule<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<String> {
         folded |= port.shape.len() > port.form.len() + batch;
     }
     let batch = "a first axis of size 1 is dropped";
-    let rest = "if more than four axes are left, other axes of size 1 are dropped too, then the leading axes are merged";
+    let rest = "if more than four axes are left, other axes of size 1 are dropped too, then the \
+            leading axes are merged";
     match (dropped, folded) {
         (false, false) => None,
         (true, false) => Some(format!("ncnn has no batch axis: {batch}")),

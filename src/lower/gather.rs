@@ -1,4 +1,5 @@
-//! Gather at constant indices: slices, strides, repetitions and reversals of parts; or a product with a matrix.
+//! Gather at constant indices: slices, strides, repetitions and reversals of parts; or a product with a
+//! matrix.
 
 use super::Lower;
 use crate::common::limits;

@@ -92,7 +92,7 @@ pub struct NetLayer {
 /// An output of a [`Net`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Output {
-    /// The blob to extract. Several outputs may be the same blob until [`Net::split`].
+    /// The blob to extract. Several outputs may be the same blob until splits are inserted.
     pub blob: BlobId,
     /// The name to extract it by.
     pub name: String,

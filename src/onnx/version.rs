@@ -60,7 +60,8 @@ fn keeps_meaning(node: &Node, version: i64, since: Since) -> bool {
 fn no_version(nodes: &[&Node], since: Since) -> Error {
     let newest = nodes.iter().map(|node| node.version).max().unwrap_or(1);
     let error = Error::unsupported(format!(
-        "it changed its meaning before operator set {newest}, which other nodes need: no operator set fits all nodes"
+        "it changed its meaning before operator set {newest}, which other nodes need: no \
+            operator set fits all nodes"
     ));
     match nodes.iter().find(|node| !keeps_meaning(node, newest, since)) {
         Some(node) => error.at_node(|| node.at()),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::common::index::IndexLists;
+use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::op;
 
@@ -103,4 +104,10 @@ pub(crate) fn axis(node: &Node, default: i64, rank: usize) -> Option<usize> {
 /// The inverse of a permutation.
 pub(crate) fn inverse(perm: &[usize]) -> Vec<usize> {
     (0..perm.len()).map(|axis| perm.iter().position(|from| *from == axis).unwrap_or(axis)).collect()
+}
+
+/// The attribute `perm` of a Transpose.
+pub(crate) fn perm_attribute(perm: &[usize]) -> Result<(&'static str, Attribute)> {
+    let perm: std::result::Result<Vec<i64>, _> = perm.iter().map(|axis| i64::try_from(*axis)).collect();
+    Ok(("perm", Attribute::Ints(perm?)))
 }

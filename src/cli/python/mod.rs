@@ -146,7 +146,8 @@ impl Request {
             Request::Net(_) => "onnxruntime ncnn",
         };
         error.help(format!(
-            "install them with `python3 -m pip install {packages}`, or select the Python that has them with --python"
+            "install them with `python3 -m pip install {packages}`, or select the Python that \
+            has them with --python"
         ))
     }
 }

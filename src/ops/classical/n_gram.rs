@@ -137,7 +137,7 @@ fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
     }
     let different: BTreeSet<i64> = indexes.iter().copied().collect();
     if (weights.is_some() || mode == Mode::Idf) && different.len() < indexes.len() {
-        unsupported!("n-grams that share a column have different weights");
+        unsupported!("several n-grams share a column");
     }
     if columns > limits::BLOB_ELEMENTS {
         return Err(Error::limit(format!("{columns} columns")));

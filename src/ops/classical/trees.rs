@@ -23,7 +23,10 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], Access::
     // Statistics of training; members of sets, which are refused.
     .ignore(&["nodes_hitrates", "membership_values"])
     .lowers_to("Gather, comparisons, and MatMul with the paths to all leaves")
-    .limits("members of sets; aggregations other than sum and mean; a post_transform; trees with more than 2^24 pairs of nodes and leaves")];
+    .limits(
+        "members of sets; aggregations other than sum and mean; a post_transform; trees \
+            with more than 2^24 pairs of nodes and leaves",
+    )];
 
 /// The comparison of each mode: the name of ONNX's operator, and whether the result is negated.
 const COMPARISONS: [(&str, bool); 6] = [

@@ -34,7 +34,7 @@ fn read_activation(call: &Call) -> Result<Option<Activation>> {
         return Ok(None);
     }
     let Some((operator, parameters)) = ACTIVATIONS.iter().find(|(name, _)| *name == activation) else {
-        unsupported!("unknown activation {activation}");
+        unsupported!("the activation {activation} is not supported");
     };
     let values = given.into_iter().zip(*parameters);
     let attributes = values.map(|(given, (name, usual))| (*name, Attribute::Float(given.unwrap_or(*usual))));

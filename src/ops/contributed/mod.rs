@@ -324,7 +324,7 @@ fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, Attr
             "HardSigmoid",
             vec![("alpha", Attribute::Float(param(0)?)), ("beta", Attribute::Float(param(1)?))],
         ),
-        other => unsupported!("unknown activation {other}"),
+        other => unsupported!("the activation {other} is not supported"),
     })
 }
 

@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Build, Found, Matcher, first, fuse, orders, output, perm_attribute};
+use super::{Found, Matcher, first, fuse, orders, output};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op;
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::perm_attribute;
 use crate::pass::pattern::{axis, input, ints, inverse};
 
 struct Parts {
@@ -90,7 +92,7 @@ fn parameter_shape(matcher: &Matcher, norm: &Node, sizes: &[i64], adds: bool) ->
     }
 }
 
-fn build(made: &mut Build, parts: Parts) -> Result<()> {
+fn build(made: &mut InsertionPoint, parts: Parts) -> Result<()> {
     let Parts { norm, perm, constant, extended, shape, adds } = parts;
     let mut parameter = constant;
     if let Some(perm) = &perm {
@@ -112,7 +114,7 @@ fn build(made: &mut Build, parts: Parts) -> Result<()> {
     match perm {
         None => made.last(&norm.op_type, &inputs, &attributes),
         Some(perm) => {
-            let normal = made.op(&norm.op_type, &inputs, &attributes);
+            let normal = made.op(norm.op_type.clone(), &inputs, &attributes);
             made.last("Transpose", &[normal], &[perm_attribute(&perm)?]);
         }
     }

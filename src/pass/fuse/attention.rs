@@ -11,9 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::view::{Run, Traced, View, scaling, trace};
-use super::{Build, Found, Matcher, first, fuse, orders, output, to_f32, two};
+use super::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{axis, float, input, int};
 use crate::tensor::DType;
 
@@ -297,7 +298,7 @@ fn is_mask(matcher: &Matcher, value: ValueId, [heads, queries, keys]: [i64; 3]) 
     (*rows, *columns) == (queries, keys) && (outer == 1 || (outer == heads && innermost == heads))
 }
 
-fn build(made: &mut Build, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) -> Result<()> {
+fn build(made: &mut InsertionPoint, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) -> Result<()> {
     let Parts { q, k, v, out, mask, num_heads, factor } = parts;
     let mut inputs = vec![q.linear.x, k.linear.x, v.linear.x];
     for (projection, factor) in [(&q, factor), (&k, 1.0), (&v, 1.0)] {
@@ -322,7 +323,7 @@ fn build(made: &mut Build, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) ->
     }
     let result = made.result_sizes();
     if shape == result {
-        made.own("MultiHeadAttention", &inputs, &heads);
+        made.own_last("MultiHeadAttention", &inputs, &heads);
         return Ok(());
     }
     let rows = made.own_op("MultiHeadAttention", &inputs, &heads);
@@ -332,7 +333,7 @@ fn build(made: &mut Build, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) ->
     Ok(())
 }
 
-fn mask_value(made: &mut Build, mask: Mask, like: ValueId) -> Result<ValueId> {
+fn mask_value(made: &mut InsertionPoint, mask: Mask, like: ValueId) -> Result<ValueId> {
     match mask {
         Mask::Added(value) => Ok(value),
         Mask::Clamped(value) => {
@@ -348,7 +349,7 @@ fn mask_value(made: &mut Build, mask: Mask, like: ValueId) -> Result<ValueId> {
 }
 
 /// The weight, `[outputs, inputs]`, and the bias of a projection.
-fn columns_of(made: &mut Build, projection: &Projection, factor: f64) -> Result<(ValueId, ValueId)> {
+fn columns_of(made: &mut InsertionPoint, projection: &Projection, factor: f64) -> Result<(ValueId, ValueId)> {
     let Projection { linear, columns } = projection;
     let count = i64::try_from(columns.len())?;
     let bias = match linear.bias {

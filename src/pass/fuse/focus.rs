@@ -11,10 +11,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Build, Found, Matcher, first, fuse, output};
+use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
+use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{input, int};
 
 /// The largest block.
@@ -164,7 +165,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Blocks>> {
 }
 
 /// Builds the blocks by Reshape, Transpose and Reshape.
-fn permute(made: &mut Build, blocks: &Blocks) -> Result<()> {
+fn permute(made: &mut InsertionPoint, blocks: &Blocks) -> Result<()> {
     let (&[n, a, b, c], by) = (blocks.sizes.as_slice(), blocks.block) else { return Ok(()) };
     let (apart, perm, together) = if blocks.channels_last {
         let order: &[usize] = if blocks.rows_first() { &[0, 1, 3, 2, 4, 5] } else { &[0, 1, 3, 4, 2, 5] };

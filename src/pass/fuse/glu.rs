@@ -11,7 +11,7 @@ use crate::pass::pattern::axis;
 
 pub(crate) fn fuse_glu(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, (x, axis)| {
-        made.own("GLU", &[x], &[("axis", Attribute::Int(i64::try_from(axis)?))]);
+        made.own_last("GLU", &[x], &[("axis", Attribute::Int(i64::try_from(axis)?))]);
         Ok(())
     })
 }

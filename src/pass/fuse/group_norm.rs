@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Build, Found, Matcher, first, fuse, output};
+use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::pass::insertion::InsertionPoint;
 
 struct Parts {
     x: ValueId,
@@ -38,7 +39,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     fits.then_some(Found { inner: BTreeSet::from([normal, grouped]), parts })
 }
 
-fn build(made: &mut Build, parts: Parts) -> Result<()> {
+fn build(made: &mut InsertionPoint, parts: Parts) -> Result<()> {
     let Parts { x, norm, groups, channels_per_group } = parts;
     let mut inputs = vec![x];
     for parameter in norm.inputs.iter().skip(1).flatten() {

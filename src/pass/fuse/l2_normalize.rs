@@ -43,7 +43,7 @@ pub(crate) fn fuse_l2_normalize(graph: &mut Graph) -> Result<bool> {
             ("epsilon", Attribute::Float(to_f32(parts.epsilon))),
             ("eps_mode", Attribute::Int(mode)),
         ];
-        made.own("Normalize", &[parts.x], &attributes);
+        made.own_last("Normalize", &[parts.x], &attributes);
         Ok(())
     })
 }

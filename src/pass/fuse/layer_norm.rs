@@ -13,10 +13,11 @@
 use std::collections::BTreeSet;
 
 use super::terms::{over_root, reduced, squared};
-use super::{Build, Found, Matcher, fuse, output, to_f32, two};
+use super::{Found, Matcher, fuse, output, to_f32, two};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::pass::pattern::inverse;
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::{inverse, perm_attribute};
 
 /// A normalization without scale and bias.
 struct Parts {
@@ -67,7 +68,7 @@ fn centered(matcher: &Matcher, value: ValueId, axes: &[usize]) -> Option<(ValueI
     (of == x && along == axes).then_some((x, mean))
 }
 
-fn build(made: &mut Build, parts: Parts) -> Result<()> {
+fn build(made: &mut InsertionPoint, parts: Parts) -> Result<()> {
     let Parts { x, axes, rank, epsilon, centered } = parts;
     let epsilon = ("epsilon", Attribute::Float(to_f32(epsilon)));
     let is_spatial = rank >= 4 && axes.iter().copied().eq(2..rank);
@@ -89,6 +90,6 @@ fn build(made: &mut Build, parts: Parts) -> Result<()> {
     perm.extend(&axes);
     let moved = made.transpose(x, &perm)?;
     let normal = made.op(op_type, &[moved, scale], &attributes);
-    made.last("Transpose", &[normal], &[super::perm_attribute(&inverse(&perm))?]);
+    made.last("Transpose", &[normal], &[perm_attribute(&inverse(&perm))?]);
     Ok(())
 }

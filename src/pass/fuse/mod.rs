@@ -23,15 +23,14 @@ mod view;
 
 use std::collections::BTreeSet;
 
-use smallvec::smallvec;
-
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, Symbol, Value, ValueId};
-use crate::op::{NEWEST_OPSET, OWN_DOMAIN};
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::NEWEST_OPSET;
+use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{Readers, constant_ints, input, producer, scalar};
 use crate::pass::rewrite::Rewrite;
 use crate::pass::simplify::SHARE_SLICES;
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::tensor::{DType, Dim, Tensor};
 
 /// The fusions, in the order in which they are tried.
 pub const FUSIONS: &[Rewrite] = &[
@@ -261,12 +260,6 @@ pub(super) fn to_f32(x: f64) -> f32 {
     num_traits::AsPrimitive::<f32>::as_(x)
 }
 
-/// The attribute `perm` of a Transpose.
-pub(super) fn perm_attribute(perm: &[usize]) -> Result<(&'static str, Attribute)> {
-    let perm: std::result::Result<Vec<i64>, _> = perm.iter().map(|axis| i64::try_from(*axis)).collect();
-    Ok(("perm", Attribute::Ints(perm?)))
-}
-
 /// A match of a pattern.
 pub(super) struct Found<T> {
     /// The intermediate values.
@@ -275,115 +268,12 @@ pub(super) struct Found<T> {
     pub parts: T,
 }
 
-/// Builds the nodes that replace the last node of a pattern.
-pub(super) struct Build<'a> {
-    graph: &'a mut Graph,
-    last: Node,
-    nodes: Vec<Node>,
-}
-
-impl Build<'_> {
-    /// Adds a constant list of integers.
-    pub fn ints(&mut self, list: &[i64]) -> Result<ValueId> {
-        let array = Array::i64(ndarray::ArrayD::from_shape_vec(vec![list.len()], list.to_vec())?);
-        self.graph.add_constant("", Tensor::from_array(&array)?)
-    }
-
-    /// Adds a constant of this shape with all elements equal, in the type of `like`.
-    pub fn filled(&mut self, element: f32, shape: &[i64], like: ValueId) -> Result<ValueId> {
-        let sizes: std::result::Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
-        let dtype = self.graph.value(like).dtype.unwrap_or(DType::F32);
-        let element = Array::f32(ndarray::ArrayD::from_elem(Vec::new(), element)).cast(dtype)?;
-        self.graph.add_constant("", Tensor::filled(&element, sizes?)?)
-    }
-
-    /// Adds a node of the newest operator set with one output.
-    pub fn op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
-        self.push("", op_type, inputs, attributes)
-    }
-
-    /// Adds a node of this program's own domain with one output.
-    pub fn own_op(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
-        self.push(OWN_DOMAIN, op_type, inputs, attributes)
-    }
-
-    /// Adds a Reshape.
-    pub fn reshape(&mut self, value: ValueId, shape: &[i64]) -> Result<ValueId> {
-        let shape = self.ints(shape)?;
-        Ok(self.op("Reshape", &[value, shape], &[]))
-    }
-
-    /// Adds a Transpose.
-    pub fn transpose(&mut self, value: ValueId, perm: &[usize]) -> Result<ValueId> {
-        Ok(self.op("Transpose", &[value], &[perm_attribute(perm)?]))
-    }
-
-    /// Adds the node of the newest operator set that computes the result of the pattern.
-    pub fn last(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
-        self.push_last("", op_type, inputs, attributes);
-    }
-
-    /// Adds the node of this program's own domain that computes the result of the pattern.
-    pub fn own(&mut self, op_type: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) {
-        self.push_last(OWN_DOMAIN, op_type, inputs, attributes);
-    }
-
-    /// Adds a node that computes the result of the pattern.
-    pub fn last_as(&mut self, node: Node) {
-        self.nodes.push(Node { outputs: self.last.outputs.clone(), ..node });
-    }
-
-    /// The sizes of the result of the pattern; `None` for free sizes.
-    pub fn result_sizes(&self) -> Vec<Option<i64>> {
-        output(&self.last).map_or_else(Vec::new, |value| self.sizes(value))
-    }
-
-    /// The sizes of a value; `None` for free sizes.
-    pub fn sizes(&self, value: ValueId) -> Vec<Option<i64>> {
-        self.graph.value(value).shape.iter().flatten().map(Dim::known).collect()
-    }
-
-    fn push(
-        &mut self,
-        domain: &str,
-        op_type: &str,
-        inputs: &[ValueId],
-        attributes: &[(&str, Attribute)],
-    ) -> ValueId {
-        let output = self.graph.add_value(Value::default());
-        self.push_last(domain, op_type, inputs, attributes);
-        if let Some(node) = self.nodes.last_mut() {
-            node.outputs = smallvec![Some(output)];
-        }
-        output
-    }
-
-    fn push_last(
-        &mut self,
-        domain: &str,
-        op_type: &str,
-        inputs: &[ValueId],
-        attributes: &[(&str, Attribute)],
-    ) {
-        self.nodes.push(Node {
-            name: self.last.name.clone(),
-            index: self.last.index,
-            domain: domain.into(),
-            op_type: op_type.into(),
-            version: NEWEST_OPSET,
-            inputs: inputs.iter().copied().map(Some).collect(),
-            outputs: self.last.outputs.clone(),
-            attributes: attributes.iter().map(|(name, a)| (Symbol::from(*name), a.clone())).collect(),
-        });
-    }
-}
-
 /// Replaces the last node of each pattern that `find` matches by the nodes that `build` makes. The other
 /// nodes of the pattern stay, unread.
 pub(super) fn fuse<T>(
     graph: &mut Graph,
     find: impl Fn(&Matcher, &Node) -> Option<Found<T>>,
-    mut build: impl FnMut(&mut Build, T) -> Result<()>,
+    mut build: impl FnMut(&mut InsertionPoint, T) -> Result<()>,
 ) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut changed = false;
@@ -393,10 +283,10 @@ pub(super) fn fuse<T>(
         let found = find(&matcher, node).filter(|found| matcher.is_closed(&found.inner, node));
         let Some(found) = found else { return Ok(None) };
         let last = node.clone();
-        let mut made = Build { graph, last, nodes: Vec::new() };
+        let mut made = InsertionPoint::in_place_of(graph, &last, "", NEWEST_OPSET);
         build(&mut made, found.parts)?;
         changed = true;
-        Ok(Some(made.nodes))
+        Ok(Some(made.into_nodes()))
     })?;
     Ok(changed)
 }

@@ -34,7 +34,7 @@ pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, (x, shuffle)| {
         let (op_type, block, mode) = match shuffle {
             Shuffle::Channels { groups } => {
-                made.own("ShuffleChannel", &[x], &[("group", Attribute::Int(groups))]);
+                made.own_last("ShuffleChannel", &[x], &[("group", Attribute::Int(groups))]);
                 return Ok(());
             }
             Shuffle::ToSpace { block, mode } => ("DepthToSpace", block, mode),

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use num_traits::AsPrimitive;
 
+use super::insertion::InsertionPoint;
 use super::pattern::{input, int, only_output};
 use super::pattern::{producer, scalar};
-use super::simplify::InsertionPoint;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, ValueId};
 use crate::ncnn::Scales;

@@ -12,10 +12,10 @@ mod reduce;
 mod transpose;
 mod view;
 
+use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{axis, input, int, ints, only_output};
 use crate::pass::rewrite::Rewrite;
 
-pub(in crate::pass) use edit::InsertionPoint;
 use edit::{Edits, replace_nodes};
 
 /// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the
@@ -190,13 +190,15 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     ),
     Rewrite::by(
         "fuse_scale_into_conv",
-        "products and quotients with one constant per channel become part of the Conv, ConvTranspose or Gemm before them",
+        "products and quotients with one constant per channel become part of the Conv, \
+            ConvTranspose or Gemm before them",
         &["Conv", "ConvTranspose", "Gemm"],
         affine::fuse_scales,
     ),
     Rewrite::by(
         "fuse_add_bias_into_conv",
-        "sums and differences with one constant per channel become part of the Conv, ConvTranspose or Gemm before them",
+        "sums and differences with one constant per channel become part of the Conv, \
+            ConvTranspose or Gemm before them",
         &["Conv", "ConvTranspose", "Gemm"],
         affine::fuse_shifts,
     ),

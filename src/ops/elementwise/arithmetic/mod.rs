@@ -36,33 +36,94 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_add)
         .lower(lower_add)
         .identity(is_plus_zero)
-        .ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("BitShift", &[11, 28], Access::Broadcast, infer_bit_shift).fold(fold_bit_shift).lower(lower_bit_shift).lowers_to("BinaryOp: products with powers of two"),
-    Row::new("BitwiseAnd", &[18], Access::Broadcast, infer_first).fold(fold_bitwise_and).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
-    Row::new("BitwiseNot", &[18], Access::Elementwise, infer_first).fold(fold_bitwise_not).lower(lower_bitwise_not).lowers_to("BinaryOp: -x - 1").limits("unsigned integers of 32 and 64 bits"),
-    Row::new("BitwiseOr", &[18], Access::Broadcast, infer_first).fold(fold_bitwise_or).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
-    Row::new("BitwiseXor", &[18], Access::Broadcast, infer_first).fold(fold_bitwise_xor).lower(lower_bitwise).lowers_to("BinaryOp on rows of bits, Reduction").limits("bits of 32 and 64 computed at run time"),
-    Row::new("Div", BINARY, Access::Broadcast, infer_first).nan(nan_quotient)
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("BinaryOp"),
+    Row::new("BitShift", &[11, 28], Access::Broadcast, infer_bit_shift)
+        .fold(fold_bit_shift)
+        .lower(lower_bit_shift)
+        .lowers_to("BinaryOp: products with powers of two"),
+    Row::new("BitwiseAnd", &[18], Access::Broadcast, infer_first)
+        .fold(fold_bitwise_and)
+        .lower(lower_bitwise)
+        .lowers_to("BinaryOp on rows of bits, Reduction")
+        .limits("bits of 32 and 64 computed at run time"),
+    Row::new("BitwiseNot", &[18], Access::Elementwise, infer_first)
+        .fold(fold_bitwise_not)
+        .lower(lower_bitwise_not)
+        .lowers_to("BinaryOp: -x - 1")
+        .limits("unsigned integers of 32 and 64 bits"),
+    Row::new("BitwiseOr", &[18], Access::Broadcast, infer_first)
+        .fold(fold_bitwise_or)
+        .lower(lower_bitwise)
+        .lowers_to("BinaryOp on rows of bits, Reduction")
+        .limits("bits of 32 and 64 computed at run time"),
+    Row::new("BitwiseXor", &[18], Access::Broadcast, infer_first)
+        .fold(fold_bitwise_xor)
+        .lower(lower_bitwise)
+        .lowers_to("BinaryOp on rows of bits, Reduction")
+        .limits("bits of 32 and 64 computed at run time"),
+    Row::new("Div", BINARY, Access::Broadcast, infer_first)
+        .nan(nan_quotient)
         .fold(fold_div)
         .lower(lower_div)
         .identity(is_over_one)
-        .ignore(MEMORY_ADVICE).lowers_to("BinaryOp; UnaryOp TRUNC after it for integers"),
-    Row::new("Max", N_ARY, Access::Broadcast, infer_first).fold(fold_max).lower(lower_max).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Mean", &[1, 6, 8, 13], Access::Broadcast, infer_first).fold(fold_mean).lower(lower_mean).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Min", N_ARY, Access::Broadcast, infer_first).fold(fold_min).lower(lower_min).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Mod", &[10, 13, 28], Access::Broadcast, infer_mod).nan(nan_quotient).fold(fold_mod).lower(lower_mod).jumps(|_, _| true).lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold"),
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("BinaryOp; UnaryOp TRUNC after it for integers"),
+    Row::new("Max", N_ARY, Access::Broadcast, infer_first)
+        .fold(fold_max)
+        .lower(lower_max)
+        .identity(only_input)
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("BinaryOp"),
+    Row::new("Mean", &[1, 6, 8, 13], Access::Broadcast, infer_first)
+        .fold(fold_mean)
+        .lower(lower_mean)
+        .identity(only_input)
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("BinaryOp"),
+    Row::new("Min", N_ARY, Access::Broadcast, infer_first)
+        .fold(fold_min)
+        .lower(lower_min)
+        .identity(only_input)
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("BinaryOp"),
+    Row::new("Mod", &[10, 13, 28], Access::Broadcast, infer_mod)
+        .nan(nan_quotient)
+        .fold(fold_mod)
+        .lower(lower_mod)
+        .jumps(|_, _| true)
+        .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold"),
     Row::new("Mul", BINARY, Access::Broadcast, infer_first)
         .fold(fold_mul)
         .lower(lower_mul)
         .identity(is_times_one)
-        .ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Pow", &[1, 7, 12, 13, 15], Access::Broadcast, infer_first).nan(nan_power).fold(fold_pow).lower(lower_pow).identity(is_over_one).lowers_to("UnaryOp, Power or Exp if one side is constant; otherwise Exp of a product with Log, and the sign separately").limits("integers of 8 and 16 bits by exponents computed at run time; constant exponents of integers that are negative or fractions"),
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("BinaryOp"),
+    Row::new("Pow", &[1, 7, 12, 13, 15], Access::Broadcast, infer_first)
+        .nan(nan_power)
+        .fold(fold_pow)
+        .lower(lower_pow)
+        .identity(is_over_one)
+        .lowers_to(
+            "UnaryOp, Power or Exp if one side is constant; otherwise Exp of a product with \
+            Log, and the sign separately",
+        )
+        .limits(
+            "integers of 8 and 16 bits by exponents computed at run time; constant exponents \
+            of integers that are negative or fractions",
+        ),
     Row::new("Sub", BINARY, Access::Broadcast, infer_first)
         .fold(fold_sub)
         .lower(lower_sub)
         .identity(is_minus_zero)
-        .ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
-    Row::new("Sum", &[1, 6, 8, 13], Access::Broadcast, infer_first).fold(fold_sum).lower(lower_sum).identity(only_input).ignore(MEMORY_ADVICE).lowers_to("BinaryOp"),
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("BinaryOp"),
+    Row::new("Sum", &[1, 6, 8, 13], Access::Broadcast, infer_first)
+        .fold(fold_sum)
+        .lower(lower_sum)
+        .identity(only_input)
+        .ignore(MEMORY_ADVICE)
+        .lowers_to("BinaryOp"),
 ];
 
 /// Returns whether all elements of a constant input are known and satisfy a condition.

@@ -29,11 +29,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_cast)
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
-        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node)).lowers_to("no layer to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to bool").limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
+        .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node))
+        .lowers_to(
+            "no layer to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; \
+            UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to \
+            bool",
+        )
+        .limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Row::new("CastLike", &[15, 19, 21, 23, 24, 25], Access::Elementwise, infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like)
-        .identity(keeps_type).lowers_to("Cast").limits("as for Cast"),
+        .identity(keeps_type)
+        .lowers_to("Cast")
+        .limits("as for Cast"),
 ];
 
 /// 2^110: larger magnitudes overflow in the splitting product.

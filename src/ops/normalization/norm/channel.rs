@@ -110,8 +110,8 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
     lower.set(0, y)
 }
 
-/// Emits the normalization of single elements: only the bias, since the layer's rounding would outweigh it.
-/// NaN stays.
+/// Emits the normalization of single elements: only the bias, since the layer's rounding of mean and factor
+/// would outweigh it. NaN stays.
 fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
     let zero = lower.binary(binary_op::SUB, x, x)?;
     let y = scale_channels(lower, zero, batch, channels, 1)?;

@@ -23,7 +23,10 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Acc
         "Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; \
         Gather for starts computed at run time",
     )
-    .limits("bounds computed at run time without a declared shape of the output; axes and steps computed at run time")];
+    .limits(
+        "bounds computed at run time without a declared shape of the output; axes and \
+            steps computed at run time",
+    )];
 
 /// The least bound that means the end of the axis: no axis of a blob is larger.
 const BEYOND: i64 = (1 << 31) - 1;

@@ -10,9 +10,9 @@ use super::{is_move, is_set, with_first_input};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, Value, ValueId};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
+use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::scalar;
 use crate::pass::pattern::{input, int, only_output};
-use crate::pass::simplify::InsertionPoint;
 use crate::tensor::DType;
 
 /// An operator on quantized values and its float operator.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Plain, axis_attribute};
 use crate::error::Result;
 use crate::graph::{AttributeMap, Graph, Ids, Node, NodeId, ValueId};
+use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::Readers;
 use crate::pass::pattern::input;
-use crate::pass::simplify::InsertionPoint;
 use crate::tensor::{DType, Tensor};
 
 /// Replaces products of outputs of DynamicQuantizeLinear by products of its input, with a scale of 1.

@@ -12,9 +12,9 @@ use super::{CLIP, is_move, with_first_input};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, NodeId, ValueId};
 use crate::op::OWN_DOMAIN;
+use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{Readers, producer, scalar};
 use crate::pass::pattern::{input, only_output};
-use crate::pass::simplify::InsertionPoint;
 use crate::tensor::DType;
 
 /// The operator set since which Softmax normalizes one axis.

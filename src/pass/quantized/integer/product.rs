@@ -8,8 +8,8 @@ use super::{Quantized, Site, quantized_source};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::OWN_DOMAIN;
+use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::input;
-use crate::pass::simplify::InsertionPoint;
 use crate::tensor::{Array, DType, Tensor};
 
 /// The largest relative difference between the scale of a bias and that of the sums at which they count as

@@ -89,7 +89,7 @@ impl Found {
         let mut site = InsertionPoint::new(graph);
         let (scale, shift) = self.step.after(&mut site, self.dtype, None, None)?;
         let mut sizes = Vec::new();
-        for size in site.sizes(self.weight) {
+        for size in site.constant_shape(self.weight) {
             sizes.push(i64::try_from(*size)?);
         }
         let whole = site.reshape(self.weight, &self.grouped)?;

@@ -151,7 +151,7 @@ impl Product {
     /// The weight times a scale, which has one element or one for each channel.
     fn scaled_weight(&self, site: &mut InsertionPoint, scale: ValueId) -> Result<ValueId> {
         let sizes: std::result::Result<Vec<i64>, _> =
-            site.sizes(self.weight).iter().map(|size| i64::try_from(*size)).collect();
+            site.constant_shape(self.weight).iter().map(|size| i64::try_from(*size)).collect();
         let sizes = sizes?;
         let spatial = sizes.get(2..).unwrap_or_default();
         let ones = vec![1; spatial.len()];

@@ -171,7 +171,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
 /// A constant operand in the new layout; one of a single element stays as it is.
 fn moved_constant(site: &mut InsertionPoint, value: ValueId, way: &Way) -> Result<ValueId> {
     let Way::Turn(perm) = way else { return Ok(value) };
-    let sizes = site.sizes(value).to_vec();
+    let sizes = site.constant_shape(value).to_vec();
     if sizes.iter().all(|size| *size == 1) {
         return Ok(value);
     }
