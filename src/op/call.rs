@@ -10,7 +10,7 @@ use crate::graph::{Graph, Node, Value, ValueId};
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 /// The maximum number of consecutive nodes that only forward their input.
-const MAX_HANDED_ON: usize = 4;
+const MAX_FORWARDED: usize = 4;
 
 /// The facts of an output.
 #[derive(Clone, Debug)]
@@ -279,7 +279,7 @@ impl<'a> Call<'a> {
     /// Returns whether a reader, or a reader of its forwarded result, satisfies `is`.
     fn has_reader(&self, is: impl Fn(&Graph, &Node, &Op) -> bool) -> bool {
         let mut values: BTreeSet<ValueId> = self.node.outputs.iter().flatten().copied().collect();
-        for _ in 0..MAX_HANDED_ON {
+        for _ in 0..MAX_FORWARDED {
             let mut handed_on = BTreeSet::new();
             for (_, reader) in self.graph.nodes() {
                 if !reader.inputs.iter().flatten().any(|input| values.contains(input)) {
