@@ -2,7 +2,7 @@
 
 use super::gather::MAX_PARTS;
 use super::{Lower, apart_form, form::MAX_AXES, isolate};
-use crate::error::{At, Error, Result, invalid};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
     Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile, binary_op,
@@ -81,12 +81,23 @@ impl Lower<'_> {
         Ok(usize::try_from(known)?)
     }
 
-    /// Emits the elements of an axis from `start` to `end`, negative ones counted from the end; the result
-    /// has `size` elements.
-    pub fn crop(&mut self, blob: BlobId, place: usize, start: i32, end: i32, size: &Dim) -> Result<BlobId> {
+    /// Emits the elements of an axis from `start` to `end`, or to the end of the axis; negative bounds count
+    /// from the end. The result has `size` elements.
+    pub fn crop(
+        &mut self,
+        blob: BlobId,
+        place: usize,
+        start: i32,
+        end: Option<i32>,
+        size: &Dim,
+    ) -> Result<BlobId> {
+        if start == OPEN_END || end == Some(OPEN_END) {
+            unsupported!("the bound {OPEN_END} of an axis: ncnn's Crop interprets it as the whole axis");
+        }
         let form = self.resized(blob, place, size.clone());
         let axes = vec![i32::try_from(place)?];
-        self.emit(Crop { starts: vec![start], ends: vec![end], axes, ..Crop::default() }, &[blob], &form)
+        let ends = vec![end.unwrap_or(OPEN_END)];
+        self.emit(Crop { starts: vec![start], ends, axes, ..Crop::default() }, &[blob], &form)
     }
 
     /// Emits every `step`th element of an axis from `start` on, `count` of them, by a pooling with windows of
@@ -111,7 +122,7 @@ impl Lower<'_> {
         let mut blob = blob;
         if start > 0 {
             let rest = size.sub(&Dim::Known(start))?;
-            blob = self.crop(blob, place, i32::try_from(start)?, OPEN_END, &rest)?;
+            blob = self.crop(blob, place, i32::try_from(start)?, None, &rest)?;
         }
         // Height or width of three axes.
         let from_end = form.len() - 1 - place;

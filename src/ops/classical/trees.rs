@@ -137,8 +137,9 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
         1 => false,
         other => unsupported!("aggregate_function {other} (only sum and mean are supported)"),
     };
-    if let other @ 1.. = attributes.int_or("post_transform", 0)? {
-        unsupported!("post_transform {other}");
+    match attributes.int_or("post_transform", 0)? {
+        0 => {}
+        other => unsupported!("post_transform {other}"),
     }
     let (columns, nodes) = read_nodes(attributes)?;
     let weights = required(numbers(attributes, "leaf_weights")?, "leaf_weights")?;

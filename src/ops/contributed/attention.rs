@@ -265,10 +265,20 @@ pub(super) fn expand_rotary(x: &mut Expand) -> Result<bool> {
     if positions.len() != 2 {
         unsupported!("positions given by an offset");
     }
-    let mut attributes = Vec::new();
-    for name in ["interleaved", "num_heads", "rotary_embedding_dim"] {
-        attributes.push((name, Attribute::Int(x.int_or(name, 0)?)));
-    }
+    let rotated = x.int_or("rotary_embedding_dim", 0)?;
+    let heads = match (x.int_or("num_heads", 0)?, x.shape(0)?) {
+        // Without num_heads the angles determine the size of the heads (`rotary_embedding_helper.h`, CheckInputs).
+        (0, [_, _, Dim::Known(hidden)]) if rotated == 0 => {
+            let pairs = x.shape(2)?.last().and_then(Dim::known).unwrap_or(0);
+            hidden.checked_div(pairs.saturating_mul(2)).unwrap_or(0)
+        }
+        (heads, _) => heads,
+    };
+    let attributes = [
+        ("interleaved", Attribute::Int(x.int_or("interleaved", 0)?)),
+        ("num_heads", Attribute::Int(heads)),
+        ("rotary_embedding_dim", Attribute::Int(rotated)),
+    ];
     let result = x.op("RotaryEmbedding", &[input, cos, sin, ids], &attributes)?;
     x.output(0, result)?;
     Ok(true)

@@ -174,7 +174,12 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     let step = if x.has_input(1) {
         let split = x.required_constant(1)?;
         if !split.shape().is_empty() {
-            return Ok(Some(split.load_listed()?.int_list()?));
+            let sizes = split.load_listed()?.int_list()?;
+            let sum = sizes.iter().fold(0_i64, |sum, size| sum.saturating_add(*size));
+            if size.is_some_and(|size| size != sum) {
+                invalid!("the parts have {sum} elements, the axis {}", size.unwrap_or(0));
+            }
+            return Ok(Some(sizes));
         }
         split.load_listed()?.scalar_i64()?
     } else {

@@ -151,7 +151,7 @@ fn lower_cum_sum(lower: &mut Lower) -> Result<()> {
 fn shifted(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     let size = lower.form(blob).at(place)?.clone();
     let padded = lower.padded(blob, place, 1, 0, 0.0)?;
-    lower.crop(padded, place, 0, -1, &size)
+    lower.crop(padded, place, 0, Some(-1), &size)
 }
 
 fn expand_cum_prod(x: &mut Expand) -> Result<bool> {

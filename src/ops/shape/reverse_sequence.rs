@@ -131,7 +131,7 @@ fn lower_reverse(lower: &mut Lower) -> Result<()> {
     for (index, len) in lens.iter().enumerate() {
         let index = i32::try_from(index)?;
         let (alone, place) = lower.alone(whole, &shape, batch)?;
-        let sequence = lower.crop(alone, place, index, index + 1, &Dim::Known(1))?;
+        let sequence = lower.crop(alone, place, index, Some(index + 1), &Dim::Known(1))?;
         let (alone, place) = lower.alone(sequence, &one, time)?;
         let reversed = lower.gather(alone, place, &places(*len, size)?)?;
         let form = [one.at(0)?.clone(), one.at(1)?.clone(), rest.clone()];

@@ -171,7 +171,7 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
         let number = |array: &Array| Ok::<f64, Error>(array.to_f64()?.iter().copied().next().unwrap_or(0.0));
         let (start, limit, delta) = (number(start)?, number(limit)?, number(delta)?);
         let count = ((limit - start) / delta).ceil().max(0.0);
-        if !count.is_finite() {
+        if delta == 0.0 || !count.is_finite() {
             invalid!("a range from {start} to {limit} in steps of {delta}");
         }
         return Ok(Dim::Known(count.as_()));

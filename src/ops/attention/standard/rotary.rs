@@ -1,6 +1,6 @@
 //! RotaryEmbedding: pairs of elements rotated by an angle that depends on the position.
 
-use crate::error::{At, Error, Result, invalid};
+use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Attributes, Call, Fact};
 use crate::pass::expand::{Expand, Operand};
@@ -43,7 +43,10 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
     let (heads_axis, head) = match shape.as_slice() {
         [_, _, hidden] => {
             let heads = rotary.num_heads;
-            let head = hidden.known().and_then(|hidden| hidden.checked_div(heads)).filter(|head| *head > 0);
+            let Some(hidden) = hidden.known() else {
+                unsupported!("the hidden size is known only at run time");
+            };
+            let head = hidden.checked_div(heads).filter(|head| *head > 0 && head * heads == hidden);
             let head = head.ok_or_else(|| {
                 Error::invalid(format!("{hidden} elements do not divide into {heads} heads"))
             })?;

@@ -3,7 +3,7 @@
 
 use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
-use crate::lower::{Lower, OPEN_END};
+use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::op::resolve_axis;
@@ -32,7 +32,7 @@ fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result
     if let (None, [only]) = (size.known(), places) {
         // One element of an axis of free size: Crop counts from either end.
         let start = i32::try_from(*only)?;
-        let end = if start == -1 { OPEN_END } else { start.saturating_add(1) };
+        let end = (start != -1).then_some(start.saturating_add(1));
         return lower.crop(alone, place, start, end, &Dim::Known(1));
     }
     let size = known_axis(shape, axis)?;

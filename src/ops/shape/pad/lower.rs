@@ -2,7 +2,7 @@
 
 use super::{Amounts, Mode, call_amounts, center_amounts, center_target, read_mode, source};
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{Lower, OPEN_END};
+use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::Padding;
 use crate::ops::shape::resized;
@@ -67,10 +67,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             let (front, back) = (before.min(0), after.min(0));
             let size = shape.at(axis)?.add(&Dim::Known(front + back))?;
             let (alone, place) = lower.alone(blob, &shape, axis)?;
-            let end = if back == 0 { OPEN_END } else { i32::try_from(back)? };
-            if end == OPEN_END && back != 0 {
-                unsupported!("the amount {back}: ncnn's Crop interprets it as the end of the axis");
-            }
+            let end = if back == 0 { None } else { Some(i32::try_from(back)?) };
             blob = lower.crop(alone, place, i32::try_from(-front)?, end, &size)?;
             shape = resized(&shape, axis, size);
         }
@@ -110,14 +107,14 @@ fn mirror(
     let (mut blob, place) = lower.alone(blob, shape, axis)?;
     let mut size = shape.at(axis)?.clone();
     if !after.is(0) {
-        let rest = lower.crop(blob, place, 0, -1, &size.sub(&one)?)?;
+        let rest = lower.crop(blob, place, 0, Some(-1), &size.sub(&one)?)?;
         let reversed = lower.reverse(blob, place)?;
         let image = lower.crop_by_expression(reversed, place, &Dim::Known(0), &after.add(&one)?)?;
         blob = lower.concat(&[rest, image], place)?;
         size = size.add(after)?;
     }
     if !before.is(0) {
-        let rest = lower.crop(blob, place, 1, OPEN_END, &size.sub(&one)?)?;
+        let rest = lower.crop(blob, place, 1, None, &size.sub(&one)?)?;
         let image = lower.crop_by_expression(blob, place, &Dim::Known(0), &before.add(&one)?)?;
         let image = lower.reverse(image, place)?;
         blob = lower.concat(&[image, rest], place)?;

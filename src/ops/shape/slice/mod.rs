@@ -173,7 +173,7 @@ impl AxisSlice {
     }
 
     /// Returns start and end for Crop of an axis of `size`: from the front, or negative from the end.
-    fn crop(&self, size: &Dim) -> Result<Option<(i32, i32)>> {
+    fn crop(&self, size: &Dim) -> Result<Option<(i32, Option<i32>)>> {
         if self.step != 1 {
             return Ok(None);
         }
@@ -183,11 +183,11 @@ impl AxisSlice {
         };
         let Some(start) = self.start.known().or(after(&self.start)?) else { return Ok(None) };
         let end = match end.known().or(after(&end)?) {
-            _ if end == *size => OPEN_END.into(),
-            Some(end) => end,
+            _ if end == *size => None,
+            Some(end) => Some(i32::try_from(end)?),
             None => return Ok(None),
         };
-        Ok(Some((i32::try_from(start)?, i32::try_from(end)?)))
+        Ok(Some((i32::try_from(start)?, end)))
     }
 }
 
@@ -246,10 +246,10 @@ mod tests {
         let h = Dim::symbol("H");
         let half = h.floor_div(&Dim::Known(2)).unwrap();
         for (start, end, step, count, crop) in [
-            (Dim::Known(1), Dim::Known(i64::MAX), 1, "H-1", Some((1, OPEN_END))),
-            (Dim::Known(0), Dim::Known(-1), 1, "H-1", Some((0, -1))),
-            (Dim::Known(-1), Dim::Known(i64::MAX), 1, "1", Some((-1, OPEN_END))),
-            (Dim::Known(0), Dim::Known(1), 1, "1", Some((0, 1))),
+            (Dim::Known(1), Dim::Known(i64::MAX), 1, "H-1", Some((1, None))),
+            (Dim::Known(0), Dim::Known(-1), 1, "H-1", Some((0, Some(-1)))),
+            (Dim::Known(-1), Dim::Known(i64::MAX), 1, "1", Some((-1, None))),
+            (Dim::Known(0), Dim::Known(1), 1, "1", Some((0, Some(1)))),
             (Dim::Known(0), half, 1, "min(floor_div(H, 2), H)", None),
             (Dim::Known(0), Dim::Known(i64::MAX), 2, "floor_div(H+1, 2)", None),
         ] {

@@ -149,7 +149,7 @@ fn channels(lower: &mut Lower, index: usize, start: i64, count: i64) -> Result<B
     if whole == Some(count) {
         return Ok(blob);
     }
-    lower.crop(blob, 0, i32::try_from(start)?, i32::try_from(start + count)?, &Dim::Known(count))
+    lower.crop(blob, 0, i32::try_from(start)?, Some(i32::try_from(start + count)?), &Dim::Known(count))
 }
 
 pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {

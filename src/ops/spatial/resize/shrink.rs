@@ -9,7 +9,7 @@ use super::axis::onnx_map;
 use super::lower::is_plane;
 use super::{AxisResize, Resize};
 use crate::error::{At, Result};
-use crate::lower::{Lower, OPEN_END};
+use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Pooling, binary_op};
 use crate::tensor::Dim;
@@ -123,7 +123,7 @@ fn shrink_axis(
     for (index, weight) in &block.weights {
         // Elements after the last whole block are not read.
         let after = i32::try_from(block.size - 1 - index)?;
-        let end = if after == 0 { OPEN_END } else { -after };
+        let end = (after != 0).then_some(-after);
         let rest = size.sub(&Dim::Known(block.size - 1))?;
         let own = lower.crop(x, at, i32::try_from(*index)?, end, &rest)?;
         let mut own = lower.stride(own, at, &Dim::Known(0), block.size, &axis.output)?;
