@@ -43,16 +43,16 @@ impl Lower<'_> {
     }
 
     /// Emits a layer that ignores the axis d, and restores the form.
-    pub fn map_planar(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
+    pub fn map_3d(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
         let form = self.form(x);
-        let planar = self.as_3d(x)?;
-        let y = self.map(layer, planar)?;
+        let blob_3d = self.as_3d(x)?;
+        let y = self.map(layer, blob_3d)?;
         self.reshape(y, &form)
     }
 
     /// Emits 1 where `x > threshold`, otherwise 0; 0 for NaN.
     pub fn gt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
-        self.map_planar(Threshold { threshold }, x)
+        self.map_3d(Threshold { threshold }, x)
     }
 
     /// Emits 1 where `x < threshold`, otherwise 0; 0 for NaN.

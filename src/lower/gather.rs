@@ -24,24 +24,24 @@ impl Lower<'_> {
             return Ok(blob);
         }
         let (blob, place) = self.grouped(blob, place)?;
-        self.take_grouped(blob, place, places)
+        self.gather_grouped(blob, place, places)
     }
 
-    fn take_grouped(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+    fn gather_grouped(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
         if let Some((start, step)) = progression(places) {
-            return self.take_progression(blob, place, start, step, places.len());
+            return self.gather_progression(blob, place, start, step, places.len());
         }
         let period = period(places);
         if let Some(once) = places.get(..period)
             && period < places.len()
         {
-            let part = self.take_grouped(blob, place, once)?;
+            let part = self.gather_grouped(blob, place, once)?;
             return self.tile(part, place, i64::try_from(places.len() / period)?);
         }
         let times = repetition(places);
         if times > 1 {
             let once: Vec<i64> = places.iter().copied().step_by(times).collect();
-            let part = self.take_grouped(blob, place, &once)?;
+            let part = self.gather_grouped(blob, place, &once)?;
             return self.repeat_each(part, place, i64::try_from(times)?);
         }
         let segments = segments(places);
@@ -51,12 +51,12 @@ impl Lower<'_> {
         }
         let mut parts = Vec::with_capacity(segments.len());
         for segment in segments {
-            parts.push(self.take_grouped(blob, place, segment)?);
+            parts.push(self.gather_grouped(blob, place, segment)?);
         }
         self.concat(&parts, place)
     }
 
-    fn take_progression(
+    fn gather_progression(
         &mut self,
         blob: BlobId,
         place: usize,

@@ -76,7 +76,7 @@ impl State {
         }
         let shape = net.blob(input).shape.to_vec();
         // Before 2024-08 Dequantize ignores the axis d.
-        let planar = match shape.as_slice() {
+        let blob_3d = match shape.as_slice() {
             [c, d, h, w] => vec![c.clone(), d.mul(h)?, w.clone()],
             _ => shape.clone(),
         };
@@ -84,14 +84,14 @@ impl State {
         let mut made = self.net.layers.split_off(after);
         let name = format!("{}_numbers", self.net.blob(input).name);
         let mut numbers = input;
-        if planar != shape {
-            numbers = self.integer_reshape(&name, input, &planar)?;
+        if blob_3d != shape {
+            numbers = self.integer_reshape(&name, input, &blob_3d)?;
         }
         let scale_data = Some(Tensor::from_f32(&[1], vec![1.0])?);
         let layer = Dequantize { scale_data, ..Dequantize::default() };
-        numbers = *self.emit(&name, layer.into(), &[numbers], std::slice::from_ref(&planar))?.at(0)?;
-        if planar != shape {
-            let layer = reshape_layer(&planar, &shape)?;
+        numbers = *self.emit(&name, layer.into(), &[numbers], std::slice::from_ref(&blob_3d))?.at(0)?;
+        if blob_3d != shape {
+            let layer = reshape_layer(&blob_3d, &shape)?;
             numbers = *self.emit(&name, layer.into(), &[numbers], &[shape])?.at(0)?;
         }
         for (layer, _) in made.iter_mut().zip(readers.into_iter().skip(after)).filter(|(_, reads)| *reads) {

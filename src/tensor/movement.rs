@@ -7,7 +7,7 @@ use crate::error::{At, Error, Result, invalid};
 
 impl Array {
     /// Returns the elements at `places` along an axis, in that order.
-    pub fn take(&self, axis: usize, places: &[usize]) -> Result<Array> {
+    pub fn gather(&self, axis: usize, places: &[usize]) -> Result<Array> {
         let size = *self.shape().at(axis)?;
         if let Some(outside) = places.iter().find(|place| **place >= size) {
             invalid!("index {outside} is out of range for axis {axis} of size {size}");
@@ -103,7 +103,7 @@ impl Array {
 
     /// Returns the elements at `places`, row-major offsets, in a new shape.
     pub fn pick(&self, places: &[usize], shape: &[usize]) -> Result<Array> {
-        self.reshape(&[self.len()])?.take(0, places)?.reshape(shape)
+        self.reshape(&[self.len()])?.gather(0, places)?.reshape(shape)
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn elements_of_every_kind_move() {
         let a = ints(&[2, 3], &[0, 1, 2, 3, 4, 5]);
-        assert_eq!(a.take(1, &[2, 0]).unwrap(), ints(&[2, 2], &[2, 0, 5, 3]));
+        assert_eq!(a.gather(1, &[2, 0]).unwrap(), ints(&[2, 2], &[2, 0, 5, 3]));
         assert_eq!(a.transpose(&[1, 0]).unwrap(), ints(&[3, 2], &[0, 3, 1, 4, 2, 5]));
         assert_eq!(ints(&[2, 1], &[7, 8]).broadcast(&[2, 2]).unwrap(), ints(&[2, 2], &[7, 7, 8, 8]));
         assert_eq!(a.replace(&[5, 0], &ints(&[2], &[9, 8])).unwrap(), ints(&[2, 3], &[8, 1, 2, 3, 4, 9]));
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn indices_out_of_range_are_refused() {
         let a = ints(&[2, 3], &[0; 6]);
-        assert!(a.take(1, &[3]).is_err());
-        assert!(a.take(2, &[0]).is_err());
+        assert!(a.gather(1, &[3]).is_err());
+        assert!(a.gather(2, &[0]).is_err());
         assert!(a.transpose(&[0, 0]).is_err());
         assert!(a.broadcast(&[3, 3]).is_err());
         assert!(a.replace(&[6], &ints(&[1], &[1])).is_err());

@@ -267,7 +267,8 @@ pub(super) fn expand_rotary(x: &mut Expand) -> Result<bool> {
     }
     let rotated = x.int_or("rotary_embedding_dim", 0)?;
     let heads = match (x.int_or("num_heads", 0)?, x.shape(0)?) {
-        // Without num_heads the angles determine the size of the heads (`rotary_embedding_helper.h`, CheckInputs).
+        // Without num_heads the angles determine the size of the heads (`rotary_embedding_helper.h`,
+        // CheckInputs).
         (0, [_, _, Dim::Known(hidden)]) if rotated == 0 => {
             let pairs = x.shape(2)?.last().and_then(Dim::known).unwrap_or(0);
             hidden.checked_div(pairs.saturating_mul(2)).unwrap_or(0)

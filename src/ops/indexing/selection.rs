@@ -59,7 +59,7 @@ fn fold_compress(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
         None => (data.reshape(&[data.len()])?, 0),
     };
     let size = *data.shape().at(axis)?;
-    Ok(vec![data.take(axis, &kept(&condition, size)?)?])
+    Ok(vec![data.gather(axis, &kept(&condition, size)?)?])
 }
 
 fn lower_compress(lower: &mut Lower) -> Result<()> {

@@ -21,7 +21,7 @@ pub(super) fn matrix(cell: Cell, weight: &Tensor) -> Result<Tensor> {
     let shape = weight.shape().to_vec();
     let split = [*shape.at(0)?, cell.gates(), weight.len() / (shape.at(0)? * cell.gates()).max(1)];
     Tensor::deferred(DType::F32, shape.clone(), vec![weight.clone()], move |inputs| {
-        inputs.at(0)?.cast(DType::F32)?.reshape(&split)?.take(1, order(cell))?.reshape(&shape)
+        inputs.at(0)?.cast(DType::F32)?.reshape(&split)?.gather(1, order(cell))?.reshape(&shape)
     })
 }
 
@@ -39,14 +39,14 @@ pub(super) fn bias(cell: Cell, bias: Option<&Tensor>, directions: usize, hidden:
         let of_w: Vec<usize> = order(cell).to_vec();
         let of_r: Vec<usize> = of_w.iter().map(|gate| gate + gates).collect();
         if cell != Cell::Gru {
-            let sum = both.take(1, &of_w)?.to_f32()? + both.take(1, &of_r)?.to_f32()?;
+            let sum = both.gather(1, &of_w)?.to_f32()? + both.gather(1, &of_r)?.to_f32()?;
             return Ok(Array::f32(sum));
         }
         let (Some((last_w, of_w)), Some((last_r, of_r))) = (of_w.split_last(), of_r.split_last()) else {
             return Ok(both);
         };
-        let sum = both.take(1, of_w)?.to_f32()? + both.take(1, of_r)?.to_f32()?;
-        Array::concat(&[Array::f32(sum), both.take(1, &[*last_w, *last_r])?], 1)
+        let sum = both.gather(1, of_w)?.to_f32()? + both.gather(1, of_r)?.to_f32()?;
+        Array::concat(&[Array::f32(sum), both.gather(1, &[*last_w, *last_r])?], 1)
     })
 }
 

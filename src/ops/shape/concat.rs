@@ -196,7 +196,7 @@ fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     for size in split_sizes(attributes, || array_dims(inputs, 1), &Dim::try_from(*data.shape().at(axis)?)?)? {
         let size = usize::try_from(size.known().unwrap_or(0))?;
         let places: Vec<usize> = (start..start + size).collect();
-        parts.push(data.take(axis, &places)?);
+        parts.push(data.gather(axis, &places)?);
         start += size;
     }
     Ok(parts)

@@ -89,7 +89,7 @@ fn fold_tile(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Ar
         }
         let size = *data.shape().at(axis)?;
         let places: Vec<usize> = (0..times).flat_map(|_| 0..size).collect();
-        data = data.take(axis, &places)?;
+        data = data.gather(axis, &places)?;
     }
     Ok(vec![data])
 }

@@ -33,7 +33,7 @@ pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
         }
         // As the base of Exp, -1 means e.
         (ScalarOrBlob::Number(base), ScalarOrBlob::Blob(exponent)) if base != -1.0 => {
-            let power = lower.map_planar(Exp { base, ..Exp::default() }, exponent)?;
+            let power = lower.map_3d(Exp { base, ..Exp::default() }, exponent)?;
             round_integers(lower, power, dtype)?
         }
         (base, ScalarOrBlob::Blob(exponent)) => {
@@ -73,7 +73,7 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
         let squared = square(lower, base)?;
         lower.unary(unary_op::RECIPROCAL, squared)
     } else {
-        lower.map_planar(Power { power: exponent, ..Power::default() }, base)
+        lower.map_3d(Power { power: exponent, ..Power::default() }, base)
     }
 }
 
@@ -94,7 +94,7 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
             }
             Ok(power)
         }
-        None if exponent == 0.0 => lower.map_planar(Power { power: 0.0, ..Power::default() }, base),
+        None if exponent == 0.0 => lower.map_3d(Power { power: 0.0, ..Power::default() }, base),
         None => unsupported!("{dtype} to the power of {exponent}"),
     }
 }
@@ -102,10 +102,10 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
 /// Emits `exp(y * log|x|)`, negative for negative `x` and odd `y`, NaN for negative `x` and fractional `y`.
 fn general_power(lower: &mut Lower, base: BlobId, exponent: BlobId) -> Result<BlobId> {
     let size = lower.unary(unary_op::ABS, base)?;
-    let log = lower.map_planar(Log::default(), size)?;
+    let log = lower.map_3d(Log::default(), size)?;
     let log = lower.map(Clip { min: -MAX_LOG, max: MAX_LOG }, log)?;
     let power = lower.binary(binary_op::MUL, log, exponent)?;
-    let power = lower.map_planar(Exp::default(), power)?;
+    let power = lower.map_3d(Exp::default(), power)?;
     if lower.dtype(0)?.is_unsigned() {
         return Ok(power);
     }

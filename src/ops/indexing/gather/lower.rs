@@ -15,7 +15,7 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
     let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
     let blob = if lower.constant(1).is_some() {
         let places = lower.int_list(1)?;
-        take(lower, &shape, axis, &places)?
+        gather(lower, &shape, axis, &places)?
     } else if let (Some(table), Some(indices)) = (lower.constant(0).cloned(), lower.indices(1)?) {
         look_up(lower, &table, axis, indices)?
     } else {
@@ -25,7 +25,7 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
 }
 
 /// Gathers constant indices.
-fn take(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
+fn gather(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, shape, axis)?;
     let size = shape.at(axis)?;
@@ -109,7 +109,7 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
 }
 
 /// Gathers constant rows of the input as a matrix of `width` columns.
-fn take_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
+fn gather_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
     let count = Dim::product(lower.shape(0)?)?.floor_div(&Dim::try_from(width)?)?;
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, &[count, Dim::try_from(width)?], 0)?;
@@ -122,10 +122,10 @@ pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int_or("axis", 0)?, sizes.len())?;
     let places = element_places(&sizes, &lower.array(1)?, axis)?;
-    take_rows(lower, 1, &places)
+    gather_rows(lower, 1, &places)
 }
 
 pub(super) fn lower_gather_nd(lower: &mut Lower) -> Result<()> {
     let (offsets, width) = tuple_places(&data_sizes(lower)?, &lower.array(1)?, batch_dims(lower)?)?;
-    take_rows(lower, width, &rows_at(&offsets, width))
+    gather_rows(lower, width, &rows_at(&offsets, width))
 }

@@ -79,7 +79,7 @@ fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<
     let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
     let sizes = data.shape();
     let axis = resolve_axis(attributes.int_or("axis", 0)?, sizes.len())?;
-    let taken = data.take(axis, &resolved(indices, *sizes.at(axis)?)?)?;
+    let taken = data.gather(axis, &resolved(indices, *sizes.at(axis)?)?)?;
     let (outer, inner) = (sizes.iter().take(axis), sizes.iter().skip(axis + 1));
     let shape: Vec<usize> = outer.chain(indices.shape()).chain(inner).copied().collect();
     Ok(vec![taken.reshape(&shape)?])

@@ -124,7 +124,7 @@ fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array
     }
     for members in rounds {
         let targets: Vec<usize> = members.iter().filter_map(|update| places.get(*update)).copied().collect();
-        let new = fold_arithmetic(&result.take(0, &targets)?, &updates.take(0, &members)?, &kernel)?;
+        let new = fold_arithmetic(&result.gather(0, &targets)?, &updates.gather(0, &members)?, &kernel)?;
         result = result.replace(&targets, &new)?;
     }
     result.reshape(data.shape())

@@ -249,14 +249,14 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
             .map(usize::try_from)
             .collect::<std::result::Result<_, _>>()?;
         let size = i64::try_from(kept.len())?;
-        data = data.take(axis, &kept)?;
+        data = data.gather(axis, &kept)?;
         if size == 0 && mode != Mode::Constant && (before > 0 || after > 0) {
             invalid!("an empty axis has no elements to pad with");
         }
         let block = |count: i64| value.broadcast(&resized(data.shape(), axis, usize::try_from(count)?));
         let taken = |range: std::ops::Range<i64>| {
             let places = range.filter_map(|place| source(place, size, mode)).map(usize::try_from);
-            data.take(axis, &places.collect::<std::result::Result<Vec<_>, _>>()?)
+            data.gather(axis, &places.collect::<std::result::Result<Vec<_>, _>>()?)
         };
         // If no element of the axis is left, the rest is removed from the added elements.
         let (before, after) = if size == 0 { (0, padded) } else { (before.max(0), after.max(0)) };

@@ -145,7 +145,7 @@ fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     for cut in read_cuts(attributes, |index| array_dims(inputs, index), &shape)? {
         let places: Result<Vec<usize>> =
             cut.places()?.into_iter().map(|place| Ok(usize::try_from(place)?)).collect();
-        data = data.take(cut.axis, &places?)?;
+        data = data.gather(cut.axis, &places?)?;
     }
     Ok(vec![data])
 }

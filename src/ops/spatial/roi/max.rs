@@ -29,7 +29,7 @@ struct Samples {
 
 /// A region along an axis of `size` elements.
 #[derive(Clone, Copy)]
-struct Span {
+struct Interval {
     start: f32,
     length: f32,
     /// The number of cells.
@@ -39,8 +39,8 @@ struct Span {
     size: i64,
 }
 
-impl Span {
-    fn new(ends: [f32; 2], count: i32, size: i64, layer: &ROIAlign) -> Result<Span> {
+impl Interval {
+    fn new(ends: [f32; 2], count: i32, size: i64, layer: &ROIAlign) -> Result<Interval> {
         let offset = if layer.aligned == 1 { 0.5 } else { 0.0 };
         let [start, end] = ends.map(|at| at * layer.spatial_scale - offset);
         if !start.is_finite() || !end.is_finite() {
@@ -49,7 +49,7 @@ impl Span {
         let length = if layer.aligned == 1 { end - start } else { (end - start).max(1.0) };
         let adaptive: i32 = (length / AsPrimitive::<f32>::as_(count)).ceil().max(0.0).as_();
         let grid = if layer.sampling_ratio > 0 { layer.sampling_ratio } else { adaptive };
-        Ok(Span { start, length, count, grid, size })
+        Ok(Interval { start, length, count, grid, size })
     }
 
     /// Returns the number of samples, at least one.
@@ -138,7 +138,7 @@ fn cells(rows: &Samples, columns: &Samples) -> Vec<Vec<(i64, f32)>> {
 /// Returns a matrix of `area` rows with `each` columns, one for a weight, for each of `count` cells; cells of
 /// fewer weights repeat their first column. The closure recomputes the weights from the spans, since those of
 /// millions of cells need more memory than the matrix.
-fn matrix(rows: Span, columns: Span, count: usize, area: usize, each: usize) -> Result<Tensor> {
+fn matrix(rows: Interval, columns: Interval, count: usize, area: usize, each: usize) -> Result<Tensor> {
     let shape = vec![area, count.saturating_mul(each)];
     let sizes = shape.clone();
     Tensor::deferred(DType::F32, shape, Vec::new(), move |_| {
@@ -180,8 +180,8 @@ pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
         if !(0..batch).contains(&image) {
             invalid!("batch index {image} is out of range for a batch of {batch}");
         }
-        let rows = Span::new([top, bottom], layer.pooled_height, height, layer)?;
-        let columns = Span::new([left, right], layer.pooled_width, width, layer)?;
+        let rows = Interval::new([top, bottom], layer.pooled_height, height, layer)?;
+        let columns = Interval::new([left, right], layer.pooled_width, width, layer)?;
         let corners = rows.sample_count().saturating_mul(columns.sample_count()).saturating_mul(4);
         if corners > limits::MATRIX_ELEMENTS {
             unsupported!("mode max over {corners} corners of samples (at most {})", limits::MATRIX_ELEMENTS);
@@ -239,8 +239,8 @@ fn pool_region(
 mod tests {
     use super::*;
 
-    fn span(start: f32, length: f32, grid: i32) -> Span {
-        Span { start, length, count: 1, grid, size: 4 }
+    fn span(start: f32, length: f32, grid: i32) -> Interval {
+        Interval { start, length, count: 1, grid, size: 4 }
     }
 
     #[test]

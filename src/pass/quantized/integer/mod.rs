@@ -121,14 +121,14 @@ fn fuse(graph: &mut Graph, readers: &Readers, quantize: &Node) -> Result<Option<
     }
     let Some(id) = graph.value(value).producer else { return Ok(None) };
     let Some(node) = graph.node(id).cloned() else { return Ok(None) };
-    let site = Site { node: &node, quantize, target, bounds };
+    let op = QuantizedOp { node: &node, quantize, target, bounds };
     let nodes = if node.is("DequantizeLinear") {
         let x = quantized_source(graph, Some(value))?;
-        x.filter(|x| x.is_like(&target)).map(|x| site.clip(graph, &x)).transpose()?
+        x.filter(|x| x.is_like(&target)).map(|x| op.clip(graph, &x)).transpose()?
     } else if readers.only(value).is_some() {
         inner.push(id);
-        match site.product(graph)? {
-            None => site.other(graph)?,
+        match op.product(graph)? {
+            None => op.other(graph)?,
             nodes => nodes,
         }
     } else {
@@ -158,7 +158,7 @@ impl Quantized {
 }
 
 /// An operator and the QuantizeLinear after it.
-struct Site<'a> {
+struct QuantizedOp<'a> {
     node: &'a Node,
     quantize: &'a Node,
     target: Quantized,
@@ -166,7 +166,7 @@ struct Site<'a> {
     bounds: Option<[i64; 2]>,
 }
 
-impl Site<'_> {
+impl QuantizedOp<'_> {
     /// The scale and the zero point of the result, as inputs.
     fn result(&self) -> [Option<ValueId>; 2] {
         [self.target.scale, self.target.zero].map(Some)

@@ -4,7 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::super::weight::{bias, is_symmetric, scales};
 use super::super::{CLIP, constant_input, dequantize_before, is_plain_gemm, is_set};
-use super::{Quantized, Site, quantized_source};
+use super::{Quantized, QuantizedOp, quantized_source};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::OWN_DOMAIN;
@@ -75,7 +75,7 @@ fn gemm_attributes(node: &Node) -> AttributeMap {
     node.attributes.get("transB").map(|flag| ("transB".into(), flag.clone())).into_iter().collect()
 }
 
-impl Site<'_> {
+impl QuantizedOp<'_> {
     /// Replaces convolutions and matrix products.
     pub(super) fn product(&self, graph: &mut Graph) -> Result<Option<Vec<Node>>> {
         let node = self.node;
