@@ -50,7 +50,7 @@ pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> 
 }
 
 fn operand_values(graph: &Graph, node: &Node) -> Vec<ValueId> {
-    let values = operands(node).into_iter().filter_map(|index| input(node, index));
+    let values = operands(node).filter_map(|index| input(node, index));
     values.filter(|value| graph.value(*value).constant.is_none()).collect()
 }
 
