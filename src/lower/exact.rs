@@ -4,15 +4,20 @@
 //! zero or infinite divisor; the result of comparisons and minima with NaN depends on the order. Addition,
 //! multiplication, minimum, maximum and Threshold are exact, also on infinities.
 
+use num_traits::AsPrimitive;
+
 use super::{Lower, ScalarOrBlob};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Layer, Threshold, binary_op, unary_op};
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
 /// division: quotients of integers below 2^20 are further from it than this.
 const NUDGE: f32 = 1.0 + 1.0 / 4_194_304.0;
+
+/// A quotient times this factor is not above the exact one, whatever the rounding of the division.
+const DECREASE: f32 = 1.0 - 1.0 / 1_048_576.0;
 
 /// The magnitude from which all float32 numbers are integers.
 const INTEGERS: f32 = 16_777_216.0;
@@ -22,6 +27,9 @@ const SPLITTER: f32 = 4097.0;
 
 /// 2^114: the largest magnitude that is split; beyond, the product overflows.
 const SPLIT: f32 = 2.076_918_7e34;
+
+/// 2^127: no half of a finite number reaches it, and its double overflows to infinity.
+pub(crate) const HALF_OF_INFINITY: f32 = 1.701_411_8e38;
 
 impl Lower<'_> {
     /// Returns the blob with at most three axes: before 2024-08 Erf, Exp, Log, Power, Softplus and Threshold
@@ -78,6 +86,18 @@ impl Lower<'_> {
         let untruth = self.logical_not(truth)?;
         let no = self.binary(binary_op::MUL, no, untruth)?;
         self.binary(binary_op::ADD, yes, no)
+    }
+
+    /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of
+    /// sums with a single weight of 1, [`Lower::doubled`] restores the element, infinities included.
+    pub fn bounded_half(&mut self, x: BlobId) -> Result<BlobId> {
+        let half = self.binary_scalar(binary_op::MUL, x, 0.5)?;
+        self.map(Clip { min: -HALF_OF_INFINITY, max: HALF_OF_INFINITY }, half)
+    }
+
+    /// Emits twice `x`.
+    pub fn doubled(&mut self, x: BlobId) -> Result<BlobId> {
+        self.binary_scalar(binary_op::MUL, x, 2.0)
     }
 
     /// Emits `y`, and NaN where `x` is NaN: minima and maxima may drop it.
@@ -165,10 +185,94 @@ impl Lower<'_> {
         Ok((ScalarOrBlob::Blob(upper), ScalarOrBlob::Blob(lower)))
     }
 
+    /// Emits the quotient of integers up to 2^24 in magnitude, truncated, and the remainder; both are exact.
+    ///
+    /// Quotients of float32 are decreased by more than the error of a division, so `q * b` does not exceed
+    /// `a`, and is exact. The second quotient, of the remainder, misses at most one.
+    pub fn divide_integers(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<(BlobId, BlobId)> {
+        if let ScalarOrBlob::Number(by) = b
+            && is_power_of_two(by)
+        {
+            let ratio = self.combine(binary_op::MUL, a, ScalarOrBlob::Number(1.0 / by))?;
+            let quotient = self.unary(unary_op::TRUNC, ratio)?;
+            let rest = self.minus_multiple(a, quotient, b)?;
+            return Ok((quotient, rest));
+        }
+        let first = self.lower_quotient(a, b)?;
+        let rest = self.minus_multiple(a, first, b)?;
+        let second = self.lower_quotient(ScalarOrBlob::Blob(rest), b)?;
+        let rest = self.minus_multiple(ScalarOrBlob::Blob(rest), second, b)?;
+        let quotient = self.binary(binary_op::ADD, first, second)?;
+        // 1 where the remainder is not smaller than the divisor, with the sign of their quotient.
+        let magnitude = self.unary(unary_op::ABS, rest)?;
+        let divisor = match b {
+            ScalarOrBlob::Number(b) => ScalarOrBlob::Number(b.abs()),
+            ScalarOrBlob::Blob(b) => ScalarOrBlob::Blob(self.unary(unary_op::ABS, b)?),
+        };
+        let excess = self.combine(binary_op::SUB, ScalarOrBlob::Blob(magnitude), divisor)?;
+        let missed = self.gt(excess, -0.5)?;
+        let sign = self.combine(binary_op::DIV, ScalarOrBlob::Blob(rest), b)?;
+        let sign = self.binary_scalar(binary_op::MUL, sign, 2.0)?;
+        let sign = self.map(Clip { min: -1.0, max: 1.0 }, sign)?;
+        let missed = self.binary(binary_op::MUL, sign, missed)?;
+        let quotient = self.binary(binary_op::ADD, quotient, missed)?;
+        let rest = self.minus_multiple(ScalarOrBlob::Blob(rest), missed, b)?;
+        Ok((quotient, rest))
+    }
+
+    /// Emits an integer between 0 and the quotient of two integers.
+    fn lower_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
+        let quotient = self.combine(binary_op::DIV, a, b)?;
+        let decreased = self.binary_scalar(binary_op::MUL, quotient, DECREASE)?;
+        self.unary(unary_op::TRUNC, decreased)
+    }
+
+    fn minus_multiple(&mut self, a: ScalarOrBlob, quotient: BlobId, b: ScalarOrBlob) -> Result<BlobId> {
+        let multiple = self.combine(binary_op::MUL, ScalarOrBlob::Blob(quotient), b)?;
+        self.combine(binary_op::SUB, a, ScalarOrBlob::Blob(multiple))
+    }
+
     /// Emits the float32 quotient of integers, increased by less than any remainder: truncated, it is exact
     /// for dividends below 2^20.
     pub fn nudged_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         let quotient = self.combine(binary_op::DIV, a, b)?;
         self.binary_scalar(binary_op::MUL, quotient, NUDGE)
     }
+}
+
+/// Returns whether products with the reciprocal are exact quotients.
+pub(crate) fn is_power_of_two(x: f32) -> bool {
+    let power = x.abs().log2();
+    power.fract() == 0.0 && power.exp2() == x.abs() && (1.0 / x).is_normal()
+}
+
+/// Refuses integers of a constant that float32 does not represent.
+pub(crate) fn check_integers(tensor: &Tensor) -> Result<()> {
+    match inexact_integer(tensor)? {
+        Some(found) => Err(Error::unsupported(format!(
+            "the integer {found}: float32 represents integers up to 2^24 exactly"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns an integer of a constant that float32 does not represent.
+pub(crate) fn inexact_integer(tensor: &Tensor) -> Result<Option<i64>> {
+    if !tensor.dtype().is_int() || tensor.dtype().bits() <= 16 {
+        return Ok(None);
+    }
+    let mut large = false;
+    tensor.for_each_f32(&mut |elements| {
+        large |= elements.iter().any(|element| element.abs() >= INTEGERS);
+        Ok(())
+    })?;
+    if !large {
+        return Ok(None);
+    }
+    let rounds = |element: &i64| {
+        let rounded: f32 = element.as_();
+        let back: i128 = rounded.as_();
+        back != i128::from(*element)
+    };
+    Ok(tensor.load_listed()?.int_list()?.into_iter().find(rounds))
 }

@@ -47,7 +47,12 @@ impl Lower<'_> {
         let segments = segments(places);
         if segments.len() > MAX_PARTS {
             let matrix = selection(places, self.known_size(blob, place)?)?;
-            return self.linear(blob, place, &matrix);
+            if !self.dtype(0)?.is_float() {
+                return self.linear(blob, place, &matrix);
+            }
+            let half = self.bounded_half(blob)?;
+            let picked = self.linear(half, place, &matrix)?;
+            return self.doubled(picked);
         }
         let mut parts = Vec::with_capacity(segments.len());
         for segment in segments {

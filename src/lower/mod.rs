@@ -36,6 +36,7 @@ use frontier::propose_cuts;
 
 pub(crate) use along::OPEN_END;
 pub(crate) use broadcast::ScalarOrBlob;
+pub(crate) use exact::{HALF_OF_INFINITY, check_integers, inexact_integer, is_power_of_two};
 use form::MAX_AXES;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use gather::few_parts;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{check_elements, expression, index, is_empty, same_elements};
+use super::{check_elements, check_integers, expression, index, is_empty, same_elements};
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
@@ -130,6 +130,7 @@ impl State {
 
     pub(super) fn memory_data(&mut self, name: &str, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
         check_elements(tensor.dtype())?;
+        check_integers(tensor)?;
         let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
         let sizes = sizes.ok_or_else(|| {
             Error::unsupported(format!("a constant in the form {}", display_shape(form)))

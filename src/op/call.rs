@@ -213,6 +213,21 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// Returns whether elements of input `index` may be infinite: unless they are integers, or constants
+    /// without infinities.
+    pub fn may_be_infinite(&self, index: usize) -> Result<bool> {
+        if !self.dtype(index)?.is_float() {
+            return Ok(false);
+        }
+        let Some(tensor) = self.constant(index) else { return Ok(true) };
+        let mut found = false;
+        tensor.for_each_f32(&mut |elements| {
+            found |= elements.iter().any(|element| element.is_infinite());
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     /// Returns the elements of input `index`: those of a constant, or sizes.
     pub fn array(&self, index: usize) -> Result<Array> {
         if let Some(elements) = &self.input(index)?.elements {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::error::{At, Error, Result, invalid};
-use crate::lower::{Lower, ScalarOrBlob};
+use crate::lower::{Lower, ScalarOrBlob, check_integers, inexact_integer};
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::tensor::{
     Array, DType, Dim, Elements, broadcast_shapes, display_shape, try_zip_broadcast, zip_broadcast,
@@ -110,8 +110,32 @@ pub(in crate::ops) fn lower_pair(lower: &mut Lower) -> Result<(ScalarOrBlob, Sca
     Ok((*sides.at(0)?, *sides.at(1)?))
 }
 
-/// Returns the inputs as operands of arithmetic layers.
+/// Returns the inputs as operands of arithmetic layers. Integer constants must be exact in float32.
 pub(in crate::ops) fn lower_operands(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
+    for index in 0..lower.input_count() {
+        lower.constant(index).map_or(Ok(()), check_integers).map_err(|e| e.at_part(lower.label(index)))?;
+    }
+    broadcast_operands(lower)
+}
+
+/// Returns the inputs as operands of a comparison or an extreme: a constant bound beyond 2^25 in magnitude
+/// may be rounded, because it stays beyond every integer that float32 represents exactly.
+pub(in crate::ops) fn lower_bounded(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
+    for index in 0..lower.input_count() {
+        let Some(tensor) = lower.constant(index) else { continue };
+        if inexact_integer(tensor)?
+            .is_some_and(|integer| tensor.len() > 1 || integer.unsigned_abs() < FAR_BOUND)
+        {
+            check_integers(tensor).map_err(|e| e.at_part(lower.label(index)))?;
+        }
+    }
+    broadcast_operands(lower)
+}
+
+/// 2^25: rounding keeps larger integers above 2^24.
+const FAR_BOUND: u64 = 1 << 25;
+
+fn broadcast_operands(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
     let shapes = operand_shapes(lower)?;
     lower.broadcast(&shapes)
 }

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 use ndarray::ArrayD;
 
-use super::one_hot::one_hot;
+use super::one_hot::{one_hot, pick};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -146,22 +146,19 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
 
     // [lanes, k, n]: row r has its 1 at the element of rank r.
     let dtype = expand.dtype(0)?;
-    let matrix = one_hot(expand, rank, k, 1, dtype)?;
+    let matrix = one_hot(expand, rank, k, 1, DType::F32)?;
     let shape = resized(&sizes, order.axis, k);
     let indices = ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], (0..n).collect())?;
-    let indices = expand.literal(&Array::i64(indices).cast(DType::F32)?)?;
+    let indices = expand.literal(&Array::i64(indices))?;
     for (index, column) in [column, indices].into_iter().enumerate() {
         if !expand.has_output(index) {
             continue;
         }
-        let weights = if index == 0 { matrix } else { expand.cast(matrix, DType::F32)? };
-        let found = expand.op("MatMul", &[weights, column], &[])?;
+        let from = if index == 0 { dtype } else { DType::I64 };
+        let found = pick(expand, column, from, |expand, column| expand.op("MatMul", &[matrix, column], &[]))?;
         let found = expand.reshape(found, &[outer, inner, k])?;
         let found = expand.transpose(found, &[0, 2, 1])?;
-        let mut found = expand.reshape(found, &shape)?;
-        if index == 1 {
-            found = expand.cast(found, DType::I64)?;
-        }
+        let found = expand.reshape(found, &shape)?;
         expand.output(index, found)?;
     }
     Ok(true)

@@ -9,7 +9,7 @@ use crate::error::{At, Result, invalid};
 use crate::lower::Lower;
 use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
-use crate::ops::indexing::one_hot::one_hot;
+use crate::ops::indexing::one_hot::{one_hot, pick};
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
 
@@ -97,14 +97,14 @@ fn expand_reverse(expand: &mut Expand) -> Result<bool> {
     let within = expand.op("Less", &[ramp, lens], &[])?;
     let source = expand.op("Where", &[within, mirrored, ramp], &[])?;
     let dtype = expand.dtype(0)?;
-    let matrix = one_hot(expand, source, time, -1, dtype)?;
+    let matrix = one_hot(expand, source, time, -1, DType::F32)?;
     let data = expand.operand(0)?;
     let form = if time_first { [time, batch, rest] } else { [batch, time, rest] };
     let mut data = expand.reshape(data, &form)?;
     if time_first {
         data = expand.transpose(data, &[1, 0, 2])?;
     }
-    let mut reversed = expand.op("MatMul", &[matrix, data], &[])?;
+    let mut reversed = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[matrix, data], &[]))?;
     if time_first {
         reversed = expand.transpose(reversed, &[1, 0, 2])?;
     }

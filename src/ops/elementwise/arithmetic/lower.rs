@@ -2,20 +2,22 @@
 
 use num_traits::AsPrimitive;
 
-use super::super::broadcast::{lower_operands, lower_pair, refuse_nan};
+use super::super::broadcast::{lower_bounded, lower_operands, lower_pair, refuse_nan};
 use super::{bits, read_bit_shift};
 use crate::error::{At, Result, unsupported};
-use crate::lower::{Lower, ScalarOrBlob};
+use crate::lower::{Lower, ScalarOrBlob, is_power_of_two};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Exp, binary_op, unary_op};
 use crate::tensor::DType;
 
+/// 2^24: float32 represents integers up to this magnitude.
+const INTEGERS: f32 = 16_777_216.0;
+
 /// A shift by more bits than any type has.
 const FAR: f32 = 1e10;
 
-/// Emits one operation over all inputs, from the first to the last.
-fn chain(lower: &mut Lower, op_type: i32) -> Result<BlobId> {
-    let sides = lower_operands(lower)?;
+/// Emits one operation over operands, from the first to the last.
+fn chain(lower: &mut Lower, op_type: i32, sides: &[ScalarOrBlob]) -> Result<BlobId> {
     let mut result = *sides.at(0)?;
     for side in sides.iter().skip(1) {
         result = ScalarOrBlob::Blob(lower.combine(op_type, result, *side)?);
@@ -23,8 +25,24 @@ fn chain(lower: &mut Lower, op_type: i32) -> Result<BlobId> {
     lower.side_blob(result)
 }
 
+/// Refuses sums with integers above 2^24, which float32 would round.
+fn refuse_far_sums(lower: &Lower) -> Result<()> {
+    for index in 0..lower.input_count() {
+        let Some(tensor) = lower.constant(index).filter(|tensor| tensor.dtype().is_int()) else { continue };
+        tensor.for_each_f32(
+            &mut |elements| match elements.iter().find(|element| element.abs() > INTEGERS) {
+                Some(far) => unsupported!("a sum with the integer {far}: float32 rounds sums above 2^24"),
+                None => Ok(()),
+            },
+        )?;
+    }
+    Ok(())
+}
+
 fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
-    let result = chain(lower, op_type)?;
+    refuse_far_sums(lower)?;
+    let sides = lower_operands(lower)?;
+    let result = chain(lower, op_type, &sides)?;
     let dtype = lower.dtype(0)?;
     let wrapped = lower.wrap(result, dtype)?;
     lower.set(0, wrapped)
@@ -44,18 +62,21 @@ pub(super) fn lower_sum(lower: &mut Lower) -> Result<()> {
 
 pub(super) fn lower_max(lower: &mut Lower) -> Result<()> {
     refuse_nan(lower)?;
-    let result = chain(lower, binary_op::MAX)?;
+    let sides = lower_bounded(lower)?;
+    let result = chain(lower, binary_op::MAX, &sides)?;
     lower.set(0, result)
 }
 
 pub(super) fn lower_min(lower: &mut Lower) -> Result<()> {
     refuse_nan(lower)?;
-    let result = chain(lower, binary_op::MIN)?;
+    let sides = lower_bounded(lower)?;
+    let result = chain(lower, binary_op::MIN, &sides)?;
     lower.set(0, result)
 }
 
 pub(super) fn lower_mean(lower: &mut Lower) -> Result<()> {
-    let sum = chain(lower, binary_op::ADD)?;
+    let sides = lower_operands(lower)?;
+    let sum = chain(lower, binary_op::ADD, &sides)?;
     let count = u16::try_from(lower.input_count())?;
     let mean = lower.binary_scalar(binary_op::MUL, sum, 1.0 / f32::from(count))?;
     lower.set(0, mean)
@@ -96,8 +117,12 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
         let quotient = float_quotient(lower, a, b)?;
         return lower.set(0, quotient);
     }
-    let quotient = lower.nudged_quotient(a, b)?;
-    let quotient = lower.unary(unary_op::TRUNC, quotient)?;
+    let quotient = if dtype.bits() <= 16 {
+        let quotient = lower.nudged_quotient(a, b)?;
+        lower.unary(unary_op::TRUNC, quotient)?
+    } else {
+        lower.divide_integers(a, b)?.0
+    };
     // The smallest integer of a signed type divided by -1 wraps around.
     let wrapped = if dtype.is_unsigned() { quotient } else { lower.wrap(quotient, dtype)? };
     lower.set(0, wrapped)
@@ -119,11 +144,6 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
         }
         _ => lower.combine(binary_op::DIV, a, b),
     }
-}
-
-fn is_power_of_two(x: f32) -> bool {
-    let power = x.abs().log2();
-    power.fract() == 0.0 && power.exp2() == x.abs() && (1.0 / x).is_normal()
 }
 
 pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {

@@ -37,6 +37,13 @@ pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
 }
 
 fn int_remainder(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: Quotient) -> Result<BlobId> {
+    if lower.dtype(0)?.bits() > 16 {
+        let (_, rest) = lower.divide_integers(a, b)?;
+        return match quotient {
+            Quotient::Trunc => Ok(rest),
+            Quotient::Floor => round_down(lower, rest, b, None),
+        };
+    }
     let ratio = match quotient {
         Quotient::Trunc => lower.nudged_quotient(a, b)?,
         Quotient::Floor => {

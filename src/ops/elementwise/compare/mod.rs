@@ -11,8 +11,8 @@ mod fold;
 mod guard;
 mod select;
 
-use super::broadcast::{infer_broadcast, lower_pair, refuse_nan};
-use crate::error::{Result, invalid};
+use super::broadcast::{infer_broadcast, lower_bounded, lower_pair, refuse_nan};
+use crate::error::{At, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
@@ -142,6 +142,13 @@ fn lower_compared(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     lower_pair(lower)
 }
 
+/// Returns both operands of a comparison of order.
+fn lower_compared_order(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
+    refuse_nan(lower)?;
+    let sides = lower_bounded(lower)?;
+    Ok((*sides.at(0)?, *sides.at(1)?))
+}
+
 /// The difference of equal infinities is NaN, which is not positive either.
 fn lower_equal(lower: &mut Lower) -> Result<()> {
     let (a, b) = lower_compared(lower)?;
@@ -152,25 +159,25 @@ fn lower_equal(lower: &mut Lower) -> Result<()> {
 }
 
 fn lower_greater(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared(lower)?;
+    let (a, b) = lower_compared_order(lower)?;
     let greater = greater(lower, a, b)?;
     lower.set(0, greater)
 }
 
 fn lower_less(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared(lower)?;
+    let (a, b) = lower_compared_order(lower)?;
     let less = greater(lower, b, a)?;
     lower.set(0, less)
 }
 
 fn lower_greater_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared(lower)?;
+    let (a, b) = lower_compared_order(lower)?;
     let result = greater_or_equal(lower, a, b)?;
     lower.set(0, result)
 }
 
 fn lower_less_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared(lower)?;
+    let (a, b) = lower_compared_order(lower)?;
     let result = greater_or_equal(lower, b, a)?;
     lower.set(0, result)
 }

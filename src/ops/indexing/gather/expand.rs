@@ -8,7 +8,7 @@ use crate::error::{At, Result, invalid};
 use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
-use crate::ops::indexing::one_hot::one_hot;
+use crate::ops::indexing::one_hot::{one_hot, pick};
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType};
@@ -54,22 +54,16 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
             (expand.ints(&vec![0; shorter.len()])?, expand.ints(&ends?)?, expand.ints(&axes?)?);
         data = expand.op("Slice", &[data, starts, ends, axes], &[])?;
     }
-    // Mul does not take booleans.
-    let work = if dtype == DType::Bool { DType::F32 } else { dtype };
-    if work != dtype {
-        data = expand.cast(data, work)?;
-    }
     let indices = expand.operand(1)?;
     let indices = expand.reshape(indices, &[outer, count, inner])?;
     let data = expand.reshape(data, &[outer, 1, depth, inner])?;
-    let hits = one_hot(expand, indices, depth, 2, work)?;
-    let kept = expand.op("Mul", &[hits, data], &[])?;
+    let hits = one_hot(expand, indices, depth, 2, DType::F32)?;
     let axes = expand.ints(&[2])?;
-    let found = expand.op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])?;
-    let mut found = expand.reshape(found, &index_sizes)?;
-    if work != dtype {
-        found = expand.cast(found, dtype)?;
-    }
+    let found = pick(expand, data, dtype, |expand, data| {
+        let kept = expand.op("Mul", &[hits, data], &[])?;
+        expand.op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])
+    })?;
+    let found = expand.reshape(found, &index_sizes)?;
     expand.output(0, found)?;
     Ok(true)
 }

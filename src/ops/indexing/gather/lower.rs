@@ -10,13 +10,19 @@ use crate::op::resolve_axis;
 use crate::ops::shape::data_sizes;
 use crate::tensor::{Dim, Tensor};
 
+/// The number of rows up to which a table is selected from by comparison: Embed clamps negative indices to 0.
+const FEW_ROWS: i64 = 32;
+
 pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
+    let has_many_rows = shape.at(axis)?.known().is_some_and(|rows| rows > FEW_ROWS);
     let blob = if lower.constant(1).is_some() {
         let places = lower.int_list(1)?;
         gather(lower, &shape, axis, &places)?
-    } else if let (Some(table), Some(indices)) = (lower.constant(0).cloned(), lower.indices(1)?) {
+    } else if let Some(table) = lower.constant(0).filter(|_| has_many_rows).cloned()
+        && let Some(indices) = lower.indices(1)?
+    {
         look_up(lower, &table, axis, indices)?
     } else {
         select(lower, &shape, axis)?
@@ -91,21 +97,27 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let size = known_axis(shape, axis)?;
     let indices = lower.blob(1)?;
     let indices = lower.counted_from_front(indices, size)?;
+    let infinite = lower.may_be_infinite(0)?;
     let count = Dim::product(lower.shape(1)?)?;
     let outer = Dim::product(shape.iter().take(axis))?;
     let inner = Dim::product(shape.iter().skip(axis + 1))?;
     let matrix = lower.one_hot(indices, size)?;
     let size = Dim::Known(size);
-    if inner.is(1) {
-        let data = lower.blob_as(0, &[outer.clone(), size])?;
-        return lower.emit(MatMul { transB: 1 }, &[data, matrix], &[outer, count]);
+    let form = match (inner.is(1), outer.is(1)) {
+        (true, _) => vec![outer.clone(), size],
+        (_, true) => vec![size, inner.clone()],
+        _ => vec![outer.clone(), size, inner.clone()],
+    };
+    let mut data = lower.blob_as(0, &form)?;
+    if infinite {
+        data = lower.bounded_half(data)?;
     }
-    if outer.is(1) {
-        let data = lower.blob_as(0, &[size, inner.clone()])?;
-        return lower.emit(MatMul::default(), &[matrix, data], &[count, inner]);
-    }
-    let data = lower.blob_as(0, &[outer.clone(), size, inner.clone()])?;
-    lower.emit(MatMul::default(), &[matrix, data], &[outer, count, inner])
+    let picked = match (inner.is(1), outer.is(1)) {
+        (true, _) => lower.emit(MatMul { transB: 1 }, &[data, matrix], &[outer, count])?,
+        (_, true) => lower.emit(MatMul::default(), &[matrix, data], &[count, inner])?,
+        _ => lower.emit(MatMul::default(), &[matrix, data], &[outer, count, inner])?,
+    };
+    if infinite { lower.doubled(picked) } else { Ok(picked) }
 }
 
 /// Gathers constant rows of the input as a matrix of `width` columns.

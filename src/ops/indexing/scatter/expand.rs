@@ -39,8 +39,8 @@ fn apply(expand: &mut Expand, data: Operand, matches: &Matches, reduction: Reduc
     let (neutral, reduce, combine) = match reduction {
         Reduction::Replace | Reduction::Add => (0.0, "ReduceSum", "Add"),
         Reduction::Mul => (1.0, "ReduceProd", "Mul"),
-        Reduction::Max => (f32::MIN, "ReduceMax", "Max"),
-        Reduction::Min => (f32::MAX, "ReduceMin", "Min"),
+        Reduction::Max => (f32::NEG_INFINITY, "ReduceMax", "Max"),
+        Reduction::Min => (f32::INFINITY, "ReduceMin", "Min"),
     };
     let neutral = expand.literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), neutral)))?;
     let axes = expand.ints(&[matches.axis])?;
@@ -51,7 +51,7 @@ fn apply(expand: &mut Expand, data: Operand, matches: &Matches, reduction: Reduc
         return expand.op(combine, &[data, reduced], &[]);
     }
     let hits = expand.cast(matches.hits, DType::F32)?;
-    let hit = expand.op("ReduceMax", &[hits, axes], &flat())?;
+    let hit = expand.op("ReduceSum", &[hits, axes], &flat())?;
     let hit = expand.cast(hit, DType::Bool)?;
     expand.op("Where", &[hit, reduced, data], &[])
 }

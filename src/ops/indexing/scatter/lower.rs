@@ -8,7 +8,7 @@ use crate::ncnn::layer::binary_op;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{element_places, rows_at, tuple_places};
 use crate::ops::shape::data_sizes;
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::{DType, Dim, Tensor};
 
 pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
@@ -40,9 +40,13 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: us
             let top = lower.gather(both, 0, &replaced_rows(count, targets)?)?;
             return lower.set(0, top);
         }
+        // The sum of booleans is their disjunction.
+        Reduction::Add if dtype == DType::Bool => (binary_op::MAX, 0.0),
         Reduction::Add => (binary_op::ADD, 0.0),
         Reduction::Mul => (binary_op::MUL, 1.0),
-        // Finite, because a gather may be a product with zeros and ones.
+        // Gathers of floats keep infinities; those of integers need finite numbers.
+        Reduction::Max if dtype.is_float() => (binary_op::MAX, f32::NEG_INFINITY),
+        Reduction::Min if dtype.is_float() => (binary_op::MIN, f32::INFINITY),
         Reduction::Max => (binary_op::MAX, f32::MIN),
         Reduction::Min => (binary_op::MIN, f32::MAX),
     };

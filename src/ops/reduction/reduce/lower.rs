@@ -4,7 +4,7 @@ use super::{Kind, read_reduce, reduced_axes};
 use crate::error::Result;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Reduction, binary_op, reduction_op};
+use crate::ncnn::layer::{Clip, Reduction, binary_op, reduction_op};
 use crate::tensor::Dim;
 
 /// Most axes of a Mat.
@@ -118,12 +118,21 @@ fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdi
             // The runtime sums `exp(x)` without subtracting the maximum, which overflows above 88
             // (`reduction.cpp`).
             let max = emit_reduction(lower, blob, flags, reduction_op::MAX, true)?;
-            let shifted = lower.binary(binary_op::SUB, blob, max)?;
+            // The difference of infinities is NaN.
+            let finite = lower.map(Clip { min: f32::MIN, max: f32::MAX }, max)?;
+            let shifted = lower.binary(binary_op::SUB, blob, finite)?;
             let sum = emit_reduction(lower, shifted, flags, reduction_op::LOG_SUM_EXP, true)?;
             return lower.binary(binary_op::ADD, sum, max);
         }
     };
-    emit_reduction(lower, blob, flags, operation, keepdims)
+    if !matches!(kind, Kind::Max | Kind::Min) || !lower.may_be_infinite(0)? {
+        return emit_reduction(lower, blob, flags, operation, keepdims);
+    }
+    // The runtime starts from the least or largest finite number, which no half reaches; its double is
+    // infinite (`reduction.cpp`).
+    let half = lower.binary_scalar(binary_op::MUL, blob, 0.5)?;
+    let extreme = emit_reduction(lower, half, flags, operation, keepdims)?;
+    lower.doubled(extreme)
 }
 
 /// Emits a Reduction along the flagged axes; `operation` as in [`reduction_op`].
