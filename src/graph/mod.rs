@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use crate::common::index::{Index, IndexLists, IndexSet, RawIndex};
 use crate::common::limits::Budget;
 use crate::error::{Error, NodeAt, Result};
-use crate::tensor::{Array, DType, Shape, Tensor};
+use crate::tensor::{Array, DType, Range, Shape, Tensor};
 
 pub use attribute::{Attribute, AttributeMap};
 use lineage::Lineage;
@@ -72,6 +72,8 @@ pub struct Value {
     pub declared: bool,
     /// The declared type of a value that is not a tensor.
     pub other_type: Option<Box<OtherType>>,
+    /// The range of the elements, once something asked for it.
+    pub(crate) range: OnceLock<Range>,
     /// The node that computes the value; `None` for inputs, initializers and captured values.
     pub producer: Option<NodeId>,
 }
@@ -200,7 +202,7 @@ struct Cache {
 impl Graph {
     /// Returns a value.
     pub fn value(&self, id: ValueId) -> &Value {
-        const MISSING: &Value = &Value {
+        static MISSING: Value = Value {
             name: String::new(),
             dtype: None,
             shape: None,
@@ -208,9 +210,10 @@ impl Graph {
             elements: None,
             declared: false,
             other_type: None,
+            range: OnceLock::new(),
             producer: None,
         };
-        self.values.get(id.index()).unwrap_or(MISSING)
+        self.values.get(id.index()).unwrap_or(&MISSING)
     }
 
     /// Returns a value, mutably.

@@ -9,7 +9,8 @@ use num_traits::AsPrimitive;
 use super::{Lower, ScalarOrBlob};
 use crate::error::{Error, Result};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Layer, Threshold, binary_op, unary_op};
+use crate::ncnn::layer::{Clip, Layer, Power, Threshold, binary_op, unary_op};
+use crate::op::element_count;
 use crate::tensor::{DType, Tensor};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
@@ -27,6 +28,9 @@ const SPLITTER: f32 = 4097.0;
 
 /// 2^114: the largest magnitude that is split; beyond, the product overflows.
 const SPLIT: f32 = 2.076_918_7e34;
+
+/// The number of divisors up to which zeros and infinities among them are worth the time.
+const MANY_DIVISORS: u64 = 1 << 16;
 
 /// 2^127: no half of a finite number reaches it, and its double overflows to infinity.
 pub(crate) const HALF_OF_INFINITY: f32 = 1.701_411_8e38;
@@ -86,6 +90,23 @@ impl Lower<'_> {
         let untruth = self.logical_not(truth)?;
         let no = self.binary(binary_op::MUL, no, untruth)?;
         self.binary(binary_op::ADD, yes, no)
+    }
+
+    /// Returns whether UnaryOp and BinaryOp may divide by input `index`: no element is 0 or infinite, for which
+    /// a vectorized division gives NaN on x86. Large divisors are divided by anyway, because the exact
+    /// reciprocal takes five times as long.
+    pub fn may_divide_by(&self, index: usize) -> bool {
+        let range = self.range(index);
+        let is_large = || {
+            let shape = self.shape(index).unwrap_or_default();
+            element_count(shape).is_some_and(|count| count > MANY_DIVISORS)
+        };
+        range.excludes_zero() && range.is_finite() || is_large()
+    }
+
+    /// Emits the reciprocal, also of 0 and infinity: Power is not vectorized.
+    pub fn reciprocal(&mut self, x: BlobId) -> Result<BlobId> {
+        self.map_3d(Power { power: -1.0, ..Power::default() }, x)
     }
 
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of
@@ -183,6 +204,11 @@ impl Lower<'_> {
         let upper = self.round_digits(bounded, 12)?;
         let lower = self.binary(binary_op::SUB, x, upper)?;
         Ok((ScalarOrBlob::Blob(upper), ScalarOrBlob::Blob(lower)))
+    }
+
+    /// Returns whether the dividends, input 0, are below 2^20: a nudged quotient is exact.
+    pub fn has_short_quotients(&self) -> bool {
+        self.range(0).magnitude().most < 1_048_576.0
     }
 
     /// Emits the quotient of integers up to 2^24 in magnitude, truncated, and the remainder; both are exact.

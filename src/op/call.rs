@@ -7,7 +7,7 @@ use super::{Attributes, Op, registry};
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
+use crate::tensor::{Array, DType, Dim, Range, Shape, Tensor, display_shape};
 
 /// The maximum number of consecutive nodes that only forward their input.
 const MAX_FORWARDED: usize = 4;
@@ -213,19 +213,15 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Returns whether elements of input `index` may be infinite: unless they are integers, or constants
-    /// without infinities.
+    /// Returns the range of input `index`.
+    pub fn range(&self, index: usize) -> Range {
+        let id = self.node.inputs.get(index).copied().flatten();
+        id.map_or(Range::ANY, |id| super::range::range(self.graph, id))
+    }
+
+    /// Returns whether elements of input `index` may be infinite.
     pub fn may_be_infinite(&self, index: usize) -> Result<bool> {
-        if !self.dtype(index)?.is_float() {
-            return Ok(false);
-        }
-        let Some(tensor) = self.constant(index) else { return Ok(true) };
-        let mut found = false;
-        tensor.for_each_f32(&mut |elements| {
-            found |= elements.iter().any(|element| element.is_infinite());
-            Ok(())
-        })?;
-        Ok(found)
+        Ok(self.dtype(index)?.is_float() && !self.range(index).is_finite())
     }
 
     /// Returns the elements of input `index`: those of a constant, or sizes.

@@ -5,6 +5,7 @@ mod attributes;
 mod call;
 pub(crate) mod identity;
 mod operator;
+pub(crate) mod range;
 mod registry;
 mod window;
 

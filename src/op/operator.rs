@@ -1,6 +1,7 @@
 //! An operator: its versions, its shape rule, its evaluation on constants, and the traits on which passes
 //! depend.
 
+use super::range::RangeRule;
 use super::{Attributes, Call, Fact};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -85,6 +86,9 @@ pub(crate) struct Op {
     pub nan: Option<NanRule>,
     /// Whether ncnn computes the result as its first input: requirements on the result hold for the input.
     pub transparent: Option<Holds>,
+    /// The range of the first output. Without a rule, it is that of the first input if the result consists of
+    /// elements of it, otherwise that of the type.
+    pub range: Option<RangeRule>,
     /// The epsilon of a normalization with constant statistics.
     pub epsilon: Option<Epsilon>,
     /// The padding of a node that pads with a constant.
@@ -124,6 +128,7 @@ impl Op {
             chooses: false,
             nan: None,
             transparent: None,
+            range: None,
             epsilon: None,
             padding: None,
             multiply_adds: None,

@@ -1,6 +1,7 @@
 //! A row of the table of operators: an operator, and how it is expressed in ncnn.
 
 use crate::lower::LowerNode;
+use crate::op::range::RangeRule;
 use crate::op::{
     Access, Epsilon, Fold, Holds, IdentityRule, Infer, MultiplyAdds, NanRule, Op, Padding, Work,
 };
@@ -131,6 +132,11 @@ impl Row {
 
     pub const fn transparent(mut self, holds: Holds) -> Row {
         self.op.transparent = Some(holds);
+        self
+    }
+
+    pub const fn range(mut self, rule: RangeRule) -> Row {
+        self.op.range = Some(rule);
         self
     }
 

@@ -6,7 +6,7 @@ use crate::error::{Result, unsupported};
 use crate::lower::{Lower, isolate, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Softmax, Threshold, binary_op, reduction_op, unary_op};
-use crate::op::{Access, Attributes, Call, Fact, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, range, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
@@ -20,6 +20,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Reduction, BinaryOp, UnaryOp"),
     Row::new("Softmax", &[1, 11, 13], Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
         .lower(lower_softmax)
+        .range(range::unit)
         .lowers_to("Softmax"),
 ];
 

@@ -9,7 +9,7 @@ use crate::lower::{Lower, groups};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Concat, Slice};
 use crate::op::identity::{is_as_output, same_shape};
-use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, range, required, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, display_shape};
 
@@ -17,6 +17,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Concat", &[1, 4, 11, 13], Access::Lanes { since: 4, default: None }, infer_concat)
         .fold(fold_concat)
         .lower(lower_concat)
+        .range(range::all)
         .identity(only_part)
         .lowers_to("Concat"),
     Row::new("Split", &[1, 2, 11, 13, 18], Access::Any, infer_split)

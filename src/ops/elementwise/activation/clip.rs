@@ -8,7 +8,7 @@ use crate::error::{Error, Result, invalid};
 use crate::lower::ScalarOrBlob;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, ReLU, binary_op};
-use crate::tensor::{Array, Dim};
+use crate::tensor::{Array, Dim, Range};
 
 /// Bounds from attributes; since operator set 11 they are inputs 1 and 2.
 struct Bounds {
@@ -32,6 +32,17 @@ pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
         }
     }
     Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+pub(super) fn range_clip(call: &Call, inputs: &[Range]) -> Range {
+    let given = |number: Option<f32>, index: usize| match number {
+        Some(number) => Some(Range::new(number.into(), number.into())),
+        None => inputs.get(index).copied().filter(|_| call.has_input(index)),
+    };
+    let Ok(bounds) = read_bounds(call) else { return Range::ANY };
+    let x = inputs.first().copied().unwrap_or(Range::ANY);
+    let raised = given(bounds.min, 1).map_or(x, |min| x.larger(min));
+    given(bounds.max, 2).map_or(raised, |max| raised.smaller(max))
 }
 
 const AT_LEAST: Kernel<f64, i64, Dim> =

@@ -18,11 +18,11 @@ use crate::ncnn::layer::{
     BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH, binary_op,
     unary_op,
 };
-use crate::op::{Access, Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, range, required_input};
 use crate::ops::Row;
-use crate::tensor::Array;
+use crate::tensor::{Array, Range};
 
-use clip::{fold_clip, infer_clip, lower_clip};
+use clip::{fold_clip, infer_clip, lower_clip, range_clip};
 use function::evaluate;
 use prelu::{fold_prelu, infer_prelu, lower_prelu};
 
@@ -31,6 +31,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Clip", &[1, 6, 11, 12, 13], Access::Elementwise, infer_clip)
         .fold(fold_clip)
         .lower(lower_clip)
+        .range(range_clip)
         .ignore(MEMORY_ADVICE)
         .lowers_to(
             "Clip; ReLU for a lower bound of 0; BinaryOp for one bound, and for bounds computed at run time",
@@ -61,10 +62,22 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// The factors by which a value can be multiplied and divided again without loss of range.
 const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;
 
+fn range_activation(call: &Call, inputs: &[Range]) -> Range {
+    let x = range::first(call, inputs);
+    match call.op_type() {
+        "HardSigmoid" | "Sigmoid" => Range::UNIT,
+        "Relu" => x.map(|x| x.max(0.0)),
+        "Softplus" => x.map(|x| x.max(0.0) + 1.0).union(Range::UNIT),
+        "Softsign" | "Tanh" => Range::new(-1.0, 1.0),
+        _ => Range::ANY,
+    }
+}
+
 const fn activation(name: &'static str, since: &'static [i64]) -> Row {
     Row::new(name, since, Access::Elementwise, infer_activation)
         .fold(fold_activation)
         .lower(lower_activation)
+        .range(range_activation)
         .ignore(MEMORY_ADVICE)
 }
 
@@ -176,7 +189,9 @@ fn lower_activation(lower: &mut Lower) -> Result<()> {
         Activation::Tanh => lower.map(TanH::default(), x)?,
         Activation::ThresholdedRelu { alpha } => {
             let passes = lower.gt(x, alpha)?;
-            lower.binary(binary_op::MUL, x, passes)?
+            // A product of -inf with 0 would be NaN.
+            let raised = lower.binary_scalar(binary_op::MAX, x, alpha)?;
+            lower.binary(binary_op::MUL, raised, passes)?
         }
     };
     lower.set(0, y)

@@ -117,7 +117,7 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
         let quotient = float_quotient(lower, a, b)?;
         return lower.set(0, quotient);
     }
-    let quotient = if dtype.bits() <= 16 {
+    let quotient = if lower.has_short_quotients() {
         let quotient = lower.nudged_quotient(a, b)?;
         lower.unary(unary_op::TRUNC, quotient)?
     } else {
@@ -141,6 +141,10 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
             let zero = lower.logical_not(divides)?;
             let divisor = lower.binary(binary_op::ADD, divisor, zero)?;
             lower.combine(binary_op::DIV, a, ScalarOrBlob::Blob(divisor))
+        }
+        ScalarOrBlob::Blob(divisor) if !lower.may_divide_by(1) => {
+            let factor = lower.reciprocal(divisor)?;
+            lower.combine(binary_op::MUL, a, ScalarOrBlob::Blob(factor))
         }
         _ => lower.combine(binary_op::DIV, a, b),
     }

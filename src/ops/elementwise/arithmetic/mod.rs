@@ -20,7 +20,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
 use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Range, Tensor};
 
 use bitwise::lower_bitwise;
 use fold::*;
@@ -34,6 +34,7 @@ const N_ARY: &[i64] = &[1, 6, 8, 12, 13];
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Add", BINARY, Access::Broadcast, infer_first)
         .fold(fold_add)
+        .range(range_arithmetic)
         .lower(lower_add)
         .identity(is_plus_zero)
         .ignore(MEMORY_ADVICE)
@@ -65,24 +66,28 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Div", BINARY, Access::Broadcast, infer_first)
         .nan(nan_quotient)
         .fold(fold_div)
+        .range(range_arithmetic)
         .lower(lower_div)
         .identity(is_over_one)
         .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp; UnaryOp TRUNC after it for integers"),
     Row::new("Max", N_ARY, Access::Broadcast, infer_first)
         .fold(fold_max)
+        .range(range_arithmetic)
         .lower(lower_max)
         .identity(only_input)
         .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
     Row::new("Mean", &[1, 6, 8, 13], Access::Broadcast, infer_first)
         .fold(fold_mean)
+        .range(range_arithmetic)
         .lower(lower_mean)
         .identity(only_input)
         .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
     Row::new("Min", N_ARY, Access::Broadcast, infer_first)
         .fold(fold_min)
+        .range(range_arithmetic)
         .lower(lower_min)
         .identity(only_input)
         .ignore(MEMORY_ADVICE)
@@ -95,6 +100,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold"),
     Row::new("Mul", BINARY, Access::Broadcast, infer_first)
         .fold(fold_mul)
+        .range(range_arithmetic)
         .lower(lower_mul)
         .identity(is_times_one)
         .ignore(MEMORY_ADVICE)
@@ -114,12 +120,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         ),
     Row::new("Sub", BINARY, Access::Broadcast, infer_first)
         .fold(fold_sub)
+        .range(range_arithmetic)
         .lower(lower_sub)
         .identity(is_minus_zero)
         .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
     Row::new("Sum", &[1, 6, 8, 13], Access::Broadcast, infer_first)
         .fold(fold_sum)
+        .range(range_arithmetic)
         .lower(lower_sum)
         .identity(only_input)
         .ignore(MEMORY_ADVICE)
@@ -192,6 +200,28 @@ fn is_over_one(graph: &Graph, node: &Node) -> Option<ValueId> {
 fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
     let (value, other) = (operand(node, index)?, operand(node, 1 - index.min(1))?);
     Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
+}
+
+fn range_arithmetic(call: &Call, inputs: &[Range]) -> Range {
+    let over =
+        |combine: fn(Range, Range) -> Range| inputs.iter().copied().reduce(combine).unwrap_or(Range::ANY);
+    match (call.op_type(), inputs) {
+        ("Add" | "Sum", _) => over(Range::plus),
+        ("Max", _) => over(Range::larger),
+        ("Min", _) => over(Range::smaller),
+        ("Mean", _) => {
+            // The sum overflows before it is divided.
+            let sum = over(Range::plus);
+            if sum.is_finite() { over(Range::union) } else { sum }
+        }
+        ("Mul", [a, b]) if call.node().inputs.first() == call.node().inputs.get(1) => {
+            a.magnitude().times(b.magnitude())
+        }
+        ("Mul", _) => over(Range::times),
+        ("Sub", [a, b]) => a.plus(b.negated()),
+        ("Div", [a, b]) if b.excludes_zero() && b.is_finite() => a.times(b.negated().map(|x| -1.0 / x)),
+        _ => Range::ANY,
+    }
 }
 
 /// Infers the type of the first input and the shape to which all inputs broadcast.

@@ -37,7 +37,7 @@ pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
 }
 
 fn int_remainder(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: Quotient) -> Result<BlobId> {
-    if lower.dtype(0)?.bits() > 16 {
+    if !lower.has_short_quotients() {
         let (_, rest) = lower.divide_integers(a, b)?;
         return match quotient {
             Quotient::Trunc => Ok(rest),

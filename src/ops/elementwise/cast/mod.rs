@@ -16,17 +16,18 @@ use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{binary_op, unary_op};
+use crate::ncnn::layer::{Clip, binary_op, unary_op};
 use crate::op::identity::operand;
-use crate::op::{Access, Attributes, Call, Fact, required, required_input};
+use crate::op::{Access, Attributes, Call, Fact, range, required, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Narrowing, Power, Steps, magnitudes, steps};
+use crate::tensor::{Array, DType, Narrowing, Power, Range, Steps, magnitudes, steps};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], Access::Elementwise, infer_cast)
         .fold(fold_cast)
         .lower(lower_cast)
+        .range(range_cast)
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
         .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node))
@@ -43,6 +44,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Cast")
         .limits("as for Cast"),
 ];
+
+/// 2^31: float32 beyond it has no bits that an integer of 16 bits keeps.
+const FAR: f32 = 2_147_483_648.0;
 
 /// 2^110: larger magnitudes overflow in the splitting product.
 const BFLOAT16_LARGE: f32 = 1.298_074_2e33;
@@ -95,6 +99,17 @@ fn keeps_type(graph: &Graph, node: &Node) -> Option<ValueId> {
     operand(node, 0).filter(|_| from.is_some() && from == to)
 }
 
+fn range_cast(call: &Call, inputs: &[Range]) -> Range {
+    let x = range::first(call, inputs);
+    match read_cast(call) {
+        Ok(to) if to == DType::F32 || to == DType::F64 => x,
+        Ok(to) if to.is_int() => x.map(f64::trunc),
+        Ok(DType::Bool) => Range::UNIT,
+        // Other floats round, and may overflow.
+        _ => Range::ANY,
+    }
+}
+
 fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
     read_narrowing(call)?;
     Ok(vec![call.like(0, read_cast(call)?)?])
@@ -138,6 +153,13 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
         unsupported!("a cast from {from} to {to} at run time");
     }
     let changed = match change(from, to)? {
+        Change::CutOff if to.bits() <= 16 && !Range::of(to).contains(lower.range(0).map(f64::trunc)) => {
+            // The specification leaves numbers out of range open; the result is a value of the type.
+            let x = lower.blob(0)?;
+            let bounded = lower.map(Clip { min: -FAR, max: FAR }, x)?;
+            let whole = lower.unary(unary_op::TRUNC, bounded)?;
+            lower.wrap(whole, to)?
+        }
         Change::None => return lower.alias(),
         Change::Truth => {
             let x = lower.blob(0)?;

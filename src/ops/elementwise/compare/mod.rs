@@ -20,7 +20,7 @@ use crate::ncnn::layer::{binary_op, unary_op};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
 use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
-use crate::tensor::{Array, DType};
+use crate::tensor::{Array, DType, Range};
 
 use fold::{fold_comparison_of, fold_where};
 use guard::expand_where;
@@ -56,6 +56,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)
+        .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)
         .chooses()
         .lowers_to("BinaryOp MIN and MAX with infinities"),

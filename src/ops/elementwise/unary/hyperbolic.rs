@@ -57,10 +57,10 @@ fn signed(lower: &mut Lower, x: BlobId, size: BlobId) -> Result<BlobId> {
 /// Emits `exp(x) / 2` and `exp(-x) / 2`, halved in the exponent so that the first does not overflow early.
 fn half_exponentials(lower: &mut Lower, x: BlobId) -> Result<(BlobId, BlobId)> {
     let rising = lower.binary_scalar(binary_op::SUB, x, std::f32::consts::LN_2)?;
-    let rising = lower.unary(unary_op::EXP, rising)?;
+    let rising = super::exponential(lower, rising)?;
     let falling = lower.unary(unary_op::NEG, x)?;
     let falling = lower.binary_scalar(binary_op::SUB, falling, std::f32::consts::LN_2)?;
-    let falling = lower.unary(unary_op::EXP, falling)?;
+    let falling = super::exponential(lower, falling)?;
     Ok((rising, falling))
 }
 
@@ -92,10 +92,10 @@ fn asinh_of_size(lower: &mut Lower, size: BlobId) -> Result<BlobId> {
     let square = lower.binary_scalar(binary_op::ADD, square, 1.0)?;
     let root = lower.unary(unary_op::SQRT, square)?;
     let sum = lower.binary(binary_op::ADD, bounded, root)?;
-    let log = lower.unary(unary_op::LOG, sum)?;
+    let log = lower.map(Log::default(), sum)?;
     let excess = lower.binary_scalar(binary_op::MUL, size, 1.0 / SQUARE_LIMIT)?;
     let excess = lower.binary_scalar(binary_op::MAX, excess, 1.0)?;
-    let excess = lower.unary(unary_op::LOG, excess)?;
+    let excess = lower.map(Log::default(), excess)?;
     let beyond = lower.binary(binary_op::ADD, log, excess)?;
     joined(lower, size, &ASINH, beyond)
 }

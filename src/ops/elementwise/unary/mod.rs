@@ -2,9 +2,8 @@
 //!
 //! UnaryOp has the hyperbolic functions only since 2026-05; they are lowered to exponentials and a series
 //! near 0.
-//! The arguments are assumed to be in the range in which UnaryOp is right: ncnn's vectorized exponential
-//! saturates at 2.4e38, its reciprocal of 0 and its arctangent of infinity are NaN, and its sine and cosine
-//! lose digits for arguments above 1e4.
+//! Arguments of sine, cosine and tangent are assumed to be below 1e4: above, the vectorized functions lose
+//! digits.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Abs.html> and so on.
 
@@ -14,10 +13,14 @@ use super::broadcast::MEMORY_ADVICE;
 use crate::error::{Result, invalid, unsupported};
 use crate::graph::{Graph, Node};
 use crate::lower::Lower;
-use crate::ncnn::layer::{Erf, Log, binary_op, unary_op};
-use crate::op::{Access, Attributes, Call, Fact, required_input};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Erf, Log, ReLU, binary_op, unary_op};
+use crate::op::{Access, Attributes, Call, Fact, range, required_input};
 use crate::ops::Row;
-use crate::tensor::{Array, DType, Dim, Elements, erf};
+use crate::tensor::{Array, DType, Dim, Elements, Range, erf};
+
+/// The exponent above which the vectorized exponential saturates.
+const LARGEST_EXPONENT: f64 = 88.0;
 
 const OLD: &[i64] = &[1, 6, 13];
 const TRIGONOMETRIC: &[i64] = &[7, 22];
@@ -61,6 +64,7 @@ const fn unary(name: &'static str, since: &'static [i64]) -> Row {
     Row::new(name, since, Access::Elementwise, infer_unary)
         .fold(fold_unary)
         .lower(lower_unary)
+        .range(range_unary)
         .ignore(MEMORY_ADVICE)
 }
 
@@ -72,6 +76,23 @@ fn except_zero(_: &Graph, _: &Node) -> Option<(usize, f32)> {
 /// The rule of functions that are NaN, or infinite, for some inputs but not for 1.
 fn except_one(_: &Graph, _: &Node) -> Option<(usize, f32)> {
     Some((0, 1.0))
+}
+
+fn range_unary(call: &Call, inputs: &[Range]) -> Range {
+    let x = range::first(call, inputs);
+    match call.op_type() {
+        "Abs" => x.magnitude(),
+        "Ceil" => x.map(f64::ceil),
+        "Cos" | "Erf" | "Sign" | "Sin" => Range::new(-1.0, 1.0),
+        "Exp" => x.map(f64::exp),
+        "Floor" => x.map(f64::floor),
+        "Log" if x.least > 0.0 => x.map(f64::ln),
+        "Neg" => x.negated(),
+        "Reciprocal" if x.excludes_zero() => x.negated().map(|x| -1.0 / x),
+        "Round" => x.map(f64::round_ties_even),
+        "Sqrt" => x.map(|x| x.max(0.0).sqrt()),
+        _ => Range::ANY,
+    }
 }
 
 fn infer_unary(call: &Call) -> Result<Vec<Fact>> {
@@ -172,10 +193,39 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
             return lower.set(0, y);
         }
     };
-    let y = lower.unary(op_type, x)?;
+    let y = match op_type {
+        unary_op::EXP if lower.range(0).most > LARGEST_EXPONENT => exponential(lower, x)?,
+        // The vectorized arctangent of infinity is NaN.
+        unary_op::ATAN if !lower.range(0).is_finite() => {
+            let below = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
+            let finite = lower.binary_scalar(binary_op::MAX, below, f32::MIN)?;
+            lower.unary(op_type, finite)?
+        }
+        unary_op::RECIPROCAL if !lower.may_divide_by(0) => lower.reciprocal(x)?,
+        unary_op::SQRT if !lower.range(0).is_finite() => root(lower, x)?,
+        _ => lower.unary(op_type, x)?,
+    };
     // Only Abs and Neg are defined on integers; both wrap around at the smallest integer.
     let y = lower.wrap(y, dtype)?;
     lower.set(0, y)
+}
+
+/// Emits the square of the exponential of half of `x`: the vectorized exponential saturates at 2.4e38
+/// (`sse_mathfun.h`, exp_ps), but the square overflows.
+pub(super) fn exponential(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    let half = lower.binary_scalar(binary_op::MUL, x, 0.5)?;
+    let root = lower.unary(unary_op::EXP, half)?;
+    lower.unary(unary_op::SQUARE, root)
+}
+
+/// Emits the square root of the finite part, and infinity for an infinity, of which UnaryOp may give NaN: the
+/// difference from the largest finite number is positive only there.
+fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    let finite = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
+    let root = lower.unary(unary_op::SQRT, finite)?;
+    let beyond = lower.binary_scalar(binary_op::SUB, x, f32::MAX)?;
+    let infinity = lower.map(ReLU::default(), beyond)?;
+    lower.binary(binary_op::ADD, root, infinity)
 }
 
 fn infer_is_nan(call: &Call) -> Result<Vec<Fact>> {

@@ -14,10 +14,10 @@ mod lower;
 use crate::error::{Error, Result, invalid};
 use crate::graph::Attribute;
 use crate::op::identity::same_shape;
-use crate::op::{Access, Attributes, Call, Fact, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, range, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::tensor::{Array, DType, Dim, Range};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ArgMax", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
@@ -47,6 +47,21 @@ const fn reduction(name: &'static str, since: &'static [i64]) -> Row {
         .fold(fold::fold_reduce)
         .expand(expand_reduce)
         .lower(lower::lower_reduce)
+        .range(range_reduce)
+}
+
+fn range_reduce(call: &Call, inputs: &[Range]) -> Range {
+    let x = range::first(call, inputs);
+    match call.op_type() {
+        "ReduceMax" | "ReduceMin" => x,
+        "ReduceL1" | "ReduceL2" | "ReduceSumSquare" => Range::new(0.0, f64::INFINITY),
+        // Elements of one sign move a sum away from 0; that of a mean may overflow.
+        "ReduceMean" | "ReduceSum" => Range::new(
+            if x.least >= 0.0 { x.least } else { f64::NEG_INFINITY },
+            if x.most <= 0.0 { x.most } else { f64::INFINITY },
+        ),
+        _ => Range::ANY,
+    }
 }
 
 /// The function of the reduced elements.

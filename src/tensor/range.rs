@@ -1,0 +1,157 @@
+//! The interval of the elements of a value.
+
+use super::{DType, Tensor};
+use crate::common::limits;
+
+/// Bounds of the elements that are numbers; NaN is not excluded. Elements may be infinite if a bound is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Range {
+    pub least: f64,
+    pub most: f64,
+}
+
+impl Range {
+    /// Any float.
+    pub const ANY: Range = Range { least: f64::NEG_INFINITY, most: f64::INFINITY };
+    /// From 0 to 1.
+    pub const UNIT: Range = Range { least: 0.0, most: 1.0 };
+
+    /// Creates a range; NaN for a bound, such as the sum of two infinities, excludes nothing.
+    pub fn new(least: f64, most: f64) -> Range {
+        let largest = f64::from(f32::MAX);
+        // Float32 overflows.
+        let least = if least.is_nan() || least < -largest { f64::NEG_INFINITY } else { least };
+        let most = if most.is_nan() || most > largest { f64::INFINITY } else { most };
+        Range { least, most }
+    }
+
+    /// Returns the range of an element type.
+    pub fn of(dtype: DType) -> Range {
+        match dtype.int_range() {
+            _ if dtype == DType::Bool => Range::UNIT,
+            Some((least, most)) => {
+                use num_traits::AsPrimitive;
+                Range::new(least.as_(), most.as_())
+            }
+            None => Range::ANY,
+        }
+    }
+
+    /// Returns the range of a constant, or of its type if it is long.
+    pub fn of_tensor(tensor: &Tensor) -> Range {
+        let looked_at =
+            Some(tensor).filter(|tensor| tensor.len() <= limits::LOOKED_AT && !tensor.is_deferred());
+        let loaded = looked_at.and_then(|tensor| tensor.load_listed().and_then(|array| array.to_f64()).ok());
+        let Some(elements) = loaded else { return Range::of(tensor.dtype()) };
+        let empty = Range { least: f64::INFINITY, most: f64::NEG_INFINITY };
+        elements.iter().fold(empty, |range, x| Range { least: range.least.min(*x), most: range.most.max(*x) })
+    }
+
+    /// Returns the smallest range that contains both.
+    pub fn union(self, other: Range) -> Range {
+        Range { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+
+    /// Returns the range of the larger of two elements.
+    pub fn larger(self, other: Range) -> Range {
+        Range { least: self.least.max(other.least), most: self.most.max(other.most) }
+    }
+
+    /// Returns the range of the smaller of two elements.
+    pub fn smaller(self, other: Range) -> Range {
+        Range { least: self.least.min(other.least), most: self.most.min(other.most) }
+    }
+
+    /// Returns the range of a function that does not decrease.
+    pub fn map(self, rising: impl Fn(f64) -> f64) -> Range {
+        Range::new(rising(self.least), rising(self.most))
+    }
+
+    /// Returns the range of the negated elements.
+    pub fn negated(self) -> Range {
+        Range { least: -self.most, most: -self.least }
+    }
+
+    /// Returns the range of the magnitudes.
+    pub fn magnitude(self) -> Range {
+        let negated = self.negated();
+        Range { least: self.least.max(negated.least).max(0.0), most: self.most.max(negated.most) }
+    }
+
+    /// Returns the range of sums.
+    pub fn plus(self, other: Range) -> Range {
+        Range::new(self.least + other.least, self.most + other.most)
+    }
+
+    /// Returns the range of products.
+    pub fn times(self, other: Range) -> Range {
+        let corners = [
+            self.least * other.least,
+            self.least * other.most,
+            self.most * other.least,
+            self.most * other.most,
+        ];
+        if corners.iter().any(|corner| corner.is_nan()) {
+            return Range::ANY;
+        }
+        Range::new(
+            corners.iter().copied().fold(f64::INFINITY, f64::min),
+            corners.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        )
+    }
+
+    /// Returns whether another range lies in this one.
+    pub fn contains(self, other: Range) -> bool {
+        self.least <= other.least && other.most <= self.most
+    }
+
+    /// Returns whether no element is infinite.
+    pub fn is_finite(self) -> bool {
+        self.least.is_finite() && self.most.is_finite()
+    }
+
+    /// Returns whether no element is 0.
+    pub fn excludes_zero(self) -> bool {
+        self.least > 0.0 || self.most < 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn range() -> impl Strategy<Value = (Range, f64)> {
+        let end = prop_oneof![Just(f64::INFINITY), Just(f64::NEG_INFINITY), Just(0.0), -1e3..1e3];
+        (end.clone(), end, 0.0..=1.0).prop_map(|(a, b, part)| {
+            let range = Range { least: a.min(b), most: a.max(b) };
+            let inside = range.least.max(-1e30) * (1.0 - part) + range.most.min(1e30) * part;
+            (range, inside.clamp(range.least, range.most))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn results_lie_in_their_range((a, x) in range(), (b, y) in range()) {
+            for (range, result) in [
+                (a.plus(b), x + y),
+                (a.times(b), x * y),
+                (a.larger(b), x.max(y)),
+                (a.smaller(b), x.min(y)),
+                (a.union(b), x),
+                (a.magnitude(), x.abs()),
+                (a.negated(), -x),
+                (a.map(f64::exp), x.exp()),
+            ] {
+                prop_assert!(result.is_nan() || range.least <= result && result <= range.most, "{range:?} {result}");
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_beyond_float32_are_infinite() {
+        assert!(!Range::new(0.0, 1e39).is_finite());
+        assert!(Range::new(-3e38, 3e38).is_finite());
+        assert_eq!(Range::of(DType::U8), Range::new(0.0, 255.0));
+    }
+}
