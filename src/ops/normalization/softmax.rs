@@ -82,21 +82,30 @@ fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
 
 fn lower_softmax(lower: &mut Lower) -> Result<()> {
     let (x, axis) = lower_input(lower)?;
-    let form = lower.form(x);
-    let layer = Softmax { axis: i32::try_from(axis)?, fixbug0: 1 };
     if !lower.feeds_choice() {
-        let y = lower.emit(layer, &[x], &form)?;
+        let y = normalize(lower, x, axis)?;
         return lower.set(0, y);
     }
     // If all elements along the axis are -inf the result is NaN. For a reader that drops those elements 0 is
     // right too, and cannot spread.
     let finite = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
-    let y = lower.emit(layer, &[finite], &form)?;
+    let y = normalize(lower, finite, axis)?;
     let infinite = lower.lt(x, f32::MIN)?;
     let undefined = lower.reduce(reduction_op::MIN, infinite, &[axis])?;
     let defined = lower.logical_not(undefined)?;
     let y = lower.binary(binary_op::MUL, y, defined)?;
     lower.set(0, y)
+}
+
+/// Emits a Softmax. That of a single element is 1, where the layer gives 0.999_999_94; that of an infinity is
+/// NaN.
+fn normalize(lower: &mut Lower, x: BlobId, axis: usize) -> Result<BlobId> {
+    let form = lower.form(x);
+    if form.get(axis).is_some_and(|size| size.is(1)) {
+        let nothing = lower.binary_scalar(binary_op::MUL, x, 0.0)?;
+        return lower.binary_scalar(binary_op::ADD, nothing, 1.0);
+    }
+    lower.emit(Softmax { axis: i32::try_from(axis)?, fixbug0: 1 }, &[x], &form)
 }
 
 fn lower_log_softmax(lower: &mut Lower) -> Result<()> {
@@ -110,7 +119,11 @@ fn lower_log_softmax(lower: &mut Lower) -> Result<()> {
 
 /// Emits 1 at the first maximum, otherwise 0.
 fn lower_hardmax(lower: &mut Lower) -> Result<()> {
-    let (x, axis) = lower_input(lower)?;
+    let (mut x, axis) = lower_input(lower)?;
+    if lower.may_be_infinite(0)? {
+        // Reduction starts from the least finite number.
+        x = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
+    }
     let form = lower.form(x);
     let Some(size) = form.get(axis).and_then(Dim::known) else {
         unsupported!("an axis of free size");
