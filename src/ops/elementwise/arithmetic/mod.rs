@@ -1,8 +1,9 @@
 //! Elementwise arithmetic of two or more values, with broadcasting.
 //!
-//! Integers of 8 and 16 bits wrap around by FLOOR. ncnn computes in float32; integers of 32 and 64 bits are
-//! assumed to stay below 2^24, dividends below 2^20, so that results are exact. Divisors are assumed not to
-//! be zero: ncnn's vectorized division gives NaN. The minimum of NaN and a number may be either.
+//! Integers of 8 and 16 bits wrap around by FLOOR. ncnn computes in float32; results of 32 and 64 bits are
+//! assumed to stay below 2^24 in magnitude, so that they are exact. Constants that rule this out are refused.
+//! Integer divisors are assumed not to be zero, as onnxruntime requires. The minimum of NaN and a number may
+//! be either.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Add.html>, `onnx__Mod.html`, `onnx__Pow.html`,
 //! `onnx__BitShift.html`.
