@@ -37,8 +37,11 @@ fn call(graph: &Graph, id: ValueId) -> Option<Ruled<'_>> {
     let node =
         graph.node(value.producer.filter(|_| value.constant.is_none() && value.elements.is_none())?)?;
     let (op, call) = Call::of(graph, node).filter(|_| node.outputs.first() == Some(&Some(id)))?;
-    let moves = matches!(op.access, Access::View | Access::Selection);
-    Some((op.range.or(moves.then_some(first as RangeRule))?, call))
+    let of_moves: Option<RangeRule> = match op.access {
+        Access::View | Access::Selection => Some(first),
+        _ => None,
+    };
+    Some((op.range.or(of_moves)?, call))
 }
 
 fn compute(graph: &Graph, id: ValueId, ruled: Option<Ruled>) -> Range {

@@ -125,7 +125,7 @@ mod tests {
         let end = prop_oneof![Just(f64::INFINITY), Just(f64::NEG_INFINITY), Just(0.0), -1e3..1e3];
         (end.clone(), end, 0.0..=1.0).prop_map(|(a, b, part)| {
             let range = Range { least: a.min(b), most: a.max(b) };
-            let inside = range.least.max(-1e30) * (1.0 - part) + range.most.min(1e30) * part;
+            let inside: f64 = range.least.max(-1e30) * (1.0 - part) + range.most.min(1e30) * part;
             (range, inside.clamp(range.least, range.most))
         })
     }
