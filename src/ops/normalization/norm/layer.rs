@@ -90,7 +90,7 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
                 .help("give them with --input-shape"));
         }
     };
-    let weights = if is_plain(lower)? { None } else { weights(lower, affine_size)? };
+    let weights = if is_plain(lower)? { None } else { weights(lower, norm.axis, affine_size)? };
     let composed = weights.is_none() && !is_plain(lower)?;
     let (gamma_data, beta_data) = weights.unzip();
     let layer = LayerNorm { affine_size, eps: norm.epsilon, gamma_data, beta_data };
@@ -109,12 +109,19 @@ fn is_plain(lower: &Lower) -> Result<bool> {
     })
 }
 
+/// Returns whether a parameter has the shape of a row: that of the axes from `axis` on.
+fn is_row(call: &Call, axis: usize, index: usize) -> Result<bool> {
+    let inner = |shape: &[Dim]| shape.iter().skip_while(|size| size.is(1)).cloned().collect::<Vec<_>>();
+    let shape = call.shape(0)?;
+    Ok(inner(call.shape(index)?) == inner(shape.get(axis..).unwrap_or_default()))
+}
+
 /// Returns scale and bias as weights, if they are constants with an element for each position of a row, or
 /// one for all.
-fn weights(lower: &Lower, affine_size: i32) -> Result<Option<(Tensor, Tensor)>> {
+fn weights(lower: &Lower, axis: usize, affine_size: i32) -> Result<Option<(Tensor, Tensor)>> {
     let size = usize::try_from(affine_size)?;
     let vector = |index: usize| match lower.constant(index) {
-        Some(tensor) if tensor.len() == size => Ok(Some(tensor.clone())),
+        Some(tensor) if is_row(lower, axis, index)? => Ok(Some(tensor.clone())),
         Some(tensor) if tensor.len() == 1 => repeat(tensor, size, 1).map(Some),
         _ => Ok(None),
     };
@@ -145,7 +152,7 @@ fn with_parameter(
 ) -> Result<BlobId> {
     let parameter = lower.shape(index)?.to_vec();
     let form = lower.form(y);
-    if Dim::product(&parameter)? == *size {
+    if is_row(lower, axis, index)? {
         let row: Vec<Dim> =
             std::iter::repeat_n(Dim::Known(1), form.len() - 1).chain([size.clone()]).collect();
         let parameter = lower.blob_as(index, &row)?;
@@ -191,8 +198,9 @@ pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
 /// a row.
 fn rms_layer(lower: &Lower, norm: &LayerNormAttributes, size: &Dim) -> Result<Option<RMSNorm>> {
     let Some(affine_size) = size.known().and_then(|size| i32::try_from(size).ok()) else { return Ok(None) };
-    let size = usize::try_from(affine_size)?;
-    let Some(gamma) = lower.constant(1).filter(|scale| scale.len() == size) else { return Ok(None) };
+    let Some(gamma) = lower.constant(1).filter(|_| matches!(is_row(lower, norm.axis, 1), Ok(true))) else {
+        return Ok(None);
+    };
     let layer = RMSNorm { affine_size, eps: norm.epsilon, gamma_data: Some(gamma.clone()) };
     Ok(Some(layer).filter(|layer| layer.since() <= lower.release()))
 }
