@@ -16,12 +16,21 @@ impl Range {
     /// From 0 to 1.
     pub const UNIT: Range = Range { least: 0.0, most: 1.0 };
 
-    /// Creates a range; NaN for a bound, such as the sum of two infinities, excludes nothing.
+    /// Creates a range of float32. Bounds beyond its largest number are infinite, and those closer to 0 than
+    /// its least normal number are 0, to which the runtime flushes them. NaN for a bound, such as the sum of
+    /// two infinities, excludes nothing.
     pub fn new(least: f64, most: f64) -> Range {
-        let largest = f64::from(f32::MAX);
-        // Float32 overflows.
-        let least = if least.is_nan() || least < -largest { f64::NEG_INFINITY } else { least };
-        let most = if most.is_nan() || most > largest { f64::INFINITY } else { most };
+        let (largest, normal) = (f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE));
+        let least = match least {
+            least if least.is_nan() || least < -largest => f64::NEG_INFINITY,
+            least if (0.0..normal).contains(&least) => 0.0,
+            least => least,
+        };
+        let most = match most {
+            most if most.is_nan() || most > largest => f64::INFINITY,
+            most if (0.0..normal).contains(&-most) => 0.0,
+            most => most,
+        };
         Range { least, most }
     }
 
@@ -44,7 +53,9 @@ impl Range {
         let loaded = looked_at.and_then(|tensor| tensor.load_listed().and_then(|array| array.to_f64()).ok());
         let Some(elements) = loaded else { return Range::of(tensor.dtype()) };
         let empty = Range { least: f64::INFINITY, most: f64::NEG_INFINITY };
-        elements.iter().fold(empty, |range, x| Range { least: range.least.min(*x), most: range.most.max(*x) })
+        let found = |range: Range, x: &f64| Range { least: range.least.min(*x), most: range.most.max(*x) };
+        let range = elements.iter().fold(empty, found);
+        Range::new(range.least, range.most)
     }
 
     /// Returns the smallest range that contains both.
@@ -152,6 +163,7 @@ mod tests {
     fn bounds_beyond_float32_are_infinite() {
         assert!(!Range::new(0.0, 1e39).is_finite());
         assert!(Range::new(-3e38, 3e38).is_finite());
+        assert!(!Range::new(-100.0, 1.0).map(f64::exp).excludes_zero());
         assert_eq!(Range::of(DType::U8), Range::new(0.0, 255.0));
     }
 }
