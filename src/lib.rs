@@ -39,7 +39,7 @@ pub mod report;
 pub mod tensor;
 
 pub use api::{Conversion, Converter, Refusal, Simplified, Supported, supported};
-pub use lower::Cut;
+pub use lower::{AssumedFact, Assumption, Cut};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};

@@ -30,6 +30,10 @@ fn refused() -> Vec<u8> {
     onnx::chain(&["NoSuchOperator", "NoSuchOperator"], &["1", "3", "8", "8"])
 }
 
+fn fixture(name: &str) -> String {
+    format!("{}/fixtures/{name}/model.onnx", env!("CARGO_MANIFEST_DIR"))
+}
+
 fn is_param(path: &Path) -> bool {
     fs::read_to_string(path).unwrap().starts_with("7767517\n")
 }
@@ -66,6 +70,31 @@ fn inputs_with_constant_values_are_reported() {
     let warning = "warning: inputs with a value in the model keep that value: 1 such as \"c\"";
     room.expect("new.onnx", 0, warning);
     assert!(!room.expect("old.onnx", 0, "").contains(warning), "old models list all constants so");
+}
+
+#[test]
+fn assumptions_are_printed_and_can_be_refused() {
+    let room = Room::new();
+    let model = fixture("assumption/sum_of_integers");
+    let said = room.expect(
+        &format!("{model} out.param"),
+        0,
+        "assumed: elements of \"a\", \"b\" and 1 further value",
+    );
+    assert_eq!(said.matches("assumed").count(), 1);
+    room.expect(
+        &format!("{model} out.param -v"),
+        0,
+        "elements of \"a\", \"b\", \"y\" are between -2^24 and 2^24",
+    );
+    let strict = Room::new();
+    strict.expect(
+        &format!("{model} out.param --strict"),
+        1,
+        "the elements of \"a\" are not known to be between",
+    );
+    assert_eq!(strict.names(), [""; 0]);
+    strict.expect(&format!("{} out.param --strict", fixture("assumption/rows_by_arg_max")), 0, "out.param");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use onnx2ncnn::error::ErrorKind;
-use onnx2ncnn::{Converter, Dim, Input, ModelBytes};
+use onnx2ncnn::{AssumedFact, Converter, Dim, Input, ModelBytes};
 
 const MODEL: &str = "fixtures/network/convolutional/model.onnx";
 
@@ -53,6 +53,36 @@ fn conversion_in_memory_equals_the_command() {
             assert!(read("a") == read("b"), "{half} of {}", fixture.display());
         }
         assert!(fs::metadata(&bin).unwrap().len() > 0);
+    }
+}
+
+#[test]
+fn unproved_facts_are_stated() {
+    use AssumedFact::{ExactInteger, ExactQuotient, NotNegative, SmallAngle};
+    for (fixture, expected) in [
+        ("angles", &[("x", SmallAngle)][..]),
+        ("angles_in_bounds", &[]),
+        ("quotients", &[("a", ExactQuotient)]),
+        ("quotients_in_bounds", &[]),
+        ("integers_as_floats", &[]),
+        ("integers_beside_small_ones", &[]),
+        ("integers_handed_on", &[("y", ExactInteger)]),
+        ("sum_of_integers", &[("a", ExactInteger), ("b", ExactInteger), ("y", ExactInteger)]),
+        ("sum_of_small_integers", &[]),
+        ("count_of_truths", &[]),
+        ("rows_of_a_long_table", &[("ids", NotNegative)]),
+        ("rows_by_arg_max", &[]),
+        ("places_of_the_largest", &[]),
+    ] {
+        let model = Path::new("fixtures/assumption").join(fixture).join("model.onnx");
+        let input = Input::Path(model);
+        let conversion = Converter::new().convert(&input).unwrap();
+        let stated = conversion.assumptions.iter().map(|found| (found.value.as_str(), found.fact));
+        assert_eq!(stated.collect::<Vec<_>>(), expected, "{fixture}");
+        let refused = Converter::new().strict(true).convert(&input).err();
+        let errors: Vec<ErrorKind> =
+            refused.iter().flat_map(|refusal| refusal.errors().iter().map(|error| error.kind())).collect();
+        assert_eq!(errors, vec![ErrorKind::Unsupported; expected.len()], "{fixture}");
     }
 }
 

@@ -86,6 +86,22 @@ fn float16_is_reported() {
 }
 
 #[test]
+fn assumptions_are_reported() {
+    let room = Room::new();
+    room.expect(
+        &format!("{} out.param --report r.json", fixture("assumption/rows_of_a_long_table")),
+        0,
+        "assumed",
+    );
+    let found = &read(&room, "r.json")["diagnostics"][0];
+    assert_eq!((&found["severity"], &found["kind"]), (&"assumption".into(), &"not_negative".into()));
+    assert_eq!(
+        (&found["at"]["part"], &found["at"]["node"]["op_type"]),
+        (&"value \"ids\"".into(), &"Gather".into())
+    );
+}
+
+#[test]
 fn refusals_are_reported() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["Relu", "NoSuchOperator", "Relu"], &["N", "3"]));

@@ -24,6 +24,10 @@ Generated from the rows in `src/ops` by `BLESS=1 cargo test --test supported`.
 - **Refused** lists the cases that ncnn cannot express, or not exactly; the rest of the operator is converted. An operator without an
   entry under *lowers to* is always refused, for the reason that is given.
 
+- **Differs** lists the elements of inputs for which the result may not be that of ONNX. A conversion names each value of which it relies
+  on a fact that it could not prove, of integers, indices, angles and quotients (`--strict` refuses these models). It assumes without a
+  word that inputs of sums of products are finite, and that functions whose entry says so read no NaN.
+
 ncnn computes in float32: integers are exact up to 2^24. Sizes may stay free if a layer that reads them can follow them.
 ";
 
@@ -108,14 +112,15 @@ fn page() -> String {
         let converted = rows.iter().filter(|row| !row.lowers_to.is_empty()).count();
         write!(
             page,
-            "\n## {title}\n\n{converted} converted, {} always refused.\n\n| operator | versions | lowers to | refused |\n| --- | --- | --- | --- |\n",
+            "\n## {title}\n\n{converted} converted, {} always refused.\n\n| operator | versions | lowers to | refused | differs |\n| --- | --- | --- | --- | --- |\n",
             rows.len() - converted
         )
         .unwrap();
         for row in rows {
             let versions: Vec<String> = row.since.iter().map(i64::to_string).collect();
-            writeln!(page, "| {} | {} | {} | {} |", row.name, versions.join(", "), row.lowers_to, row.limits)
-                .unwrap();
+            let Supported { name, lowers_to, limits, differs, .. } = row;
+            let versions = versions.join(", ");
+            writeln!(page, "| {name} | {versions} | {lowers_to} | {limits} | {differs} |").unwrap();
         }
     }
     page

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::common::output;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
+use crate::lower::Assumption;
 use crate::ncnn::{Embedding, Net, Written};
 use crate::onnx::{self, Model, Sources, Storage};
 use crate::op::since_version;
@@ -20,8 +21,11 @@ pub struct Conversion {
     pub inputs: Vec<Port>,
     /// The outputs of the net.
     pub outputs: Vec<Port>,
-    /// Assumptions, and changed names.
+    /// Choices that were made for the user, and changed names.
     pub warnings: Vec<String>,
+    /// Facts of values on which the net relies, although they could not be proved. If one does not hold, the
+    /// net may compute something else.
+    pub assumptions: Vec<Assumption>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
     net: Net,
@@ -42,6 +46,7 @@ impl Conversion {
             inputs,
             outputs,
             warnings,
+            assumptions,
             passes,
             net_passes,
             simplified,
@@ -51,6 +56,7 @@ impl Conversion {
             inputs,
             outputs,
             warnings,
+            assumptions,
             passes,
             net,
             graph,
@@ -134,6 +140,7 @@ impl Conversion {
             inputs: &self.inputs,
             outputs: &self.outputs,
             warnings: &self.warnings,
+            assumptions: &self.assumptions,
             passes: &self.passes,
             net_passes: &self.net_passes,
         };

@@ -141,6 +141,17 @@ impl Converter {
     }
 }
 
+/// Proof.
+impl Converter {
+    /// Refuses models of which the net computes the right result only under an assumption: see
+    /// [`Conversion::assumptions`].
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Converter {
+        self.options.strict = strict;
+        self
+    }
+}
+
 /// Further files, written by [`Conversion::write`].
 impl Converter {
     /// The simplified graph as ONNX; for [`Quantization::Float`], the graph without rounding.

@@ -17,6 +17,8 @@ pub struct Supported {
     pub lowers_to: &'static str,
     /// The nodes that are refused, or the reason why all are. Empty if there are none.
     pub limits: &'static str,
+    /// The elements for which the result may differ from that of the specification. Empty if there are none.
+    pub differs: &'static str,
 }
 
 /// Returns every operator, by domain and name, without those that only fusions create.
@@ -27,6 +29,7 @@ pub fn supported() -> Vec<Supported> {
         since: op.since,
         lowers_to: op.lowers_to,
         limits: op.limits,
+        differs: op.differs,
     });
     let mut rows: Vec<Supported> = rows.collect();
     rows.sort();

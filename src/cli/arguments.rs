@@ -92,6 +92,10 @@ pub(super) struct Choices {
     #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
     pub ncnn_version: Option<u32>,
 
+    /// Refuse a model if its net relies on facts of values that cannot be proved
+    #[arg(long, help_heading = "Result")]
+    pub strict: bool,
+
     /// Rename the blob of an input, an output, or an intermediate value
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, help_heading = "Result")]
     pub rename: Vec<(String, String)>,
@@ -107,6 +111,7 @@ impl Choices {
         let converter = converter
             .double_as_float(self.double_as_float)
             .fp16(self.fp16)
+            .strict(self.strict)
             .quantization(self.quantization())
             .check(self.check);
         let converter = match self.ncnn_version {

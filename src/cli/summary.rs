@@ -1,12 +1,13 @@
 //! The summary of a conversion.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use onnx2ncnn::ncnn::Written;
 use onnx2ncnn::tensor::{Dim, display_shape};
-use onnx2ncnn::{Conversion, Port};
+use onnx2ncnn::{AssumedFact, Assumption, Conversion, Port};
 
 use super::destination::Destination;
 use super::size::{display_bytes, display_scaled};
@@ -14,6 +15,9 @@ use super::terminal::{NOTICE, STRONG, count, labelled, list, printable};
 
 /// The maximum number of listed inputs, outputs and warnings, without -v.
 const MAX_ROWS: usize = 40;
+
+/// The maximum number of named values of an assumption, without -v.
+const MAX_ASSUMED: usize = 2;
 
 /// Returns the table of inputs and outputs, the warnings, and the written files.
 pub(super) fn describe(
@@ -33,6 +37,7 @@ pub(super) fn describe(
     list(&mut text, "", &warnings, most, |text, warning| {
         labelled(text, NOTICE, "warning", &printable(warning));
     });
+    describe_assumptions(&mut text, &conversion.assumptions, verbose);
     if verbose {
         describe_passes(&mut text, conversion);
     }
@@ -102,6 +107,23 @@ fn interface_rule<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<String> {
         (true, false) => Some(format!("ncnn has no batch axis: {batch}")),
         (false, true) => Some(rest.to_owned()),
         (true, true) => Some(format!("ncnn has no batch axis: {batch}; {rest}")),
+    }
+}
+
+/// Adds a line for each assumed fact, with its values.
+fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: bool) {
+    let mut facts: BTreeMap<AssumedFact, Vec<String>> = BTreeMap::new();
+    for Assumption { fact, value, .. } in assumptions {
+        facts.entry(*fact).or_default().push(format!("\"{}\"", printable(value)));
+    }
+    for (fact, values) in facts {
+        let named = if verbose { values.len() } else { values.len().min(MAX_ASSUMED) };
+        let names = values.iter().take(named).cloned().collect::<Vec<_>>().join(", ");
+        let more = match values.len() - named {
+            0 => String::new(),
+            more => format!(" and {}", count(more, "further value")),
+        };
+        labelled(text, NOTICE, "assumed", &format!("elements of {names}{more} are {}", fact.describe()));
     }
 }
 

@@ -6,6 +6,7 @@
 //! form.
 
 mod along;
+mod assumption;
 mod broadcast;
 mod common_form;
 mod compose;
@@ -35,6 +36,7 @@ pub use frontier::Cut;
 use frontier::propose_cuts;
 
 pub(crate) use along::OPEN_END;
+pub use assumption::{AssumedFact, Assumption};
 pub(crate) use broadcast::ScalarOrBlob;
 pub(crate) use exact::{HALF_OF_INFINITY, check_integers, inexact_integer, is_power_of_two};
 use form::MAX_AXES;
@@ -75,6 +77,12 @@ impl<E: Into<Errors>> From<E> for LowerError {
     }
 }
 
+/// A net, and the facts on which it relies without proof.
+pub(crate) struct Lowered {
+    pub net: Net,
+    pub assumptions: Vec<Assumption>,
+}
+
 /// Builds the net of a graph. Every node that cannot be lowered is reported.
 pub(crate) fn lower_graph(
     graph: &Graph,
@@ -82,7 +90,7 @@ pub(crate) fn lower_graph(
     deferred: &mut DeferredErrors,
     double_as_float: bool,
     asked: Option<u32>,
-) -> std::result::Result<Net, LowerError> {
+) -> std::result::Result<Lowered, LowerError> {
     let mut state = State { may_be_newer: asked.is_none(), ..State::default() };
     state.net.release = crate::ncnn::release(asked)?;
     state.net.expect(graph.inputs.len() + graph.node_count() + graph.constant_count());
@@ -135,7 +143,9 @@ pub(crate) fn lower_graph(
     if let Err(error) = state.finalize_integers() {
         errors.push(error);
     }
-    let Err(errors) = Errors::check(errors) else { return Ok(state.net) };
+    let Err(errors) = Errors::check(errors) else {
+        return Ok(Lowered { net: state.net, assumptions: state.assumptions.into_list() });
+    };
     let cuts = propose_cuts(graph, &failed, |id| {
         state.forms.contains(id) && lower_output(graph, id, &mut state).is_ok()
     });
@@ -180,6 +190,7 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }
     }
+    state.assume_exact_integers(graph, op, node);
     if state.net.layers.len() == layers {
         state.forms_alone.insert(id);
     }
@@ -257,6 +268,7 @@ fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
     state.node = value.producer;
     let blob = state.form(graph, id, &interface_form(shape)?)?;
     state.net.outputs.push(Output { blob, name: value.name.clone() });
+    state.assume_exact_output(graph, id);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::assumption::Assumptions;
 use super::{check_elements, check_integers, expression, index, is_empty, same_elements};
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(super) node: Option<NodeId>,
     /// Nodes without layers: their output is another form of an existing value.
     pub(super) forms_alone: BTreeSet<NodeId>,
+    /// Facts on which the layers rely without proof.
+    pub(super) assumptions: Assumptions,
     /// The sources of free sizes.
     pub(super) axes: expression::Axes,
     /// Whether free sizes may require a newer release than the net otherwise needs: if none was asked for.

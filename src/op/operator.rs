@@ -34,6 +34,9 @@ pub(crate) type MultiplyAdds = fn(&Call) -> Option<u64>;
 /// A property that depends on the node.
 pub(crate) type Holds = fn(&Graph, &Node) -> bool;
 
+/// A property of the input with an index.
+pub(crate) type InputRule = fn(&Call, usize) -> bool;
+
 /// The elements of the inputs on which an element of the first output depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -84,11 +87,16 @@ pub(crate) struct Op {
     pub chooses: bool,
     /// The input values for which the result is NaN.
     pub nan: Option<NanRule>,
+    /// Whether the rounding of an integer input to float32 changes the result by no more than that rounding.
+    /// Without a rule, that is so for moves and functions of one operand.
+    pub bears_rounding: Option<InputRule>,
     /// Whether ncnn computes the result as its first input: requirements on the result hold for the input.
     pub transparent: Option<Holds>,
     /// The range of the first output. Without a rule, it is that of the first input if the result consists of
     /// elements of it, otherwise that of the type.
     pub range: Option<RangeRule>,
+    /// The range of the further outputs, such as indices.
+    pub further_range: Option<RangeRule>,
     /// The epsilon of a normalization with constant statistics.
     pub epsilon: Option<Epsilon>,
     /// The padding of a node that pads with a constant.
@@ -110,6 +118,8 @@ pub(crate) struct Op {
     pub lowers_to: &'static str,
     /// The nodes that are refused, for readers.
     pub limits: &'static str,
+    /// The elements for which the result may differ from that of the specification, for readers.
+    pub differs: &'static str,
 }
 
 impl Op {
@@ -127,8 +137,10 @@ impl Op {
             jumps: None,
             chooses: false,
             nan: None,
+            bears_rounding: None,
             transparent: None,
             range: None,
+            further_range: None,
             epsilon: None,
             padding: None,
             multiply_adds: None,
@@ -139,6 +151,7 @@ impl Op {
             ignored: &[],
             lowers_to: "",
             limits: "",
+            differs: "",
         }
     }
 

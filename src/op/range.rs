@@ -1,5 +1,7 @@
 //! The ranges of values, from constants, types and the rules of operators.
 
+use num_traits::AsPrimitive;
+
 use super::{Access, Call};
 use crate::graph::{Graph, ValueId};
 use crate::tensor::Range;
@@ -31,12 +33,15 @@ pub(crate) fn range(graph: &Graph, value: ValueId) -> Range {
 /// A rule, and the call to which it applies.
 type Ruled<'a> = (RangeRule, Call<'a>);
 
-/// Returns the rule for a value, if a call with a rule computes it as its first output.
+/// Returns the rule for a value, if a call with a rule computes it.
 fn call(graph: &Graph, id: ValueId) -> Option<Ruled<'_>> {
     let value = graph.value(id);
     let node =
         graph.node(value.producer.filter(|_| value.constant.is_none() && value.elements.is_none())?)?;
-    let (op, call) = Call::of(graph, node).filter(|_| node.outputs.first() == Some(&Some(id)))?;
+    let (op, call) = Call::of(graph, node)?;
+    if node.outputs.first() != Some(&Some(id)) {
+        return Some((op.further_range?, call));
+    }
     let of_moves: Option<RangeRule> = match op.access {
         Access::View | Access::Selection => Some(first),
         _ => None,
@@ -66,6 +71,18 @@ pub(crate) fn first(_: &Call, inputs: &[Range]) -> Range {
 /// The rule of operators whose result consists of elements of all inputs.
 pub(crate) fn all(_: &Call, inputs: &[Range]) -> Range {
     inputs.iter().copied().reduce(Range::union).unwrap_or(Range::ANY)
+}
+
+/// The rule of positions on an axis of the first input.
+pub(crate) fn positions(call: &Call, _: &[Range]) -> Range {
+    let sizes = call.shape(0).unwrap_or_default().iter();
+    let longest: Option<f64> =
+        sizes.map(|size| size.known().map(AsPrimitive::as_)).try_fold(0.0, |most, size| {
+            let size: f64 = size?;
+            Some(size.max(most))
+        });
+    // The size of an axis is represented exactly.
+    Range { least: 0.0, most: longest.unwrap_or(Range::EXACT_INTEGERS.most) }
 }
 
 /// The rule of results from 0 to 1.

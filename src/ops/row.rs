@@ -3,7 +3,7 @@
 use crate::lower::LowerNode;
 use crate::op::range::RangeRule;
 use crate::op::{
-    Access, Epsilon, Fold, Holds, IdentityRule, Infer, MultiplyAdds, NanRule, Op, Padding, Work,
+    Access, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op, Padding, Work,
 };
 use crate::pass::expand::ExpandNode;
 
@@ -130,6 +130,11 @@ impl Row {
         self
     }
 
+    pub const fn bears_rounding(mut self, rule: InputRule) -> Row {
+        self.op.bears_rounding = Some(rule);
+        self
+    }
+
     pub const fn transparent(mut self, holds: Holds) -> Row {
         self.op.transparent = Some(holds);
         self
@@ -140,6 +145,11 @@ impl Row {
         self
     }
 
+    pub const fn further_range(mut self, rule: RangeRule) -> Row {
+        self.op.further_range = Some(rule);
+        self
+    }
+
     pub const fn ignore(mut self, names: &'static [&'static str]) -> Row {
         self.op.ignored = names;
         self
@@ -147,6 +157,11 @@ impl Row {
 
     pub const fn lowers_to(mut self, lowers_to: &'static str) -> Row {
         self.op.lowers_to = lowers_to;
+        self
+    }
+
+    pub const fn differs(mut self, differs: &'static str) -> Row {
+        self.op.differs = differs;
         self
     }
 

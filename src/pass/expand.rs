@@ -113,6 +113,8 @@ fn promises_of(graph: &Graph, find: FindExpansion, stage: Stage, id: NodeId) -> 
     let expands = |node: &&Node| find(node, stage).is_some();
     let Some(node) = graph.node(id).filter(expands) else { return Vec::new() };
     let promise = |value: &ValueId| {
+        // The ranges of the new nodes are wider than that of the operator.
+        op::range::range(graph, *value);
         Some(Promise { value: *value, shape: graph.value(*value).shape.clone()?, at: node.at() })
     };
     node.outputs.iter().flatten().filter_map(promise).collect()

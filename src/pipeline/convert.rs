@@ -8,7 +8,7 @@ use super::warning::{changed_names, defaulted_inputs, without_scales};
 use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
-use crate::lower::{LowerError, lower_graph};
+use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
 use crate::ncnn::{self, Net};
 use crate::onnx::{Model, Sources};
 use crate::ops;
@@ -28,6 +28,8 @@ pub(crate) struct Converted {
     pub inputs: Vec<Port>,
     pub outputs: Vec<Port>,
     pub warnings: Vec<String>,
+    /// Facts on which the net relies without proof.
+    pub assumptions: Vec<Assumption>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
     /// The number of layers after lowering and after each pass.
@@ -88,8 +90,11 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     deferred.extend(refused);
 
     let Progress { passes, mut warnings, .. } = progress;
-    let mut net =
+    let Lowered { mut net, assumptions } =
         lower_graph(&graph, ops::lowering, &mut deferred, options.double_as_float, options.ncnn_version)?;
+    if options.strict {
+        Assumption::refuse(&assumptions)?;
+    }
     net.half = options.fp16;
     let mut net_passes = vec![("lower", net.layers.len())];
     net_passes.extend(net.optimise(&options.skip)?);
@@ -112,7 +117,19 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     let outputs = net.outputs.iter().map(|output| output.blob).collect();
     let outputs = Port::list(&graph, &net, &graph.outputs, outputs);
     let sources = model.sources;
-    Ok(Converted { sources, net, graph, inputs, outputs, warnings, passes, net_passes, simplified, table })
+    Ok(Converted {
+        sources,
+        net,
+        graph,
+        inputs,
+        outputs,
+        warnings,
+        assumptions,
+        passes,
+        net_passes,
+        simplified,
+        table,
+    })
 }
 
 /// Refuses inputs that are not tensors, and graphs without outputs.

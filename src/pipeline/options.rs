@@ -21,6 +21,7 @@ pub(crate) struct Options {
     pub ncnn_version: Option<u32>,
     pub quantization: Quantization,
     pub fp16: bool,
+    pub strict: bool,
     pub table: Option<PathBuf>,
     pub embedding: Embedding,
     pub emit_onnx: Option<PathBuf>,

@@ -1,19 +1,19 @@
-//! The errors and warnings of a report.
+//! The errors, warnings and assumptions of a report.
 
 use std::error::Error as _;
 
 use serde::Serialize;
 
-use crate::error::{Error, ErrorKind, Where};
-use crate::lower::Cut;
+use crate::error::{Error, ErrorKind, NodeAt, Where};
+use crate::lower::{Assumption, Cut};
 
-/// An error or a warning.
+/// An error, a warning or an assumption.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// `error` or `warning`.
+    /// `error`, `warning` or `assumption`.
     pub severity: &'static str,
-    /// The kind of an error.
+    /// The kind of an error, or the name of an assumed fact.
     pub kind: Option<&'static str>,
     /// The message, one phrase.
     pub reason: String,
@@ -85,16 +85,38 @@ impl Diagnostic {
         let (kind, help, at) = Default::default();
         Diagnostic { severity: "warning", kind, reason: text.to_owned(), causes: Vec::new(), help, at }
     }
+
+    pub(super) fn assumption(assumption: &Assumption) -> Diagnostic {
+        let Assumption { value, fact, node } = assumption;
+        Diagnostic {
+            severity: "assumption",
+            kind: Some(fact.name()),
+            reason: format!("the elements are {}", fact.describe()),
+            causes: Vec::new(),
+            help: None,
+            at: Place {
+                node: node.as_ref().map(NodePlace::of),
+                part: Some(format!("value \"{value}\"")),
+                ..Place::default()
+            },
+        }
+    }
 }
 
-impl Place {
-    fn of(at: &Where) -> Place {
-        let node = at.node.as_ref().map(|node| NodePlace {
+impl NodePlace {
+    fn of(node: &NodeAt) -> NodePlace {
+        NodePlace {
             index: node.index,
             name: node.name.clone(),
             op_type: node.op_type.clone(),
             version: node.version,
-        });
+        }
+    }
+}
+
+impl Place {
+    fn of(at: &Where) -> Place {
+        let node = at.node.as_ref().map(NodePlace::of);
         let file = at.file.as_ref().map(|file| file.display().to_string());
         Place { file, graph: at.graph.clone(), node, part: at.part.clone() }
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::model::{ModelPart, Size, sizes};
 use super::{Diagnostic, PassPart, Report, Status, Unit, source};
 use crate::graph::Graph;
+use crate::lower::Assumption;
 use crate::ncnn::layer::{LayerInfo, Param};
 use crate::ncnn::{BlobId, Layer, Net, NetLayer, Written};
 use crate::pipeline::{Inspection, Pass, Port};
@@ -157,6 +158,7 @@ pub(crate) struct Converted<'a> {
     pub inputs: &'a [Port],
     pub outputs: &'a [Port],
     pub warnings: &'a [String],
+    pub assumptions: &'a [Assumption],
     /// The steps on the graph, and on the net.
     pub passes: &'a [Pass],
     pub net_passes: &'a [(&'static str, usize)],
@@ -197,13 +199,14 @@ impl Report {
             uncounted: counts.filter(Option::is_none).count(),
             layers,
         };
-        let warnings = from.warnings.iter().chain(&written.warnings);
+        let warnings = from.warnings.iter().chain(&written.warnings).map(|text| Diagnostic::warning(text));
+        let assumptions = from.assumptions.iter().map(Diagnostic::assumption);
         Report {
             model: Some(ModelPart::of(from.inspection)),
             net: Some(net),
             nodes,
             passes: steps(from.passes, from.net_passes),
-            diagnostics: warnings.map(|text| Diagnostic::warning(text)).collect(),
+            diagnostics: warnings.chain(assumptions).collect(),
             ..Report::new(Status::Converted)
         }
     }

@@ -16,6 +16,9 @@ impl Range {
     /// From 0 to 1.
     pub const UNIT: Range = Range { least: 0.0, most: 1.0 };
 
+    /// The integers between which float32 represents all.
+    pub const EXACT_INTEGERS: Range = Range { least: -16_777_216.0, most: 16_777_216.0 };
+
     /// Creates a range of float32. Bounds beyond its largest number are infinite, and those closer to 0 than
     /// its least normal number are 0, to which the runtime flushes them. NaN for a bound, such as the sum of
     /// two infinities, excludes nothing.

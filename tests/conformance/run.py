@@ -81,6 +81,10 @@ def told_ports(output):
     return {(row["kind"], row["name"]): row.groupdict() for row in rows if row}
 
 
+def has_assumptions(output):
+    return any(line.startswith(b"assumed:") for line in output.splitlines())
+
+
 def convert(converter, case, folder, *options):
     """-> ("converted", output) or another verdict with its reason."""
     for left in folder.iterdir():
@@ -115,6 +119,9 @@ def judge_case(converter, case, folder, judge, tolerance, exact, options):
         verdict, reason = judge.ask("judge_float", case, simplified, folder / PARAM, folder / BIN, told_ports(told))
     elif verdict == "pass" and simplified.exists():
         verdict, reason = judge.ask("judge_simplified", case, simplified)
+    # A net may be wrong where a fact does not hold that the converter states as assumed.
+    if verdict == "wrong" and has_assumptions(told):
+        reason = f"assumed: {reason}"
     return verdict, reason
 
 

@@ -18,6 +18,7 @@ use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], Access::Any, infer_one_hot)
     .fold(fold_one_hot)
     .lower(lower_one_hot)
+    .bears_rounding(|_, _| true)
     .lowers_to("BinaryOp, Threshold: the distance to each position")
     .limits("a depth known only at run time")];
 

@@ -13,6 +13,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Compress", &[9, 11, 28], Access::Any, infer_compress)
         .fold(fold_compress)
         .lower(lower_compress)
+        .bears_rounding(|_, _| true)
         .lowers_to("Crop, Concat")
         .limits("a condition computed at run time"),
     Row::new("NonZero", &[9, 13], Access::Any, infer_non_zero)

@@ -13,7 +13,7 @@ use super::one_hot::{one_hot, pick};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, range, required, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::shape::resized;
 use crate::pass::expand::{Expand, Operand};
@@ -22,6 +22,8 @@ use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
     .variadic()
     .fold(fold_top_k)
+    .range(range::first)
+    .further_range(range::positions)
     .expand(expand_top_k)
     .lowers_to("MatMul with a matrix of zeros and ones from the rank of each element")
     .limits(

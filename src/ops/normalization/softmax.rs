@@ -21,7 +21,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Softmax", &[1, 11, 13], Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
         .lower(lower_softmax)
         .range(range::unit)
-        .lowers_to("Softmax"),
+        .lowers_to("Softmax")
+        .differs("rows with inf or NaN"),
 ];
 
 fn read_axis(attributes: &Attributes) -> Result<i64> {

@@ -14,11 +14,11 @@ use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::CumulativeSum;
-use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::elementwise::broadcast::Kernel;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, Dim, Elements, round_float};
+use crate::tensor::{Array, Dim, Elements, Range, round_float};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CumProd", &[26], Access::Any, infer_cumulate)
@@ -28,12 +28,18 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("an axis of free size"),
     Row::new("CumSum", &[11, 14], Access::Any, infer_cumulate)
         .fold(fold_cumulate)
+        .range(range_cum_sum)
         .lower(lower_cum_sum)
         .lowers_to("CumulativeSum"),
 ];
 
 /// The maximum number of elements along the axis of CumProd: each is a layer.
 const MAX_PRODUCTS: i64 = 1024;
+
+fn range_cum_sum(call: &Call, inputs: &[Range]) -> Range {
+    let summands = range::positions(call, inputs);
+    range::first(call, inputs).times(summands)
+}
 
 /// The attributes of a cumulation.
 struct Cumulation {

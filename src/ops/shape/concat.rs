@@ -18,6 +18,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_concat)
         .lower(lower_concat)
         .range(range::all)
+        .bears_rounding(|_, _| true)
         .identity(only_part)
         .lowers_to("Concat"),
     Row::new("Split", &[1, 2, 11, 13, 18], Access::Any, infer_split)

@@ -16,6 +16,7 @@ use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", &[10, 28], Access::Any, infer_reverse)
     .fold(fold_reverse)
     .expand(expand_reverse)
+    .bears_rounding(|_, _| true)
     .lower(lower_reverse)
     .lowers_to("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
 

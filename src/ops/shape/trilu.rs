@@ -14,6 +14,7 @@ use crate::tensor::{Array, Dim, Tensor};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], Access::Any, infer_trilu)
     .fold(fold_trilu)
     .expand(expand_trilu)
+    .bears_rounding(|_, _| true)
     .lower(lower_trilu)
     .lowers_to("BinaryOp MIN and MAX with constants; Where for a diagonal computed at run time")
     .limits("free sizes")];

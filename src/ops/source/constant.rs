@@ -15,7 +15,7 @@ use crate::ncnn::layer::{CumulativeSum, binary_op};
 use crate::op::{Access, Attributes, Call, Fact, required, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Elements, Tensor};
+use crate::tensor::{Array, DType, Dim, Elements, Range, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], Access::Any, infer_constant)
@@ -29,6 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("EyeLike", &[9, 22], Access::Any, infer_eye_like).lowers_to("a constant").limits("free sizes"),
     Row::new("Range", &[11, 27], Access::Any, infer_range)
         .fold(fold_range)
+        .range(range_range)
         .expand(expand_range)
         .lower(lower_range)
         .ignore(RANGE_STASH)
@@ -198,6 +199,16 @@ fn infer_range(call: &Call) -> Result<Vec<Fact>> {
         (Err(error), _) => return Err(error),
     };
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+/// The elements lie between start and limit.
+fn range_range(call: &Call, inputs: &[Range]) -> Range {
+    // Sizes are represented exactly.
+    let of = |index| match call.value(index) {
+        Some(value) if value.elements.is_some() => Range::EXACT_INTEGERS,
+        _ => inputs.get(index).copied().unwrap_or(Range::ANY),
+    };
+    of(0).union(of(1))
 }
 
 /// Emits `start + index * delta` for a start or delta computed at run time.

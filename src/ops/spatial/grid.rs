@@ -24,7 +24,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GridSample", &[16, 20, 22], Access::Any, infer_grid_sample)
         .lower(lower_grid_sample)
         .lowers_to("GridSample for each image")
-        .limits("mode cubic over three axes; large batches"),
+        .limits("mode cubic over three axes; large batches")
+        .differs("infinities beside a sample, whose weight may be 0"),
 ];
 
 /// The maximum batch size: each image becomes a layer.

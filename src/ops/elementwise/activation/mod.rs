@@ -35,29 +35,35 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .ignore(MEMORY_ADVICE)
         .lowers_to(
             "Clip; ReLU for a lower bound of 0; BinaryOp for one bound, and for bounds computed at run time",
-        ),
+        )
+        .differs(LOSES_NAN),
     activation("Elu", &[1, 6, 22]).lowers_to("ELU"),
     activation("Gelu", &[20]).lowers_to("GELU"),
     activation("HardSigmoid", &[1, 6, 22])
-        .lowers_to("HardSigmoid; BinaryOp and Clip if alpha is not positive"),
+        .lowers_to("HardSigmoid; BinaryOp and Clip if alpha is not positive")
+        .differs(LOSES_NAN),
     activation("HardSwish", &[14, 22]).lowers_to("HardSwish"),
     activation("LeakyRelu", &[1, 6, 16]).lowers_to("ReLU"),
-    activation("Mish", &[18, 22]).lowers_to("Mish"),
+    activation("Mish", &[18, 22]).lowers_to("Mish").differs("NaN, and -inf, which becomes inf"),
     Row::new("PRelu", &[1, 6, 7, 9, 16], Access::Broadcast, infer_prelu)
         .fold(fold_prelu)
         .lower(lower_prelu)
         .ignore(MEMORY_ADVICE)
-        .lowers_to("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape"),
+        .lowers_to("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape")
+        .differs("infinities beside a slope of 0; infinite slopes"),
     activation("Relu", &[1, 6, 13, 14]).exact().lowers_to("ReLU"),
     activation("Selu", &[1, 6, 22]).lowers_to("SELU"),
     activation("Shrink", &[9]).lowers_to("BinaryOp, Threshold").limits("a negative `lambd`"),
-    activation("Sigmoid", &[1, 6, 13]).lowers_to("Sigmoid"),
-    activation("Softplus", &[1, 22]).lowers_to("BNLL"),
+    activation("Sigmoid", &[1, 6, 13]).lowers_to("Sigmoid").differs(LOSES_NAN),
+    activation("Softplus", &[1, 22]).lowers_to("BNLL").differs(LOSES_NAN),
     activation("Softsign", &[1, 22]).lowers_to("UnaryOp, BinaryOp"),
     activation("Swish", &[24]).lowers_to("Swish; BinaryOp and Sigmoid if `alpha` is not 1"),
-    activation("Tanh", &[1, 6, 13]).lowers_to("TanH"),
+    activation("Tanh", &[1, 6, 13]).lowers_to("TanH").differs(LOSES_NAN),
     activation("ThresholdedRelu", &[10, 22]).lowers_to("Threshold, BinaryOp"),
 ];
+
+/// Vectorized comparisons give a number for NaN.
+const LOSES_NAN: &str = "NaN, which may become a number";
 
 /// The factors by which a value can be multiplied and divided again without loss of range.
 const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;

@@ -74,6 +74,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp; UnaryOp TRUNC after it for integers"),
     Row::new("Max", N_ARY, Access::Broadcast, infer_first)
         .fold(fold_max)
+        .bears_rounding(|_, _| true)
         .range(range_arithmetic)
         .lower(lower_max)
         .identity(only_input)
@@ -88,6 +89,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp"),
     Row::new("Min", N_ARY, Access::Broadcast, infer_first)
         .fold(fold_min)
+        .bears_rounding(|_, _| true)
         .range(range_arithmetic)
         .lower(lower_min)
         .identity(only_input)
@@ -96,9 +98,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Mod", &[10, 13, 28], Access::Broadcast, infer_mod)
         .nan(nan_quotient)
         .fold(fold_mod)
+        .range(range_mod)
         .lower(lower_mod)
         .jumps(|_, _| true)
-        .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold"),
+        .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold")
+        .differs("floats whose quotient is 2^24 or more, stated by value"),
     Row::new("Mul", BINARY, Access::Broadcast, infer_first)
         .fold(fold_mul)
         .range(range_arithmetic)
@@ -203,6 +207,17 @@ fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<Value
     Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
 }
 
+/// Remainders are smaller than the divisor, and have its sign or that of the dividend.
+fn range_mod(_: &Call, inputs: &[Range]) -> Range {
+    match inputs {
+        [a, b] if b.excludes_zero() && a.is_finite() => {
+            let most = b.magnitude().most;
+            Range { least: if a.least >= 0.0 && b.least >= 0.0 { 0.0 } else { -most }, most }
+        }
+        _ => Range::ANY,
+    }
+}
+
 fn range_arithmetic(call: &Call, inputs: &[Range]) -> Range {
     let over =
         |combine: fn(Range, Range) -> Range| inputs.iter().copied().reduce(combine).unwrap_or(Range::ANY);
@@ -220,6 +235,8 @@ fn range_arithmetic(call: &Call, inputs: &[Range]) -> Range {
         }
         ("Mul", _) => over(Range::times),
         ("Sub", [a, b]) => a.plus(b.negated()),
+        // A quotient of integers, which is truncated, is not larger than the dividend.
+        ("Div", [a, _]) if call.dtype(0).is_ok_and(DType::is_int) => a.union(a.negated()),
         ("Div", [a, b]) if b.excludes_zero() && b.is_finite() => a.times(b.negated().map(|x| -1.0 / x)),
         _ => Range::ANY,
     }

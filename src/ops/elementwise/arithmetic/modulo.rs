@@ -4,7 +4,7 @@
 use super::super::broadcast::lower_pair;
 use super::{Quotient, read_mod};
 use crate::error::Result;
-use crate::lower::{Lower, ScalarOrBlob};
+use crate::lower::{AssumedFact, Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 
@@ -30,6 +30,7 @@ pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
     let remainder = if lower.dtype(0)?.is_int() {
         int_remainder(lower, a, b, quotient)?
     } else {
+        lower.assume(0, AssumedFact::ExactQuotient);
         let special = special_divisors(lower)?;
         float_remainder(lower, a, b, quotient, special)?
     };

@@ -31,6 +31,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(keeps_type)
         .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
         .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node))
+        .bears_rounding(|call, _| !wraps(call.graph(), call.node()))
         .lowers_to(
             "no layer to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; \
             UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to \
@@ -87,6 +88,11 @@ fn is_to_float(graph: &Graph, node: &Node) -> bool {
 
 fn is_to_small_float(graph: &Graph, node: &Node) -> bool {
     dtypes(graph, node).1.is_some_and(is_small)
+}
+
+/// Returns whether the result is the remainder by a power of two.
+fn wraps(graph: &Graph, node: &Node) -> bool {
+    dtypes(graph, node).1.is_some_and(|to| to.is_int() && to.bits() <= 16)
 }
 
 /// Returns whether a type has so few digits that a cast to it must round.

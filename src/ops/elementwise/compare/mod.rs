@@ -56,6 +56,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)
+        .bears_rounding(|_, _| true)
         .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)
         .chooses()
@@ -64,7 +65,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const fn truth(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Broadcast, infer_truth).fold(fold_comparison_of).jumps(|_, _| true)
+    Row::new(name, since, Access::Broadcast, infer_truth)
+        .fold(fold_comparison_of)
+        .jumps(|_, _| true)
+        .bears_rounding(beside_exact)
+}
+
+/// Returns whether the other operand is closer to 0 than any integer that is rounded.
+fn beside_exact(call: &Call, index: usize) -> bool {
+    let limit = Range::EXACT_INTEGERS;
+    let other = call.range(1 - index.min(1));
+    limit.least < other.least && other.most < limit.most
 }
 
 /// Returns the selected operand if the condition is uniform.

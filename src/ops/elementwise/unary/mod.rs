@@ -2,8 +2,7 @@
 //!
 //! UnaryOp has the hyperbolic functions only since 2026-05; they are lowered to exponentials and a series
 //! near 0.
-//! Arguments of sine, cosine and tangent are assumed to be below 1e4: above, the vectorized functions lose
-//! digits.
+//! Above 1e4 the vectorized sine, cosine and tangent lose digits.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Abs.html> and so on.
 
@@ -12,7 +11,7 @@ mod hyperbolic;
 use super::broadcast::MEMORY_ADVICE;
 use crate::error::{Result, invalid, unsupported};
 use crate::graph::{Graph, Node};
-use crate::lower::Lower;
+use crate::lower::{AssumedFact, Lower};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Erf, Log, ReLU, binary_op, unary_op};
 use crate::op::{Access, Attributes, Call, Fact, range, required_input};
@@ -21,6 +20,9 @@ use crate::tensor::{Array, DType, Dim, Elements, Range, erf};
 
 /// The exponent above which the vectorized exponential saturates.
 const LARGEST_EXPONENT: f64 = 88.0;
+
+/// Vectorized code reduces an angle with the digits of float32.
+const FAR_ANGLES: &str = "magnitudes above 10000, stated by value";
 
 const OLD: &[i64] = &[1, 6, 13];
 const TRIGONOMETRIC: &[i64] = &[7, 22];
@@ -35,7 +37,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp"),
     unary("Atanh", HYPERBOLIC).nan(except_zero).lowers_to("UnaryOp, BinaryOp"),
     unary("Ceil", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
-    unary("Cos", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Cos", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES),
     unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
     unary("Erf", &[9, 13]).lowers_to("Erf"),
     unary("Exp", OLD).lowers_to("UnaryOp"),
@@ -54,10 +56,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
     unary("Round", &[11, 22]).jumps(|_, _| true).lowers_to("UnaryOp"),
     unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold"),
-    unary("Sin", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Sin", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES),
     unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
     unary("Sqrt", OLD).nan(except_one).lowers_to("UnaryOp"),
-    unary("Tan", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Tan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES),
 ];
 
 const fn unary(name: &'static str, since: &'static [i64]) -> Row {
@@ -193,6 +195,9 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
             return lower.set(0, y);
         }
     };
+    if matches!(op_type, unary_op::COS | unary_op::SIN | unary_op::TAN) {
+        lower.assume(0, AssumedFact::SmallAngle);
+    }
     let y = match op_type {
         unary_op::EXP if lower.range(0).most > LARGEST_EXPONENT => exponential(lower, x)?,
         // The vectorized arctangent of infinity is NaN.

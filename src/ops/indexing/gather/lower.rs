@@ -3,7 +3,7 @@
 
 use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
-use crate::lower::Lower;
+use crate::lower::{AssumedFact, Lower};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::op::resolve_axis;
@@ -54,9 +54,9 @@ fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
     })
 }
 
-/// Looks up rows of a constant table by int32 indices. Embed clamps negative indices to 0: token ids do not
-/// count from the end.
+/// Looks up rows of a constant table by int32 indices. Embed clamps negative indices to 0.
 fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
+    lower.assume(1, AssumedFact::NotNegative);
     if table.is_empty() {
         unsupported!("the table of shape {:?} is empty", table.shape());
     }

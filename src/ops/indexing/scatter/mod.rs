@@ -23,18 +23,21 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Scatter", &[9, 11], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
+        .bears_rounding(moves)
         .lower(lower::lower_scatter_elements)
         .lowers_to("like ScatterElements")
         .limits("like ScatterElements"),
     Row::new("ScatterElements", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
+        .bears_rounding(moves)
         .lower(lower::lower_scatter_elements)
         .lowers_to(MOVED_OR_MULTIPLIED)
         .limits(MANY_UPDATES),
     Row::new("ScatterND", &[11, 13, 16, 18], Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
+        .bears_rounding(moves)
         .lower(lower::lower_scatter_nd)
         .lowers_to(MOVED_OR_MULTIPLIED)
         .limits(MANY_UPDATES),
@@ -58,6 +61,12 @@ enum Reduction {
     Mul,
     Max,
     Min,
+}
+
+/// Returns whether the result consists of elements of the inputs.
+fn moves(call: &Call, _: usize) -> bool {
+    let moved = [Reduction::Replace, Reduction::Max, Reduction::Min];
+    read_reduction(call).is_ok_and(|reduction| moved.contains(&reduction))
 }
 
 /// Reads the reduction: sums and products since version 16, maxima and minima since version 18.

@@ -43,10 +43,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("LpNormalization", &[1, 22], Access::Any, local::infer_lp_norm)
         .lower(local::lower_lp_norm)
         .lowers_to("Reduction, BinaryOp")
-        .limits("p over 2"),
+        .limits("p over 2")
+        .differs("lanes whose sum overflows or is infinite"),
     Row::new("MeanVarianceNormalization", &[9, 13], Access::Any, local::infer_mvn)
         .lower(local::lower_mvn)
-        .lowers_to("Reduction, BinaryOp"),
+        .lowers_to("Reduction, BinaryOp")
+        .differs("lanes without variance"),
     Row::new("Normalize", &[1], Access::Any, local::infer_normalize)
         .domain(OWN_DOMAIN)
         .lower(local::lower_normalize)

@@ -11,10 +11,12 @@ mod choose;
 mod fold;
 mod lower;
 
+use num_traits::AsPrimitive;
+
 use crate::error::{Error, Result, invalid};
 use crate::graph::Attribute;
 use crate::op::identity::same_shape;
-use crate::op::{Access, Attributes, Call, Fact, range, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, element_count, range, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Range};
@@ -22,11 +24,13 @@ use crate::tensor::{Array, DType, Dim, Range};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ArgMax", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
         .fold(arg::fold_arg)
+        .range(range::positions)
         .lower(arg::lower_arg)
         .lowers_to("Reduction, Threshold, Reduction over an index ramp")
         .limits("an axis of more than 2^24 elements"),
     Row::new("ArgMin", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
         .fold(arg::fold_arg)
+        .range(range::positions)
         .lower(arg::lower_arg)
         .lowers_to("Reduction, Threshold, Reduction over an index ramp")
         .limits("an axis of more than 2^24 elements"),
@@ -54,14 +58,28 @@ fn range_reduce(call: &Call, inputs: &[Range]) -> Range {
     let x = range::first(call, inputs);
     match call.op_type() {
         "ReduceMax" | "ReduceMin" => x,
-        "ReduceL1" | "ReduceL2" | "ReduceSumSquare" => Range::new(0.0, f64::INFINITY),
-        // Elements of one sign move a sum away from 0; that of a mean may overflow.
-        "ReduceMean" | "ReduceSum" => Range::new(
+        "ReduceL1" => x.magnitude().times(reduced_count(call)),
+        "ReduceL2" | "ReduceSumSquare" => Range::new(0.0, f64::INFINITY),
+        // The sum in a mean may overflow.
+        "ReduceMean" if x.times(reduced_count(call)).is_finite() => x,
+        "ReduceMean" => Range::new(
             if x.least >= 0.0 { x.least } else { f64::NEG_INFINITY },
             if x.most <= 0.0 { x.most } else { f64::INFINITY },
         ),
+        "ReduceSum" => x.times(reduced_count(call)),
         _ => Range::ANY,
     }
+}
+
+/// Returns the range of the number of elements that are reduced to one.
+fn reduced_count(call: &Call) -> Range {
+    let count = || {
+        let reduced = reduced_axes(call, &read_reduce(call)?)?;
+        let sizes = call.shape(0)?.iter().zip(reduced).filter_map(|(size, reduced)| reduced.then_some(size));
+        Ok::<_, Error>(element_count(&sizes.cloned().collect::<Vec<Dim>>()))
+    };
+    let count: Option<f64> = count().ok().flatten().map(AsPrimitive::as_);
+    count.map_or(Range { least: 0.0, most: f64::INFINITY }, |count| Range { least: count, most: count })
 }
 
 /// The function of the reduced elements.

@@ -32,7 +32,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "Convolution, Convolution1D, Convolution3D; ConvolutionDepthWise for groups; MatMul with \
             unfolded windows for weights computed at run time over three axes, or over two with a batch",
         )
-        .limits("over four axes or more"),
+        .limits("over four axes or more")
+        .differs("infinities, which may become NaN in neighbouring windows"),
     Row::new("ConvTranspose", &[1, 11, 22], Access::Any, transpose::infer_conv_transpose)
         .multiply_adds(transpose::multiply_adds)
         .expand(unfold::expand_conv_transpose)

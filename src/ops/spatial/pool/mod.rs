@@ -16,7 +16,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
 use crate::op::{self, Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
-use crate::tensor::{DType, Dim, display_shape};
+use crate::tensor::{DType, Dim, Range, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AveragePool", &[1, 7, 10, 11, 19, 22], Access::Any, infer_pool)
@@ -39,7 +39,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("LpPool", &[1, 2, 11, 18, 22], Access::Any, infer_pool)
         .lower(lower::lower_pool)
         .lowers_to("Pooling of powers, UnaryOp")
-        .limits("over four axes or more"),
+        .limits("over four axes or more")
+        .differs("windows whose sum overflows"),
     Row::new("MaxPool", &[1, 8, 10, 11, 12, 22], Access::Selection, infer_pool)
         .expand(indices::expand_max_pool)
         .lower(lower::lower_pool)
@@ -52,7 +53,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(
             "over four axes or more; Indices of large windows, of 2^24 elements or more, or of sizes \
             known only at run time",
-        ),
+        )
+        .further_range(range_indices)
+        .differs("windows of -inf alone, which become the least finite number"),
 ];
 
 /// The function of the elements of a window.
@@ -88,6 +91,12 @@ fn read_pool(attributes: &Attributes) -> Result<Pool> {
         _ => Kind::Lp { p: read_p(attributes)? },
     };
     Ok(Pool { kind, window })
+}
+
+/// Indices count the elements of the input.
+fn range_indices(_: &Call, _: &[Range]) -> Range {
+    // Refused beyond.
+    Range { least: 0.0, ..Range::EXACT_INTEGERS }
 }
 
 /// Returns the exponent, which is a float in version 1.

@@ -27,7 +27,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "modes on which onnxruntime and the specification differ; scales and regions computed at run \
             time; sizes computed at run time with an aspect ratio policy if several scales give the \
             declared shape",
-        ),
+        )
+        .differs("infinities beside a sample, whose weight may be 0"),
     Row::new("Upsample", &[7, 9], Access::Any, infer_resize)
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")

@@ -1,0 +1,161 @@
+//! Facts of values on which the net relies without proof.
+
+use std::collections::BTreeSet;
+
+use super::{Lower, State};
+use crate::error::{Error, Errors, NodeAt};
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::{Access, Call, Op, range};
+use crate::tensor::Range;
+
+/// A fact of the elements of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum AssumedFact {
+    /// Integers are between -2^24 and 2^24: float32 rounds larger ones.
+    ExactInteger,
+    /// Indices are not counted from the end.
+    NotNegative,
+    /// Arguments of sine, cosine and tangent are between -10000 and 10000.
+    SmallAngle,
+    /// Quotients of floats by their divisors are less than 2^24.
+    ExactQuotient,
+}
+
+impl AssumedFact {
+    /// Returns a short name, which is stable across versions of the program.
+    pub fn name(self) -> &'static str {
+        match self {
+            AssumedFact::ExactInteger => "exact_integer",
+            AssumedFact::NotNegative => "not_negative",
+            AssumedFact::SmallAngle => "small_angle",
+            AssumedFact::ExactQuotient => "exact_quotient",
+        }
+    }
+
+    /// Returns the fact as a predicate, with the reason why it matters.
+    pub fn describe(self) -> &'static str {
+        match self {
+            AssumedFact::ExactInteger => "between -2^24 and 2^24: float32 rounds larger integers",
+            AssumedFact::NotNegative => "not negative: Embed reads row 0 for a negative index",
+            AssumedFact::SmallAngle => {
+                "between -10000 and 10000: the sine and cosine of the runtime lose digits beyond"
+            }
+            AssumedFact::ExactQuotient => "less than 2^24 divisors: float32 rounds larger quotients",
+        }
+    }
+
+    /// Returns whether the ranges of the inputs prove the fact of input `index`.
+    fn is_proved(self, call: &Call, index: usize) -> bool {
+        let range = call.range(index);
+        match self {
+            AssumedFact::ExactInteger => Range::EXACT_INTEGERS.contains(range),
+            AssumedFact::NotNegative => range.least >= 0.0,
+            AssumedFact::SmallAngle => Range { least: -1e4, most: 1e4 }.contains(range),
+            AssumedFact::ExactQuotient => {
+                let divisor = call.range(1).magnitude();
+                range.magnitude().most < divisor.least * Range::EXACT_INTEGERS.most
+            }
+        }
+    }
+}
+
+/// A fact on which the layers of a node rely, although it could not be proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Assumption {
+    /// The name of the value.
+    pub value: String,
+    /// The fact of its elements.
+    pub fact: AssumedFact,
+    /// The first node that relies on it; none if the net hands on an input.
+    pub node: Option<NodeAt>,
+}
+
+impl Assumption {
+    /// Refuses the nodes that rely on assumptions, if there are any.
+    pub(crate) fn refuse(assumptions: &[Assumption]) -> Result<(), Errors> {
+        let error = |Assumption { value, fact, node }: &Assumption| {
+            let message = format!("the elements of \"{value}\" are not known to be {}", fact.describe());
+            let error = Error::unsupported(message).help("without --strict this is assumed");
+            match node {
+                Some(node) => error.at_node(|| node.clone()),
+                None => error,
+            }
+        };
+        Errors::check(assumptions.iter().map(error).collect())
+    }
+}
+
+/// The assumptions of a net: each fact of a value once.
+#[derive(Default)]
+pub(super) struct Assumptions {
+    known: BTreeSet<(AssumedFact, ValueId)>,
+    list: Vec<Assumption>,
+}
+
+impl Assumptions {
+    fn add(&mut self, graph: &Graph, fact: AssumedFact, value: ValueId, node: Option<&Node>) {
+        if self.known.insert((fact, value)) {
+            self.list.push(Assumption {
+                value: graph.value(value).name.clone(),
+                fact,
+                node: node.map(Node::at),
+            });
+        }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Assumption> {
+        self.list
+    }
+}
+
+impl Lower<'_> {
+    /// States that the layers of the node rely on a fact of input `index`, unless it is proved.
+    pub fn assume(&mut self, index: usize, fact: AssumedFact) {
+        let (graph, node) = (self.call.graph(), self.call.node());
+        if let Some(value) = node.inputs.get(index).copied().flatten()
+            && !fact.is_proved(self, index)
+        {
+            self.state.assumptions.add(graph, fact, value, Some(node));
+        }
+    }
+}
+
+impl State {
+    /// States that the integers of an output of the net are exact.
+    pub(super) fn assume_exact_output(&mut self, graph: &Graph, id: ValueId) {
+        if may_round(graph, id) {
+            let producer = graph.value(id).producer.and_then(|node| graph.node(node));
+            self.assumptions.add(graph, AssumedFact::ExactInteger, id, producer);
+        }
+    }
+
+    /// States that the integers which a node reads are exact, unless their rounding changes its result by no
+    /// more than a rounding.
+    pub(super) fn assume_exact_integers(&mut self, graph: &Graph, op: &Op, node: &Node) {
+        let call = Call::new(graph, node, op);
+        for (index, value) in node.inputs.iter().enumerate().filter_map(|(i, id)| Some((i, (*id)?))) {
+            if may_round(graph, value) && !bears_rounding(&call, op, index) {
+                self.assumptions.add(graph, AssumedFact::ExactInteger, value, Some(node));
+            }
+        }
+    }
+}
+
+/// Returns whether a value may have integers that float32 does not represent.
+fn may_round(graph: &Graph, id: ValueId) -> bool {
+    let value = graph.value(id);
+    value.dtype.is_some_and(|dtype| dtype.is_int() && dtype.bits() > 16)
+        && value.constant.is_none()
+        && value.elements.is_none()
+        && !Range::EXACT_INTEGERS.contains(range::range(graph, id))
+}
+
+/// Returns whether an integer that is rounded to float32 changes the result of a node by no more than that:
+/// the result is an element of an input, or rises with it.
+fn bears_rounding(call: &Call, op: &Op, index: usize) -> bool {
+    let moves = matches!(op.access, Access::View | Access::Selection | Access::Elementwise);
+    let is_transparent = || op.transparent.is_some_and(|holds| holds(call.graph(), call.node()));
+    op.bears_rounding.map_or_else(|| moves || is_transparent(), |rule| rule(call, index))
+}
