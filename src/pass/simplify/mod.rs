@@ -171,12 +171,6 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         reduce::fuse_log_softmax,
     ),
     Rewrite::by(
-        "eliminate_nop_monotone_argmax",
-        "Softmax before ArgMax along the same axis",
-        &["ArgMax", "ArgMin"],
-        reduce::remove_monotone,
-    ),
-    Rewrite::by(
         "eliminate_common_subexpression",
         "nodes with the same operator, inputs and attributes, and equal computed sizes",
         &[],

@@ -3,9 +3,9 @@
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
 use crate::op;
-use crate::pass::pattern::{Readers, producer};
+use crate::pass::pattern::Readers;
 
-use super::{Edits, axis, input, int, only_output, replace_nodes};
+use super::{Edits, input, int, only_output};
 
 /// Merges a reduction and the Unsqueeze that restores its axes into a reduction that keeps them.
 pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
@@ -43,23 +43,4 @@ pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
         edits.replace(&[id, reader], vec![fused]);
     }
     edits.apply(graph)
-}
-
-/// Removes a softmax before ArgMax along the same axis, since it is monotone.
-pub(crate) fn remove_monotone(graph: &mut Graph) -> Result<bool> {
-    // Not before ArgMin: small elements may underflow to equal ones, of which the first is the least.
-    let find = |graph: &Graph, node: &Node| {
-        let data = input(node, 0).filter(|_| node.is("ArgMax"))?;
-        let softmax = ["Softmax", "LogSoftmax"].iter().find_map(|op_type| producer(graph, data, op_type));
-        let softmax = softmax.filter(|softmax| softmax.version >= 13)?;
-        let rank = graph.value(data).shape.as_ref()?.len();
-        (axis(node, 0, rank)? == axis(softmax, -1, rank)?).then(|| input(softmax, 0))
-    };
-    replace_nodes(graph, find, |_, node, data| {
-        let mut made = node.clone();
-        if let Some(slot) = made.inputs.first_mut() {
-            *slot = data;
-        }
-        Ok(made)
-    })
 }

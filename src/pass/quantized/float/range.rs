@@ -6,41 +6,29 @@ use super::{Plain, axis_attribute};
 use crate::error::Result;
 use crate::graph::{AttributeMap, Graph, Ids, Node, NodeId, ValueId};
 use crate::pass::insertion::InsertionPoint;
-use crate::pass::pattern::Readers;
-use crate::pass::pattern::input;
+use crate::pass::pattern::{Readers, input, only_output};
 use crate::tensor::{DType, Tensor};
 
 /// Replaces products of outputs of DynamicQuantizeLinear by products of its input, with a scale of 1.
 pub(super) fn drop_ranges(graph: &mut Graph) -> Result<()> {
     let readers = Readers::of(graph);
-    let mut floats: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-    let mut zeros: BTreeSet<ValueId> = BTreeSet::new();
-    let mut scales: Vec<ValueId> = Vec::new();
-    for (_, node) in graph.nodes().filter(|(_, node)| node.is("DynamicQuantizeLinear")) {
-        let output = |index: usize| node.outputs.get(index).copied().flatten();
-        let (Some(x), Some(quantized)) = (input(node, 0), output(0)) else { continue };
-        let is_known =
-            |id: &NodeId| graph.node(*id).is_some_and(|node| is_product(node) || node.is("DequantizeLinear"));
-        let has_known_readers =
-            |value: ValueId| !readers.is_output(value) && readers.all(value).iter().all(is_known);
-        if [Some(quantized), output(2)].into_iter().flatten().all(has_known_readers) {
-            floats.insert(quantized, x);
-            zeros.extend(output(2));
-            scales.extend(output(1).filter(|scale| !readers.is_output(*scale)));
-        }
-    }
-    if floats.is_empty() {
+    let nodes = graph.nodes().filter(|(_, node)| node.is("DynamicQuantizeLinear"));
+    let found: Vec<Quantized> = nodes.filter_map(|(_, node)| Quantized::of(graph, &readers, node)).collect();
+    if found.is_empty() {
         return Ok(());
     }
+    let floats: BTreeMap<ValueId, ValueId> = found.iter().map(|found| (found.levels, found.x)).collect();
+    let zeros: BTreeSet<ValueId> = found.iter().filter_map(|found| found.zero).collect();
+    let roundings: BTreeSet<NodeId> =
+        found.iter().flat_map(|found| found.roundings.iter().copied()).collect();
     let one = InsertionPoint::new(graph).scalar(DType::F32, 1.0)?;
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         let float = input(&node, 0).and_then(|value| floats.get(&value).copied());
+        let unrounded = input(&node, 0).filter(|_| roundings.contains(&id));
         let plain = Plain::new(graph, &node);
-        Ok(match float {
-            Some(x) if node.is("DequantizeLinear") => {
-                Some(plain.point.finish("Identity", [Some(x)], AttributeMap::new()))
-            }
+        Ok(match float.filter(|_| node.is("DequantizeLinear")).or(unrounded) {
+            Some(x) => Some(plain.point.finish("Identity", [Some(x)], AttributeMap::new())),
             _ if is_product(&node)
                 && node.inputs.iter().flatten().any(|value| floats.contains_key(value)) =>
             {
@@ -49,8 +37,161 @@ pub(super) fn drop_ranges(graph: &mut Graph) -> Result<()> {
             _ => None,
         })
     })?;
-    graph.redirect(&scales.into_iter().map(|scale| (scale, one)).collect());
+    let integers = found.iter().flat_map(|found| &found.integers);
+    for value in integers {
+        graph.value_mut(*value)?.dtype = Some(DType::F32);
+    }
+    graph.redirect(&found.iter().map(|found| (found.scale, one)).collect());
     Ok(())
+}
+
+/// The outputs of a DynamicQuantizeLinear of which all readers compute a product and scale it back:
+/// `Cast(P) * (scale * w)` of a product `P`, or of `P + Cast(Floor(b / (scale * w)))`.
+struct Quantized {
+    x: ValueId,
+    levels: ValueId,
+    scale: ValueId,
+    zero: Option<ValueId>,
+    /// Sums that become float32, and biases on the way to them.
+    integers: Vec<ValueId>,
+    /// Roundings of biases to levels.
+    roundings: Vec<NodeId>,
+}
+
+impl Quantized {
+    fn of(graph: &Graph, readers: &Readers, node: &Node) -> Option<Quantized> {
+        let output = |index: usize| node.outputs.get(index).copied().flatten();
+        let (levels, scale, zero) = (output(0)?, output(1)?, output(2));
+        let mut found = Quantized {
+            x: input(node, 0)?,
+            levels,
+            scale,
+            zero,
+            integers: Vec::new(),
+            roundings: Vec::new(),
+        };
+        if [Some(levels), Some(scale), zero].into_iter().flatten().any(|value| readers.is_output(value)) {
+            return None;
+        }
+        let is_known =
+            |id: &NodeId| graph.node(*id).is_some_and(|node| is_product(node) || node.is("DequantizeLinear"));
+        if !zero.iter().all(|zero| readers.all(*zero).iter().all(is_known)) {
+            return None;
+        }
+        // Sums in float32 that still have to be multiplied by the scale.
+        let mut unscaled = BTreeSet::new();
+        for reader in readers.all(levels) {
+            let reader = graph.node(*reader)?;
+            if is_product(reader) {
+                let reads = reader.inputs.iter().flatten().filter(|value| **value == levels);
+                if reads.count() > 1 {
+                    return None;
+                }
+                unscaled.extend(found.sums(graph, readers, only_output(reader)?)?);
+            } else if !reader.is("DequantizeLinear")
+                || (input(reader, 1), input(reader, 2)) != (Some(scale), zero)
+            {
+                return None;
+            }
+        }
+        let scaled = found.scaled(graph, readers, &unscaled)?;
+        let is_scaled = |id: &NodeId| scaled.contains(id);
+        let all =
+            unscaled.iter().all(|sum| !readers.is_output(*sum) && readers.all(*sum).iter().all(is_scaled));
+        all.then_some(found)
+    }
+
+    /// Returns a product as float32, with and without a bias.
+    fn sums(&mut self, graph: &Graph, readers: &Readers, product: ValueId) -> Option<Vec<ValueId>> {
+        let mut sums = Vec::new();
+        let mut pending = vec![(product, false)];
+        while let Some((value, has_bias)) = pending.pop() {
+            self.integers.push(value);
+            for id in readers.all(value) {
+                let reader = graph.node(*id)?;
+                if reader.is("Cast") && !readers.is_output(value) {
+                    sums.push(only_output(reader)?);
+                    graph.value(*sums.last()?).dtype.filter(|dtype| dtype.is_float())?;
+                } else if reader.is("Add") && !has_bias {
+                    let bias =
+                        [input(reader, 0)?, input(reader, 1)?].into_iter().find(|other| *other != value)?;
+                    self.bias(graph, readers, bias)?;
+                    pending.push((only_output(reader)?, true));
+                } else {
+                    return None;
+                }
+            }
+            if readers.is_output(value) {
+                return None;
+            }
+        }
+        Some(sums)
+    }
+
+    /// Adds the roundings of a bias: `Cast(Floor(b))`, or another shape of it.
+    fn bias(&mut self, graph: &Graph, readers: &Readers, mut value: ValueId) -> Option<()> {
+        loop {
+            readers.only(value)?;
+            self.integers.push(value);
+            let id = graph.value(value).producer?;
+            let node = graph.node(id)?;
+            if ["Reshape", "Unsqueeze", "Squeeze"].iter().any(|view| node.is(view)) {
+                value = input(node, 0)?;
+                continue;
+            }
+            let rounded = input(node, 0).filter(|_| node.is("Cast"))?;
+            readers.only(rounded)?;
+            let floor = graph.value(rounded).producer?;
+            let quotient = input(graph.node(floor).filter(|node| node.is("Floor"))?, 0)?;
+            let divides = |id: NodeId| graph.node(id).is_some_and(|node| node.is("Div"));
+            graph.value(quotient).producer.filter(|id| divides(*id))?;
+            readers.only(quotient)?;
+            self.roundings.extend([id, floor]);
+            return Some(());
+        }
+    }
+
+    /// Returns the products of the sums with the scale, if it is read for nothing else than these and biases.
+    fn scaled(
+        &self,
+        graph: &Graph,
+        readers: &Readers,
+        unscaled: &BTreeSet<ValueId>,
+    ) -> Option<BTreeSet<NodeId>> {
+        let mut scaled = BTreeSet::new();
+        let mut pending = vec![self.scale];
+        let mut visited = BTreeSet::from([self.scale]);
+        let floors =
+            |quotient: ValueId| readers.only(quotient).is_some_and(|reader| self.roundings.contains(&reader));
+        while let Some(scale) = pending.pop() {
+            if readers.is_output(scale) {
+                return None;
+            }
+            for id in readers.all(scale) {
+                let reader = graph.node(*id)?;
+                let other =
+                    [input(reader, 0), input(reader, 1)].into_iter().flatten().find(|id| *id != scale);
+                if reader.is("Mul") {
+                    let other = other?;
+                    if unscaled.contains(&other) {
+                        scaled.insert(*id);
+                    } else if visited.insert(only_output(reader)?) {
+                        pending.push(only_output(reader)?);
+                    } else {
+                        // Twice the scale.
+                        return None;
+                    }
+                } else if reader.is("Div") {
+                    if input(reader, 1) != Some(scale) || !floors(only_output(reader)?) {
+                        return None;
+                    }
+                } else if !reader.is("DequantizeLinear") || input(reader, 0) != Some(self.levels) {
+                    return None;
+                }
+            }
+        }
+        Some(scaled)
+    }
 }
 
 fn is_product(node: &Node) -> bool {
@@ -58,8 +199,7 @@ fn is_product(node: &Node) -> bool {
 }
 
 impl Plain<'_> {
-    /// Replaces MatMulInteger or ConvInteger by the float operator. Its outputs become float32, to which
-    /// models cast them anyway.
+    /// Replaces MatMulInteger or ConvInteger by the float operator.
     fn product(
         mut self,
         floats: &BTreeMap<ValueId, ValueId>,
@@ -73,9 +213,6 @@ impl Plain<'_> {
                 Some(float) => *float,
                 None => self.difference(value, zero)?,
             }));
-        }
-        for output in self.node.outputs.iter().flatten() {
-            self.point.graph.value_mut(*output)?.dtype = Some(DType::F32);
         }
         let plain = if self.node.is("ConvInteger") { "Conv" } else { "MatMul" };
         Ok(self.point.finish(plain, operands, self.node.attributes.clone()))
