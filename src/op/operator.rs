@@ -107,8 +107,8 @@ pub(crate) struct Op {
     pub rounds: bool,
     /// Whether ncnn's result is exact if its inputs are.
     pub exact: bool,
-    /// Whether the number of outputs is that of the node: none can be left out.
-    pub variadic: bool,
+    /// The number of the first outputs that a node must name, even if nothing reads them.
+    pub required_outputs: usize,
     /// Whether two equal nodes may have different results.
     pub random: bool,
     /// Attributes without effect, each with a reason beside the row.
@@ -146,7 +146,7 @@ impl Op {
             multiply_adds: None,
             rounds: false,
             exact: false,
-            variadic: false,
+            required_outputs: 1,
             random: false,
             ignored: &[],
             lowers_to: "",

@@ -110,8 +110,9 @@ impl Row {
         self
     }
 
-    pub const fn variadic(mut self) -> Row {
-        self.op.variadic = true;
+    /// Sets the number of the first outputs that a node must name.
+    pub const fn required_outputs(mut self, count: usize) -> Row {
+        self.op.required_outputs = count;
         self
     }
 

@@ -21,12 +21,16 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
     graph.remove_nodes(&dead);
     let unread = |output: &Option<ValueId>| output.is_some_and(|output| !needed.contains(output));
     // The outputs of an unknown operator may be required.
-    let has_more =
-        |node: &Node| node.outputs.iter().any(unread) && op::find(node).is_some_and(|op| !op.variadic);
-    let found: Vec<NodeId> = graph.nodes().filter(|(_, node)| has_more(node)).map(|(id, _)| id).collect();
-    for id in found {
+    let required = |node: &Node| op::find(node).map_or(usize::MAX, |op| op.required_outputs);
+    let optional = |node: &Node| {
+        let first = required(node);
+        node.outputs.iter().skip(first).any(unread).then_some(first)
+    };
+    let found: Vec<(NodeId, usize)> =
+        graph.nodes().filter_map(|(id, node)| Some((id, optional(node)?))).collect();
+    for (id, first) in found {
         let Some(node) = graph.node_mut(id) else { continue };
-        for output in node.outputs.iter_mut().filter(|output| unread(output)) {
+        for output in node.outputs.iter_mut().skip(first).filter(|output| unread(output)) {
             *output = None;
         }
     }

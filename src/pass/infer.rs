@@ -44,11 +44,10 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     Ok(deferred)
 }
 
-/// Detaches constant outputs from a node that stays. The outputs of a variadic node cannot be left out: an
-/// unread value replaces each.
+/// Detaches constant outputs from a node that stays. An unread value replaces each that the node must name.
 fn detach_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
     let Some(node) = graph.node(id) else { return Ok(()) };
-    let variadic = op::find(node).is_some_and(|op| op.variadic);
+    let required = op::find(node).map_or(0, |op| op.required_outputs);
     let outputs = node.outputs.iter().enumerate().filter_map(|(index, output)| Some((index, (*output)?)));
     let constants: Vec<_> = outputs.filter(|(_, id)| graph.value(*id).constant.is_some()).collect();
     for (index, output) in constants {
@@ -56,7 +55,7 @@ fn detach_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
         value.producer = None;
         let unread =
             Value { dtype: value.dtype, shape: value.shape.clone(), producer: Some(id), ..Value::default() };
-        let replacement = variadic.then(|| graph.add_value(unread));
+        let replacement = (index < required).then(|| graph.add_value(unread));
         if let Some(slot) = graph.node_mut(id).and_then(|node| node.outputs.get_mut(index)) {
             *slot = replacement;
         }

@@ -126,7 +126,7 @@ fn write_failed(source: io::Error) -> Error {
 }
 
 fn write_array(array: &Array, out: &mut Out) -> Result<()> {
-    if let Elements::F32(elements) = array.elements() {
+    if let (DType::F32, Elements::F32(elements)) = (array.dtype(), array.elements()) {
         // A buffer of several pages: writing single elements costs more than the conversion.
         let mut buffer = Vec::with_capacity(1 << 16);
         for element in elements {

@@ -14,7 +14,7 @@ use crate::tensor::{Array, DType, Dim};
 pub(in crate::ops) const OPS: &[Row] = &[
     // `chunk_size` affects only speed.
     Row::new("LinearAttention", &[27], Access::Any, infer_linear_attention)
-        .variadic()
+        .required_outputs(usize::MAX)
         .expand(expand_linear_attention)
         .ignore(&["chunk_size"])
         .lowers_to("its recurrence, step by step")

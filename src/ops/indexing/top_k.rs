@@ -20,7 +20,7 @@ use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
-    .variadic()
+    .required_outputs(usize::MAX)
     .fold(fold_top_k)
     .range(range::first)
     .further_range(range::positions)

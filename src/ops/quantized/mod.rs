@@ -57,7 +57,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     QUANTIZE.domain(MICROSOFT).since(&[1]),
     DEQUANTIZE.domain(MICROSOFT).since(&[1]),
     Row::new("DynamicQuantizeLinear", &[11], Access::Any, infer_dynamic)
-        .variadic()
+        .required_outputs(usize::MAX)
         .expand(expand_dynamic)
         .rounds()
         .exact()

@@ -27,16 +27,19 @@ use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", &[1, 3, 7, 14, 22], Access::Any, infer_recurrent)
+        .required_outputs(0)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .lowers_to("GRU for each sequence; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("LSTM", &[1, 7, 14, 22], Access::Any, infer_recurrent)
+        .required_outputs(0)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .lowers_to("LSTM for each sequence; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("RNN", &[1, 7, 14, 22], Access::Any, infer_recurrent)
+        .required_outputs(0)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .lowers_to("RNN for each sequence; unrolled steps for features that the layer lacks")

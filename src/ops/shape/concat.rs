@@ -25,7 +25,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_split)
         .identity(same_shape)
         .lower(lower_split)
-        .variadic()
+        .required_outputs(usize::MAX)
         .transparent(|_, _| true)
         .lowers_to("Slice"),
 ];

@@ -11,7 +11,7 @@ use crate::tensor::{Array, DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] =
     &[Row::new("CausalConvWithState", &[27], Access::Any, infer_causal_conv)
-        .variadic()
+        .required_outputs(usize::MAX)
         .expand(expand_causal_conv)
         .lowers_to(
             "Concat of state and input, depthwise Conv, Slice of the state; a sum of products for \

@@ -21,18 +21,18 @@ use scan::{infer_scan, inline_scan};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, infer_if)
-        .variadic()
+        .required_outputs(usize::MAX)
         .inline(inline_if)
         .expand(expand_if)
         .lowers_to("the branch of a constant condition; else both branches, and Where")
         .limits("a condition computed at run time if the branches have outputs of different shapes"),
     Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, infer_loop)
-        .variadic()
+        .required_outputs(usize::MAX)
         .unroll(inline_loop)
         .lowers_to("its body, once for each iteration")
         .limits("a number of iterations or a condition known only at run time"),
     Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], Access::Any, infer_scan)
-        .variadic()
+        .required_outputs(usize::MAX)
         .unroll(inline_scan)
         .lowers_to("its body, once for each element")
         .limits("lengths known only at run time"),
