@@ -103,6 +103,8 @@ impl<M: FnMut(ValueId) -> bool, N: Fn(&ValueId) -> bool> Before<'_, M, N> {
 /// Returns the values on which the graph outputs depend if the outputs of the failed nodes are given. `None`
 /// if such a node computes an output, or the outputs do not depend on any of them.
 fn values_after(graph: &Graph, failed: &BTreeSet<NodeId>) -> Option<Vec<ValueId>> {
+    let inputs: BTreeSet<ValueId> = graph.inputs.iter().copied().collect();
+    let outputs: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut found = BTreeSet::new();
     let mut seen = BTreeSet::new();
     let mut helps = false;
@@ -112,11 +114,11 @@ fn values_after(graph: &Graph, failed: &BTreeSet<NodeId>) -> Option<Vec<ValueId>
         if value.constant.is_some() || !seen.insert(id) {
             continue;
         }
-        if graph.inputs.contains(&id) {
+        if inputs.contains(&id) {
             found.insert(id);
         } else if let Some(producer) = value.producer {
             if failed.contains(&producer) {
-                if graph.outputs.contains(&id) {
+                if outputs.contains(&id) {
                     return None;
                 }
                 helps = true;

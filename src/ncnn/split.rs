@@ -26,8 +26,9 @@ impl Net {
             readers.insert(blob, before + 1);
         }
         // A blob takes the name of its only output, but an input keeps its name and is split.
+        let inputs: BTreeSet<BlobId> = self.inputs.iter().copied().collect();
         let has_other_name = |blob: &BlobId| {
-            self.inputs.contains(blob)
+            inputs.contains(blob)
                 && outputs.get(blob).is_some_and(|names| !names.contains(&*self.blob(*blob).name))
         };
         let renamed: BTreeSet<BlobId> = outputs.keys().copied().filter(has_other_name).collect();

@@ -1,6 +1,6 @@
 //! Merging and moving of views: layers that change the shape and keep the order of the elements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::smallvec;
 
@@ -52,6 +52,7 @@ pub(super) fn reshape_to(sizes: &[i32]) -> Option<Layer> {
 /// users may provide that input in several forms.
 pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
+    let inputs: BTreeSet<BlobId> = net.inputs.iter().copied().collect();
     let mut made: BTreeMap<(BlobId, Vec<i32>), BlobId> = BTreeMap::new();
     let mut changed = false;
     // The blob that each view is computed from, and whether the views between have no other readers.
@@ -67,7 +68,7 @@ pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
         roots.insert(top, (root, alone));
         let Some(sizes) = known(&net.blob(top).shape) else { continue };
         let same = net.blob(root).shape == net.blob(top).shape;
-        if same && !net.inputs.contains(&root) {
+        if same && !inputs.contains(&root) {
             edits.replace(top, root);
             edits.remove(index, wiring.producer(root));
             continue;
