@@ -13,7 +13,7 @@ mod onnx;
 #[path = "support/room.rs"]
 mod room;
 
-use room::{Room, expect};
+use room::{Room, expect, fixture};
 
 /// A room with a converted model.
 fn room_with_model() -> Room {
@@ -28,10 +28,6 @@ fn good() -> Vec<u8> {
 
 fn refused() -> Vec<u8> {
     onnx::chain(&["NoSuchOperator", "NoSuchOperator"], &["1", "3", "8", "8"])
-}
-
-fn fixture(name: &str) -> String {
-    format!("{}/fixtures/{name}/model.onnx", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn is_param(path: &Path) -> bool {

@@ -8,12 +8,12 @@ mod onnx;
 #[path = "support/room.rs"]
 mod room;
 
-use room::Room;
+use room::{Room, fixture};
 
 #[test]
 fn a_model_is_described() {
     let room = Room::new();
-    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/network/convolutional/model.onnx");
+    let model = fixture("network/convolutional");
     let text = room.expect(&format!("inspect {model}"), 0, "it can be converted");
     for words in [
         "opset ",
@@ -26,24 +26,20 @@ fn a_model_is_described() {
         assert!(text.contains(words), "{words} in {text}");
     }
     assert!(!text.contains("free sizes") && room.names().is_empty(), "{text}");
-    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/network/free_sizes/model.onnx");
+    let model = fixture("network/free_sizes");
     room.expect(&format!("inspect {model}"), 0, "nodes of free sizes");
 }
 
 #[test]
 fn products_are_counted() {
     let room = Room::new();
-    for (fixture, counted) in [
+    for (name, counted) in [
         // 6 x 7 x 5 outputs of 2 x 3 x 3 products each.
         ("conv/conv_groups", "3.78 K multiply-adds"),
         // 4 x 9 x 7 inputs with 3 x 3 x 3 products each.
         ("conv/transpose_plain", "6.80 K multiply-adds"),
     ] {
-        let text = room.expect(
-            &format!("inspect {}/fixtures/{fixture}/model.onnx", env!("CARGO_MANIFEST_DIR")),
-            0,
-            counted,
-        );
+        let text = room.expect(&format!("inspect {}", fixture(name)), 0, counted);
         assert!(text.contains("108 parameters in 432 bytes"), "{text}");
     }
 }

@@ -17,17 +17,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use onnx2ncnn::{Converter, Input};
-use room::Room;
+use room::{Room, fixture};
 use serde_json::Value;
 
 fn read(room: &Room, name: &str) -> Value {
     let value = serde_json::from_slice(&fs::read(room.path(name)).unwrap()).unwrap();
     schema::check(&value);
     value
-}
-
-fn fixture(name: &str) -> String {
-    format!("{}/fixtures/{name}/model.onnx", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn list<'a>(value: &'a Value, name: &str) -> &'a Vec<Value> {

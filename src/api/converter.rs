@@ -139,10 +139,7 @@ impl Converter {
         self.options.fp16 = fp16;
         self
     }
-}
 
-/// Proof.
-impl Converter {
     /// Refuses models of which the net computes the right result only under an assumption: see
     /// [`Conversion::assumptions`].
     #[must_use]

@@ -6,7 +6,7 @@ use super::{Lower, State};
 use crate::error::{Error, Errors, NodeAt};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Access, Call, Op, range};
-use crate::tensor::Range;
+use crate::tensor::{DType, Range};
 
 /// A fact of the elements of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,14 +47,16 @@ impl AssumedFact {
 
     /// Returns whether the ranges of the inputs prove the fact of input `index`.
     fn is_proved(self, call: &Call, index: usize) -> bool {
-        let range = call.range(index);
         match self {
-            AssumedFact::ExactInteger => Range::EXACT_INTEGERS.contains(range),
-            AssumedFact::NotNegative => range.least >= 0.0,
-            AssumedFact::SmallAngle => Range { least: -1e4, most: 1e4 }.contains(range),
+            AssumedFact::ExactInteger => {
+                let id = call.node().inputs.get(index).copied().flatten();
+                !id.is_some_and(|id| may_round(call.graph(), id))
+            }
+            AssumedFact::NotNegative => call.range(index).least >= 0.0,
+            AssumedFact::SmallAngle => Range { least: -1e4, most: 1e4 }.contains(call.range(index)),
             AssumedFact::ExactQuotient => {
-                let divisor = call.range(1).magnitude();
-                range.magnitude().most < divisor.least * Range::EXACT_INTEGERS.most
+                let (dividend, divisor) = (call.range(index).magnitude(), call.range(1).magnitude());
+                dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
         }
     }
@@ -113,11 +115,25 @@ impl Assumptions {
 impl Lower<'_> {
     /// States that the layers of the node rely on a fact of input `index`, unless it is proved.
     pub fn assume(&mut self, index: usize, fact: AssumedFact) {
-        let (graph, node) = (self.call.graph(), self.call.node());
-        if let Some(value) = node.inputs.get(index).copied().flatten()
-            && !fact.is_proved(self, index)
-        {
-            self.state.assumptions.add(graph, fact, value, Some(node));
+        if !fact.is_proved(self, index) {
+            self.add_assumption(index, fact);
+        }
+    }
+
+    /// States that the integers which the node reads are exact, unless their rounding changes its result by
+    /// no more than a rounding.
+    pub(super) fn assume_exact_integers(&mut self, op: &Op) {
+        let fact = AssumedFact::ExactInteger;
+        for index in 0..self.input_count() {
+            if !fact.is_proved(self, index) && !bears_rounding(self, op, index) {
+                self.add_assumption(index, fact);
+            }
+        }
+    }
+
+    fn add_assumption(&mut self, index: usize, fact: AssumedFact) {
+        if let Ok(value) = self.input_id(index) {
+            self.state.assumptions.add(self.call.graph(), fact, value, Some(self.call.node()));
         }
     }
 }
@@ -130,23 +146,12 @@ impl State {
             self.assumptions.add(graph, AssumedFact::ExactInteger, id, producer);
         }
     }
-
-    /// States that the integers which a node reads are exact, unless their rounding changes its result by no
-    /// more than a rounding.
-    pub(super) fn assume_exact_integers(&mut self, graph: &Graph, op: &Op, node: &Node) {
-        let call = Call::new(graph, node, op);
-        for (index, value) in node.inputs.iter().enumerate().filter_map(|(i, id)| Some((i, (*id)?))) {
-            if may_round(graph, value) && !bears_rounding(&call, op, index) {
-                self.assumptions.add(graph, AssumedFact::ExactInteger, value, Some(node));
-            }
-        }
-    }
 }
 
 /// Returns whether a value may have integers that float32 does not represent.
 fn may_round(graph: &Graph, id: ValueId) -> bool {
     let value = graph.value(id);
-    value.dtype.is_some_and(|dtype| dtype.is_int() && dtype.bits() > 16)
+    value.dtype.is_some_and(DType::is_wide_int)
         && value.constant.is_none()
         && value.elements.is_none()
         && !Range::EXACT_INTEGERS.contains(range::range(graph, id))

@@ -141,7 +141,7 @@ impl Lower<'_> {
     /// Wraps the result of integer arithmetic to a type of 8 or 16 bits. Wider types are assumed not to
     /// overflow: float32 represents integers up to 2^24 exactly.
     pub fn wrap(&mut self, x: BlobId, dtype: DType) -> Result<BlobId> {
-        if !dtype.is_int() || dtype.bits() > 16 {
+        if !dtype.is_narrow_int() {
             return Ok(x);
         }
         let range = 2_f32.powi(i32::try_from(dtype.bits())?);
@@ -284,7 +284,7 @@ pub(crate) fn check_integers(tensor: &Tensor) -> Result<()> {
 
 /// Returns an integer of a constant that float32 does not represent.
 pub(crate) fn inexact_integer(tensor: &Tensor) -> Result<Option<i64>> {
-    if !tensor.dtype().is_int() || tensor.dtype().bits() <= 16 {
+    if !tensor.dtype().is_wide_int() {
         return Ok(None);
     }
     let mut large = false;

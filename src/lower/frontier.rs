@@ -28,10 +28,12 @@ pub(crate) fn propose_cuts(
 ) -> Vec<Cut> {
     let names = first_of_each_name(graph);
     let is_named = |id: &ValueId| names.get(graph.value(*id).name.as_str()) == Some(id);
-    let mut before = Before { graph, is_made, is_named, seen: BTreeSet::new(), found: Vec::new() };
+    let given: BTreeSet<ValueId> = graph.inputs.iter().copied().collect();
+    let (seen, found) = Default::default();
+    let mut before = Before { graph, given: &given, is_made, is_named, seen, found };
     before.find(failed);
     let outputs = before.found;
-    let inputs = values_after(graph, failed).filter(|inputs| inputs.iter().all(is_named));
+    let inputs = values_after(graph, &given, failed).filter(|inputs| inputs.iter().all(is_named));
     let named = |ids: &[ValueId]| ids.iter().map(|id| graph.value(*id).name.clone()).collect();
     let cuts = [
         Cut { inputs: Vec::new(), outputs: named(&outputs) },
@@ -57,6 +59,8 @@ fn first_of_each_name(graph: &Graph) -> BTreeMap<&str, ValueId> {
 /// so none is superfluous.
 struct Before<'a, M, N> {
     graph: &'a Graph,
+    /// The inputs of the graph.
+    given: &'a BTreeSet<ValueId>,
     is_made: M,
     is_named: N,
     seen: BTreeSet<ValueId>,
@@ -84,7 +88,7 @@ impl<M: FnMut(ValueId) -> bool, N: Fn(&ValueId) -> bool> Before<'_, M, N> {
         let mut stack = vec![id];
         while let Some(id) = stack.pop() {
             let value = self.graph.value(id);
-            let given = value.constant.is_some() || self.graph.inputs.contains(&id);
+            let given = value.constant.is_some() || self.given.contains(&id);
             if given || missing.contains(&id) || !self.seen.insert(id) {
                 continue;
             }
@@ -102,8 +106,11 @@ impl<M: FnMut(ValueId) -> bool, N: Fn(&ValueId) -> bool> Before<'_, M, N> {
 
 /// Returns the values on which the graph outputs depend if the outputs of the failed nodes are given. `None`
 /// if such a node computes an output, or the outputs do not depend on any of them.
-fn values_after(graph: &Graph, failed: &BTreeSet<NodeId>) -> Option<Vec<ValueId>> {
-    let inputs: BTreeSet<ValueId> = graph.inputs.iter().copied().collect();
+fn values_after(
+    graph: &Graph,
+    inputs: &BTreeSet<ValueId>,
+    failed: &BTreeSet<NodeId>,
+) -> Option<Vec<ValueId>> {
     let outputs: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut found = BTreeSet::new();
     let mut seen = BTreeSet::new();

@@ -184,13 +184,14 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     check_sizes(graph, node)?;
     let layers = state.net.layers.len();
     state.node = Some(id);
-    lower(&mut Lower { call: Call::new(graph, node, op), state })?;
+    let mut context = Lower { call: Call::new(graph, node, op), state };
+    lower(&mut context)?;
+    context.assume_exact_integers(op);
     for (index, output) in node.outputs.iter().enumerate() {
         if output.is_some_and(|output| !state.holds(graph, output) && !is_empty(graph, output)) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }
     }
-    state.assume_exact_integers(graph, op, node);
     if state.net.layers.len() == layers {
         state.forms_alone.insert(id);
     }

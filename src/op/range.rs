@@ -4,7 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::{Access, Call};
 use crate::graph::{Graph, ValueId};
-use crate::tensor::Range;
+use crate::tensor::{Dim, Range};
 
 /// Returns the range of the first output, from those of the inputs; the range of an omitted input is that of
 /// any float.
@@ -75,14 +75,10 @@ pub(crate) fn all(_: &Call, inputs: &[Range]) -> Range {
 
 /// The rule of positions on an axis of the first input.
 pub(crate) fn positions(call: &Call, _: &[Range]) -> Range {
-    let sizes = call.shape(0).unwrap_or_default().iter();
-    let longest: Option<f64> =
-        sizes.map(|size| size.known().map(AsPrimitive::as_)).try_fold(0.0, |most, size| {
-            let size: f64 = size?;
-            Some(size.max(most))
-        });
+    let mut sizes = call.shape(0).unwrap_or_default().iter().map(Dim::known);
+    let longest = sizes.try_fold(0, |most: i64, size| Some(most.max(size?)));
     // The size of an axis is represented exactly.
-    Range { least: 0.0, most: longest.unwrap_or(Range::EXACT_INTEGERS.most) }
+    Range { least: 0.0, most: longest.map_or(Range::EXACT_INTEGERS.most, AsPrimitive::as_) }
 }
 
 /// The rule of results from 0 to 1.

@@ -113,8 +113,6 @@ fn promises_of(graph: &Graph, find: FindExpansion, stage: Stage, id: NodeId) -> 
     let expands = |node: &&Node| find(node, stage).is_some();
     let Some(node) = graph.node(id).filter(expands) else { return Vec::new() };
     let promise = |value: &ValueId| {
-        // The ranges of the new nodes are wider than that of the operator.
-        op::range::range(graph, *value);
         Some(Promise { value: *value, shape: graph.value(*value).shape.clone()?, at: node.at() })
     };
     node.outputs.iter().flatten().filter_map(promise).collect()
@@ -170,6 +168,10 @@ fn expand_node(
         values
             .try_for_each(|value| check_size(graph, *value).and_then(|()| check_axes(graph, *value)))
             .map_err(|error| error.at_node(|| node.at()))?;
+        // The range that is computed from the new nodes would be wider.
+        for output in node.outputs.iter().flatten() {
+            op::range::range(graph, *output);
+        }
     }
     let node = node.clone();
     let (values, pending, made) = {

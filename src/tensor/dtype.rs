@@ -155,6 +155,16 @@ impl DType {
         self.int_range().is_some() && self != Bool
     }
 
+    /// Returns whether elements are integers of at most 16 bits, all of which float32 represents.
+    pub(crate) fn is_narrow_int(self) -> bool {
+        self.is_int() && self.bits() <= 16
+    }
+
+    /// Returns whether elements are integers of which float32 does not represent all.
+    pub(crate) fn is_wide_int(self) -> bool {
+        self.is_int() && !self.is_narrow_int()
+    }
+
     /// Returns whether elements are unsigned integers.
     pub fn is_unsigned(self) -> bool {
         matches!(self, U2 | U4 | U8 | U16 | U32 | U64)

@@ -97,6 +97,11 @@ impl Range {
         Range::new(self.least + other.least, self.most + other.most)
     }
 
+    /// Returns the range of the mean of elements, which is computed from their sum: that may overflow.
+    pub fn averaged(self, sum: Range) -> Range {
+        if sum.is_finite() { self } else { self.union(sum) }
+    }
+
     /// Returns the range of products.
     pub fn times(self, other: Range) -> Range {
         let corners = [
@@ -153,6 +158,7 @@ mod tests {
                 (a.larger(b), x.max(y)),
                 (a.smaller(b), x.min(y)),
                 (a.union(b), x),
+                (a.union(b).averaged(a.plus(b)), (x + y) / 2.0),
                 (a.magnitude(), x.abs()),
                 (a.negated(), -x),
                 (a.map(f64::exp), x.exp()),

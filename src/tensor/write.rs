@@ -62,12 +62,22 @@ impl Tensor {
 
     /// Writes the bytes of the tensor in its own type, as `raw_data`.
     pub(crate) fn write_raw(&self, out: &mut Out) -> Result<()> {
+        let written = self.write_bytes(out)?;
+        let declared = self.byte_len()?;
+        if written != declared {
+            return Err(Error::internal(format!("{written} bytes of a constant of {declared}")));
+        }
+        Ok(())
+    }
+
+    /// Writes the bytes, and returns their number.
+    fn write_bytes(&self, out: &mut Out) -> Result<u64> {
         match &self.0.data {
-            Data::Owned(bytes) => out.write_all(bytes).map_err(write_failed),
+            Data::Owned(bytes) => write_all(bytes, out),
             Data::Mapped { bytes, source } => {
                 match source.range_of(bytes).filter(|_| bytes.len() >= RELEASED) {
                     Some((file, offset)) => copy_range(file, offset, u64::try_from(bytes.len())?, out),
-                    None => out.write_all(bytes).map_err(write_failed),
+                    None => write_all(bytes, out),
                 }
             }
             Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
@@ -77,16 +87,17 @@ impl Tensor {
         }
     }
 
-    fn write_filled(&self, element: &Array, out: &mut Out) -> Result<()> {
+    fn write_filled(&self, element: &Array, out: &mut Out) -> Result<u64> {
         let mut left = self.len();
+        let mut written = 0_u64;
         let chunk = element.broadcast(&[left.min(CHUNK_ELEMENTS)])?.to_bytes()?;
         let size = chunk.len() / left.clamp(1, CHUNK_ELEMENTS);
         while left > 0 {
             let count = left.min(CHUNK_ELEMENTS);
-            out.write_all(chunk.get(..count * size).unwrap_or(&chunk)).map_err(write_failed)?;
+            written += write_all(chunk.get(..count * size).unwrap_or(&chunk), out)?;
             left -= count;
         }
-        Ok(())
+        Ok(written)
     }
 
     fn convert_chunks(&self, bytes: &[u8], take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
@@ -125,23 +136,30 @@ fn write_failed(source: io::Error) -> Error {
     Error::io("writing failed", source)
 }
 
-fn write_array(array: &Array, out: &mut Out) -> Result<()> {
-    if let (DType::F32, Elements::F32(elements)) = (array.dtype(), array.elements()) {
-        // A buffer of several pages: writing single elements costs more than the conversion.
-        let mut buffer = Vec::with_capacity(1 << 16);
-        for element in elements {
-            buffer.extend(element.to_le_bytes());
-            if buffer.len() == 1 << 16 {
-                out.write_all(&buffer).map_err(write_failed)?;
-                buffer.clear();
-            }
-        }
-        return out.write_all(&buffer).map_err(write_failed);
-    }
-    out.write_all(&array.to_bytes()?).map_err(write_failed)
+/// Writes bytes, and returns their number.
+fn write_all(bytes: &[u8], out: &mut Out) -> Result<u64> {
+    out.write_all(bytes).map_err(write_failed)?;
+    Ok(u64::try_from(bytes.len())?)
 }
 
-fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut Out) -> Result<()> {
+fn write_array(array: &Array, out: &mut Out) -> Result<u64> {
+    let (DType::F32, Elements::F32(elements)) = (array.dtype(), array.elements()) else {
+        return write_all(&array.to_bytes()?, out);
+    };
+    // A buffer of several pages: writing single elements costs more than the conversion.
+    let mut buffer = Vec::with_capacity(1 << 16);
+    let mut written = 0;
+    for element in elements {
+        buffer.extend(element.to_le_bytes());
+        if buffer.len() == 1 << 16 {
+            written += write_all(&buffer, out)?;
+            buffer.clear();
+        }
+    }
+    Ok(written + write_all(&buffer, out)?)
+}
+
+fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut Out) -> Result<u64> {
     let mut from = file.range(offset, len)?;
     let copied = if read_ahead::pays(len) {
         let before = out.position().map_err(write_failed)?;
@@ -155,5 +173,5 @@ fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut Out) -> Result
     if copied != len {
         return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
     }
-    Ok(())
+    Ok(len)
 }

@@ -6,6 +6,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+/// Returns the path of the model of a fixture.
+pub fn fixture(name: &str) -> String {
+    format!("{}/fixtures/{name}/model.onnx", env!("CARGO_MANIFEST_DIR"))
+}
+
 /// A temporary folder, and the command run in it.
 pub struct Room(tempfile::TempDir);
 

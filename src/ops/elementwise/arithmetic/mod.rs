@@ -225,11 +225,7 @@ fn range_arithmetic(call: &Call, inputs: &[Range]) -> Range {
         ("Add" | "Sum", _) => over(Range::plus),
         ("Max", _) => over(Range::larger),
         ("Min", _) => over(Range::smaller),
-        ("Mean", _) => {
-            // The sum overflows before it is divided.
-            let sum = over(Range::plus);
-            if sum.is_finite() { over(Range::union) } else { sum }
-        }
+        ("Mean", _) => over(Range::union).averaged(over(Range::plus)),
         ("Mul", [a, b]) if call.node().inputs.first() == call.node().inputs.get(1) => {
             a.magnitude().times(b.magnitude())
         }

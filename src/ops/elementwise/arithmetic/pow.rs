@@ -28,7 +28,7 @@ pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
                 float_power(lower, base, exponent)?
             }
         }
-        _ if dtype.is_int() && dtype.bits() <= 16 => {
+        _ if dtype.is_narrow_int() => {
             unsupported!("powers of {dtype} with exponents computed at run time");
         }
         // As the base of Exp, -1 means e.

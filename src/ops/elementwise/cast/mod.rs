@@ -92,7 +92,7 @@ fn is_to_small_float(graph: &Graph, node: &Node) -> bool {
 
 /// Returns whether the result is the remainder by a power of two.
 fn wraps(graph: &Graph, node: &Node) -> bool {
-    dtypes(graph, node).1.is_some_and(|to| to.is_int() && to.bits() <= 16)
+    dtypes(graph, node).1.is_some_and(DType::is_narrow_int)
 }
 
 /// Returns whether a type has so few digits that a cast to it must round.

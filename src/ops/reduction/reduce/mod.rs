@@ -13,6 +13,7 @@ mod lower;
 
 use num_traits::AsPrimitive;
 
+use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::Attribute;
 use crate::op::identity::same_shape;
@@ -60,12 +61,7 @@ fn range_reduce(call: &Call, inputs: &[Range]) -> Range {
         "ReduceMax" | "ReduceMin" => x,
         "ReduceL1" => x.magnitude().times(reduced_count(call)),
         "ReduceL2" | "ReduceSumSquare" => Range::new(0.0, f64::INFINITY),
-        // The sum in a mean may overflow.
-        "ReduceMean" if x.times(reduced_count(call)).is_finite() => x,
-        "ReduceMean" => Range::new(
-            if x.least >= 0.0 { x.least } else { f64::NEG_INFINITY },
-            if x.most <= 0.0 { x.most } else { f64::INFINITY },
-        ),
+        "ReduceMean" => x.averaged(x.times(reduced_count(call))),
         "ReduceSum" => x.times(reduced_count(call)),
         _ => Range::ANY,
     }
@@ -79,7 +75,9 @@ fn reduced_count(call: &Call) -> Range {
         Ok::<_, Error>(element_count(&sizes.cloned().collect::<Vec<Dim>>()))
     };
     let count: Option<f64> = count().ok().flatten().map(AsPrimitive::as_);
-    count.map_or(Range { least: 0.0, most: f64::INFINITY }, |count| Range { least: count, most: count })
+    // A blob has elements.
+    let any = Range { least: 1.0, most: limits::BLOB_ELEMENTS.as_() };
+    count.map_or(any, |count| Range { least: count, most: count })
 }
 
 /// The function of the reduced elements.

@@ -70,7 +70,7 @@ impl Quantized {
             integers: Vec::new(),
             roundings: Vec::new(),
         };
-        if [Some(levels), Some(scale), zero].into_iter().flatten().any(|value| readers.is_output(value)) {
+        if readers.is_output(levels) || zero.is_some_and(|zero| readers.is_output(zero)) {
             return None;
         }
         let is_known =
@@ -106,12 +106,16 @@ impl Quantized {
         let mut sums = Vec::new();
         let mut pending = vec![(product, false)];
         while let Some((value, has_bias)) = pending.pop() {
+            if readers.is_output(value) {
+                return None;
+            }
             self.integers.push(value);
             for id in readers.all(value) {
                 let reader = graph.node(*id)?;
-                if reader.is("Cast") && !readers.is_output(value) {
-                    sums.push(only_output(reader)?);
-                    graph.value(*sums.last()?).dtype.filter(|dtype| dtype.is_float())?;
+                if reader.is("Cast") {
+                    let sum = only_output(reader)?;
+                    graph.value(sum).dtype.filter(|dtype| dtype.is_float())?;
+                    sums.push(sum);
                 } else if reader.is("Add") && !has_bias {
                     let bias =
                         [input(reader, 0)?, input(reader, 1)?].into_iter().find(|other| *other != value)?;
@@ -120,9 +124,6 @@ impl Quantized {
                 } else {
                     return None;
                 }
-            }
-            if readers.is_output(value) {
-                return None;
             }
         }
         Some(sums)
