@@ -44,4 +44,4 @@ pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};
 pub use pipeline::{Described, Inspection, Pass, Port};
-pub use tensor::Dim;
+pub use tensor::{Dim, SizeCondition};

@@ -94,6 +94,19 @@ fn assumptions_are_printed_and_can_be_refused() {
 }
 
 #[test]
+fn conditions_on_free_sizes_are_printed() {
+    let room = Room::new();
+    let said = room.expect(
+        &format!("{} out.param", fixture("condition/pools_of_three")),
+        0,
+        "valid if: H >= 7; W >= 7",
+    );
+    assert_eq!(said.matches("valid if").count(), 1);
+    let warning = "warning: the free size \"S\" is set to 48, its only valid value";
+    room.expect(&format!("{} out.param", fixture("condition/product_of_rows")), 0, warning);
+}
+
+#[test]
 fn blobs_are_renamed() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["Relu", "Abs"], &["1", "3", "8", "8"]));

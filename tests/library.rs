@@ -86,6 +86,47 @@ fn unproved_facts_are_stated() {
     }
 }
 
+/// The fixtures of this family have the smallest valid sizes.
+#[test]
+fn conditions_on_free_sizes_are_stated() {
+    for (fixture, expected) in [
+        ("area_as_a_number", "H*W = 6"),
+        ("blocks", "H is a multiple of 2"),
+        ("element_far_from_the_end", "H >= 233"),
+        ("element_further_from_the_end", "H >= 234"),
+        ("halved_and_doubled", "H is a multiple of 2; W is a multiple of 2"),
+        ("mirrored", "H >= 6"),
+        ("parts_of_a_whole", "H := 8"),
+        ("parts_of_equal_length", "B := A"),
+        ("past_and_total", "T := P+1"),
+        ("pools_of_three", "H >= 7; W >= 7"),
+        ("product_of_rows", "S := 48"),
+        ("rows_as_a_number", "H := 6"),
+        ("rows_of_eight", "H is a multiple of 2"),
+        ("slice_before_the_end", "H >= 6"),
+        ("slice_between_two_ends", "H >= 8"),
+        ("slice_of_a_middle", "H >= 3"),
+        ("slice_of_a_tail", ""),
+        ("squeezed", "H := 1"),
+        ("sum_of_two", "A = B, or one of them is 1"),
+        ("sum_with_a_part_of_a_table", "H <= 9"),
+        ("sum_with_a_table", "H is 1 or 5"),
+        ("window_of_seven", "H >= 7; W >= 7"),
+    ] {
+        let model = Path::new("fixtures/condition").join(fixture).join("model.onnx");
+        let conversion = Converter::new().convert(&Input::Path(model)).unwrap();
+        // A warning names a size that is not free, and its value.
+        let fixed = conversion.warnings.iter().map(|warning| {
+            let names: Vec<&str> = warning.split('"').collect();
+            let number = warning.split(' ').find_map(|word| word.trim_end_matches(',').parse::<i64>().ok());
+            let value = number.map_or_else(|| names[3].to_owned(), |number| number.to_string());
+            format!("{} := {value}", names[1])
+        });
+        let stated = fixed.chain(conversion.conditions.iter().map(ToString::to_string));
+        assert_eq!(stated.collect::<Vec<_>>().join("; "), expected, "{fixture}");
+    }
+}
+
 #[test]
 fn writers_get_the_bytes_of_the_files() {
     let folder = tempfile::tempdir().unwrap();

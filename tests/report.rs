@@ -98,6 +98,14 @@ fn assumptions_are_reported() {
 }
 
 #[test]
+fn conditions_are_reported() {
+    let room = Room::new();
+    room.expect(&format!("{} out.param --report r.json", fixture("condition/blocks")), 0, "valid if");
+    let found = &read(&room, "r.json")["diagnostics"][0];
+    assert_eq!((&found["severity"], &found["reason"]), (&"condition".into(), &"H is a multiple of 2".into()));
+}
+
+#[test]
 fn refusals_are_reported() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["Relu", "NoSuchOperator", "Relu"], &["N", "3"]));

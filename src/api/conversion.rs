@@ -12,6 +12,7 @@ use crate::onnx::{self, Model, Sources, Storage};
 use crate::op::since_version;
 use crate::pipeline::{self, Converted, Inspection, Options, Pass, Port};
 use crate::report::{self, Report};
+use crate::tensor::SizeCondition;
 
 /// A converted model, ready to be written.
 #[derive(Debug)]
@@ -26,6 +27,9 @@ pub struct Conversion {
     /// Facts of values on which the net relies, although they could not be proved. If one does not hold, the
     /// net may compute something else.
     pub assumptions: Vec<Assumption>,
+    /// The conditions on free sizes under which the net is valid. For other sizes the model is invalid, or a
+    /// blob is empty.
+    pub conditions: Vec<SizeCondition>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
     net: Net,
@@ -47,6 +51,7 @@ impl Conversion {
             outputs,
             warnings,
             assumptions,
+            conditions,
             passes,
             net_passes,
             simplified,
@@ -57,6 +62,7 @@ impl Conversion {
             outputs,
             warnings,
             assumptions,
+            conditions,
             passes,
             net,
             graph,
@@ -141,6 +147,7 @@ impl Conversion {
             outputs: &self.outputs,
             warnings: &self.warnings,
             assumptions: &self.assumptions,
+            conditions: &self.conditions,
             passes: &self.passes,
             net_passes: &self.net_passes,
         };

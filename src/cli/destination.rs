@@ -118,7 +118,20 @@ pub(super) fn writable(path: &Path) -> Result<PathBuf> {
         return Err(refused(folder, "this is not a folder"));
     }
     let real = match fs::symlink_metadata(path) {
-        Ok(_) => replaceable(path)?,
+        // A symbolic link stays: its target is replaced.
+        Ok(found) if found.is_symlink() => {
+            let real = path
+                .canonicalize()
+                .map_err(|e| Error::io("the symbolic link cannot be followed", e).in_file(path))?;
+            let target =
+                fs::metadata(&real).map_err(|e| Error::io("the file cannot be examined", e).in_file(path))?;
+            check_replaceable(path, &target)?;
+            real
+        }
+        Ok(found) => {
+            check_replaceable(path, &found)?;
+            real_folder.join(name)
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => real_folder.join(name),
         Err(e) => return Err(Error::io("the file cannot be examined", e).in_file(path)),
     };
@@ -128,13 +141,8 @@ pub(super) fn writable(path: &Path) -> Result<PathBuf> {
     Ok(real)
 }
 
-/// Returns the existing file at `path`. A symbolic link stays: its target is replaced.
-fn replaceable(path: &Path) -> Result<PathBuf> {
-    let real = path
-        .canonicalize()
-        .map_err(|e| Error::io("the symbolic link cannot be followed", e).in_file(path))?;
-    let metadata =
-        fs::metadata(&real).map_err(|e| Error::io("the file cannot be examined", e).in_file(path))?;
+/// Checks that the file at `path` may be replaced.
+fn check_replaceable(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     if metadata.is_dir() {
         return Err(refused(path, "this is a folder"));
     }
@@ -145,7 +153,7 @@ fn replaceable(path: &Path) -> Result<PathBuf> {
     if metadata.permissions().readonly() {
         return Err(refused(path, "the file is write-protected"));
     }
-    Ok(real)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -38,6 +38,11 @@ pub(super) fn describe(
         labelled(text, NOTICE, "warning", &printable(warning));
     });
     describe_assumptions(&mut text, &conversion.assumptions, verbose);
+    if !conversion.conditions.is_empty() {
+        let conditions: Vec<String> =
+            conversion.conditions.iter().map(|one| printable(&one.to_string())).collect();
+        labelled(&mut text, NOTICE, "valid if", &conditions.join("; "));
+    }
     if verbose {
         describe_passes(&mut text, conversion);
     }

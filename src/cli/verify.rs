@@ -1,6 +1,6 @@
 //! The command `verify`: runs the model in onnxruntime and the net in ncnn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::tensor::Dim;
-use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
+use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, SizeCondition, Storage};
 
 use super::arguments::{Report, Source, input, parse_rename};
-use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, Size};
+use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, SIZES};
 use super::terminal::{BAD, STRONG, count, labelled, list, printable, tell};
 use super::{DIFFERENT, finish_command};
 
@@ -148,6 +148,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         param: arguments.param.clone(),
         bin: arguments.bin.clone(),
         inputs: pairs(&conversion.inputs),
+        shapes: input_shapes(&conversion)?,
         outputs: pairs(&conversion.outputs),
         layers,
         data: arguments.data.clone(),
@@ -158,13 +159,46 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
 }
 
 fn pair_of(port: &Port) -> Pair {
-    let size = |dim: &Dim| dim.known().map_or_else(|| Size::Free(dim.to_string()), Size::Known);
-    Pair {
-        name: port.name.clone(),
-        blob: port.blob.clone(),
-        shape: port.shape.iter().map(size).collect(),
-        int32: port.int32,
+    Pair { name: port.name.clone(), blob: port.blob.clone(), int32: port.int32 }
+}
+
+/// Returns shapes of the inputs by their names: one for each of [`SIZES`] for which the net is valid.
+fn input_shapes(conversion: &Conversion) -> Result<Vec<BTreeMap<String, Vec<i64>>>, Error> {
+    let mut names = BTreeSet::new();
+    for size in conversion.inputs.iter().flat_map(|port| &port.shape) {
+        size.collect_symbols(&mut names);
     }
+    let mut found = Vec::new();
+    for size in SIZES {
+        let sizes = names.iter().map(|name| (name.clone(), valid_size(conversion, name, size)));
+        let sizes: BTreeMap<String, Dim> = sizes.collect();
+        if !conversion.conditions.iter().all(|condition| condition.holds(&sizes)) {
+            continue;
+        }
+        let mut shapes = BTreeMap::new();
+        for port in &conversion.inputs {
+            let shape: Result<Vec<Dim>, Error> =
+                port.shape.iter().map(|size| size.substitute(&sizes)).collect();
+            shapes.insert(port.name.clone(), shape?.iter().filter_map(Dim::known).collect());
+        }
+        found.push(shapes);
+    }
+    Ok(found)
+}
+
+/// Returns the least value of a symbol from `size` on that satisfies its own conditions.
+fn valid_size(conversion: &Conversion, name: &str, size: i64) -> Dim {
+    let symbol = Dim::symbol(name);
+    let (mut least, mut factor) = (size, 1);
+    for condition in &conversion.conditions {
+        match condition {
+            SizeCondition::AtLeast(size, bound) if *size == symbol => least = least.max(*bound),
+            SizeCondition::Multiple(size, of) if *size == symbol => factor = *of,
+            _ => {}
+        }
+    }
+    let size = Dim::Known(least);
+    size.ceil_div(&factor.into()).and_then(|times| times.mul(&factor.into())).unwrap_or(size)
 }
 
 /// Returns the blobs of layers, in order, with the names of their values before renaming.
@@ -180,7 +214,6 @@ fn inner_pairs(conversion: &Conversion, renames: &[(String, String)]) -> Vec<Pai
         .map(|blob| Pair {
             name: old_name(&blob.name),
             blob: blob.name.clone(),
-            shape: Vec::new(),
             int32: blob.element == onnx2ncnn::ncnn::Element::I32,
         })
         .collect()

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use crate::common::index::{Index, IndexLists, IndexSet, RawIndex};
 use crate::common::limits::Budget;
 use crate::error::{Error, NodeAt, Result};
-use crate::tensor::{Array, DType, Range, Shape, Tensor};
+use crate::tensor::{Array, DType, Range, Shape, SizeCondition, Tensor};
 
 pub use attribute::{Attribute, AttributeMap};
 use lineage::Lineage;
@@ -183,6 +183,8 @@ pub struct Graph {
     /// The folded nodes in the order of folding, if they are kept: their results may be too large to be
     /// written.
     pub folded: Option<Vec<Node>>,
+    /// The conditions on free sizes that shape rules required.
+    pub(crate) conditions: BTreeSet<SizeCondition>,
     lineage: Lineage,
     /// Facts about all nodes, valid until a node changes: most passes change nothing.
     cache: Cache,

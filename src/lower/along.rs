@@ -2,12 +2,12 @@
 
 use super::gather::MAX_PARTS;
 use super::{Lower, apart_form, form::MAX_AXES, isolate};
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Error, Result, invalid};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
     Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile, binary_op,
 };
-use crate::tensor::{Dim, Tensor, display_shape};
+use crate::tensor::{Dim, SizeCondition, Tensor, display_shape};
 
 /// ncnn's code for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
 pub(crate) const OPEN_END: i32 = -233;
@@ -91,8 +91,16 @@ impl Lower<'_> {
         end: Option<i32>,
         size: &Dim,
     ) -> Result<BlobId> {
+        let axis = self.form(blob).at(place)?.clone();
+        let farthest = end.unwrap_or(0).unsigned_abs().max(start.unsigned_abs());
+        self.require(SizeCondition::at_least(&axis, farthest.into()))?;
         if start == OPEN_END || end == Some(OPEN_END) {
-            unsupported!("the bound {OPEN_END} of an axis: ncnn's Crop interprets it as the whole axis");
+            // Crop interprets this number as the whole axis.
+            let mut first = Dim::Known(start.into());
+            if start < 0 {
+                first = axis.add(&first)?.larger(&Dim::Known(0))?;
+            }
+            return self.crop_by_expression(blob, place, &first, size);
         }
         let form = self.resized(blob, place, size.clone());
         let axes = vec![i32::try_from(place)?];

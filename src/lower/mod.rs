@@ -31,7 +31,7 @@ use crate::ncnn::layer::Input;
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance};
 use crate::op;
 use crate::op::Call;
-use crate::tensor::{DType, Dim, Tensor};
+use crate::tensor::{DType, Dim, SizeCondition, Tensor};
 pub use frontier::Cut;
 use frontier::propose_cuts;
 
@@ -81,6 +81,8 @@ impl<E: Into<Errors>> From<E> for LowerError {
 pub(crate) struct Lowered {
     pub net: Net,
     pub assumptions: Vec<Assumption>,
+    /// The conditions on free sizes that lowerings required.
+    pub conditions: BTreeSet<SizeCondition>,
 }
 
 /// Builds the net of a graph. Every node that cannot be lowered is reported.
@@ -144,7 +146,8 @@ pub(crate) fn lower_graph(
         errors.push(error);
     }
     let Err(errors) = Errors::check(errors) else {
-        return Ok(Lowered { net: state.net, assumptions: state.assumptions.into_list() });
+        let State { net, assumptions, conditions, .. } = state;
+        return Ok(Lowered { net, assumptions: assumptions.into_list(), conditions });
     };
     let cuts = propose_cuts(graph, &failed, |id| {
         state.forms.contains(id) && lower_output(graph, id, &mut state).is_ok()
@@ -187,6 +190,8 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     let mut context = Lower { call: Call::new(graph, node, op), state };
     lower(&mut context)?;
     context.assume_exact_integers(op);
+    let conditions = context.call.into_conditions();
+    state.conditions.extend(conditions);
     for (index, output) in node.outputs.iter().enumerate() {
         if output.is_some_and(|output| !state.holds(graph, output) && !is_empty(graph, output)) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
@@ -380,6 +385,15 @@ impl Lower<'_> {
         }
         self.state.forms.push(id, blob);
         Ok(())
+    }
+
+    /// Emits output 0 as input 0 in another shape, with as many elements only under a condition on free sizes.
+    pub fn reinterpret(&mut self) -> Result<()> {
+        let form = interface_form(self.output_shape(0)?)?;
+        let blob = self.blob(0)?;
+        let layer = reshape_layer(&self.form(blob), &form)?;
+        let top = self.emit(layer, &[blob], &form)?;
+        self.set(0, top)
     }
 
     /// Makes output 0 an alias of input 0 in another shape.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::{MemoryData, Reshape};
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer};
-use crate::tensor::{Dim, Tensor, display_shape};
+use crate::tensor::{Dim, SizeCondition, Tensor, display_shape};
 
 /// The net during lowering.
 #[derive(Default)]
@@ -31,6 +31,8 @@ pub(crate) struct State {
     pub(super) forms_alone: BTreeSet<NodeId>,
     /// Facts on which the layers rely without proof.
     pub(super) assumptions: Assumptions,
+    /// The conditions on free sizes that lowerings required.
+    pub(super) conditions: BTreeSet<SizeCondition>,
     /// The sources of free sizes.
     pub(super) axes: expression::Axes,
     /// Whether free sizes may require a newer release than the net otherwise needs: if none was asked for.

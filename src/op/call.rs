@@ -1,5 +1,6 @@
 //! A node with the known facts of its inputs: the view of shape rules and lowerings.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
@@ -7,7 +8,9 @@ use super::{Attributes, Op, registry};
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::tensor::{Array, DType, Dim, Range, Shape, Tensor, display_shape};
+use crate::tensor::{
+    Array, DType, Dim, Range, Shape, SizeCondition, Tensor, broadcast_shapes, display_shape,
+};
 
 /// The maximum number of consecutive nodes that only forward their input.
 const MAX_FORWARDED: usize = 4;
@@ -54,6 +57,8 @@ pub(crate) struct Call<'a> {
     graph: &'a Graph,
     node: &'a Node,
     attributes: Attributes<'a>,
+    /// The conditions on free sizes that were required.
+    conditions: RefCell<Vec<SizeCondition>>,
 }
 
 impl<'a> Deref for Call<'a> {
@@ -78,12 +83,42 @@ impl<'a> Call<'a> {
 
     /// Creates the call of `op` by `node`.
     pub fn new(graph: &'a Graph, node: &'a Node, op: &'a Op) -> Call<'a> {
-        Call { graph, node, attributes: Attributes::new(node, op) }
+        Call { graph, node, attributes: Attributes::new(node, op), conditions: RefCell::default() }
     }
 
     /// Returns the attributes, as folding reads them.
     pub fn attributes(&self) -> &Attributes<'a> {
         &self.attributes
+    }
+
+    /// Requires a condition on free sizes, one that [`SizeCondition`]'s constructors return.
+    pub fn require(&self, condition: Result<Option<SizeCondition>>) -> Result<()> {
+        self.conditions.borrow_mut().extend(condition?);
+        Ok(())
+    }
+
+    /// Requires two sizes to be equal.
+    pub fn require_equal(&self, a: &Dim, b: &Dim) -> Result<()> {
+        self.require(SizeCondition::equal(a, b))
+    }
+
+    /// Returns the shape of two values that are broadcast, aligned at their last axes. Requires that free
+    /// sizes broadcast.
+    pub fn broadcast_shapes(&self, a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
+        let shape = broadcast_shapes(a, b)?;
+        self.require_broadcast(a, b)?;
+        Ok(shape)
+    }
+
+    /// Requires that two shapes broadcast, aligned at their last axes.
+    pub fn require_broadcast(&self, a: &[Dim], b: &[Dim]) -> Result<()> {
+        let mut pairs = a.iter().rev().zip(b.iter().rev());
+        pairs.try_for_each(|(a, b)| self.require(SizeCondition::broadcast(a, b)))
+    }
+
+    /// Returns the conditions that were required.
+    pub fn into_conditions(self) -> Vec<SizeCondition> {
+        self.conditions.into_inner()
     }
 
     /// Returns the graph of the node.
@@ -184,8 +219,8 @@ impl<'a> Call<'a> {
     /// Checks that input `index`, if given, has these sizes, as far as they are known.
     pub fn check_shape(&self, index: usize, expected: &[Dim]) -> Result<()> {
         let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
-        let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
-        if shape.len() == expected.len() && !shape.iter().zip(expected).any(differ) {
+        let mut sizes = shape.iter().zip(expected);
+        if shape.len() == expected.len() && sizes.all(|(a, b)| self.require_equal(a, b).is_ok()) {
             return Ok(());
         }
         let message = format!("shape {}, expected {}", display_shape(shape), display_shape(expected));
@@ -198,7 +233,7 @@ impl<'a> Call<'a> {
         let differ =
             |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
         if shape.len() <= to.len() && !shape.iter().rev().zip(to.iter().rev()).any(differ) {
-            return Ok(());
+            return self.require_broadcast(shape, to);
         }
         let message = format!("{} does not broadcast to {}", display_shape(shape), display_shape(to));
         Err(Error::invalid(message).at_part(self.label(index)))

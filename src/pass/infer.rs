@@ -73,6 +73,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     let call = Call::new(graph, node, op);
     let facts = (op.infer)(&call)?;
     call.attributes().check_all_read()?;
+    let conditions = call.into_conditions();
     if facts.len() < node.outputs.len() {
         return Err(Error::invalid(format!(
             "the node has {} outputs, the operator {}",
@@ -80,6 +81,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
             facts.len()
         )));
     }
+    graph.conditions.extend(conditions);
     for (output, mut fact) in node.outputs.iter().zip(facts) {
         if let Some(output) = output {
             fact.shape = fact.shape.map(|shape| share(graph, node, shape));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
-use crate::tensor::{Dim, Shape, Tensor, display_shape};
+use crate::tensor::{Dim, Shape, SizeCondition, Tensor, display_shape};
 
 /// Sets the shapes that the user gives, and substitutes the symbols of free sizes in all values.
 ///
@@ -81,6 +81,28 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     substitute_symbols(graph, &symbols)
 }
 
+/// Sets free sizes that have one valid value, and replaces those that are equal to another one. Returns whether
+/// there are any.
+///
+/// # Errors
+///
+/// If the conditions on a size contradict each other.
+pub fn fix_sizes(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<bool> {
+    let mut symbols = BTreeMap::new();
+    while let Some((name, value)) = graph.conditions.iter().find_map(SizeCondition::fixed) {
+        warnings.push(match value.known() {
+            Some(_) => format!("the free size \"{name}\" is set to {value}, its only valid value"),
+            None => format!("the free size \"{name}\" is that of \"{value}\": no other one is valid"),
+        });
+        symbols = BTreeMap::from([(name, value)]);
+        let conditions =
+            graph.conditions.iter().filter_map(|condition| condition.substitute(&symbols).transpose());
+        graph.conditions = conditions.collect::<Result<_>>()?;
+        substitute_symbols(graph, &symbols)?;
+    }
+    Ok(!symbols.is_empty())
+}
+
 fn is_batch(size: &Dim) -> bool {
     size.to_string().to_lowercase().starts_with(BATCH)
 }
@@ -123,7 +145,11 @@ fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) -> Res
     for id in graph.value_ids() {
         let Some(shape) = graph.value(id).shape.clone() else { continue };
         let shape: Result<Shape> = shape.iter().map(|dim| dim.substitute(symbols)).collect();
-        graph.value_mut(id)?.shape = Some(shape?);
+        let elements = graph.value(id).elements.as_ref().map(|elements| elements.substitute(symbols));
+        let elements = elements.transpose()?;
+        let value = graph.value_mut(id)?;
+        value.shape = Some(shape?);
+        value.elements = elements.map(Box::new);
     }
     Ok(())
 }

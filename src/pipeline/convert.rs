@@ -16,6 +16,7 @@ use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::{self, FUSIONS, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, rounding};
+use crate::tensor::SizeCondition;
 
 /// A net, and the records of its conversion.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Converted {
     pub warnings: Vec<String>,
     /// Facts on which the net relies without proof.
     pub assumptions: Vec<Assumption>,
+    /// The conditions on free sizes under which the net is valid.
+    pub conditions: Vec<SizeCondition>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
     /// The number of layers after lowering and after each pass.
@@ -58,6 +61,10 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
 
     let mut refused = DeferredErrors::new();
     let mut deferred = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
+    if input_shape::fix_sizes(&mut graph, &mut progress.warnings)? {
+        deferred = infer::infer_and_fold(&mut graph)?;
+        progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut deferred)?;
+    }
     let keep = |graph: &Graph| {
         let path = options.emit_onnx.clone()?;
         Some((Model { graph: graph.clone(), ..model.clone() }, path))
@@ -90,7 +97,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     deferred.extend(refused);
 
     let Progress { passes, mut warnings, .. } = progress;
-    let Lowered { mut net, assumptions } =
+    let Lowered { mut net, assumptions, mut conditions } =
         lower_graph(&graph, ops::lowering, &mut deferred, options.double_as_float, options.ncnn_version)?;
     if options.strict {
         Assumption::refuse(&assumptions)?;
@@ -110,6 +117,9 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     }
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
+    conditions.append(&mut graph.conditions);
+    conditions.extend(net.conditions()?);
+    let conditions = SizeCondition::strictest(&conditions);
     let table = options.table.as_ref().map(|path| (net.table(&places), path.clone()));
     warnings.extend(table.iter().filter_map(|(table, _)| without_scales(&table.left_out)));
     let table = table.map(|(table, path)| (table.text, path));
@@ -125,6 +135,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         outputs,
         warnings,
         assumptions,
+        conditions,
         passes,
         net_passes,
         simplified,

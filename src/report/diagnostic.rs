@@ -1,4 +1,4 @@
-//! The errors, warnings and assumptions of a report.
+//! The errors, warnings, assumptions and conditions of a report.
 
 use std::error::Error as _;
 
@@ -6,12 +6,13 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, NodeAt, Where};
 use crate::lower::{Assumption, Cut};
+use crate::tensor::SizeCondition;
 
-/// An error, a warning or an assumption.
+/// An error, a warning, an assumption, or a condition on free sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// `error`, `warning` or `assumption`.
+    /// `error`, `warning`, `assumption` or `condition`.
     pub severity: &'static str,
     /// The kind of an error, or the name of an assumed fact.
     pub kind: Option<&'static str>,
@@ -82,8 +83,16 @@ impl Diagnostic {
     }
 
     pub(super) fn warning(text: &str) -> Diagnostic {
-        let (kind, help, at) = Default::default();
-        Diagnostic { severity: "warning", kind, reason: text.to_owned(), causes: Vec::new(), help, at }
+        Diagnostic::text("warning", text.to_owned())
+    }
+
+    pub(super) fn condition(condition: &SizeCondition) -> Diagnostic {
+        Diagnostic::text("condition", condition.to_string())
+    }
+
+    fn text(severity: &'static str, reason: String) -> Diagnostic {
+        let (kind, causes, help, at) = Default::default();
+        Diagnostic { severity, kind, reason, causes, help, at }
     }
 
     pub(super) fn assumption(assumption: &Assumption) -> Diagnostic {

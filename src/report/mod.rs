@@ -65,7 +65,7 @@ pub struct Report {
     pub nodes: Vec<NodePart>,
     /// The steps, in order.
     pub passes: Vec<PassPart>,
-    /// Errors, warnings and assumptions.
+    /// Errors, warnings, assumptions, and conditions on free sizes.
     pub diagnostics: Vec<Diagnostic>,
     /// A part of a refused model that can be converted.
     pub proposed_cut: Option<ProposedCut>,

@@ -11,7 +11,7 @@ use crate::lower::Assumption;
 use crate::ncnn::layer::{LayerInfo, Param};
 use crate::ncnn::{BlobId, Layer, Net, NetLayer, Written};
 use crate::pipeline::{Inspection, Pass, Port};
-use crate::tensor::Dim;
+use crate::tensor::{Dim, SizeCondition};
 
 /// A net as written.
 #[derive(Clone, Debug, Serialize)]
@@ -159,6 +159,7 @@ pub(crate) struct Converted<'a> {
     pub outputs: &'a [Port],
     pub warnings: &'a [String],
     pub assumptions: &'a [Assumption],
+    pub conditions: &'a [SizeCondition],
     /// The steps on the graph, and on the net.
     pub passes: &'a [Pass],
     pub net_passes: &'a [(&'static str, usize)],
@@ -201,12 +202,13 @@ impl Report {
         };
         let warnings = from.warnings.iter().chain(&written.warnings).map(|text| Diagnostic::warning(text));
         let assumptions = from.assumptions.iter().map(Diagnostic::assumption);
+        let conditions = from.conditions.iter().map(Diagnostic::condition);
         Report {
             model: Some(ModelPart::of(from.inspection)),
             net: Some(net),
             nodes,
             passes: steps(from.passes, from.net_passes),
-            diagnostics: warnings.chain(assumptions).collect(),
+            diagnostics: warnings.chain(assumptions).chain(conditions).collect(),
             ..Report::new(Status::Converted)
         }
     }

@@ -5,6 +5,8 @@
 
 mod encoding;
 
+use std::collections::BTreeMap;
+
 use half::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
@@ -231,6 +233,13 @@ impl Array {
             Elements::Dim(a) => Ok(a.clone()),
             _ => invalid!("found {}, expected integers", self.dtype),
         }
+    }
+
+    /// Replaces symbols of sizes.
+    pub(crate) fn substitute(&self, symbols: &BTreeMap<String, Dim>) -> Result<Array> {
+        let Elements::Dim(sizes) = &self.elements else { return Ok(self.clone()) };
+        let replaced: Result<Vec<Dim>> = sizes.iter().map(|size| size.substitute(symbols)).collect();
+        Ok(Array::new(self.dtype, Elements::Dim(ArrayD::from_shape_vec(sizes.raw_dim(), replaced?)?)))
     }
 
     /// Returns all elements in row-major order, as integers.

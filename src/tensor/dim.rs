@@ -80,6 +80,18 @@ impl Dim {
         self.known() == Some(n)
     }
 
+    /// Returns the name of a size that is a single symbol.
+    pub(crate) fn symbol_name(&self) -> Option<&str> {
+        let Dim::Expr(e) = self else { return None };
+        match e.terms.first_key_value() {
+            Some((product, 1)) if e.constant == 0 && e.terms.len() == 1 => match product.as_slice() {
+                [Atom::Symbol(name)] => Some(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     fn depth(&self) -> u32 {
         match self {
             Dim::Known(_) => 0,

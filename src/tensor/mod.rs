@@ -2,6 +2,7 @@
 
 mod array;
 mod broadcast;
+mod condition;
 mod dim;
 mod dtype;
 mod float8;
@@ -25,6 +26,7 @@ use crate::error::{Error, Result, invalid};
 pub use array::{Array, Elements};
 pub(crate) use array::{move_elements, round_float};
 pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
+pub use condition::SizeCondition;
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub(crate) use dim::{Operation, Sum};
 pub use dtype::DType;

@@ -8,8 +8,6 @@ import json
 import re
 import sys
 
-# Sizes to try for free axes until the model runs: some models need more than a few elements.
-SIZES = (6, 16, 32, 64, 128, 224, 384, 1)
 # Bounds of integers to try until the model runs: they may be indices.
 INTEGERS = (4, 2, 1)
 # The tolerance by type, relative to the largest magnitude of an output.
@@ -70,14 +68,12 @@ def draw(node, shape, integers, generator):
     return np.asarray(generator.uniform(-1, 1, shape)).astype(dtype)
 
 
-def draw_all(session, size, integers, generator, shapes):
-    """Arrays for all inputs. Axes of the same name have the same size; free first axes are batches, which are small."""
-    arrays = {}
+def shapes_of(session, size):
+    """The shapes of all inputs. Free axes have the same size, except for first ones: they are batches, which are small."""
+    shapes = {}
     for node in session.get_inputs():
-        given = shapes.get(node.name) or node.shape
-        sizes = [d if isinstance(d, int) and d >= 0 else 2 if i == 0 and len(given) > 1 else size for i, d in enumerate(given)]
-        arrays[node.name] = draw(node, sizes, integers, generator)
-    return arrays
+        shapes[node.name] = [d if isinstance(d, int) and d >= 0 else 2 if i == 0 and len(node.shape) > 1 else size for i, d in enumerate(node.shape)]
+    return shapes
 
 
 def run(session, inputs):
@@ -86,17 +82,19 @@ def run(session, inputs):
     return dict(zip([node.name for node in session.get_outputs()], values))
 
 
-def run_somehow(session, generator, shapes):
-    """Inputs with which the model runs, and its outputs."""
+def run_somehow(session, generator, choices):
+    """Inputs with which the model runs, of one of the choices of their shapes, and its outputs."""
     first = None
-    for size in SIZES:
+    # An input without elements is no input of the net.
+    others = shapes_of(session, 1)
+    for shapes in choices:
         for integers in INTEGERS:
-            inputs = draw_all(session, size, integers, generator, shapes)
+            inputs = {node.name: draw(node, shapes.get(node.name, others[node.name]), integers, generator) for node in session.get_inputs()}
             try:
                 return inputs, run(session, inputs)
             except Exception as error:
                 first = first or error
-    raise Failure(f"onnxruntime does not run the original: {first}")
+    raise Failure(f"onnxruntime does not run the original: {first or 'no common size fits all free axes; give sizes with --input-shape'}")
 
 
 def distance(name, got, expected):
@@ -143,10 +141,10 @@ def compare_models():
         return {"outputs": [{"name": "", "same": False, "why": f"outputs {found} for {wanted}"}]}
     outputs = {}
     # The other model may have fixed sizes.
-    shapes = {node.name: node.shape for node in other.get_inputs()}
+    choices = [shapes_of(other, size) for size in request["sizes"]]
     for round in range(request["rounds"]):
         generator = np.random.default_rng(round)
-        inputs, expected = run_somehow(original, generator, shapes)
+        inputs, expected = run_somehow(original, generator, choices)
         again = run(original, inputs)
         try:
             got = run(other, inputs)
@@ -223,14 +221,13 @@ def given_inputs(session):
 def compare_net():
     """An ONNX model and a net on the same inputs."""
     session, net = open_session(request["model"]), open_net()
-    shapes = {pair["name"]: pair["shape"] for pair in request["inputs"]}
     outputs, layers = {}, {}
     for round in range(1 if request["data"] else request["rounds"]):
         if request["data"]:
             inputs = given_inputs(session)
             expected = run(session, inputs)
         else:
-            inputs, expected = run_somehow(session, np.random.default_rng(round), shapes)
+            inputs, expected = run_somehow(session, np.random.default_rng(round), request["shapes"])
         extractor = feed(net, inputs)
         for pairs, distances in ((request["layers"], layers), (request["outputs"], outputs)):
             for pair in pairs:

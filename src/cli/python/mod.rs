@@ -1,11 +1,15 @@
 //! Comparison with other runtimes through Python: onnxruntime, and ncnn for nets.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+
+/// Sizes to try for free axes until a model runs: some models need more than a few elements.
+pub(in crate::cli) const SIZES: [i64; 8] = [6, 16, 32, 64, 128, 224, 384, 1];
 
 /// The comparing script, embedded so that versions match.
 const COMPARE: &str = include_str!("compare.py");
@@ -26,7 +30,7 @@ pub(in crate::cli) struct PythonArguments {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(in crate::cli) enum Request {
     /// Two ONNX models.
-    Models { original: PathBuf, other: PathBuf, rounds: u32, tolerance: f64 },
+    Models { original: PathBuf, other: PathBuf, rounds: u32, sizes: [i64; 8], tolerance: f64 },
     /// An ONNX model and a net.
     Net(NetRequest),
 }
@@ -38,6 +42,8 @@ pub(in crate::cli) struct NetRequest {
     pub param: PathBuf,
     pub bin: PathBuf,
     pub inputs: Vec<Pair>,
+    /// Shapes of the inputs by their names, to try until the model runs.
+    pub shapes: Vec<BTreeMap<String, Vec<i64>>>,
     pub outputs: Vec<Pair>,
     /// Intermediate blobs in the order of layers; `model` has their values as outputs too.
     pub layers: Vec<Pair>,
@@ -52,16 +58,7 @@ pub(in crate::cli) struct NetRequest {
 pub(in crate::cli) struct Pair {
     pub name: String,
     pub blob: String,
-    /// Numbers, and names of free sizes.
-    pub shape: Vec<Size>,
     pub int32: bool,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub(in crate::cli) enum Size {
-    Known(i64),
-    Free(String),
 }
 
 #[derive(Debug, Deserialize)]
@@ -102,7 +99,7 @@ impl Request {
     /// Creates a comparison of two models, on `rounds` random inputs.
     pub fn models(original: &Path, other: &Path, rounds: u32) -> Request {
         let (original, other) = (original.to_owned(), other.to_owned());
-        Request::Models { original, other, rounds, tolerance: MODELS_TOLERANCE }
+        Request::Models { original, other, rounds, sizes: SIZES, tolerance: MODELS_TOLERANCE }
     }
 
     /// Runs the comparison.

@@ -12,7 +12,7 @@ use super::text::is_readable;
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::common::index::IndexSet;
 use crate::error::{Result, invalid, unsupported};
-use crate::tensor::{DType, display_shape};
+use crate::tensor::{DType, Dim, SizeCondition, display_shape};
 
 /// The exclusive upper bound of param ids (`NCNN_MAX_PARAM_COUNT` in `paramdict.h`).
 const MAX_PARAMS: i32 = 32;
@@ -54,6 +54,18 @@ impl Net {
         }
         flow.end(self)?;
         Ok(u64::try_from(elements)?)
+    }
+
+    /// Returns the conditions under which no blob is empty: the runtime has no empty blobs.
+    ///
+    /// # Errors
+    ///
+    /// If a blob is always empty.
+    pub(crate) fn conditions(&self) -> Result<Vec<SizeCondition>> {
+        let free =
+            self.tops().flat_map(|top| self.blob(top).shape.iter()).filter(|size| size.known().is_none());
+        let sizes: BTreeSet<&Dim> = free.collect();
+        sizes.into_iter().filter_map(|size| SizeCondition::at_least(size, 1).transpose()).collect()
     }
 
     /// Checks that each blob is computed once, before its only reader.

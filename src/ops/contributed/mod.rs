@@ -283,7 +283,7 @@ fn infer_fused_matmul(call: &Call) -> Result<Vec<Fact>> {
         let shape = call.shape(index)?;
         Ok(perm.iter().filter_map(|axis| shape.get(*axis).cloned()).collect())
     };
-    let shape = crate::ops::linear::matmul::matmul_shape(&seen(0, &a)?, &seen(1, &b)?)?;
+    let shape = crate::ops::linear::matmul::matmul_shape(call, &seen(0, &a)?, &seen(1, &b)?)?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 

@@ -8,9 +8,7 @@ use std::borrow::Cow;
 use crate::error::{At, Error, Result, invalid};
 use crate::lower::{Lower, ScalarOrBlob, check_integers, inexact_integer};
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
-use crate::tensor::{
-    Array, DType, Dim, Elements, broadcast_shapes, display_shape, try_zip_broadcast, zip_broadcast,
-};
+use crate::tensor::{Array, DType, Dim, Elements, display_shape, try_zip_broadcast, zip_broadcast};
 
 /// `consumed_inputs` of operator sets 1 to 5 is a hint for memory reuse.
 pub(in crate::ops) const MEMORY_ADVICE: &[&str] = &["consumed_inputs"];
@@ -84,7 +82,7 @@ pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<F
     }
     let mut out = Vec::new();
     for (_, shape) in operand_shapes(call)? {
-        out = broadcast_shapes(&out, &shape)?;
+        out = call.broadcast_shapes(&out, &shape)?;
     }
     Ok(vec![Fact::new(dtype, out)])
 }

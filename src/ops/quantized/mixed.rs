@@ -40,7 +40,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// Infers a product of inputs 0 and 1. The scales and the bias, inputs `operands`, must broadcast to its
 /// shape.
 fn infer_product(call: &Call, operands: &[usize]) -> Result<Vec<Fact>> {
-    let shape = matmul_shape(call.shape(0)?, call.shape(1)?)?;
+    let shape = matmul_shape(call, call.shape(0)?, call.shape(1)?)?;
     operands.iter().try_for_each(|index| call.check_broadcasts(*index, &shape))?;
     Ok(vec![Fact::new(DType::F32, shape)])
 }

@@ -316,7 +316,7 @@ fn expand_dynamic(x: &mut Expand) -> Result<bool> {
 
 fn infer_qlinear_matmul(call: &Call) -> Result<Vec<Fact>> {
     read_bounds(call)?;
-    Ok(vec![Fact::new(call.dtype(7)?, matmul_shape(call.shape(0)?, call.shape(3)?)?)])
+    Ok(vec![Fact::new(call.dtype(7)?, matmul_shape(call, call.shape(0)?, call.shape(3)?)?)])
 }
 
 /// The inputs of ConvInteger and MatMulInteger.

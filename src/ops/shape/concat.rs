@@ -60,12 +60,13 @@ fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
         for (i, (size, next)) in shape.iter_mut().zip(other).enumerate() {
             if i == axis {
                 *size = size.add(next)?;
-            } else if next.known().is_none() {
-                // The sizes must be equal: a known one stands for both, else the first.
-            } else if size.known().is_none() {
+                continue;
+            }
+            let misfit = || Error::invalid(format!("the parts differ along axis {i}: {size} and {next}"));
+            call.require_equal(size, next).map_err(|_| misfit())?;
+            // A known size stands for both.
+            if next.known().is_some() {
                 size.clone_from(next);
-            } else if size != next {
-                invalid!("the parts differ along axis {i}: {size} and {next}");
             }
         }
     }
@@ -186,6 +187,8 @@ fn infer_split(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
     let axis = resolve_axis(call.int_or("axis", 0)?, shape.len())?;
     let sizes = split_sizes(call, || split_input(call, axis), shape.at(axis)?)?;
+    let total = sizes.iter().try_fold(Dim::Known(0), |total, size| total.add(size))?;
+    call.require_equal(shape.at(axis)?, &total)?;
     let dtype = call.dtype(0)?;
     Ok(sizes.into_iter().map(|size| Fact::new(dtype, resized(shape, axis, size))).collect())
 }

@@ -8,7 +8,7 @@
 use ndarray::{ArrayD, IxDyn};
 
 use super::{data_sizes, dims_of, fixed_shape, known_dims};
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::{Lower, same_elements};
 use crate::op::identity::{first, same_shape};
@@ -73,7 +73,21 @@ fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
     if let (Some(tensor), Some(sizes)) = (call.constant(0), sizes) {
         return Fact::constant(tensor.reshaped(&sizes)?);
     }
+    require_same_elements(call, call.shape(0)?, &shape)?;
     Ok(Fact::new(call.dtype(0)?, shape))
+}
+
+/// Requires two shapes to have the same number of elements.
+fn require_same_elements(call: &Call, from: &[Dim], to: &[Dim]) -> Result<()> {
+    let (mut from, mut to) = (from.to_vec(), to.to_vec());
+    from.retain(|size| match to.iter().position(|other| other == size) {
+        Some(place) => {
+            to.swap_remove(place);
+            false
+        }
+        None => true,
+    });
+    call.require_equal(&Dim::product(&from)?, &Dim::product(&to)?)
 }
 
 /// Folds a node: reshapes input 0 as `rule` maps its shape.
@@ -94,15 +108,7 @@ fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec
 
 fn lower_alias(lower: &mut Lower) -> Result<()> {
     let (from, to) = (lower.shape(0)?, lower.output_shape(0)?);
-    if !same_elements(from, to)? {
-        return Err(Error::unsupported(format!(
-            "whether {} has as many elements as {} depends on free sizes",
-            display_shape(from),
-            display_shape(to)
-        ))
-        .help("fix them with --input-shape"));
-    }
-    lower.alias()
+    if same_elements(from, to)? { lower.alias() } else { lower.reinterpret() }
 }
 
 // Identity and Dropout

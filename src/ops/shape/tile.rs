@@ -32,8 +32,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
 fn infer_expand(call: &Call) -> Result<Vec<Fact>> {
     let data = call.shape(0)?;
     let shape = match (call.dims(1), call.declared_instead_of(1)) {
-        (Ok(target), _) => broadcast_shapes(data, &target)?,
-        (Err(_), Some(declared)) => broadcast_shapes(data, declared)?,
+        (Ok(target), _) => call.broadcast_shapes(data, &target)?,
+        (Err(_), Some(declared)) => call.broadcast_shapes(data, declared)?,
         (Err(error), None) => return Err(error),
     };
     Ok(vec![Fact::new(call.dtype(0)?, shape)])

@@ -13,7 +13,7 @@ use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
 use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, required, required_input};
 use crate::ops::Row;
-use crate::tensor::{Array, Dim, Shape, display_shape};
+use crate::tensor::{Array, Dim, Shape, SizeCondition, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DepthToSpace", &[1, 11, 13, 28], Access::Selection, infer_rearrange)
@@ -91,7 +91,7 @@ fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
     }
     let side = Dim::Known(block);
     let divided = |size: &Dim, by: &Dim| {
-        // A free size is assumed to be a multiple, as the specification requires.
+        // The shape rule requires a free size to be a multiple.
         match size.exact_div(by) {
             Some(parts) => Ok(parts),
             None if size.known().is_none() => size.floor_div(by),
@@ -117,7 +117,15 @@ fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
 }
 
 fn infer_rearrange(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(0)?, plan(call, call.shape(0)?)?.shape)])
+    let shape = call.shape(0)?;
+    let plan = plan(call, shape)?;
+    let area = plan.block.saturating_mul(plan.block);
+    let factors =
+        if call.op_type() == "DepthToSpace" { [1, area, 1, 1] } else { [1, 1, plan.block, plan.block] };
+    for (size, of) in shape.iter().zip(factors) {
+        call.require(SizeCondition::multiple(size, of))?;
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, plan.shape)])
 }
 
 fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -28,7 +28,40 @@ impl Expr {
     }
 }
 
+impl Atom {
+    /// Returns a number by which symbols may be increased so that the size grows by a constant: the product of
+    /// its nested divisors. `None` for products, minima, maxima and divisions by expressions.
+    fn period(&self) -> Option<i64> {
+        match self {
+            Atom::Symbol(_) => Some(1),
+            Atom::FloorDiv(a, Dim::Known(n @ 1..)) => a.period()?.checked_mul(*n),
+            _ => None,
+        }
+    }
+}
+
 impl Dim {
+    /// Returns the greatest common divisor of all coefficients and constants of both sizes.
+    pub(crate) fn common_factor(&self, other: &Dim) -> i64 {
+        [self, other].into_iter().fold(0, |common, size| {
+            let (constant, terms) = size.parts();
+            terms
+                .values()
+                .fold(greatest_divisor(common, constant), |common, times| greatest_divisor(common, *times))
+        })
+    }
+
+    /// Returns a number by which the symbols may be increased so that the size grows by a constant; `None` if
+    /// the size is not a sum of symbols and of their quotients by numbers.
+    pub(crate) fn period(&self) -> Option<i64> {
+        let Dim::Expr(e) = self else { return Some(1) };
+        e.terms.keys().try_fold(1_i64, |period, product| {
+            let [atom] = product.as_slice() else { return None };
+            let other = atom.period()?;
+            period.checked_div(greatest_divisor(period, other))?.checked_mul(other)
+        })
+    }
+
     /// Returns `self / other` if that is exact for all values of the symbols.
     pub fn exact_div(&self, other: &Dim) -> Option<Dim> {
         if let Dim::Known(n) = other {

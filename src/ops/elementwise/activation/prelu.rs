@@ -41,6 +41,7 @@ pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {
     if slopes.iter().zip(shape).any(differ) {
         invalid!("slopes of shape {} do not broadcast to {}", display_shape(&slopes), display_shape(shape));
     }
+    call.broadcast_shapes(shape, &slopes)?;
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 

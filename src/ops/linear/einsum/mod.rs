@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use crate::error::{At, Error, Result, invalid};
 use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
-use crate::tensor::Dim;
+use crate::tensor::{Dim, SizeCondition};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", &[12, 28], Access::Any, infer_einsum)
     .expand(contract::expand_einsum)
@@ -134,6 +134,7 @@ fn infer_einsum(call: &Call) -> Result<Vec<Fact>> {
     for (i, labels) in equation.operands.iter().enumerate() {
         for (label, size) in labels.iter().zip(call.shape(i)?) {
             let known = sizes.entry(*label).or_insert_with(|| size.clone());
+            call.require(SizeCondition::broadcast(known, size))?;
             *known = known.broadcast(size)?;
         }
     }

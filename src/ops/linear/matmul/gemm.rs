@@ -69,6 +69,8 @@ pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
 pub(in crate::ops) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
     let gemm = read_gemm(call)?;
     let factors = factors(call, &gemm)?;
+    let [k, k_b] = &factors.k;
+    call.require_equal(k, k_b)?;
     let shape = vec![factors.m, factors.n];
     if call.has_input(2) {
         let c = call.shape(2)?;
@@ -79,6 +81,7 @@ pub(in crate::ops) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
         if c.len() > 2 || (c.len() < 2 && !gemm.broadcast) || !all_fit {
             invalid!("C of shape {} added to {}", display_shape(c), display_shape(&shape));
         }
+        call.check_broadcasts(2, &shape)?;
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }

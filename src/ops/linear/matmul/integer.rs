@@ -21,7 +21,7 @@ pub(super) fn infer_matmul_integer(call: &Call) -> Result<Vec<Fact>> {
             invalid!("operand {index} is {}", call.dtype(index)?);
         }
     }
-    Ok(vec![Fact::new(DType::I32, super::matmul_shape(call.shape(input::A)?, call.shape(input::B)?)?)])
+    Ok(vec![Fact::new(DType::I32, super::matmul_shape(call, call.shape(input::A)?, call.shape(input::B)?)?)])
 }
 
 pub(super) fn expand_matmul_integer(expand: &mut Expand) -> Result<bool> {

@@ -70,8 +70,16 @@ fn multiply_adds(call: &Call) -> Option<u64> {
     Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(summed))
 }
 
-/// Returns the shape of numpy's `matmul`.
-pub(in crate::ops) fn matmul_shape(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
+/// Returns the shape of numpy's `matmul`. Requires the summed sizes to be equal.
+pub(in crate::ops) fn matmul_shape(call: &Call, a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
+    let Stacks { batch_a, batch_b, k: [k, k_b], .. } = stacks(a, b)?;
+    call.require_equal(&k, &k_b)?;
+    call.require_broadcast(&batch_a, &batch_b)?;
+    product_shape(a, b)
+}
+
+/// Returns the shape of the product if the summed sizes are equal.
+fn product_shape(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
     let stacks = stacks(a, b)?;
     let mut shape = broadcast_shapes(&stacks.batch_a, &stacks.batch_b)?;
     if a.len() > 1 {
@@ -88,7 +96,7 @@ fn infer_matmul(call: &Call) -> Result<Vec<Fact>> {
     if a != b {
         invalid!("shapes {a} and {b} cannot be multiplied");
     }
-    Ok(vec![Fact::new(a, matmul_shape(call.shape(0)?, call.shape(1)?)?)])
+    Ok(vec![Fact::new(a, matmul_shape(call, call.shape(0)?, call.shape(1)?)?)])
 }
 
 #[cfg(test)]
@@ -108,10 +116,10 @@ mod tests {
             (&[2, 3], &[2, 3], None),
             (&[], &[1], None),
         ] {
-            assert_eq!(matmul_shape(&dims(a), &dims(b)).ok(), shape.map(dims), "{a:?} {b:?}");
+            assert_eq!(product_shape(&dims(a), &dims(b)).ok(), shape.map(dims), "{a:?} {b:?}");
         }
         let a = [Dim::Known(1), s.clone(), h.clone()];
         let b = [h, Dim::Known(7)];
-        assert_eq!(matmul_shape(&a, &b).unwrap(), [Dim::Known(1), s, Dim::Known(7)]);
+        assert_eq!(product_shape(&a, &b).unwrap(), [Dim::Known(1), s, Dim::Known(7)]);
     }
 }

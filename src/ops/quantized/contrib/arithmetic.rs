@@ -8,11 +8,10 @@ use super::{add_zero, base, constant_scale, dequantize, quantize};
 use crate::error::Result;
 use crate::op::{Call, Fact};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::broadcast_shapes;
 
 pub(super) fn infer_binary(call: &Call) -> Result<Vec<Fact>> {
     read_bounds(call)?;
-    Ok(vec![Fact::new(call.dtype(0)?, broadcast_shapes(call.shape(0)?, call.shape(3)?)?)])
+    Ok(vec![Fact::new(call.dtype(0)?, call.broadcast_shapes(call.shape(0)?, call.shape(3)?)?)])
 }
 
 /// The operands of a node, their zero points, and the scales of the operands and of the result.

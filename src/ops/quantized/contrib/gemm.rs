@@ -26,7 +26,7 @@ pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
     };
     let (a, b) = (matrix(0, "transA")?, matrix(3, "transB")?);
     let dtype = if call.has_input(Y_ZERO) { call.dtype(Y_ZERO)? } else { DType::F32 };
-    let shape = matmul_shape(&a, &b)?;
+    let shape = matmul_shape(call, &a, &b)?;
     call.check_broadcasts(C, &shape)?;
     Ok(vec![Fact::new(dtype, shape)])
 }

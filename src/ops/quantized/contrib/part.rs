@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::graph::Attribute;
 use crate::op::{Call, Fact, required};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Dim, broadcast_shapes};
+use crate::tensor::Dim;
 
 /// The first part of QLinearConcat. Each part is followed by its scale and zero point.
 const FIRST_PART: usize = 2;
@@ -48,8 +48,8 @@ mod choice {
 }
 
 pub(super) fn infer_where(call: &Call) -> Result<Vec<Fact>> {
-    let shape = broadcast_shapes(call.shape(choice::X)?, call.shape(choice::Y)?)?;
-    Ok(vec![Fact::new(call.dtype(choice::X)?, broadcast_shapes(call.shape(0)?, &shape)?)])
+    let shape = call.broadcast_shapes(call.shape(choice::X)?, call.shape(choice::Y)?)?;
+    Ok(vec![Fact::new(call.dtype(choice::X)?, call.broadcast_shapes(call.shape(0)?, &shape)?)])
 }
 
 /// Requantizes both operands by the function that onnxruntime tabulates (`qlinear_where.cc`).

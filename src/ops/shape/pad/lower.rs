@@ -6,7 +6,7 @@ use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::Padding;
 use crate::ops::shape::resized;
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::{Dim, SizeCondition, Tensor};
 
 pub(super) fn lower_pad(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
@@ -78,7 +78,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
     let mut top = match mode {
         Mode::Constant | Mode::Edge => pad_layers(lower, blob, &mut shape, &added, mode, value)?,
         Mode::Reflect | Mode::Wrap => {
-            let (near, far) = split_far(&shape, &added, mode);
+            let (near, far) = split_far(lower, &shape, &added, mode)?;
             let blob = pad_layers(lower, blob, &mut shape, &near, mode, value)?;
             gather_sources(lower, blob, &mut shape, &far, mode)?
         }
@@ -106,6 +106,9 @@ fn mirror(
     let one = Dim::Known(1);
     let (mut blob, place) = lower.alone(blob, shape, axis)?;
     let mut size = shape.at(axis)?.clone();
+    for amount in [before, after] {
+        lower.require(SizeCondition::at_least(&size.sub(amount)?, 1))?;
+    }
     if !after.is(0) {
         let rest = lower.crop(blob, place, 0, Some(-1), &size.sub(&one)?)?;
         let reversed = lower.reverse(blob, place)?;
@@ -132,13 +135,20 @@ fn grow(shape: &mut [Dim], added: &Added) -> Result<()> {
 }
 
 /// Separates axes that Padding can pad from the others: it reads beyond an axis that is not larger than its
-/// padding, and cannot wrap. A free size is assumed to be larger than its padding: a smaller one has no
+/// padding, and cannot wrap. A free size is required to be larger than its padding: a smaller one has no
 /// reflection.
-fn split_far(shape: &[Dim], added: &[Added], mode: Mode) -> (Vec<Added>, Vec<Added>) {
-    added.iter().copied().partition(|one| {
-        let known = shape.get(one.axis).and_then(Dim::known);
-        mode == Mode::Reflect && known.is_none_or(|size| one.before.max(one.after) < size)
-    })
+fn split_far(lower: &Lower, shape: &[Dim], added: &[Added], mode: Mode) -> Result<(Vec<Added>, Vec<Added>)> {
+    let (mut near, mut far) = (Vec::new(), Vec::new());
+    for one in added {
+        let size = shape.at(one.axis)?;
+        let padding = one.before.max(one.after);
+        let is_near = mode == Mode::Reflect && size.known().is_none_or(|size| padding < size);
+        if is_near {
+            lower.require(SizeCondition::at_least(size, padding + 1))?;
+        }
+        if is_near { near.push(*one) } else { far.push(*one) }
+    }
+    Ok((near, far))
 }
 
 /// Pads axes of known sizes by gathering the source of each element.

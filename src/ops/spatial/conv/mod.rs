@@ -142,6 +142,7 @@ pub(in crate::ops) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>
             conv.group
         );
     }
+    call.require_equal(channels, &taken)?;
     if weight.at(0)?.known().is_some_and(|made| made % conv.group != 0) {
         invalid!("{} output channels are not divisible into {} groups", weight.at(0)?, conv.group);
     }

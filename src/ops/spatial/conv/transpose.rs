@@ -99,6 +99,7 @@ pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {
             conv.group
         );
     }
+    call.require_equal(channels, weight.at(0)?)?;
     let channels = weight.at(1)?.mul(&Dim::Known(conv.group))?;
     call.check_shape(2, std::slice::from_ref(&channels))?;
     let mut shape = vec![batch.clone(), channels];

@@ -1,0 +1,442 @@
+//! Conditions on free sizes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::{Dim, Operation, Sum};
+use crate::error::{Error, Result, invalid};
+
+/// A condition on free sizes, for other values of which a net is not valid.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SizeCondition {
+    /// Two sizes are equal.
+    Equal(Dim, Dim),
+    /// Two sizes are equal, or one of them is 1.
+    Broadcast(Dim, Dim),
+    /// A size is not less than a number.
+    AtLeast(Dim, i64),
+    /// A size is not greater than a number.
+    AtMost(Dim, i64),
+    /// A size is a multiple of a number.
+    Multiple(Dim, i64),
+}
+
+/// The largest bound of a single free size that is searched.
+const MAX_BOUND: i64 = 1 << 24;
+
+/// The number of sizes above a bound that are tried one by one before the rest is proved.
+const TRIED_SIZES: i64 = 64;
+
+impl SizeCondition {
+    /// Creates the simplest condition under which two sizes are equal; `None` if they always are.
+    ///
+    /// # Errors
+    ///
+    /// If they never are.
+    pub(crate) fn equal(a: &Dim, b: &Dim) -> Result<Option<SizeCondition>> {
+        if a == b {
+            return Ok(None);
+        }
+        let difference = a.sub(b)?;
+        if difference.is(0) {
+            return Ok(None);
+        }
+        for (size, other) in [(a, b), (b, a)] {
+            if let Some((operation, x, y)) = other.operation()
+                && let Some(bound) = y.known().or(x.known()).filter(|_| x == *size || y == *size)
+            {
+                match operation {
+                    Operation::Min => return Ok(Some(SizeCondition::AtMost(size.clone(), bound))),
+                    Operation::Max => return SizeCondition::at_least(size, bound),
+                    Operation::FloorDiv | Operation::Mod => {}
+                }
+            }
+        }
+        let never = || Error::invalid(format!("the sizes {a} and {b} are not equal"));
+        if matches!(difference.bounds(), (Some(1..), _) | (_, Some(..0))) {
+            return Err(never());
+        }
+        if let Some(line) = Line::of(&difference) {
+            return line.zeros(a, b).ok_or_else(never).map(Some);
+        }
+        let solved = solve(&difference).map(|(symbol, size)| SizeCondition::Equal(size, symbol));
+        Ok(Some(solved.unwrap_or_else(|| {
+            let common = a.common_factor(b);
+            let lowest = |size: &Dim| size.exact_div(&Dim::Known(common)).unwrap_or_else(|| size.clone());
+            SizeCondition::Equal(lowest(a.min(b)), lowest(a.max(b)))
+        })))
+    }
+
+    /// Creates the condition under which two sizes broadcast; `None` if they always do.
+    ///
+    /// # Errors
+    ///
+    /// If they never do.
+    pub(crate) fn broadcast(a: &Dim, b: &Dim) -> Result<Option<SizeCondition>> {
+        if a.is(1) || b.is(1) {
+            return Ok(None);
+        }
+        // The maximum of two sizes that broadcast is the broadcast size, which broadcasts with both.
+        for (size, other) in [(a, b), (b, a)] {
+            if let Some((Operation::Max, x, y)) = other.operation()
+                && (x == *size || y == *size)
+                && x.known().is_none()
+                && y.known().is_none()
+            {
+                return SizeCondition::broadcast(&x, &y);
+            }
+        }
+        let may_be_one = |size: &Dim| size.bounds().0.is_none_or(|least| least < 2);
+        match SizeCondition::equal(a, b) {
+            found @ Ok(
+                None
+                | Some(SizeCondition::Multiple(..) | SizeCondition::AtMost(..) | SizeCondition::AtLeast(..)),
+            ) => found,
+            found if !may_be_one(a) && !may_be_one(b) => found,
+            _ => Ok(Some(SizeCondition::Broadcast(a.min(b).clone(), a.max(b).clone()))),
+        }
+    }
+
+    /// Creates the simplest condition under which a size is not less than a number; `None` if it never is.
+    ///
+    /// # Errors
+    ///
+    /// If it always is.
+    pub(crate) fn at_least(size: &Dim, least: i64) -> Result<Option<SizeCondition>> {
+        let missing = size.sub(&Dim::Known(least))?;
+        match missing.bounds() {
+            (Some(0..), _) => return Ok(None),
+            (_, Some(..0)) => invalid!("the size {size} is less than {least}"),
+            _ => {}
+        }
+        let Some((name, bound)) = least_symbol(&missing) else {
+            return Ok(Some(SizeCondition::AtLeast(size.clone(), least)));
+        };
+        Ok((bound > 1).then(|| SizeCondition::AtLeast(Dim::symbol(&name), bound)))
+    }
+
+    /// Creates the condition under which a size is a multiple of a positive number; `None` if it always is.
+    ///
+    /// # Errors
+    ///
+    /// If it never is.
+    pub(crate) fn multiple(size: &Dim, of: i64) -> Result<Option<SizeCondition>> {
+        let of = Dim::Known(of);
+        SizeCondition::equal(size, &size.floor_div(&of)?.mul(&of)?)
+    }
+
+    /// Returns a symbol and the size to which it must be equal, if there is one.
+    pub(crate) fn fixed(&self) -> Option<(String, Dim)> {
+        let SizeCondition::Equal(size, symbol) = self else { return None };
+        let mut names = BTreeSet::new();
+        size.collect_symbols(&mut names);
+        let name = symbol.symbol_name().filter(|name| !names.contains(*name))?;
+        Some((name.to_owned(), size.clone()))
+    }
+
+    /// Returns whether the condition holds for these values of all of its symbols.
+    pub fn holds(&self, values: &BTreeMap<String, Dim>) -> bool {
+        self.substitute(values).is_ok_and(|condition| condition.is_none())
+    }
+
+    /// Returns the condition with symbols replaced; `None` if it always holds then.
+    pub(crate) fn substitute(&self, values: &BTreeMap<String, Dim>) -> Result<Option<SizeCondition>> {
+        match self {
+            SizeCondition::Equal(a, b) => {
+                SizeCondition::equal(&a.substitute(values)?, &b.substitute(values)?)
+            }
+            SizeCondition::Broadcast(a, b) => {
+                SizeCondition::broadcast(&a.substitute(values)?, &b.substitute(values)?)
+            }
+            SizeCondition::AtLeast(size, least) => SizeCondition::at_least(&size.substitute(values)?, *least),
+            SizeCondition::AtMost(size, most) => {
+                let most = Dim::Known(*most);
+                let size = size.substitute(values)?;
+                SizeCondition::equal(&size, &size.smaller(&most)?)
+            }
+            SizeCondition::Multiple(size, of) => SizeCondition::multiple(&size.substitute(values)?, *of),
+        }
+    }
+
+    /// Returns whether the condition is a bound or a factor of a single symbol.
+    fn is_of_symbol(&self) -> bool {
+        match self {
+            SizeCondition::AtLeast(size, _)
+            | SizeCondition::AtMost(size, _)
+            | SizeCondition::Multiple(size, _) => size.symbol_name().is_some(),
+            SizeCondition::Equal(..) | SizeCondition::Broadcast(..) => false,
+        }
+    }
+
+    /// Returns the conditions that no other one implies.
+    pub(crate) fn strictest(conditions: &BTreeSet<SizeCondition>) -> Vec<SizeCondition> {
+        let implies = |other: &SizeCondition, one: &SizeCondition| match (other, one) {
+            (SizeCondition::AtLeast(x, bound), SizeCondition::AtLeast(y, least)) => x == y && bound > least,
+            (SizeCondition::Multiple(x, of), SizeCondition::AtLeast(y, least)) => x == y && of >= least,
+            (SizeCondition::Multiple(x, of), SizeCondition::Multiple(y, part)) => {
+                x == y && of > part && of.checked_rem(*part) == Some(0)
+            }
+            _ => false,
+        };
+        let is_implied = |one: &&SizeCondition| conditions.iter().any(|other| implies(other, one));
+        let listed: Vec<SizeCondition> = conditions.iter().filter(|one| !is_implied(one)).cloned().collect();
+        let valid = valid_sizes(&listed);
+        let follows = |one: &SizeCondition| {
+            !one.is_of_symbol() && one.substitute(&valid).is_ok_and(|condition| condition.is_none())
+        };
+        listed.into_iter().filter(|one| !follows(one)).collect()
+    }
+}
+
+impl fmt::Display for SizeCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SizeCondition::Equal(a, b) => write!(f, "{b} = {a}"),
+            SizeCondition::Broadcast(Dim::Known(n), size) => write!(f, "{size} is 1 or {n}"),
+            SizeCondition::Broadcast(a, b) => write!(f, "{a} = {b}, or one of them is 1"),
+            SizeCondition::AtLeast(size, least) => write!(f, "{size} >= {least}"),
+            SizeCondition::AtMost(size, most) => write!(f, "{size} <= {most}"),
+            SizeCondition::Multiple(size, of) => write!(f, "{size} is a multiple of {of}"),
+        }
+    }
+}
+
+/// Returns expressions that replace symbols, whose values are those that satisfy the bounds and factors of
+/// single symbols.
+fn valid_sizes(conditions: &[SizeCondition]) -> BTreeMap<String, Dim> {
+    let mut found: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+    for condition in conditions {
+        match condition {
+            SizeCondition::AtLeast(size, bound) => {
+                if let Some(name) = size.symbol_name() {
+                    found.entry(name).or_insert((1, 1)).0 = *bound;
+                }
+            }
+            SizeCondition::Multiple(size, of) => {
+                if let Some(name) = size.symbol_name() {
+                    found.entry(name).or_insert((1, 1)).1 = *of;
+                }
+            }
+            SizeCondition::Equal(..) | SizeCondition::Broadcast(..) | SizeCondition::AtMost(..) => {}
+        }
+    }
+    let valid = found.into_iter().filter_map(|(name, (least, of))| {
+        let of = Dim::Known(of);
+        let below = Dim::Known(least).ceil_div(&of).ok()?.sub(&Dim::Known(1)).ok()?;
+        Some((name.to_owned(), Dim::symbol(name).add(&below).ok()?.mul(&of).ok()?))
+    });
+    valid.collect()
+}
+
+/// Returns a symbol, and the size at which the expression is 0: one without subtractions, if there is one.
+fn solve(size: &Dim) -> Option<(Dim, Dim)> {
+    let Sum { terms, .. } = size.sum();
+    let mut found = None;
+    // Of two symbols the later one is replaced.
+    for (product, coefficient) in terms.into_iter().rev() {
+        let [symbol] = product.as_slice() else { continue };
+        let Some(name) = symbol.symbol_name() else { continue };
+        let term = symbol.mul(&Dim::Known(coefficient)).ok()?;
+        let rest = term.sub(size).ok()?;
+        let mut names = BTreeSet::new();
+        rest.collect_symbols(&mut names);
+        let Some(value) = rest.exact_div(&Dim::Known(coefficient)).filter(|_| !names.contains(name)) else {
+            continue;
+        };
+        if value.lower_bound().is_some_and(|least| least > 0) {
+            return Some((symbol.clone(), value));
+        }
+        found.get_or_insert((symbol.clone(), value));
+    }
+    found
+}
+
+/// Returns the only symbol of an expression, and its least value from which on the expression is not
+/// negative; `None` if no bound is found and proved.
+fn least_symbol(size: &Dim) -> Option<(String, i64)> {
+    let name = only_symbol(size)?;
+    let at = |n: i64| value_at(size, &name, n);
+    let (mut below, mut above) = (0, 1);
+    while at(above)? < 0 {
+        (below, above) = (above, above.checked_mul(2).filter(|bound| *bound <= MAX_BOUND)?);
+    }
+    while above - below > 1 {
+        let middle = i64::midpoint(below, above);
+        if at(middle)? < 0 {
+            below = middle;
+        } else {
+            above = middle;
+        }
+    }
+    // Minima and maxima with numbers have one value from some size on. Up to there each size is tried.
+    let tried = above.checked_add(TRIED_SIZES)?;
+    if (above..=tried).any(|n| at(n).is_none_or(|value| value < 0)) {
+        return None;
+    }
+    // Symbols are not less than 1.
+    let larger = Dim::symbol(&name).add(&Dim::Known(tried)).ok()?;
+    let rest = size.substitute(&BTreeMap::from([(name.clone(), larger)])).ok()?;
+    let holds = rest.lower_bound().is_some_and(|least| least >= 0)
+        || Line::of(&rest).is_some_and(|line| line.rise >= 0 && line.values.iter().all(|value| *value >= 0));
+    holds.then_some((name, above))
+}
+
+/// Returns the symbol of an expression that has one.
+fn only_symbol(size: &Dim) -> Option<String> {
+    let mut names = BTreeSet::new();
+    size.collect_symbols(&mut names);
+    let name = names.pop_first()?;
+    names.is_empty().then_some(name)
+}
+
+fn value_at(size: &Dim, name: &str, n: i64) -> Option<i64> {
+    size.substitute(&BTreeMap::from([(name.to_owned(), Dim::Known(n))])).ok()?.known()
+}
+
+/// An expression of one symbol that grows by the same number in each period: a sum of the symbol and of its
+/// quotients by numbers.
+struct Line {
+    name: String,
+    /// The values for a symbol from 1 up to the period.
+    values: Vec<i64>,
+    /// The growth in a period.
+    rise: i64,
+}
+
+/// The longest period of which all values are computed.
+const MAX_PERIOD: i64 = 1 << 10;
+
+impl Line {
+    fn of(size: &Dim) -> Option<Line> {
+        let name = only_symbol(size)?;
+        let period = size.period().filter(|period| *period <= MAX_PERIOD)?;
+        let values: Option<Vec<i64>> = (1..=period).map(|n| value_at(size, &name, n)).collect();
+        let rise = value_at(size, &name, period + 1)?.checked_sub(value_at(size, &name, 1)?)?;
+        Some(Line { name, values: values?, rise })
+    }
+
+    /// Returns the condition under which the expression, the difference of `a` and `b`, is 0; `None` if it
+    /// never is.
+    fn zeros(&self, a: &Dim, b: &Dim) -> Option<SizeCondition> {
+        let symbol = Dim::symbol(&self.name);
+        let general = SizeCondition::Equal(a.min(b).clone(), a.max(b).clone());
+        let places = || (1_i64..).zip(&self.values);
+        if self.rise == 0 {
+            let zeros: Vec<i64> = places().filter(|(_, value)| **value == 0).map(|(n, _)| n).collect();
+            let first = *zeros.first()?;
+            let is_multiple = |n: i64| n.checked_rem(first) == Some(0);
+            let holds = places().all(|(n, value)| (*value == 0) == is_multiple(n));
+            let period = i64::try_from(self.values.len()).ok()?;
+            return Some(if holds && is_multiple(period) {
+                SizeCondition::Multiple(symbol, first)
+            } else {
+                general
+            });
+        }
+        let period = i64::try_from(self.values.len()).ok()?;
+        let zeros = places().filter_map(|(n, value)| {
+            let exact = value.checked_rem(self.rise) == Some(0);
+            let periods =
+                value.checked_div(self.rise)?.checked_neg().filter(|periods| exact && *periods >= 0)?;
+            n.checked_add(periods.checked_mul(period)?)
+        });
+        let zeros: Vec<i64> = zeros.collect();
+        match zeros.as_slice() {
+            [] => None,
+            [only] => Some(SizeCondition::Equal(Dim::Known(*only), symbol)),
+            _ => Some(general),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn h() -> Dim {
+        Dim::symbol("H")
+    }
+
+    fn shown(condition: Result<Option<SizeCondition>>) -> String {
+        match condition {
+            Ok(None) => "always".to_owned(),
+            Ok(Some(condition)) => condition.to_string(),
+            Err(_) => "never".to_owned(),
+        }
+    }
+
+    /// Returns `floor((H + plus) / by)`.
+    fn part(plus: i64, by: i64) -> Dim {
+        h().add(&plus.into()).unwrap().floor_div(&by.into()).unwrap()
+    }
+
+    #[test]
+    fn conditions_are_simplified() {
+        let number = Dim::Known;
+        let w = Dim::symbol("W");
+        let times = |size: &Dim, n: i64| size.mul(&number(n)).unwrap();
+        let below = |size: &Dim, n: i64| size.sub(&number(n)).unwrap();
+        let equal = |a: &Dim, b: &Dim| shown(SizeCondition::equal(a, b));
+        let broadcast = |a: &Dim, b: &Dim| shown(SizeCondition::broadcast(a, b));
+        let least = |size: &Dim| shown(SizeCondition::at_least(size, 1));
+        for (found, expected) in [
+            (equal(&h(), &number(48)), "H = 48"),
+            (equal(&times(&h(), 2), &number(48)), "H = 24"),
+            (equal(&times(&h(), 2), &number(47)), "never"),
+            (equal(&h(), &below(&h(), 2)), "never"),
+            (equal(&h(), &number(0)), "never"),
+            (equal(&h(), &w), "W = H"),
+            (equal(&times(&h(), 64), &times(&w, 64)), "W = H"),
+            (equal(&h(), &w.add(&number(3)).unwrap()), "H = W+3"),
+            (equal(&h().add(&number(3)).unwrap(), &w), "W = H+3"),
+            (equal(&times(&h(), 2), &times(&w, 3)), "3*W = 2*H"),
+            (equal(&times(&h().mul(&w).unwrap(), 2), &number(12)), "H*W = 6"),
+            (equal(&h(), &h().smaller(&number(9)).unwrap()), "H <= 9"),
+            (equal(&h(), &h().larger(&number(9)).unwrap()), "H >= 9"),
+            (equal(&times(&part(1, 2), 2), &h()), "H is a multiple of 2"),
+            (equal(&times(&part(31, 32), 32), &h()), "H is a multiple of 32"),
+            (equal(&part(0, 2), &part(1, 2)), "H is a multiple of 2"),
+            (equal(&part(0, 2), &number(5)), "floor_div(H, 2) = 5"),
+            (equal(&part(-1, 2), &part(0, 2)), "floor_div(H, 2) = floor_div(H+1, 2)-1"),
+            (broadcast(&h(), &number(48)), "H is 1 or 48"),
+            (broadcast(&h(), &number(1)), "always"),
+            (broadcast(&times(&h(), 2), &number(48)), "H = 24"),
+            (broadcast(&number(3), &number(48)), "never"),
+            (broadcast(&h(), &times(&part(1, 2), 2)), "H is a multiple of 2"),
+            (broadcast(&h(), &w), "H = W, or one of them is 1"),
+            (least(&below(&h(), 6)), "H >= 7"),
+            (least(&below(&times(&h(), 4), 6)), "H >= 2"),
+            (least(&below(&part(1, 2), 1)), "H >= 3"),
+            (least(&h().sub(&part(1, 2)).unwrap()), "H >= 2"),
+            (least(&below(&h(), 5).sub(&h().smaller(&number(2)).unwrap()).unwrap()), "H >= 8"),
+            (least(&number(7).sub(&h()).unwrap()), "-H+7 >= 1"),
+            (least(&h().sub(&below(&h(), 5).larger(&number(0)).unwrap()).unwrap()), "always"),
+            (broadcast(&h(), &h().larger(&w).unwrap()), "H = W, or one of them is 1"),
+            (least(&h().add(&below(&w, 3)).unwrap()), "H+W-3 >= 1"),
+            (least(&number(0).sub(&h()).unwrap()), "never"),
+            (shown(SizeCondition::multiple(&h(), 8)), "H is a multiple of 8"),
+            (shown(SizeCondition::multiple(&times(&h(), 4), 8)), "H is a multiple of 2"),
+            (shown(SizeCondition::multiple(&times(&h(), 8), 4)), "always"),
+            (shown(SizeCondition::multiple(&number(3), 4)), "never"),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn implied_conditions_are_dropped() {
+        let least = |n: i64| SizeCondition::AtLeast(h(), n);
+        let multiple = |n: i64| SizeCondition::Multiple(h(), n);
+        // (H - 8) * H
+        let area = h().sub(&8.into()).unwrap().mul(&h()).unwrap();
+        for (given, left) in [
+            ([least(3), least(7), multiple(2)].to_vec(), [least(7), multiple(2)].to_vec()),
+            ([least(3), multiple(4), multiple(8)].to_vec(), [multiple(8)].to_vec()),
+            ([least(9), SizeCondition::AtLeast(area, 1)].to_vec(), [least(9)].to_vec()),
+            ([multiple(8), SizeCondition::Equal(part(0, 4), part(3, 4))].to_vec(), [multiple(8)].to_vec()),
+        ] {
+            assert_eq!(SizeCondition::strictest(&given.into_iter().collect()), left);
+        }
+    }
+}
