@@ -94,6 +94,24 @@ fn assumptions_are_printed_and_can_be_refused() {
 }
 
 #[test]
+fn inputs_become_constants() {
+    let room = Room::new();
+    let model = fixture("control/if_on_a_rate");
+    room.expect(&format!("{model} out.param"), 1, "becomes a constant with --set");
+    for (value, size) in [("16000", 4), ("8000", 8), ("16000.0", 4)] {
+        let said = room.expect(&format!("{model} out.param --set rate={value}"), 0, &format!("w={size}"));
+        assert!(!said.contains("\"rate\""), "{said}");
+    }
+    room.expect(&format!("{model} out.param --set rate=0.5"), 2, "0.5 is not a value of type int64");
+    room.expect(&format!("{model} out.param --set rate=1,2"), 2, "the input has the shape []");
+    room.expect(&format!("{model} out.param --set sr=1"), 2, "the inputs are \"x\", \"rate\"");
+    room.expect(&format!("{model} out.param --set rate"), 2, "expected NAME=VALUE");
+    room.expect(&format!("simplify {model} simple.onnx --set rate=8000"), 0, "");
+    let said = room.expect("inspect simple.onnx", 0, "Concat");
+    assert!(!said.contains("rate") && !said.contains("Relu"), "{said}");
+}
+
+#[test]
 fn conditions_on_free_sizes_are_printed() {
     let room = Room::new();
     let said = room.expect(

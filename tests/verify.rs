@@ -11,13 +11,19 @@ use std::fs;
 
 use room::Room;
 
-/// A room with a fixture and its net: `m.onnx`, `m.ncnn.param`, `m.ncnn.bin`.
+/// A room with a fixture, its net and its arrays: `model.onnx`, `m.param`, `m.bin`, `inputs.npz`.
 fn room_with(fixture: &str, options: &str) -> Room {
+    let room = room_with_model(fixture, options);
+    let inputs = format!("{}/fixtures/{fixture}/inputs.npz", env!("CARGO_MANIFEST_DIR"));
+    fs::copy(inputs, room.path("inputs.npz")).unwrap();
+    room
+}
+
+/// A room with a fixture and its net, without arrays.
+fn room_with_model(fixture: &str, options: &str) -> Room {
     let room = Room::new();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/");
-    for name in ["model.onnx", "inputs.npz"] {
-        fs::copy(format!("{folder}{fixture}/{name}"), room.path(name)).unwrap();
-    }
+    let model = format!("{}/fixtures/{fixture}/model.onnx", env!("CARGO_MANIFEST_DIR"));
+    fs::copy(model, room.path("model.onnx")).unwrap();
     room.expect(&format!("model.onnx m.param m.bin {options}"), 0, "");
     room
 }
@@ -49,6 +55,28 @@ fn a_net_is_compared_with_its_model() {
     room.put("m.param", b"7767517\n");
     let text = room.expect(&line, 4, "ncnn does not load");
     assert!(!text.contains("usage") && !text.contains("nothing was written"), "{text}");
+}
+
+#[test]
+fn a_model_with_constant_inputs_is_compared() {
+    let options = "--set rate=8000";
+    let room = room_with_model("control/if_on_a_rate", options);
+    let line = format!("verify model.onnx m.param m.bin {}", python());
+    room.expect(&format!("{line} {options}"), 0, "the same in onnxruntime and ncnn");
+    room.expect(&format!("{line} --set rate=16000"), 4, "shape");
+}
+
+/// The sizes to try satisfy the conditions that the conversion states.
+#[test]
+fn valid_sizes_are_compared() {
+    for fixture in ["element_far_from_the_end", "mirrored", "past_and_total", "rows_of_eight"] {
+        let room = room_with(&format!("condition/{fixture}"), "");
+        room.expect(
+            &format!("verify model.onnx m.param m.bin {}", python()),
+            0,
+            "the same in onnxruntime and ncnn",
+        );
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::error::Errors;
 use crate::onnx::{Input, Sources};
 use crate::pass::quantized::Quantization;
 use crate::pipeline::{self, Inspection, Options};
-use crate::tensor::Dim;
+use crate::tensor::{Array, Dim};
 
 /// How models are converted: nothing is set at first, and each method sets one thing.
 ///
@@ -45,6 +45,15 @@ impl Converter {
     #[must_use]
     pub fn input_shape(mut self, name: impl Into<String>, shape: impl IntoIterator<Item = Dim>) -> Converter {
         self.options.input_shapes.push((name.into(), shape.into_iter().collect()));
+        self
+    }
+
+    /// Makes an input a constant. The empty name means the only input. The elements are converted to the type
+    /// of the input, which must represent integers and booleans exactly. The array has the shape of the input,
+    /// or as many elements, or one, which is repeated.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: Array) -> Converter {
+        self.options.input_values.push((name.into(), value));
         self
     }
 

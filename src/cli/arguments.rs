@@ -8,6 +8,7 @@ use clap::{Args, ColorChoice};
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::{Converter, Input, Quantization};
 
+use super::input_value::{GivenValue, parse_input_value};
 use super::shape::{InputShape, parse_input_shape};
 use super::size::parse_bytes;
 
@@ -147,6 +148,10 @@ pub(super) struct Source {
     #[arg(long, value_name = "NAME:1,3,H,W", value_parser = parse_input_shape, help_heading = "Model")]
     pub input_shape: Vec<InputShape>,
 
+    /// Make an input a constant: a number, a list such as 1,2,3, or an array in a file, @FILE.npy
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_input_value, help_heading = "Model")]
+    pub set: Vec<GivenValue>,
+
     /// Keep only the nodes after these values, which become the inputs
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Model")]
     pub inputs: Vec<String>,
@@ -175,6 +180,9 @@ impl Source {
         for InputShape { name, shape } in &self.input_shape {
             converter = converter.input_shape(name.clone().unwrap_or_default(), shape.iter().cloned());
         }
+        for GivenValue { name, value } in &self.set {
+            converter = converter.set(name, value.clone());
+        }
         if let Some(folder) = &self.data_dir {
             converter = converter.data_dir(folder);
         }
@@ -186,7 +194,7 @@ impl Source {
 
     /// Returns whether the model is read without changes: other programs read the same.
     pub fn is_plain(&self) -> bool {
-        self.inputs.is_empty() && self.outputs.is_empty() && self.data_dir.is_none()
+        self.inputs.is_empty() && self.outputs.is_empty() && self.set.is_empty() && self.data_dir.is_none()
     }
 }
 

@@ -6,6 +6,7 @@ mod command;
 mod convert;
 mod destination;
 mod generate;
+mod input_value;
 mod inspect;
 mod passes;
 mod process;

@@ -119,7 +119,7 @@ pub fn finalize_empty_inputs(graph: &mut Graph, warnings: &mut Vec<String>) -> R
     Ok(())
 }
 
-fn find_input(graph: &Graph, name: &str) -> Result<ValueId> {
+pub(super) fn find_input(graph: &Graph, name: &str) -> Result<ValueId> {
     let help = || {
         let names: Vec<String> =
             graph.inputs.iter().map(|id| format!("\"{}\"", graph.value(*id).name)).collect();
@@ -138,7 +138,7 @@ fn find_input(graph: &Graph, name: &str) -> Result<ValueId> {
     }
 }
 
-fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) -> Result<()> {
+pub(super) fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) -> Result<()> {
     if symbols.is_empty() {
         return Ok(());
     }

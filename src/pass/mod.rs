@@ -8,6 +8,7 @@ pub(crate) mod fuse;
 pub mod identity;
 pub mod infer;
 pub mod input_shape;
+pub mod input_value;
 pub(crate) mod insertion;
 pub(crate) mod pattern;
 pub mod quantized;

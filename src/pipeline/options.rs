@@ -7,13 +7,14 @@ use crate::lower::Cut;
 use crate::ncnn::Embedding;
 use crate::onnx::ReadOptions;
 use crate::pass::quantized::Quantization;
-use crate::tensor::Dim;
+use crate::tensor::{Array, Dim};
 
 /// The options of a conversion, as [`Converter`](crate::Converter) sets them. Its methods document them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub read: ReadOptions,
     pub input_shapes: Vec<(String, Vec<Dim>)>,
+    pub input_values: Vec<(String, Array)>,
     pub inputs: Vec<String>,
     pub outputs: Vec<String>,
     pub renames: Vec<(String, String)>,

@@ -23,11 +23,12 @@ pub(crate) struct SimplifiedModel {
     pub warnings: Vec<String>,
 }
 
-/// Cuts the graph, and sets the shapes of its inputs, as the options ask.
+/// Cuts the graph, and sets shapes and values of its inputs, as the options ask.
 pub(super) fn prepare(graph: &mut Graph, progress: &mut Progress) -> Result<()> {
     let options = progress.options;
     pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
-    pass::input_shape::set_input_shapes(graph, &options.input_shapes)
+    pass::input_shape::set_input_shapes(graph, &options.input_shapes)?;
+    pass::input_value::set_inputs(graph, &options.input_values)
 }
 
 /// Names `--input-shape` as the possible cause of an inference that fails.
@@ -70,6 +71,7 @@ pub(crate) fn expose(
     let mut model = sources.read()?;
     let graph = &mut model.graph;
     pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
+    pass::input_value::set_inputs(graph, &options.input_values)?;
     pass::dead::remove_dead_nodes(graph);
     let outputs: BTreeSet<_> = graph.outputs.iter().copied().collect();
     let computed: Vec<_> =

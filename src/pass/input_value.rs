@@ -1,0 +1,191 @@
+//! Inputs that become constants, with the values that the user gives.
+
+use std::collections::BTreeMap;
+
+use ndarray::{ArrayD, IxDyn};
+use num_traits::AsPrimitive;
+
+use super::input_shape::{find_input, substitute_symbols};
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+use crate::tensor::{Array, DType, Dim, Elements, Shape, Tensor, display_shape};
+
+/// Makes inputs constants.
+///
+/// # Errors
+///
+/// If an input does not exist, or the value does not fit its type or shape.
+pub fn set_inputs(graph: &mut Graph, values: &[(String, Array)]) -> Result<()> {
+    for (name, given) in values {
+        let id = find_input(graph, name)?;
+        let misfit = |error: Error| error.at_part(format!("the value of input \"{}\"", graph.value(id).name));
+        let value = graph.value(id);
+        let dtype = value.dtype.unwrap_or(given.dtype());
+        let declared = value.shape.as_deref();
+        let shape = fitting_shape(declared, given).map_err(misfit)?;
+        let array = typed(given, dtype).map_err(misfit)?;
+        let array = match array.len() {
+            1 => array.reshape(&vec![1; shape.len()])?.broadcast(&shape)?,
+            _ => array.reshape(&shape)?,
+        };
+        let tensor = Tensor::from_array(&array)?;
+        let shape = Shape::try_from(shape.as_slice())?;
+        let mut symbols = BTreeMap::new();
+        for (size, n) in declared.unwrap_or_default().iter().zip(shape.iter()) {
+            if let Some(symbol) = size.symbol_name()
+                && symbols.insert(symbol.to_owned(), n.clone()).is_some_and(|other| other != *n)
+            {
+                return Err(misfit(Error::usage(format!("two sizes for \"{symbol}\""))));
+            }
+        }
+        substitute_symbols(graph, &symbols)?;
+        let value = graph.value_mut(id)?;
+        value.dtype = Some(dtype);
+        value.shape = Some(shape);
+        value.constant = Some(tensor);
+        graph.inputs.retain(|input| *input != id);
+    }
+    Ok(())
+}
+
+/// Returns the shape of an input with this value: that of the array, or the declared one if the number of
+/// elements determines it or the array has one element.
+fn fitting_shape(declared: Option<&[Dim]>, given: &Array) -> Result<Vec<usize>> {
+    let Some(declared) = declared else { return Ok(given.shape().to_vec()) };
+    let sizes: Vec<Option<usize>> =
+        declared.iter().map(|size| size.known().and_then(|size| usize::try_from(size).ok())).collect();
+    let fits = |(size, n): (&Option<usize>, &usize)| size.is_none_or(|size| size == *n);
+    if sizes.len() == given.shape().len() && sizes.iter().zip(given.shape()).all(fits) {
+        return Ok(given.shape().to_vec());
+    }
+    let known: usize = sizes.iter().flatten().product();
+    let free = sizes.iter().filter(|size| size.is_none()).count();
+    let rest = match free {
+        0 if known == given.len() || given.len() == 1 => Some(1),
+        1 if given.len().checked_rem(known) == Some(0) => given.len().checked_div(known),
+        _ => None,
+    };
+    let rest = rest.ok_or_else(|| {
+        let (own, declared) = (given.shape(), display_shape(declared));
+        Error::usage(format!("shape {own:?}, but the input has the shape {declared}"))
+    })?;
+    Ok(sizes.into_iter().map(|size| size.unwrap_or(rest)).collect())
+}
+
+/// Converts the elements to a type that represents them. Floats are rounded to narrower floats.
+fn typed(given: &Array, dtype: DType) -> Result<Array> {
+    let shape = IxDyn(given.shape());
+    if given.dtype() == dtype {
+        return Ok(given.clone());
+    }
+    let refuse = |x: &dyn std::fmt::Display| Error::usage(format!("{x} is not a value of type {dtype}"));
+    let elements = if let Some((least, most)) = dtype.int_range() {
+        let integers: Result<Vec<i64>> = match given.elements() {
+            Elements::I64(array) => {
+                let check =
+                    |x: &i64| if (least..=most).contains(&i128::from(*x)) { Ok(*x) } else { Err(refuse(x)) };
+                array.iter().map(check).collect()
+            }
+            _ => {
+                let check = |x: f64| {
+                    let integer: i128 = x.as_();
+                    let fits = x.fract() == 0.0 && (least..=most).contains(&integer);
+                    i64::try_from(integer).ok().filter(|_| fits).ok_or_else(|| refuse(&x))
+                };
+                given.to_f64()?.iter().map(|x| check(*x)).collect()
+            }
+        };
+        Elements::I64(ArrayD::from_shape_vec(shape, integers?)?)
+    } else if dtype.is_float() {
+        let wide = given.to_f64()?;
+        if dtype == DType::F64 {
+            Elements::F64(wide)
+        } else {
+            let narrow = wide.mapv(|x| -> f32 { x.as_() });
+            if let Some(lost) = wide.iter().zip(&narrow).find(|(x, y)| x.is_finite() && !y.is_finite()) {
+                return Err(refuse(lost.0));
+            }
+            Elements::F32(narrow)
+        }
+    } else {
+        return Err(Error::usage(format!("an input of type {dtype} cannot be set")));
+    };
+    Ok(Array::new(dtype, elements))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Value;
+
+    fn graph(dtype: DType, sizes: &[Dim]) -> Graph {
+        let mut graph = Graph::default();
+        for name in ["x", "y"] {
+            let shape = Some(sizes.iter().cloned().collect());
+            let value = Value { name: name.to_owned(), dtype: Some(dtype), shape, ..Value::default() };
+            let id = graph.add_value(value);
+            graph.inputs.push(id);
+        }
+        graph
+    }
+
+    /// Returns shape and elements of an input after it is set, and the shape of the other input.
+    fn set(dtype: DType, sizes: &[Dim], given: &Array) -> Result<String> {
+        let mut graph = graph(dtype, sizes);
+        let id = *graph.inputs.first().unwrap();
+        set_inputs(&mut graph, &[("x".to_owned(), given.clone())])?;
+        let other = graph.value(*graph.inputs.first().unwrap()).shape.clone().unwrap();
+        let array = graph.value(id).constant.as_ref().unwrap().load()?;
+        let elements: Vec<f64> = array.to_f64()?.iter().copied().collect();
+        Ok(format!("{:?} {elements:?}; {}", array.shape(), display_shape(&other)))
+    }
+
+    fn ints(elements: &[i64]) -> Array {
+        Array::i64(ArrayD::from_shape_vec(IxDyn(&[elements.len()]), elements.to_vec()).unwrap())
+    }
+
+    fn floats(elements: &[f64]) -> Array {
+        let elements = ArrayD::from_shape_vec(IxDyn(&[elements.len()]), elements.to_vec()).unwrap();
+        Array::new(DType::F64, Elements::F64(elements))
+    }
+
+    #[test]
+    fn values_take_type_and_shape_of_the_input() {
+        let (n, one) = (Dim::symbol("N"), Dim::Known(1));
+        let sizes = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
+        for (dtype, shape, given, expected) in [
+            (DType::I64, sizes(&[]), ints(&[16000]), Some("[] [16000.0]; []")),
+            (DType::I64, sizes(&[1]), ints(&[16000]), Some("[1] [16000.0]; [1]")),
+            (DType::F32, sizes(&[2, 2]), ints(&[1]), Some("[2, 2] [1.0, 1.0, 1.0, 1.0]; [2, 2]")),
+            (
+                DType::F32,
+                sizes(&[2, 2]),
+                floats(&[1.0, 0.5, 2.0, 3.0]),
+                Some("[2, 2] [1.0, 0.5, 2.0, 3.0]; [2, 2]"),
+            ),
+            (DType::F32, vec![one.clone(), n.clone()], ints(&[3, 4]), Some("[1, 2] [3.0, 4.0]; [1, 2]")),
+            (DType::F32, vec![n.clone(), n.clone()], ints(&[3, 4]), None),
+            (DType::F32, sizes(&[3]), ints(&[3, 4]), None),
+            (DType::Bool, sizes(&[1]), ints(&[1]), Some("[1] [1.0]; [1]")),
+            (DType::Bool, sizes(&[1]), ints(&[2]), None),
+            (DType::U8, sizes(&[1]), ints(&[256]), None),
+            (DType::I64, sizes(&[1]), floats(&[0.5]), None),
+            (DType::I64, sizes(&[1]), floats(&[2.0]), Some("[1] [2.0]; [1]")),
+            (DType::F32, sizes(&[1]), floats(&[1e300]), None),
+            (DType::String, sizes(&[1]), ints(&[1]), None),
+        ] {
+            assert_eq!(
+                set(dtype, &shape, &given).ok().as_deref(),
+                expected,
+                "{dtype} {}",
+                display_shape(&shape)
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_input_is_an_error() {
+        let given = [("z".to_owned(), ints(&[1]))];
+        assert!(set_inputs(&mut graph(DType::F32, &[]), &given).is_err());
+    }
+}
