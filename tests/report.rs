@@ -124,9 +124,21 @@ fn refusals_are_reported() {
     let node = serde_json::json!({"index": 1, "name": "node1", "op_type": "NoSuchOperator", "version": 17});
     assert_eq!(found["at"]["node"], node);
     assert_eq!(report["proposed_cut"], serde_json::json!({"inputs": [], "outputs": ["t1"]}));
+    assert_eq!(report["proposed_input_shapes"], serde_json::json!([]));
     let becomes: Vec<&Value> = list(&report, "nodes").iter().map(|node| &node["becomes"]).collect();
     assert_eq!(becomes, [&Value::Null, &"refused".into(), &Value::Null]);
     assert_eq!(report["nodes"][0]["shapes"], serde_json::json!([["N", 3]]));
+}
+
+#[test]
+fn convertible_sizes_are_proposed() {
+    let room = Room::new();
+    let model = fixture("refused/blocks_in_another_order");
+    let help = "help: what can be converted: --input-shape \"x:1,4,64,64\"";
+    room.expect(&format!("{model} out.param --report r.json"), 1, help);
+    let proposed = &read(&room, "r.json")["proposed_input_shapes"];
+    assert_eq!(*proposed, serde_json::json!([{"input": "x", "shape": [1, 4, 64, 64]}]));
+    room.expect(&format!("{model} out.param --input-shape x:1,4,64,64"), 0, "");
 }
 
 #[test]

@@ -5,12 +5,17 @@ use crate::lower::{Cut, LowerError};
 use crate::onnx::Sources;
 use crate::pipeline::{self, Inspection, Options};
 use crate::report::{NodePart, Report, untraced};
+use crate::tensor::Dim;
 
-/// The errors of a model that is not converted, and a convertible part of it.
+/// The sizes with which a model of free sizes is tried.
+const SIZES: [i64; 3] = [64, 224, 8];
+
+/// The errors of a model that is not converted, a convertible part of it, and convertible sizes.
 #[derive(Debug)]
 pub struct Refusal {
     errors: Errors,
     cut: Option<Cut>,
+    input_shapes: Vec<(String, Vec<Dim>)>,
     model: Option<Box<(Inspection, Vec<NodePart>)>>,
 }
 
@@ -21,10 +26,15 @@ impl Refusal {
         let LowerError { errors, cuts } = error;
         let works = |cut: &Cut| pipeline::convert(sources, &options.cut_at(cut)).is_ok();
         let cut = cuts.into_iter().find(works);
+        let shapes = SIZES.into_iter().filter_map(|size| pipeline::fixed_shapes(sources, options, size).ok());
+        let input_shapes = shapes.filter(|shapes| !shapes.is_empty()).find(|shapes| {
+            pipeline::convert(sources, &Options { input_shapes: shapes.clone(), ..options.clone() }).is_ok()
+        });
+        let input_shapes = input_shapes.unwrap_or_default();
         let explained = options.explain || options.report.is_some() || options.html.is_some();
         // If the model cannot be inspected, the reason is among the errors.
         let model = if explained { describe(sources, options).map(Box::new) } else { None };
-        Refusal { errors, cut, model }
+        Refusal { errors, cut, input_shapes, model }
     }
 
     /// Returns the errors, in the order of the nodes.
@@ -42,6 +52,12 @@ impl Refusal {
         self.cut.as_ref()
     }
 
+    /// Returns shapes of inputs with which the whole model can be converted, if free sizes are the only
+    /// obstacle.
+    pub fn input_shapes(&self) -> &[(String, Vec<Dim>)] {
+        &self.input_shapes
+    }
+
     /// Returns the inspection of the model, if it was requested and the model could be read.
     pub fn inspection(&self) -> Option<&Inspection> {
         self.model.as_deref().map(|(inspection, _)| inspection)
@@ -53,7 +69,7 @@ impl Refusal {
             Some((inspection, nodes)) => (Some(inspection), nodes.clone()),
             None => (None, Vec::new()),
         };
-        Report::refused(&self.errors, self.cut.as_ref(), inspection, nodes)
+        Report::refused(&self.errors, self.cut.as_ref(), &self.input_shapes, inspection, nodes)
     }
 
     /// Adds an error.
@@ -72,7 +88,7 @@ fn describe(sources: &Sources, options: &Options) -> Option<(Inspection, Vec<Nod
 
 impl<E: Into<Errors>> From<E> for Refusal {
     fn from(errors: E) -> Self {
-        Refusal { errors: errors.into(), cut: None, model: None }
+        Refusal { errors: errors.into(), cut: None, input_shapes: Vec::new(), model: None }
     }
 }
 

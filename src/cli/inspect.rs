@@ -11,7 +11,7 @@ use onnx2ncnn::{Described, Inspection};
 
 use super::arguments::{Report, STANDARD_INPUT, Source, input};
 use super::destination::{refused, writable};
-use super::refusal;
+use super::refusal::{self, Proposals};
 use super::size::{display_bytes, display_scaled};
 use super::terminal::{STRONG, list, printable};
 
@@ -54,7 +54,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, R
     };
     match errors.inspection() {
         Some(inspection) => {
-            let refusal = refusal::describe(errors.iter(), errors.cut(), verbose, false);
+            let refusal = refusal::describe(errors.iter(), &Proposals::of(&errors), verbose, false);
             Ok(describe(inspection, verbose) + &refusal)
         }
         None => Err(errors),

@@ -71,7 +71,7 @@ fn finish_command(done: Result<String, Refusal>, report: Report, writes: bool) -
         }
         Err(errors) => {
             terminal::tell(
-                &refusal::describe(errors.iter(), errors.cut(), report.verbose, writes),
+                &refusal::describe(errors.iter(), &refusal::Proposals::of(&errors), report.verbose, writes),
                 report.color,
             );
             ExitCode::from(exit_code(&errors))

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fmt::Write as _;
 
-use onnx2ncnn::Cut;
 use onnx2ncnn::error::{Error, ErrorKind, Where};
+use onnx2ncnn::tensor::Dim;
+use onnx2ncnn::{Cut, Refusal};
 
 use super::terminal::{BAD, HELP, count, labelled, list, printable};
 
@@ -13,6 +14,19 @@ use super::terminal::{BAD, HELP, count, labelled, list, printable};
 const MAX_PLACES: usize = 5;
 /// The maximum number of listed reasons, without -v.
 const MAX_REASONS: usize = 40;
+
+/// What can be converted in place of a refused model.
+#[derive(Default)]
+pub(super) struct Proposals<'a> {
+    pub cut: Option<&'a Cut>,
+    pub input_shapes: &'a [(String, Vec<Dim>)],
+}
+
+impl<'a> Proposals<'a> {
+    pub fn of(refusal: &'a Refusal) -> Proposals<'a> {
+        Proposals { cut: refusal.cut(), input_shapes: refusal.input_shapes() }
+    }
+}
 
 /// A reason, and every place at which it applies.
 struct Reason<'a> {
@@ -26,7 +40,7 @@ struct Reason<'a> {
 /// a last line with a summary. `writes`: whether the command writes files on success.
 pub(super) fn describe<'a>(
     errors: impl IntoIterator<Item = &'a Error>,
-    cut: Option<&Cut>,
+    proposed: &Proposals,
     verbose: bool,
     writes: bool,
 ) -> String {
@@ -50,7 +64,8 @@ pub(super) fn describe<'a>(
     list(&mut text, "", &reasons, if verbose { usize::MAX } else { MAX_REASONS }, |text, reason| {
         describe_reason(text, reason, verbose);
     });
-    if let Some(options) = cut.and_then(cut_options) {
+    let options = [proposed.cut.and_then(cut_options), shape_options(proposed.input_shapes)];
+    for options in options.iter().flatten() {
         labelled(&mut text, HELP, "help", &format!("what can be converted: {options}"));
     }
     let refused = (!nodes.is_empty()).then(|| format!("{} cannot be converted", count(nodes.len(), "node")));
@@ -77,13 +92,29 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
     }
 }
 
-/// Returns `--outputs "a,b"`, ready for a command line; `None` if a name cannot be passed so: commas separate
-/// list items, and shells interpret some characters even between quotes.
-fn cut_options(cut: &Cut) -> Option<String> {
+/// Returns whether a name can be passed in double quotes as an item of a list: commas separate the items, and
+/// shells interpret some characters even between quotes.
+fn is_harmless(name: &str) -> bool {
     let harmless = |c: char| c == '\'' || (!"\"$`\\!%,".contains(c) && c.escape_debug().count() == 1);
+    !name.starts_with('-') && name.chars().all(harmless)
+}
+
+/// Returns `--input-shape "x:1,3,64,64"`, ready for a command line; `None` if there is none, or a name cannot
+/// be passed so.
+fn shape_options(shapes: &[(String, Vec<Dim>)]) -> Option<String> {
+    let option = |(name, shape): &(String, Vec<Dim>)| {
+        let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
+        is_harmless(name).then(|| format!("--input-shape \"{name}:{}\"", sizes.join(",")))
+    };
+    let options: Vec<String> = shapes.iter().map(option).collect::<Option<_>>()?;
+    Some(options.join(" ")).filter(|options| !options.is_empty())
+}
+
+/// Returns `--outputs "a,b"`, ready for a command line; `None` if a name cannot be passed so.
+fn cut_options(cut: &Cut) -> Option<String> {
     let mut options = Vec::new();
     for (option, names) in [("--inputs", &cut.inputs), ("--outputs", &cut.outputs)] {
-        if names.iter().any(|name| name.starts_with('-') || !name.chars().all(harmless)) {
+        if !names.iter().all(|name| is_harmless(name)) {
             return None;
         }
         if !names.is_empty() {
@@ -132,7 +163,7 @@ mod tests {
     }
 
     fn plain(errors: &[Error], verbose: bool) -> String {
-        anstream::adapter::strip_str(&describe(errors, None, verbose, true)).to_string()
+        anstream::adapter::strip_str(&describe(errors, &Proposals::default(), verbose, true)).to_string()
     }
 
     #[test]
@@ -169,7 +200,7 @@ mod tests {
     fn a_command_that_writes_no_files_does_not_mention_them() {
         let error = |index| at(Error::unsupported("a"), index, "", "Gelu");
         let text = |errors: &[Error]| {
-            anstream::adapter::strip_str(&describe(errors, None, false, false)).to_string()
+            anstream::adapter::strip_str(&describe(errors, &Proposals::default(), false, false)).to_string()
         };
         assert!(text(&[error(1), error(2)]).ends_with("error: 2 nodes cannot be converted\n"));
         assert_eq!(text(&[Error::unsupported("a")]), "unsupported: a\n");
@@ -218,9 +249,16 @@ mod tests {
             assert_eq!(cut_options(&cut).as_deref(), shown, "{cut:?}");
         }
         let cut = Cut { inputs: vec!["a".to_owned()], outputs: Vec::new() };
-        let text = describe(&[Error::unsupported("no")], Some(&cut), false, true);
+        let sizes = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
+        let shapes = [("x:0".to_owned(), sizes(&[1, 3, 64])), ("ids".to_owned(), sizes(&[1, 64]))];
+        let proposed = Proposals { cut: Some(&cut), input_shapes: &shapes };
+        let text = describe(&[Error::unsupported("no")], &proposed, false, true);
         let text = anstream::adapter::strip_str(&text).to_string();
-        assert!(text.contains("\nhelp: what can be converted: --inputs \"a\"\nerror: "), "{text}");
+        assert!(text.contains("\nhelp: what can be converted: --inputs \"a\"\n"), "{text}");
+        let shapes =
+            "help: what can be converted: --input-shape \"x:0:1,3,64\" --input-shape \"ids:1,64\"\nerror: ";
+        assert!(text.contains(shapes), "{text}");
+        assert_eq!(shape_options(&[("$x".to_owned(), sizes(&[1]))]), None);
     }
 
     #[test]

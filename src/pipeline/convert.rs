@@ -16,7 +16,7 @@ use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::{self, FUSIONS, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, rounding};
-use crate::tensor::SizeCondition;
+use crate::tensor::{Dim, SizeCondition};
 
 /// A net, and the records of its conversion.
 #[derive(Debug)]
@@ -141,6 +141,25 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         simplified,
         table,
     })
+}
+
+/// Returns the shapes of all inputs with `size` in place of each free size, as `--input-shape` takes them;
+/// none if no size is free.
+pub(crate) fn fixed_shapes(
+    sources: &Sources,
+    options: &Options,
+    size: i64,
+) -> Result<Vec<(String, Vec<Dim>)>> {
+    let mut graph = sources.read()?.graph;
+    let mut progress = Progress::new(options);
+    prepare(&mut graph, &mut progress)?;
+    input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
+    let inputs = graph.given_inputs().into_iter().map(|id| graph.value(id));
+    let shapes = inputs.filter_map(|value| Some((value.name.clone(), value.shape.as_deref()?)));
+    let is_free = |shape: &[Dim]| shape.iter().any(|size| size.known().is_none());
+    let free: Vec<_> = shapes.filter(|(_, shape)| is_free(shape)).collect();
+    let fixed = |shape: &[Dim]| shape.iter().map(|dim| Dim::Known(dim.known().unwrap_or(size))).collect();
+    Ok(free.into_iter().map(|(name, shape)| (name, fixed(shape))).collect())
 }
 
 /// Refuses inputs that are not tensors, and graphs without outputs.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, NodeAt, Where};
 use crate::lower::{Assumption, Cut};
-use crate::tensor::SizeCondition;
+use crate::tensor::{Dim, SizeCondition};
 
 /// An error, a warning, an assumption, or a condition on free sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -134,6 +134,22 @@ impl Place {
 impl ProposedCut {
     pub(super) fn of(cut: &Cut) -> ProposedCut {
         ProposedCut { inputs: cut.inputs.clone(), outputs: cut.outputs.clone() }
+    }
+}
+
+/// A shape of an input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ProposedShape {
+    /// The name of the input.
+    pub input: String,
+    /// The sizes.
+    pub shape: Vec<i64>,
+}
+
+impl ProposedShape {
+    pub(super) fn of((input, shape): &(String, Vec<Dim>)) -> ProposedShape {
+        ProposedShape { input: input.clone(), shape: shape.iter().filter_map(Dim::known).collect() }
     }
 }
 

@@ -18,8 +18,9 @@ use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::lower::Cut;
 use crate::pipeline::Inspection;
+use crate::tensor::Dim;
 
-pub use diagnostic::{Diagnostic, NodePlace, Place, ProposedCut};
+pub use diagnostic::{Diagnostic, NodePlace, Place, ProposedCut, ProposedShape};
 pub use model::{ModelPart, Size, ValuePart};
 pub use net::{Axes, LayerPart, NetPart, ParamPart, ParamValue, PortPart, StoragePart, WeightPart};
 pub use source::{Becomes, NodePart};
@@ -69,6 +70,8 @@ pub struct Report {
     pub diagnostics: Vec<Diagnostic>,
     /// A part of a refused model that can be converted.
     pub proposed_cut: Option<ProposedCut>,
+    /// Shapes of inputs with which a refused model can be converted as a whole.
+    pub proposed_input_shapes: Vec<ProposedShape>,
 }
 
 /// A step and the size after it.
@@ -109,6 +112,7 @@ impl Report {
             passes: Vec::new(),
             diagnostics: Vec::new(),
             proposed_cut: None,
+            proposed_input_shapes: Vec::new(),
         }
     }
 
@@ -121,6 +125,7 @@ impl Report {
     pub(crate) fn refused(
         errors: &Errors,
         cut: Option<&Cut>,
+        input_shapes: &[(String, Vec<Dim>)],
         inspection: Option<&Inspection>,
         mut nodes: Vec<NodePart>,
     ) -> Report {
@@ -138,6 +143,7 @@ impl Report {
             nodes,
             diagnostics,
             proposed_cut: cut.map(ProposedCut::of),
+            proposed_input_shapes: input_shapes.iter().map(ProposedShape::of).collect(),
             ..Report::new(status)
         }
     }

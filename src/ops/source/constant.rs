@@ -168,7 +168,8 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
             invalid!("found {} elements, expected one", array.len());
         }
     }
-    if start.dtype().is_float() {
+    let is_free = |array: &Array| matches!(array.elements(), Elements::Dim(_));
+    if start.dtype().is_float() && ![start, limit, delta].into_iter().any(is_free) {
         let number = |array: &Array| Ok::<f64, Error>(array.to_f64()?.iter().copied().next().unwrap_or(0.0));
         let (start, limit, delta) = (number(start)?, number(limit)?, number(delta)?);
         let count = ((limit - start) / delta).ceil().max(0.0);
@@ -177,9 +178,7 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
         }
         return Ok(Dim::Known(count.as_()));
     }
-    let size =
-        |array: &Array| Ok::<Dim, Error>(array.to_dims()?.iter().next().cloned().unwrap_or(Dim::Known(0)));
-    let (start, limit, delta) = (size(start)?, size(limit)?, size(delta)?);
+    let (start, limit, delta) = (size_element(start)?, size_element(limit)?, size_element(delta)?);
     let distance = limit.sub(&start)?;
     let count = match delta.known() {
         Some(0) => invalid!("a range in steps of 0"),
@@ -191,8 +190,30 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
     Ok(count.known().map_or(count, |n| Dim::Known(n.max(0))))
 }
 
+/// Returns the only element of an array, which is an integer.
+fn size_element(array: &Array) -> Result<Dim> {
+    if let Elements::F32(_) | Elements::F64(_) = array.elements() {
+        let number = array.to_f64()?.iter().copied().next().unwrap_or(0.0);
+        if number.fract() != 0.0 {
+            unsupported!("a range of free length with the fraction {number}");
+        }
+        return Ok(Dim::Known(number.as_()));
+    }
+    Ok(array.to_dims()?.iter().next().cloned().unwrap_or(Dim::Known(0)))
+}
+
+/// Returns an operand of Range: its elements, or the sizes of which a Cast makes floats.
+fn range_operand(call: &Call, index: usize) -> Result<Array> {
+    call.array(index).or_else(|error| {
+        let producer = call.value(index).and_then(|value| call.graph().node(value.producer?));
+        let cast = producer.filter(|node| node.is("Cast"));
+        let source = cast.and_then(|node| Some(call.graph().value((*node.inputs.first()?)?)));
+        source.and_then(|value| Some(value.elements.as_deref()?.clone())).ok_or(error)
+    })
+}
+
 fn infer_range(call: &Call) -> Result<Vec<Fact>> {
-    let len = || range_len(&call.array(0)?, &call.array(1)?, &call.array(2)?);
+    let len = || range_len(&range_operand(call, 0)?, &range_operand(call, 1)?, &range_operand(call, 2)?);
     let shape = match (len(), (0..3).find_map(|index| call.declared_instead_of(index))) {
         (Ok(len), _) => vec![len],
         (Err(_), Some(declared @ [_])) => declared.to_vec(),

@@ -71,6 +71,10 @@ function showDiagnostics() {
     if (cut.outputs.length) card.append(make("p", {}, make("code", { text: "--outputs" }), " " + quoted(cut.outputs)));
     room.append(card);
   }
+  for (const { input, shape } of report.proposed_input_shapes) {
+    room.append(make("div", { class: "card" }, make("span", { class: "kind", text: "What can be converted" }),
+      make("p", {}, make("code", { text: "--input-shape" }), " " + quoted([input + ":" + shape.join(",")]))));
+  }
   if (!room.children.length) room.append(make("p", { text: "There is nothing to tell." }));
   byId("view-diagnostics").replaceChildren(room);
 }
