@@ -16,8 +16,8 @@ pub enum SizeCondition {
     Broadcast(Dim, Dim),
     /// A size is not less than a number.
     AtLeast(Dim, i64),
-    /// A size is not greater than a number.
-    AtMost(Dim, i64),
+    /// A size is not greater than a number, or than another size.
+    AtMost(Dim, Dim),
     /// A size is a multiple of a number.
     Multiple(Dim, i64),
 }
@@ -43,15 +43,19 @@ impl SizeCondition {
             return Ok(None);
         }
         for (size, other) in [(a, b), (b, a)] {
-            if let Some((operation, x, y)) = other.operation()
-                && let Some(bound) = y.known().or(x.known()).filter(|_| x == *size || y == *size)
-            {
-                match operation {
-                    Operation::Min => return Ok(Some(SizeCondition::AtMost(size.clone(), bound))),
-                    Operation::Max => return SizeCondition::at_least(size, bound),
-                    Operation::FloorDiv | Operation::Mod => {}
-                }
-            }
+            let Some((operation @ (Operation::Min | Operation::Max), x, y)) = other.operation() else {
+                continue;
+            };
+            let bound = match (x == *size, y == *size) {
+                (true, _) => y,
+                (_, true) => x,
+                _ => continue,
+            };
+            return match (operation, bound.known()) {
+                (Operation::Max, Some(least)) => SizeCondition::at_least(size, least),
+                (Operation::Max, None) => Ok(Some(SizeCondition::AtMost(bound, size.clone()))),
+                _ => Ok(Some(SizeCondition::AtMost(size.clone(), bound))),
+            };
         }
         let never = || Error::invalid(format!("the sizes {a} and {b} are not equal"));
         if matches!(difference.bounds(), (Some(1..), _) | (_, Some(..0))) {
@@ -151,8 +155,7 @@ impl SizeCondition {
             }
             SizeCondition::AtLeast(size, least) => SizeCondition::at_least(&size.substitute(values)?, *least),
             SizeCondition::AtMost(size, most) => {
-                let most = Dim::Known(*most);
-                let size = size.substitute(values)?;
+                let (size, most) = (size.substitute(values)?, most.substitute(values)?);
                 SizeCondition::equal(&size, &size.smaller(&most)?)
             }
             SizeCondition::Multiple(size, of) => SizeCondition::multiple(&size.substitute(values)?, *of),
@@ -394,6 +397,8 @@ mod tests {
             (equal(&times(&h().mul(&w).unwrap(), 2), &number(12)), "H*W = 6"),
             (equal(&h(), &h().smaller(&number(9)).unwrap()), "H <= 9"),
             (equal(&h(), &h().larger(&number(9)).unwrap()), "H >= 9"),
+            (equal(&h(), &h().smaller(&w).unwrap()), "H <= W"),
+            (equal(&h(), &h().larger(&w).unwrap()), "W <= H"),
             (equal(&times(&part(1, 2), 2), &h()), "H is a multiple of 2"),
             (equal(&times(&part(31, 32), 32), &h()), "H is a multiple of 32"),
             (equal(&part(0, 2), &part(1, 2)), "H is a multiple of 2"),

@@ -1,7 +1,9 @@
-//! `y = gather(table, slice(indices))` with constants `table` and `indices`
+//! `y = gather(table, select(indices))` with a constant `table`, where `select` is a Slice, or a Gather at constant
+//! indices
 //!
-//! becomes `slice(gather(table, indices))`, whose Gather is constant, if that is at most 4 times larger than
-//! the table. Exporters look up position embeddings of texts of any length so.
+//! becomes `select(gather(table, indices))`: if `indices` is a constant and the constant Gather is at most 4 times
+//! larger than the table, or if it is an input of the graph, which Embed can read. Exporters look up position
+//! embeddings of texts of any length so, and the embedding of the last token.
 //!
 //! `y = gather(x, view(range(0, n, 1)))` along an axis of the free size `n`
 //!
@@ -13,7 +15,7 @@ use super::{Found, Matcher, first, fuse, two};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
-use crate::pass::pattern::{axis, input};
+use crate::pass::pattern::{axis, input, int};
 use crate::tensor::Dim;
 
 /// The most views between a Range and the Gather that reads it.
@@ -25,41 +27,55 @@ struct Part {
     table: ValueId,
     axis: usize,
     indices: ValueId,
-    slice: Node,
-    /// The axes of the Slice in the gathered constant.
+    selection: Node,
+    /// The axes of the selection in the gathered elements.
     axes: Vec<i64>,
 }
 
-pub(crate) fn fuse_gather_of_slice(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_gather_of_selected(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_part, |made, part| {
-        let Part { table, axis, indices, mut slice, axes } = part;
+        let Part { table, axis, indices, mut selection, axes } = part;
         let axis = ("axis", Attribute::Int(i64::try_from(axis)?));
         let gathered = made.op("Gather", &[table, indices], &[axis]);
-        let axes = made.ints(&axes)?;
-        for (index, value) in [(0, gathered), (3, axes)] {
-            if let Some(slot) = slice.inputs.get_mut(index) {
-                *slot = Some(value);
-            }
+        if let Some(data) = selection.inputs.first_mut() {
+            *data = Some(gathered);
         }
-        made.last_as(slice);
+        if selection.is("Gather") {
+            let axis = axes.first().copied().unwrap_or(0);
+            selection.attributes.insert("axis".into(), Attribute::Int(axis));
+        } else if let Some(slot) = selection.inputs.get_mut(3) {
+            *slot = Some(made.ints(&axes)?);
+        }
+        made.last_as(selection);
         Ok(())
     })
 }
 
 fn find_part(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
-    let [table, sliced] = two(node).filter(|_| node.is("Gather"))?;
-    let slice = matcher.made_by(sliced, "Slice").filter(|slice| slice.version >= 10)?;
-    let (indices, axes) = (first(slice)?, matcher.ints(input(slice, 3)?)?);
-    let (data, all) = (matcher.constant(table)?, matcher.constant(indices)?);
-    let axis = axis(node, 0, matcher.rank(table)?)?;
-    let row = data.len().checked_div(*data.shape().get(axis)?)?;
-    if all.len().checked_mul(row)? > data.len().checked_mul(MAX_GROWTH)? {
-        return None;
-    }
-    let shift = |own: i64| i64::try_from(resolve_axis(own, all.shape().len()).ok()? + axis).ok();
+    let [table, selected] = two(node).filter(|_| node.is("Gather"))?;
+    let data = matcher.constant(table)?;
+    let along = axis(node, 0, matcher.rank(table)?)?;
+    let (selection, axes) = match matcher.made_by(selected, "Slice").filter(|slice| slice.version >= 10) {
+        Some(slice) => (slice, matcher.ints(input(slice, 3)?)?),
+        None => {
+            let gather = matcher.made_by(selected, "Gather")?;
+            matcher.constant(input(gather, 1)?)?;
+            (gather, vec![int(gather, "axis").unwrap_or(0)])
+        }
+    };
+    let indices = first(selection)?;
+    let rank = matcher.rank(indices)?;
+    let row = data.len().checked_div(*data.shape().get(along)?)?;
+    let fits = match matcher.constant(indices) {
+        Some(all) => {
+            selection.is("Slice") && all.len().checked_mul(row)? <= data.len().checked_mul(MAX_GROWTH)?
+        }
+        None => along == 0 && matcher.is_input(indices),
+    };
+    let shift = |own: i64| i64::try_from(resolve_axis(own, rank).ok()? + along).ok();
     let axes = axes.into_iter().map(shift).collect::<Option<_>>()?;
-    let parts = Part { table, axis, indices, slice: slice.clone(), axes };
-    Some(Found { inner: BTreeSet::new(), parts })
+    let parts = Part { table, axis: along, indices, selection: selection.clone(), axes };
+    fits.then_some(Found { inner: BTreeSet::new(), parts })
 }
 
 pub(crate) fn remove_gathers_of_all(graph: &mut Graph) -> Result<bool> {

@@ -6,6 +6,7 @@
 mod affine;
 mod attention;
 mod focus;
+mod gather_nd;
 mod gelu;
 mod glu;
 mod group_norm;
@@ -41,10 +42,16 @@ pub const FUSIONS: &[Rewrite] = &[
         look_up::remove_gathers_of_all,
     ),
     Rewrite::by(
-        "fuse_gather_of_slice",
-        "Gather from a constant at a Slice of constant indices to a Slice of a constant",
+        "fuse_gather_of_selected",
+        "Gather from a constant at a Slice or Gather of indices to the Slice or Gather of a Gather",
         &["Gather"],
-        look_up::fuse_gather_of_slice,
+        look_up::fuse_gather_of_selected,
+    ),
+    Rewrite::by(
+        "fuse_gather_nd_of_all",
+        "GatherND at all positions of its axes to a Transpose",
+        &["GatherND"],
+        gather_nd::fuse_gather_nd_of_all,
     ),
     Rewrite::by("fuse_split", "Slices that partition an axis to Split", &["Slice"], split::fuse_split),
     Rewrite::by(
@@ -152,6 +159,12 @@ impl<'a> Matcher<'a> {
     /// The tensor of a constant.
     pub fn constant(&self, value: ValueId) -> Option<&'a Tensor> {
         self.graph.value(value).constant.as_ref()
+    }
+
+    /// Whether a value is an input of the graph: no node computes it, and it is not a constant.
+    pub fn is_input(&self, value: ValueId) -> bool {
+        let value = self.graph.value(value);
+        value.producer.is_none() && value.constant.is_none()
     }
 
     /// The element of a constant of one element.

@@ -1,0 +1,134 @@
+//! `y = gather_nd(x, concat(unsqueeze(expand(i0), -1), unsqueeze(expand(i1), -1), .., axis=-1))` with
+//! `i = view(range(0, n, 1))`, each along another axis of the result
+//!
+//! becomes `unsqueeze(transpose(slice(x)))`. Exporters write masks so: `mask[batch, position]`, with the positions
+//! of all elements.
+
+use std::collections::BTreeSet;
+
+use super::{Found, Matcher, first, fuse, two};
+use crate::error::Result;
+use crate::graph::{Graph, Node, ValueId};
+use crate::pass::pattern::{axis, input, int};
+use crate::tensor::Dim;
+
+/// The most views between a Range and the Concat.
+const MAX_VIEWS: usize = 8;
+
+struct Part {
+    x: ValueId,
+    /// The axes of `x` of which only the first elements are taken, and their number, a scalar.
+    sliced: Vec<(usize, ValueId)>,
+    /// The axes of `x` of size 1 that the result lacks.
+    dropped: Vec<i64>,
+    /// The order of the other axes.
+    perm: Vec<usize>,
+    /// The axes of size 1 that the result has beside these.
+    added: Vec<i64>,
+}
+
+pub(crate) fn fuse_gather_nd_of_all(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, find, |made, Part { x, sliced, dropped, perm, added }| {
+        let mut moved = x;
+        for (axis, count) in sliced {
+            let (start, axis) = (made.ints(&[0])?, made.ints(&[i64::try_from(axis)?])?);
+            let end = made.reshape(count, &[1])?;
+            moved = made.op("Slice", &[moved, start, end, axis], &[]);
+        }
+        if !dropped.is_empty() {
+            let axes = made.ints(&dropped)?;
+            moved = made.op("Squeeze", &[moved, axes], &[]);
+        }
+        if !perm.is_sorted() {
+            moved = made.transpose(moved, &perm)?;
+        }
+        let axes = made.ints(&added)?;
+        made.last("Unsqueeze", &[moved, axes], &[]);
+        Ok(())
+    })
+}
+
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
+    let [x, indices] =
+        two(node).filter(|_| node.is("GatherND") && int(node, "batch_dims").is_none_or(|n| n == 0))?;
+    let concat = matcher.made_by(indices, "Concat")?;
+    let (shape, taken) = (matcher.shape(x)?, matcher.shape(indices)?.split_last()?.1);
+    if axis(concat, 0, taken.len() + 1)? != taken.len() || concat.inputs.len() > shape.len() {
+        return None;
+    }
+    let (mut sliced, mut dropped) = (Vec::new(), Vec::new());
+    // The axis of the result along which each axis of x lies.
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (from, size) in shape.iter().enumerate() {
+        let Some(part) = concat.inputs.get(from) else {
+            places.push((taken.len() + from, from));
+            continue;
+        };
+        match count(matcher, (*part)?, taken)? {
+            None if size.is(1) => dropped.push(i64::try_from(from).ok()?),
+            None => return None,
+            Some(Count { axis, number }) => {
+                if taken.get(axis)? != size {
+                    sliced.push((from, number?));
+                }
+                places.push((axis, from));
+            }
+        }
+    }
+    places.sort_unstable();
+    if !places.is_sorted_by(|a, b| a.0 < b.0) {
+        return None;
+    }
+    let is_free = |axis: &usize| places.iter().all(|(place, _)| place != axis);
+    let added: Vec<usize> = (0..taken.len()).filter(is_free).collect();
+    if !added.iter().all(|axis| taken.get(*axis).is_some_and(|size| size.is(1))) {
+        return None;
+    }
+    let left: Vec<usize> =
+        (0..shape.len()).filter(|axis| places.iter().any(|(_, from)| from == axis)).collect();
+    let perm =
+        places.iter().map(|(_, from)| left.iter().position(|axis| axis == from)).collect::<Option<_>>()?;
+    let added = added.into_iter().map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
+    Some(Found { inner: BTreeSet::new(), parts: Part { x, sliced, dropped, perm, added } })
+}
+
+/// Indices that count from 0 along an axis.
+struct Count {
+    axis: usize,
+    /// The number of indices, a scalar, if it is computed.
+    number: Option<ValueId>,
+}
+
+/// Reads a part of the indices, of shape `taken` and an axis of size 1: indices that count along an axis, or, as
+/// `None`, zeros.
+fn count(matcher: &Matcher, part: ValueId, taken: &[Dim]) -> Option<Option<Count>> {
+    let mut source = part;
+    let mut shape = matcher.shape(part)?.split_last().filter(|(last, _)| last.is(1))?.1;
+    let unsqueeze = ["Unsqueeze", "Reshape"].iter().find_map(|op_type| matcher.made_by(part, op_type));
+    let whole = unsqueeze.and_then(first).filter(|whole| matcher.shape(*whole) == Some(taken));
+    if let Some(expand) = whole.and_then(|whole| matcher.made_by(whole, "Expand")) {
+        source = first(expand)?;
+        shape = matcher.shape(source)?;
+    }
+    let shift = taken.len().checked_sub(shape.len())?;
+    let mut long = shape.iter().enumerate().filter(|(_, size)| !size.is(1));
+    let Some((axis, size)) = long.next() else {
+        return matcher.ints(source).is_some_and(|list| list == [0]).then_some(None);
+    };
+    if long.next().is_some() {
+        return None;
+    }
+    let axis = axis + shift;
+    if let Some(list) = matcher.ints(source) {
+        return list.into_iter().eq(0..size.known()?).then_some(Some(Count { axis, number: None }));
+    }
+    for _ in 0..MAX_VIEWS {
+        let views = ["Unsqueeze", "Reshape", "Squeeze", "Cast", "Identity"];
+        let Some(view) = views.iter().find_map(|op_type| matcher.made_by(source, op_type)) else { break };
+        source = first(view)?;
+    }
+    let range = matcher.made_by(source, "Range")?;
+    let is_input = |index, scalar| input(range, index).is_some_and(|value| matcher.is_scalar(value, scalar));
+    let counts = is_input(0, 0.0) && is_input(2, 1.0) && matcher.shape(source)? == std::slice::from_ref(size);
+    counts.then_some(Some(Count { axis, number: input(range, 1) }))
+}
