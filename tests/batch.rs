@@ -179,6 +179,23 @@ fn a_failing_model_does_not_stop_the_others() {
     assert!(!quiet.contains("up to date  "), "{quiet}");
 }
 
+/// Entries of a folder that cannot be read are failures of their own.
+#[cfg(unix)]
+#[test]
+fn unreadable_entries_do_not_stop_the_others() {
+    use std::os::unix::ffi::OsStrExt;
+    let room = room_with(&[("a.onnx", good()), ("b.onnx", good())]);
+    let folder = room.path("models");
+    fs::write(folder.join(std::ffi::OsStr::from_bytes(b"\xff.onnx")), good()).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.join("link.onnx")).unwrap();
+    std::os::unix::fs::symlink("a.onnx", folder.join("other.onnx")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(folder.join("pipe.onnx")).status().unwrap().success());
+    let text = room.expect("batch models -o out", 2, "3 converted, 0 up to date, 3 failed of 6 models");
+    for reason in ["not valid UTF-8", "the model cannot be found", "not a regular file"] {
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
 /// A limit on the size of files kills a process that writes more.
 #[cfg(unix)]
 #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{SourceBytes, SourceFile, spool};
 
 /// The source of a model.
@@ -144,7 +144,18 @@ fn open_path(path: &Path, max_size: u64) -> Result<Arc<SourceBytes>> {
     }
 }
 
-/// Reads to the end, or to the first byte above the limit.
+/// The least first byte of a message: the number of its first field, at least 1, times 8, and a wire type.
+const FIRST_TAG: u8 = 8;
+
+/// Reads to the end, or to the first byte above the limit. A stream that begins with zeros is not read further: it
+/// may be a device without an end.
 fn spool_below(from: &mut impl Read, path: &Path, max_size: u64) -> Result<Arc<SourceBytes>> {
-    spool(&mut from.take(max_size.saturating_add(1)), path)
+    let mut start = Vec::new();
+    let failed = |e| Error::io("the model cannot be read", e).in_file(path);
+    from.take(1).read_to_end(&mut start).map_err(failed)?;
+    if let Some(first) = start.first().filter(|first| **first < FIRST_TAG) {
+        let message = format!("no ONNX model begins with the byte {first}");
+        return Err(Error::new(ErrorKind::Parse, message).in_file(path));
+    }
+    spool(&mut start.chain(from.take(max_size)), path)
 }

@@ -16,8 +16,9 @@ use crate::tensor::{Dim, Shape, display_shape};
 use builder::PendingValue;
 pub(crate) use builder::{Expand, Operand};
 
-/// The maximum number of iterations; real models need two or three.
-const MAX_ITERATIONS: usize = 8;
+/// The maximum number of iterations. Each one inlines one level of nested bodies, and replacements may be
+/// replaced in turn.
+const MAX_ITERATIONS: usize = limits::NESTING + 8;
 
 /// Builds a node of other operators; `false` keeps the node.
 pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;

@@ -30,7 +30,7 @@ use super::arguments::{Choices, Report, Source};
 use super::finish;
 use job::{Job, Outcome, Wait};
 use progress::{Event, Progress};
-use select::{Selected, Shard, parse_shard, select_models};
+use select::{Selected, Selection, Shard, parse_shard, select_models};
 
 pub(super) use child::{Answer, given_words};
 
@@ -153,13 +153,16 @@ fn run(arguments: &Batch) -> Result<u8> {
     if arguments.also.contains(&Also::Table) && !arguments.choices.dequantize {
         return Err(Error::usage("a table of scales requires --dequantize"));
     }
-    let models = select_models(arguments)?;
+    let Selection { models, failed } = select_models(arguments)?;
     std::fs::create_dir_all(&arguments.out)
         .map_err(|e| Error::io("the folder cannot be created", e).in_file(&arguments.out))?;
     let job = Job::new(arguments)?;
     let jobs = arguments.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(models.len());
-    let mut progress = Progress::new(models.len(), jobs, arguments.report);
+    let mut progress = Progress::new(models.len() + failed.len(), jobs, arguments.report);
+    for (name, error) in failed {
+        progress.tell(Event::Done { worker: None, name, outcome: Outcome::Failed(error) });
+    }
     let left = Mutex::new(Left { first: models.into(), busy: VecDeque::new() });
     thread::scope(|scope| {
         let (sender, events) = mpsc::channel();
@@ -202,7 +205,7 @@ fn work(worker: usize, left: &Mutex<Left>, job: &Job, events: &mpsc::Sender<Even
                 send(Event::Put { worker });
                 locked().busy.push_back(model);
             }
-            outcome => send(Event::Done { worker, name: model.name, outcome }),
+            outcome => send(Event::Done { worker: Some(worker), name: model.name, outcome }),
         }
     }
 }

@@ -33,8 +33,8 @@ pub(super) enum Event {
     Begun { worker: usize, name: String },
     /// It has postponed the model.
     Put { worker: usize },
-    /// It has finished the model.
-    Done { worker: usize, name: String, outcome: Outcome },
+    /// It has finished the model; `None` if no worker could start it.
+    Done { worker: Option<usize>, name: String, outcome: Outcome },
 }
 
 /// The progress so far.
@@ -124,7 +124,9 @@ impl Progress {
                 let text = self.describe(&name, outcome);
                 match &self.bars {
                     Some(bars) => {
-                        bars.show(worker, None);
+                        if let Some(worker) = worker {
+                            bars.show(worker, None);
+                        }
                         bars.total.inc(1);
                         bars.all.suspend(|| tell(&text, self.report.color));
                     }

@@ -50,24 +50,37 @@ impl Shard {
     }
 }
 
-/// Returns the models in the order of their names, each once.
-pub(super) fn select_models(arguments: &Batch) -> Result<Vec<Selected>> {
+/// The models to convert, and those that cannot be read.
+#[derive(Debug)]
+pub(super) struct Selection {
+    /// In the order of their names, each once.
+    pub models: Vec<Selected>,
+    /// Entries of folders with the name of a model, and the reasons.
+    pub failed: Vec<(String, Error)>,
+}
+
+/// Returns the selected models.
+pub(super) fn select_models(arguments: &Batch) -> Result<Selection> {
     let mut found = Found { out: fs::canonicalize(&arguments.out).ok(), ..Found::default() };
     for source in &arguments.sources {
         found.add_source(source, arguments.base.as_deref())?;
     }
-    if found.models.is_empty() {
+    if found.models.is_empty() && found.failed.is_empty() {
         return Err(Error::usage("there are no models"));
     }
     found.check_results(&arguments.out)?;
     let models = found.models.into_iter().map(|(name, path)| Selected { path, name });
-    Ok(models.filter(|model| arguments.shard.is_none_or(|shard| shard.has(&model.name))).collect())
+    let has = |name: &str| arguments.shard.is_none_or(|shard| shard.has(name));
+    let failed = found.failed.into_iter().filter(|(name, _)| has(name)).collect();
+    Ok(Selection { models: models.filter(|model| has(&model.name)).collect(), failed })
 }
 
 /// Models by name.
 #[derive(Default)]
 struct Found {
     models: BTreeMap<String, PathBuf>,
+    /// Entries of folders that cannot be read.
+    failed: Vec<(String, Error)>,
     /// The folder of results, if it exists.
     out: Option<PathBuf>,
 }
@@ -119,11 +132,27 @@ impl Found {
                 let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
                 if kind.is_dir() && !hidden && !self.is_out(&path) {
                     folders.push(path);
-                } else if !kind.is_dir() && is_onnx(&path) && !is_result(&path) && path.is_file() {
-                    self.add(&path, base)?;
+                } else if !kind.is_dir() && is_onnx(&path) && !is_result(&path) {
+                    self.add_entry(&path, base)?;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Adds an entry of a folder with the name of a model. One that cannot be read is a failure of its own.
+    fn add_entry(&mut self, path: &Path, base: &Path) -> Result<()> {
+        let failure = match fs::metadata(path) {
+            // A link to a folder is not followed.
+            Ok(found) if found.is_dir() => return Ok(()),
+            Ok(found) if found.is_file() => match name_of(path, base) {
+                Ok(_) => return self.add(path, base),
+                Err(error) => error,
+            },
+            Ok(_) => Error::usage("this is not a regular file").in_file(path),
+            Err(error) => failed("the model cannot be found", error, path),
+        };
+        self.failed.push((path.strip_prefix(base).unwrap_or(path).to_string_lossy().into_owned(), failure));
         Ok(())
     }
 
