@@ -1,24 +1,24 @@
-//! Declared shapes: comparison with the inferred ones, and propagation.
+//! Declared types and shapes: comparison with the inferred ones, and propagation.
 
 use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 use crate::op::{self, Access};
-use crate::tensor::{Dim, Shape, display_shape};
+use crate::tensor::{DType, Dim, Shape, display_shape};
 
-/// The declared shapes of computed values.
+/// The declared types and shapes of computed values.
 #[derive(Debug)]
-pub struct DeclaredShapes(IndexMap<ValueId, Shape>);
+pub struct Declared(IndexMap<ValueId, (Option<DType>, Option<Shape>)>);
 
-impl DeclaredShapes {
-    /// Collects the shapes of a graph before inference.
-    pub fn of(graph: &Graph) -> DeclaredShapes {
+impl Declared {
+    /// Collects the types and shapes of a graph before inference.
+    pub fn of(graph: &Graph) -> Declared {
         let computed = graph.nodes().flat_map(|(_, node)| node.outputs.iter().flatten());
-        let declared = computed.filter_map(|id| Some((*id, graph.value(*id).shape.clone()?)));
-        DeclaredShapes(declared.collect())
+        let types = computed.map(|id| (*id, graph.value(*id)));
+        Declared(types.map(|(id, value)| (id, (value.dtype, value.shape.clone()))).collect())
     }
 
-    /// Returns a message for each value whose inferred shape is a different one.
+    /// Returns a message for each value whose inferred type or shape is a different one.
     pub fn contradictions(&self, graph: &Graph) -> Vec<String> {
         // Some exporters write 0 for an unknown size.
         let differs = |(declared, inferred): (&Dim, &Dim)| {
@@ -26,9 +26,17 @@ impl DeclaredShapes {
             declared.zip(inferred.known()).is_some_and(|(declared, inferred)| declared != inferred)
         };
         let mut lines = Vec::new();
-        for (id, declared) in self.0.iter() {
+        for (id, (dtype, shape)) in self.0.iter() {
             let value = graph.value(id);
-            let Some(inferred) = &value.shape else { continue };
+            if let (Some(declared), Some(inferred)) = (dtype, value.dtype)
+                && *declared != inferred
+            {
+                lines.push(format!(
+                    "the model declares \"{}\" as {declared}, but it is {inferred}",
+                    value.name
+                ));
+            }
+            let (Some(declared), Some(inferred)) = (shape, &value.shape) else { continue };
             if declared.len() != inferred.len() || declared.iter().zip(inferred).any(differs) {
                 let (declared, inferred) = (display_shape(declared), display_shape(inferred));
                 lines.push(format!(
@@ -70,7 +78,7 @@ mod tests {
     use crate::graph::{Node, Value};
 
     #[test]
-    fn only_known_sizes_are_compared() {
+    fn types_and_known_sizes_are_compared() {
         let mut graph = Graph::default();
         let free = Dim::symbol("N");
         let shapes = [
@@ -81,18 +89,22 @@ mod tests {
         ];
         let mut outputs = Vec::new();
         for (index, (declared, _)) in shapes.iter().enumerate() {
+            let shape = Some(declared.clone().into());
             let value =
-                Value { name: format!("v{index}"), shape: Some(declared.clone().into()), ..Value::default() };
+                Value { name: format!("v{index}"), dtype: Some(DType::I64), shape, ..Value::default() };
             outputs.push(Some(graph.add_value(value)));
         }
         graph.add_node(Node { outputs: outputs.clone().into(), ..Node::default() });
-        let declared = DeclaredShapes::of(&graph);
+        let declared = Declared::of(&graph);
         for (id, (_, inferred)) in outputs.iter().flatten().zip(shapes) {
             graph.value_mut(*id).unwrap().shape = Some(inferred.into());
         }
+        let first = outputs[0].unwrap();
+        graph.value_mut(first).unwrap().dtype = Some(DType::F32);
         assert_eq!(
             declared.contradictions(&graph),
             [
+                "the model declares \"v0\" as int64, but it is float",
                 "the model declares \"v2\" as [1, 4], but it is [1, 3]",
                 "the model declares \"v3\" as [3], but it is [N, 3]"
             ]

@@ -11,12 +11,12 @@ use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
 use crate::ncnn::{self, Net};
 use crate::onnx::{Model, Sources};
-use crate::ops;
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::{self, FUSIONS, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, rounding};
 use crate::tensor::{Dim, SizeCondition};
+use crate::{op, ops};
 
 /// A net, and the records of its conversion.
 #[derive(Debug)]
@@ -53,6 +53,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     progress.after("read", &graph)?;
     prepare(&mut graph, &mut progress)?;
     check_interface(&graph)?;
+    check_imports(&graph)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
@@ -141,6 +142,25 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         simplified,
         table,
     })
+}
+
+/// Refuses nodes of functions that follow another version of their operator than the model imports: onnxruntime
+/// reads them as the model's.
+fn check_imports(graph: &Graph) -> Result<()> {
+    for (_, node) in graph.nodes() {
+        let Some(import) = graph.opsets.get(&*node.domain).filter(|import| **import != node.version) else {
+            continue;
+        };
+        let (own, other) = (op::since_version(node, node.version), op::since_version(node, *import));
+        if own != other {
+            let version = node.version;
+            let message = format!(
+                "its function imports version {version} of the operators, the model version {import}"
+            );
+            return Err(Error::unsupported(message).at_node(|| node.at()));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the shapes of all inputs with `size` in place of each free size, as `--input-shape` takes them;

@@ -7,7 +7,7 @@ use super::{Options, Pass};
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::graph::{DeferredErrors, Graph, ValueId};
 use crate::onnx::{self, Model, Sources};
-use crate::pass::declared::DeclaredShapes;
+use crate::pass::declared::Declared;
 use crate::pass::expand::Stage;
 use crate::pass::rewrite::{
     self, ELIMINATE_DEADEND, ELIMINATE_UNUSED_INITIALIZER, EXTRACT_CONSTANT, FOLD_CAST, SIMPLIFICATIONS,
@@ -47,7 +47,7 @@ pub(super) fn reduce(
     progress: &mut Progress,
 ) -> Result<DeferredErrors> {
     pass::dead::remove_dead_nodes(graph);
-    let declared = DeclaredShapes::of(graph);
+    let declared = Declared::of(graph);
     pass::declared::propagate_back(graph)?;
     let mut deferred =
         pass::infer::infer_and_fold(graph).map_err(|error| suspect_input_shape(error, progress.options))?;

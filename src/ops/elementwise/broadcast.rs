@@ -65,16 +65,12 @@ fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
 /// Infers one output of type `dtype`, of the broadcast shape.
 pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     read_alignment(call)?;
-    let count = call.input_count();
-    let takes = match call.op_type() {
+    call.check_input_count(match call.op_type() {
         "Max" | "Mean" | "Min" | "Sum" => 1..=usize::MAX,
         "Where" => 3..=3,
         "BitwiseNot" => 1..=1,
         _ => 2..=2,
-    };
-    if !takes.contains(&count) {
-        invalid!("expected {count} inputs, found {}", takes.start());
-    }
+    })?;
     for index in 0..call.input_count() {
         if call.input(index)?.shape.is_none() {
             return Ok(vec![Fact::unranked(dtype)]);

@@ -10,7 +10,7 @@ mod lower;
 mod lp;
 mod windows;
 
-use super::window::{Window, read_window};
+use super::window::{Pads, Window, read_window};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
@@ -79,6 +79,10 @@ struct Pool {
 fn read_pool(attributes: &Attributes) -> Result<Pool> {
     let kernel = required(attributes.ints("kernel_shape")?, "kernel_shape")?;
     let window = read_window(attributes, kernel)?;
+    // onnxruntime ignores the dilations when it computes the padding.
+    if matches!(window.pads, Pads::Same { .. }) && window.dilations.iter().any(|n| *n != 1) {
+        unsupported!("auto_pad with dilations: onnxruntime and the specification disagree");
+    }
     let kind = match attributes.op_type() {
         "MaxPool" => {
             // The storage order affects Indices only.
