@@ -66,6 +66,24 @@ fn a_model_with_constant_inputs_is_compared() {
     room.expect(&format!("{line} --set rate=16000"), 4, "shape");
 }
 
+/// Blobs inside of a node have other names than the values that it computes.
+#[test]
+fn a_blob_with_the_name_of_a_value_holds_it() {
+    for fixture in [
+        "control/if_not_zero",
+        "elementwise/bytes_wrap",
+        "elementwise/shift_bits",
+        "elementwise/where_of_comparison",
+        "free/rows_by_distance",
+        "fuse/attention_not_batch",
+        "fuse/layer_norm_mean_is_read",
+    ] {
+        let room = room_with(fixture, "");
+        let line = format!("verify model.onnx m.param m.bin --data inputs.npz --layers {}", python());
+        room.expect(&line, 0, "inside are the same");
+    }
+}
+
 /// The sizes to try satisfy the conditions that the conversion states.
 #[test]
 fn valid_sizes_are_compared() {

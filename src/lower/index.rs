@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use num_traits::AsPrimitive;
 
+use super::state::Label;
 use super::{Lower, State, reshape_layer};
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
@@ -85,14 +86,15 @@ impl State {
         let name = format!("{}_numbers", self.net.blob(input).name);
         let mut numbers = input;
         if blob_3d != shape {
-            numbers = self.integer_reshape(&name, input, &blob_3d)?;
+            numbers = self.integer_reshape((&name).into(), input, &blob_3d)?;
         }
         let scale_data = Some(Tensor::from_f32(&[1], vec![1.0])?);
         let layer = Dequantize { scale_data, ..Dequantize::default() };
-        numbers = *self.emit(&name, layer.into(), &[numbers], std::slice::from_ref(&blob_3d))?.at(0)?;
+        numbers =
+            *self.emit((&name).into(), layer.into(), &[numbers], std::slice::from_ref(&blob_3d))?.at(0)?;
         if blob_3d != shape {
             let layer = reshape_layer(&blob_3d, &shape)?;
-            numbers = *self.emit(&name, layer.into(), &[numbers], &[shape])?.at(0)?;
+            numbers = *self.emit((&name).into(), layer.into(), &[numbers], &[shape])?.at(0)?;
         }
         for (layer, _) in made.iter_mut().zip(readers.into_iter().skip(after)).filter(|(_, reads)| *reads) {
             for bottom in layer.bottoms.iter_mut().filter(|bottom| **bottom == input) {
@@ -107,9 +109,9 @@ impl State {
     }
 
     /// Emits a Reshape of integers.
-    fn integer_reshape(&mut self, name: &str, from: BlobId, form: &[Dim]) -> Result<BlobId> {
+    fn integer_reshape(&mut self, label: Label, from: BlobId, form: &[Dim]) -> Result<BlobId> {
         let layer = reshape_layer(&self.net.blob(from).shape, form)?;
-        let top = *self.emit(name, layer.into(), &[from], &[form.to_vec()])?.at(0)?;
+        let top = *self.emit(label, layer.into(), &[from], &[form.to_vec()])?.at(0)?;
         // Layers that read sizes do not read integers; readers of the input get float32.
         let shape = self.net.blob(from).shape.clone();
         self.axes.replace(top, from, &shape);
@@ -129,8 +131,9 @@ impl Lower<'_> {
         }
         let form = self.form(input);
         let count = [Dim::product(&form)?];
-        let name = self.name();
-        let indices = if form == count { input } else { self.state.integer_reshape(&name, input, &count)? };
+        let names = self.names();
+        let indices =
+            if form == count { input } else { self.state.integer_reshape(names.label(), input, &count)? };
         if let Some(blob) = self.state.net.blob_mut(indices) {
             blob.element = Element::I32;
         }

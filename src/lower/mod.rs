@@ -43,13 +43,29 @@ use form::MAX_AXES;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use gather::few_parts;
 pub(crate) use index::ramp;
-use state::{State, mismatch, reshape_layer};
+use state::{Label, State, mismatch, reshape_layer};
 
 /// Expresses a node in ncnn layers.
 pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
 
 /// Returns the lowering of a node's operator.
 pub(crate) type FindLowering = fn(&Node) -> Option<LowerNode>;
+
+/// The ending of the name of a blob that holds an intermediate result of a node without a name.
+const PART: &str = "_part";
+
+/// The names of the layers of a node.
+struct Names<'n> {
+    layer: &'n str,
+    /// The name of their tops, if it is another one.
+    part: Option<String>,
+}
+
+impl Names<'_> {
+    fn label(&self) -> Label<'_> {
+        Label { layer: self.layer, top: self.part.as_deref().unwrap_or(self.layer) }
+    }
+}
 
 /// The lowering of one node. It reads the node as [`Call`] does.
 pub(crate) struct Lower<'a> {
@@ -259,7 +275,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     } else if shape.len() > MAX_AXES && form.iter().any(|size| size.is(1)) {
         // Some unit axes were dropped to save axes: users may drop all of them.
         let reshape = reshape_layer(&form, &form)?;
-        let tops = state.emit(&value.name, reshape.into(), &[blob], &[form])?;
+        let tops = state.emit((&value.name).into(), reshape.into(), &[blob], &[form])?;
         held = *tops.at(0)?;
     }
     state.forms.insert(id, smallvec![held]);
@@ -278,14 +294,20 @@ fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-impl Lower<'_> {
-    fn name(&self) -> String {
+impl<'a> Lower<'a> {
+    /// Returns the names of new layers and their tops: that of the node, or of its first output. A top has the
+    /// name of an output only if it holds that value, see [`Lower::set`].
+    fn names(&self) -> Names<'a> {
         let node = self.call.node();
-        let first = node.outputs.iter().flatten().next();
-        let output = first.map_or("", |id| self.call.graph().value(*id).name.as_str());
-        if node.name.is_empty() { output.to_owned() } else { node.name.clone() }
+        let mut outputs = node.outputs.iter().flatten().map(|id| self.call.graph().value(*id).name.as_str());
+        let layer =
+            if node.name.is_empty() { outputs.clone().next().unwrap_or("") } else { node.name.as_str() };
+        let is_output = outputs.any(|output| output == layer);
+        Names { layer, part: is_output.then(|| format!("{layer}{PART}")) }
     }
+}
 
+impl Lower<'_> {
     fn input_id(&self, index: usize) -> Result<ValueId> {
         let id = self.call.node().inputs.get(index).copied().flatten();
         id.ok_or_else(|| Error::invalid(format!("input {index} is missing")))
@@ -351,20 +373,20 @@ impl Lower<'_> {
         bottoms: &[BlobId],
         forms: &[impl AsRef<[Dim]>],
     ) -> Result<BlobIds> {
-        let name = self.name();
-        self.state.emit(&name, layer.into(), bottoms, forms)
+        let names = self.names();
+        self.state.emit(names.label(), layer.into(), bottoms, forms)
     }
 
     /// Returns a blob in another form; without a layer if it has that form.
     pub fn reshape(&mut self, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
-        let name = self.name();
-        self.state.reshape(&name, blob, form)
+        let names = self.names();
+        self.state.reshape(names.label(), blob, form)
     }
 
     /// Adds a constant blob in a form of its elements.
     pub fn memory_data(&mut self, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
-        let name = self.name();
-        self.state.memory_data(&name, tensor, form)
+        let names = self.names();
+        self.state.memory_data(names.label(), tensor, form)
     }
 
     /// Makes `blob`, in any form of the value, output `index`, if the node has that output.

@@ -39,6 +39,19 @@ pub(crate) struct State {
     pub(super) may_be_newer: bool,
 }
 
+/// The names of a new layer and of its tops.
+#[derive(Clone, Copy)]
+pub(super) struct Label<'n> {
+    pub layer: &'n str,
+    pub top: &'n str,
+}
+
+impl<'n> From<&'n String> for Label<'n> {
+    fn from(name: &'n String) -> Label<'n> {
+        Label { layer: name, top: name }
+    }
+}
+
 impl State {
     /// Returns whether a value has a blob or a constant.
     pub(super) fn holds(&self, graph: &Graph, id: ValueId) -> bool {
@@ -67,7 +80,7 @@ impl State {
 
     pub(super) fn emit(
         &mut self,
-        name: &str,
+        label: Label,
         layer: Layer,
         bottoms: &[BlobId],
         shapes: &[impl AsRef<[Dim]>],
@@ -84,7 +97,7 @@ impl State {
             let mut read = bottoms.iter().map(|bottom| &self.net.blob(*bottom).shape);
             let shared = read.find(|read| ***read == *shape).cloned();
             let sizes = shared.unwrap_or_else(|| shape.into());
-            let blob = Blob { name: name.to_owned(), shape: sizes, element: Element::F32 };
+            let blob = Blob { name: label.top.to_owned(), shape: sizes, element: Element::F32 };
             let top = self.net.add_blob(blob);
             self.axes.add(top, shape);
             tops.push(top);
@@ -93,7 +106,7 @@ impl State {
             unsupported!("{} of {} has no elements", weight.name, layer.type_name());
         }
         self.net.layers.push(NetLayer {
-            name: name.to_owned(),
+            name: label.layer.to_owned(),
             layer,
             bottoms: bottoms.into(),
             tops: tops.clone(),
@@ -111,8 +124,8 @@ impl State {
         let value = graph.value(id);
         let near = held.iter().find(|blob| self.is_plain(**blob, form)).or(held.first());
         let blob = match (&value.constant, near) {
-            (Some(tensor), _) => self.memory_data(&value.name, tensor, form)?,
-            (None, Some(near)) => self.reshape(&value.name, *near, form)?,
+            (Some(tensor), _) => self.memory_data((&value.name).into(), tensor, form)?,
+            (None, Some(near)) => self.reshape((&value.name).into(), *near, form)?,
             (None, None) if value.elements.is_some() => {
                 return Err(
                     Error::unsupported("a computation with free sizes").help("fix them with --input-shape")
@@ -133,7 +146,7 @@ impl State {
         Ok(blob)
     }
 
-    pub(super) fn memory_data(&mut self, name: &str, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn memory_data(&mut self, label: Label, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
         check_elements(tensor.dtype())?;
         check_integers(tensor)?;
         let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
@@ -151,11 +164,11 @@ impl State {
             [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
             _ => unsupported!("a constant of {} axes", form.len()),
         }
-        let tops = self.emit(name, layer.into(), &[], &[form])?;
+        let tops = self.emit(label, layer.into(), &[], &[form])?;
         tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
     }
 
-    pub(super) fn reshape(&mut self, name: &str, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn reshape(&mut self, label: Label, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
         let from = self.net.blob(blob).shape.clone();
         if *from == *form {
             return Ok(blob);
@@ -182,7 +195,7 @@ impl State {
         };
         let layer = Layer::from(layer);
         self.allow(&layer);
-        let tops = self.emit(name, layer, &bottoms, &[form])?;
+        let tops = self.emit(label, layer, &bottoms, &[form])?;
         let made = *tops.first().ok_or_else(|| Error::internal("a layer without a top"))?;
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);
