@@ -107,6 +107,8 @@ pub(crate) struct Op {
     pub rounds: bool,
     /// Whether ncnn's result is exact if its inputs are.
     pub exact: bool,
+    /// Whether it computes means, which lie halfway between two quantized steps as often as not.
+    pub averages: bool,
     /// The number of the first outputs that a node must name, even if nothing reads them.
     pub required_outputs: usize,
     /// Whether two equal nodes may have different results.
@@ -146,6 +148,7 @@ impl Op {
             multiply_adds: None,
             rounds: false,
             exact: false,
+            averages: false,
             required_outputs: 1,
             random: false,
             ignored: &[],

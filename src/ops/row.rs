@@ -105,6 +105,11 @@ impl Row {
         self
     }
 
+    pub const fn averages(mut self) -> Row {
+        self.op.averages = true;
+        self
+    }
+
     pub const fn random(mut self) -> Row {
         self.op.random = true;
         self

@@ -3,7 +3,8 @@
 //! Two runtimes that sum in different orders differ in the last bits; if the sum lies between two steps, the
 //! results are a whole step apart. A single rounding keeps the difference within a step, but through further
 //! roundings it grows with the depth of the network. Integer arithmetic is exact, so operators computed in
-//! integers (`QLinearConv` and the like) may follow one another.
+//! integers (`QLinearConv` and the like) may follow one another. The mean of quantized values often lies halfway
+//! between two steps, so that already a single rounding of it depends on the last bit.
 
 use crate::common::index::IndexSet;
 use crate::error::{Error, Errors};
@@ -17,18 +18,24 @@ use crate::op;
 /// One for each such rounding.
 pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
     let mut exact: IndexSet<ValueId> = graph.inputs.iter().copied().collect();
-    let mut stepped: IndexSet<ValueId> = IndexSet::default();
+    // Exact values of quantized steps, and results of rounding that are not exact.
+    let (mut steps, mut stepped): (IndexSet<ValueId>, IndexSet<ValueId>) = Default::default();
     let mut errors = Vec::new();
     for (_, node) in graph.nodes() {
         let op = op::find(node);
         let is_exact = |value: ValueId| exact.contains(value) || graph.value(value).constant.is_some();
         let keeps_exact = |op: &op::Op| op.exact || op.transparent.is_some_and(|holds| holds(graph, node));
+        let rounds = op.is_some_and(|op| op.rounds);
+        let of_steps = node.reads().any(|value| steps.contains(value));
         if op.is_some_and(keeps_exact) && node.reads().all(is_exact) {
             exact.extend(node.outputs.iter().flatten().copied());
+            if rounds || of_steps {
+                steps.extend(node.outputs.iter().flatten().copied());
+            }
             continue;
         }
-        let rounds = op.is_some_and(|op| op.rounds);
-        let follows = node.reads().any(|value| stepped.contains(value));
+        let halfway = of_steps && op.is_some_and(|op| op.averages);
+        let follows = halfway || node.reads().any(|value| stepped.contains(value));
         if rounds && follows {
             errors.push(
                 Error::unsupported(

@@ -102,11 +102,11 @@ impl SizeCondition {
         }
     }
 
-    /// Creates the simplest condition under which a size is not less than a number; `None` if it never is.
+    /// Creates the simplest condition under which a size is at least a number; `None` if it always is.
     ///
     /// # Errors
     ///
-    /// If it always is.
+    /// If it never is.
     pub(crate) fn at_least(size: &Dim, least: i64) -> Result<Option<SizeCondition>> {
         let missing = size.sub(&Dim::Known(least))?;
         match missing.bounds() {

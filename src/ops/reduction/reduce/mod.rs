@@ -40,7 +40,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).lowers_to("Reduction"),
     reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28]).lowers_to("Reduction after subtracting the maximum"),
     reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceMean", &[1, 11, 13, 18]).identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceMean", &[1, 11, 13, 18]).averages().identity(same_shape).lowers_to("Reduction"),
     reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
     reduction("ReduceProd", &[1, 11, 13, 18]).identity(same_shape).lowers_to("Reduction"),
     reduction("ReduceSum", &[1, 11, 13]).identity(same_shape).lowers_to("Reduction"),
