@@ -26,11 +26,7 @@ impl Refusal {
         let LowerError { errors, cuts } = error;
         let works = |cut: &Cut| pipeline::convert(sources, &options.cut_at(cut)).is_ok();
         let cut = cuts.into_iter().find(works);
-        let shapes = SIZES.into_iter().filter_map(|size| pipeline::fixed_shapes(sources, options, size).ok());
-        let input_shapes = shapes.filter(|shapes| !shapes.is_empty()).find(|shapes| {
-            pipeline::convert(sources, &Options { input_shapes: shapes.clone(), ..options.clone() }).is_ok()
-        });
-        let input_shapes = input_shapes.unwrap_or_default();
+        let input_shapes = convertible_shapes(sources, options).unwrap_or_default();
         let explained = options.explain || options.report.is_some() || options.html.is_some();
         // If the model cannot be inspected, the reason is among the errors.
         let model = if explained { describe(sources, options).map(Box::new) } else { None };
@@ -78,6 +74,19 @@ impl Refusal {
         self.errors = self.errors.and(error);
         self
     }
+}
+
+/// Returns shapes of inputs without free sizes with which the model can be converted.
+fn convertible_shapes(sources: &Sources, options: &Options) -> Option<Vec<(String, Vec<Dim>)>> {
+    let free = pipeline::free_shapes(sources, options).ok().filter(|free| !free.is_empty())?;
+    let fixed =
+        |shape: &[Dim], size| shape.iter().map(|dim| Dim::Known(dim.known().unwrap_or(size))).collect();
+    let tried = SIZES.map(|size| -> Vec<(String, Vec<Dim>)> {
+        free.iter().map(|(name, shape)| (name.clone(), fixed(shape, size))).collect()
+    });
+    tried.into_iter().find(|shapes| {
+        pipeline::convert(sources, &Options { input_shapes: shapes.clone(), ..options.clone() }).is_ok()
+    })
 }
 
 fn describe(sources: &Sources, options: &Options) -> Option<(Inspection, Vec<NodePart>)> {

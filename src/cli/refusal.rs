@@ -254,10 +254,9 @@ mod tests {
         let proposed = Proposals { cut: Some(&cut), input_shapes: &shapes };
         let text = describe(&[Error::unsupported("no")], &proposed, false, true);
         let text = anstream::adapter::strip_str(&text).to_string();
-        assert!(text.contains("\nhelp: what can be converted: --inputs \"a\"\n"), "{text}");
-        let shapes =
-            "help: what can be converted: --input-shape \"x:0:1,3,64\" --input-shape \"ids:1,64\"\nerror: ";
-        assert!(text.contains(shapes), "{text}");
+        let proposals = "\nhelp: what can be converted: --inputs \"a\"\n\
+            help: what can be converted: --input-shape \"x:0:1,3,64\" --input-shape \"ids:1,64\"\nerror: ";
+        assert!(text.contains(proposals), "{text}");
         assert_eq!(shape_options(&[("$x".to_owned(), sizes(&[1]))]), None);
     }
 

@@ -147,8 +147,8 @@ fn open_path(path: &Path, max_size: u64) -> Result<Arc<SourceBytes>> {
 /// The least first byte of a message: the number of its first field, at least 1, times 8, and a wire type.
 const FIRST_TAG: u8 = 8;
 
-/// Reads to the end, or to the first byte above the limit. A stream that begins with zeros is not read further: it
-/// may be a device without an end.
+/// Reads to the end, or to the first byte above the limit. A stream that begins with zeros is not read
+/// further: it may be a device without an end.
 fn spool_below(from: &mut impl Read, path: &Path, max_size: u64) -> Result<Arc<SourceBytes>> {
     let mut start = Vec::new();
     let failed = |e| Error::io("the model cannot be read", e).in_file(path);

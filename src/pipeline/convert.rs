@@ -163,23 +163,15 @@ fn check_imports(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// Returns the shapes of all inputs with `size` in place of each free size, as `--input-shape` takes them;
-/// none if no size is free.
-pub(crate) fn fixed_shapes(
-    sources: &Sources,
-    options: &Options,
-    size: i64,
-) -> Result<Vec<(String, Vec<Dim>)>> {
+/// Returns the shapes of the inputs with free sizes, as a conversion finds them.
+pub(crate) fn free_shapes(sources: &Sources, options: &Options) -> Result<Vec<(String, Vec<Dim>)>> {
     let mut graph = sources.read()?.graph;
     let mut progress = Progress::new(options);
     prepare(&mut graph, &mut progress)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
     let inputs = graph.given_inputs().into_iter().map(|id| graph.value(id));
-    let shapes = inputs.filter_map(|value| Some((value.name.clone(), value.shape.as_deref()?)));
-    let is_free = |shape: &[Dim]| shape.iter().any(|size| size.known().is_none());
-    let free: Vec<_> = shapes.filter(|(_, shape)| is_free(shape)).collect();
-    let fixed = |shape: &[Dim]| shape.iter().map(|dim| Dim::Known(dim.known().unwrap_or(size))).collect();
-    Ok(free.into_iter().map(|(name, shape)| (name, fixed(shape))).collect())
+    let shapes = inputs.filter_map(|value| Some((value.name.clone(), value.shape.as_deref()?.to_vec())));
+    Ok(shapes.filter(|(_, shape)| shape.iter().any(|size| size.known().is_none())).collect())
 }
 
 /// Refuses inputs that are not tensors, and graphs without outputs.

@@ -8,7 +8,7 @@ mod progress;
 mod simplify;
 mod warning;
 
-pub(crate) use convert::{Converted, convert, fixed_shapes};
+pub(crate) use convert::{Converted, convert, free_shapes};
 pub use inspect::{Described, Inspection};
 pub(crate) use inspect::{infer_model, inspect};
 pub(crate) use options::Options;

@@ -133,9 +133,7 @@ impl SizeCondition {
     /// Returns a symbol and the size to which it must be equal, if there is one.
     pub(crate) fn fixed(&self) -> Option<(String, Dim)> {
         let SizeCondition::Equal(size, symbol) = self else { return None };
-        let mut names = BTreeSet::new();
-        size.collect_symbols(&mut names);
-        let name = symbol.symbol_name().filter(|name| !names.contains(*name))?;
+        let name = symbol.symbol_name().filter(|name| !symbols_of(size).contains(*name))?;
         Some((name.to_owned(), size.clone()))
     }
 
@@ -242,11 +240,8 @@ fn solve(size: &Dim) -> Option<(Dim, Dim)> {
         let Some(name) = symbol.symbol_name() else { continue };
         let term = symbol.mul(&Dim::Known(coefficient)).ok()?;
         let rest = term.sub(size).ok()?;
-        let mut names = BTreeSet::new();
-        rest.collect_symbols(&mut names);
-        let Some(value) = rest.exact_div(&Dim::Known(coefficient)).filter(|_| !names.contains(name)) else {
-            continue;
-        };
+        let is_apart = !symbols_of(&rest).contains(name);
+        let Some(value) = rest.exact_div(&Dim::Known(coefficient)).filter(|_| is_apart) else { continue };
         if value.lower_bound().is_some_and(|least| least > 0) {
             return Some((symbol.clone(), value));
         }
@@ -285,10 +280,15 @@ fn least_symbol(size: &Dim) -> Option<(String, i64)> {
     holds.then_some((name, above))
 }
 
-/// Returns the symbol of an expression that has one.
-fn only_symbol(size: &Dim) -> Option<String> {
+fn symbols_of(size: &Dim) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     size.collect_symbols(&mut names);
+    names
+}
+
+/// Returns the symbol of an expression that has one.
+fn only_symbol(size: &Dim) -> Option<String> {
+    let mut names = symbols_of(size);
     let name = names.pop_first()?;
     names.is_empty().then_some(name)
 }
@@ -325,19 +325,18 @@ impl Line {
         let symbol = Dim::symbol(&self.name);
         let general = SizeCondition::Equal(a.min(b).clone(), a.max(b).clone());
         let places = || (1_i64..).zip(&self.values);
+        let period = i64::try_from(self.values.len()).ok()?;
         if self.rise == 0 {
             let zeros: Vec<i64> = places().filter(|(_, value)| **value == 0).map(|(n, _)| n).collect();
             let first = *zeros.first()?;
             let is_multiple = |n: i64| n.checked_rem(first) == Some(0);
             let holds = places().all(|(n, value)| (*value == 0) == is_multiple(n));
-            let period = i64::try_from(self.values.len()).ok()?;
             return Some(if holds && is_multiple(period) {
                 SizeCondition::Multiple(symbol, first)
             } else {
                 general
             });
         }
-        let period = i64::try_from(self.values.len()).ok()?;
         let zeros = places().filter_map(|(n, value)| {
             let exact = value.checked_rem(self.rise) == Some(0);
             let periods =

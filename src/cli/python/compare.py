@@ -85,7 +85,7 @@ def run(session, inputs):
 def run_somehow(session, generator, choices):
     """Inputs with which the model runs, of one of the choices of their shapes, and its outputs."""
     first = None
-    # An input without elements is no input of the net.
+    # The net lacks inputs that have no elements.
     others = shapes_of(session, 1)
     for shapes in choices:
         for integers in INTEGERS:

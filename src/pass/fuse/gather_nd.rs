@@ -1,8 +1,8 @@
 //! `y = gather_nd(x, concat(unsqueeze(expand(i0), -1), unsqueeze(expand(i1), -1), .., axis=-1))` with
 //! `i = view(range(0, n, 1))`, each along another axis of the result
 //!
-//! becomes `unsqueeze(transpose(slice(x)))`. Exporters write masks so: `mask[batch, position]`, with the positions
-//! of all elements.
+//! becomes `unsqueeze(transpose(slice(x)))`. Exporters write masks so: `mask[batch, position]`, with the
+//! positions of all elements.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,6 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::{axis, input, int};
 use crate::tensor::Dim;
-
-/// The most views between a Range and the Concat.
-const MAX_VIEWS: usize = 8;
 
 struct Part {
     x: ValueId,
@@ -99,8 +96,8 @@ struct Count {
     number: Option<ValueId>,
 }
 
-/// Reads a part of the indices, of shape `taken` and an axis of size 1: indices that count along an axis, or, as
-/// `None`, zeros.
+/// Reads a part of the indices, of shape `taken` and an axis of size 1: indices that count along an axis, or,
+/// as `None`, zeros.
 fn count(matcher: &Matcher, part: ValueId, taken: &[Dim]) -> Option<Option<Count>> {
     let mut source = part;
     let mut shape = matcher.shape(part)?.split_last().filter(|(last, _)| last.is(1))?.1;
@@ -122,13 +119,6 @@ fn count(matcher: &Matcher, part: ValueId, taken: &[Dim]) -> Option<Option<Count
     if let Some(list) = matcher.ints(source) {
         return list.into_iter().eq(0..size.known()?).then_some(Some(Count { axis, number: None }));
     }
-    for _ in 0..MAX_VIEWS {
-        let views = ["Unsqueeze", "Reshape", "Squeeze", "Cast", "Identity"];
-        let Some(view) = views.iter().find_map(|op_type| matcher.made_by(source, op_type)) else { break };
-        source = first(view)?;
-    }
-    let range = matcher.made_by(source, "Range")?;
-    let is_input = |index, scalar| input(range, index).is_some_and(|value| matcher.is_scalar(value, scalar));
-    let counts = is_input(0, 0.0) && is_input(2, 1.0) && matcher.shape(source)? == std::slice::from_ref(size);
-    counts.then_some(Some(Count { axis, number: input(range, 1) }))
+    let range = matcher.count_to(source, size)?;
+    Some(Some(Count { axis, number: input(range, 1) }))
 }

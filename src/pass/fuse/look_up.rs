@@ -1,9 +1,9 @@
-//! `y = gather(table, select(indices))` with a constant `table`, where `select` is a Slice, or a Gather at constant
-//! indices
+//! `y = gather(table, select(indices))` with a constant `table`, where `select` is a Slice, or a Gather at
+//! constant indices
 //!
-//! becomes `select(gather(table, indices))`: if `indices` is a constant and the constant Gather is at most 4 times
-//! larger than the table, or if it is an input of the graph, which Embed can read. Exporters look up position
-//! embeddings of texts of any length so, and the embedding of the last token.
+//! becomes `select(gather(table, indices))`: if `indices` is a constant and the constant Gather is at most 4
+//! times larger than the table, or if it is an input of the graph, which Embed can read. Exporters look up
+//! position embeddings of texts of any length so, and the embedding of the last token.
 //!
 //! `y = gather(x, view(range(0, n, 1)))` along an axis of the free size `n`
 //!
@@ -18,8 +18,6 @@ use crate::op::resolve_axis;
 use crate::pass::pattern::{axis, input, int};
 use crate::tensor::Dim;
 
-/// The most views between a Range and the Gather that reads it.
-const MAX_VIEWS: usize = 8;
 /// The largest ratio of the gathered constant to the table.
 const MAX_GROWTH: usize = 4;
 
@@ -98,17 +96,7 @@ fn find_all(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Vec<i64>)>
     if size.known().is_some() || !shape.iter().filter(|size| !size.is(1)).eq([size]) {
         return None;
     }
-    let mut source = indices;
-    for _ in 0..MAX_VIEWS {
-        let views = ["Unsqueeze", "Reshape", "Squeeze", "Cast", "Identity"];
-        let Some(view) = views.iter().find_map(|op_type| matcher.made_by(source, op_type)) else { break };
-        source = first(view)?;
-    }
-    let range = matcher.made_by(source, "Range")?;
-    let is_input = |index, scalar| input(range, index).is_some_and(|value| matcher.is_scalar(value, scalar));
-    if !is_input(0, 0.0) || !is_input(2, 1.0) || matcher.shape(source)? != std::slice::from_ref(size) {
-        return None;
-    }
+    matcher.count_to(indices, size)?;
     let added = shape.iter().enumerate().filter(|(_, size): &(usize, &Dim)| size.is(1));
     let axes = added.map(|(at, _)| i64::try_from(axis + at).ok()).collect::<Option<_>>()?;
     Some(Found { inner: BTreeSet::new(), parts: (x, axes) })

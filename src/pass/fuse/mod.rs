@@ -33,6 +33,9 @@ use crate::pass::rewrite::Rewrite;
 use crate::pass::simplify::SHARE_SLICES;
 use crate::tensor::{DType, Dim, Tensor};
 
+/// The most views between a Range and the node that reads it as indices.
+const MAX_VIEWS: usize = 8;
+
 /// The fusions, in the order in which they are tried.
 pub const FUSIONS: &[Rewrite] = &[
     Rewrite::by(
@@ -165,6 +168,20 @@ impl<'a> Matcher<'a> {
     pub fn is_input(&self, value: ValueId) -> bool {
         let value = self.graph.value(value);
         value.producer.is_none() && value.constant.is_none()
+    }
+
+    /// The Range of which a value is a view, if it counts from 0 up to `size`, which is not included.
+    pub fn count_to(&self, value: ValueId, size: &Dim) -> Option<&'a Node> {
+        let mut source = value;
+        for _ in 0..MAX_VIEWS {
+            let views = ["Unsqueeze", "Reshape", "Squeeze", "Cast", "Identity"];
+            let Some(view) = views.iter().find_map(|op_type| self.made_by(source, op_type)) else { break };
+            source = first(view)?;
+        }
+        let range = self.made_by(source, "Range")?;
+        let is_input = |index, scalar| input(range, index).is_some_and(|value| self.is_scalar(value, scalar));
+        let counts = is_input(0, 0.0) && is_input(2, 1.0);
+        (counts && self.shape(source)? == std::slice::from_ref(size)).then_some(range)
     }
 
     /// The element of a constant of one element.
