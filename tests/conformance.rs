@@ -143,16 +143,14 @@ fn every_fixture_is_right_with_each_option() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// The ways to convert a quantized network, their tolerances, and the families of those networks: exact in
-/// integers, and with accumulated roundings in float32.
-const QUANTIZED: [(&[&str], &[&str]); 2] =
-    [(&[TOLERANCE, "--int8"], &["quantize"]), (&["6e-2", "--dequantize"], &["quantize", "recurrent"])];
+/// The ways to convert a quantized network; the roundings of onnxruntime accumulate.
+const QUANTIZED: [&[&str]; 2] = [&["6e-2", "--int8"], &["6e-2", "--dequantize"]];
 
 #[test]
 fn quantized_networks_are_right_in_int8_and_in_float32() {
     let python = support::python();
-    for (options, families) in QUANTIZED {
-        for family in families {
+    for options in QUANTIZED {
+        for family in ["quantize", "recurrent"] {
             let mut cases = find_cases(&Path::new(FIXTURES).join(family));
             // Networks that quantize values by their own range are exact without an option, too.
             cases.retain(|name, folder| folder.join("expected.err").exists() || name.contains("_range"));

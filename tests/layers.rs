@@ -117,6 +117,10 @@ fn newer(layer: &str, what: &str) -> Option<Layer> {
                 ..MultiHeadAttention::default()
             }
             .into(),
+            ("Gemm", "18") => {
+                let scales = onnx2ncnn::tensor::Tensor::from_f32(&[1], vec![1.0]).unwrap();
+                Gemm { A_data_int8_scales: Some(scales), ..Gemm::default() }.into()
+            }
             ("Flip", "-") => Flip::default().into(),
             ("Spectrogram", "-") => Spectrogram::default().into(),
             ("InverseSpectrogram", "-") => InverseSpectrogram::default().into(),

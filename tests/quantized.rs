@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use onnx2ncnn::ncnn::Layer;
+use onnx2ncnn::ncnn::{Element, Layer};
 use onnx2ncnn::{Conversion, Converter, Input, Quantization};
 
 fn converted(fixture: &str, quantization: Quantization) -> Conversion {
@@ -21,13 +21,22 @@ fn int8_layers(conversion: &Conversion) -> Vec<&'static str> {
     layers.filter(|layer| layer.is_int8()).map(Layer::type_name).collect()
 }
 
+/// The number of blobs of int8 values.
+fn bytes_between(conversion: &Conversion) -> usize {
+    let tops = conversion.net().layers.iter().flat_map(|layer| &layer.tops);
+    tops.filter(|top| conversion.net().blob(**top).element == Element::I8).count()
+}
+
 #[test]
 fn convolutions_and_linear_maps_are_int8_layers() {
     let conversion = converted("network", Quantization::Int8);
-    // Each is two layers, because uint8 has one value more than ncnn's int8; depthwise convolutions are not
-    // worth that.
-    let layers = ["Convolution", "Convolution", "Convolution", "Convolution", "InnerProduct", "InnerProduct"];
-    assert_eq!(int8_layers(&conversion), layers);
+    assert_eq!(
+        int8_layers(&conversion),
+        ["Convolution", "ConvolutionDepthWise", "Convolution", "InnerProduct"]
+    );
+    assert_eq!(bytes_between(&conversion), 1);
+    let float = converted("network", Quantization::Float);
+    assert_eq!(conversion.net().layers.len(), float.net().layers.len());
     for layer in &conversion.net().layers {
         for weight in layer.layer.weights().iter().filter(|weight| weight.name.ends_with("scales")) {
             let scales = weight.tensor.load().unwrap().float_list().unwrap();
@@ -45,8 +54,8 @@ fn convolutions_and_linear_maps_are_int8_layers() {
 }
 
 #[test]
-fn weights_beyond_the_bounds_stay_in_float() {
-    // The first has a zero point and is within the bounds without it; the other contains -128.
+fn other_weights_are_rounded_to_the_integers_of_ncnn() {
+    // The first has a zero point, the other contains -128.
     let conversion = converted("network_of_other_weights", Quantization::Int8);
     assert_eq!(int8_layers(&conversion), ["Convolution", "Convolution"]);
     let conversion = converted("weight_of_each_channel", Quantization::Int8);
@@ -54,13 +63,20 @@ fn weights_beyond_the_bounds_stay_in_float() {
 }
 
 #[test]
-fn narrow_activations_are_one_layer() {
-    // Clip from 0 to 3 leaves 125 of the levels, including that of padding; a depthwise convolution of all
-    // levels is in float32.
+fn many_rows_are_a_gemm_of_releases_that_have_it() {
     let conversion = converted("network_of_activations", Quantization::Int8);
-    let layers =
-        ["Convolution", "Convolution", "InnerProduct", "InnerProduct", "InnerProduct", "InnerProduct"];
-    assert_eq!(int8_layers(&conversion), layers);
+    assert_eq!(int8_layers(&conversion), ["Convolution", "ConvolutionDepthWise", "Gemm", "Gemm"]);
+    let converter = Converter::new().quantization(Quantization::Int8);
+    let older = converted_with("network_of_activations", &converter.ncnn_version(20240410));
+    assert_eq!(int8_layers(&older), ["Convolution", "ConvolutionDepthWise", "InnerProduct", "InnerProduct"]);
+}
+
+#[test]
+fn dynamic_quantization_is_that_of_gemm() {
+    let conversion = converted("network_of_products", Quantization::Int8);
+    assert_eq!(int8_layers(&conversion), ["Gemm", "Gemm"]);
+    let older = Converter::new().quantization(Quantization::Int8).ncnn_version(20240410);
+    assert!(int8_layers(&converted_with("network_of_products", &older)).is_empty());
 }
 
 #[test]
@@ -69,6 +85,9 @@ fn operators_on_quantized_values_need_no_flag() {
     let count = |name: &str| int8_layers(&conversion).iter().filter(|layer| **layer == name).count();
     assert_eq!((count("Convolution"), count("InnerProduct")), (4, 4));
     assert!(int8_layers(&converted("operators", Quantization::Float)).is_empty());
+    let native = converted("operators", Quantization::Int8);
+    assert_eq!(int8_layers(&native).len(), 5);
+    assert!(native.net().layers.iter().all(|layer| layer.layer.type_name() != "UnaryOp"), "no rounding");
 }
 
 #[test]

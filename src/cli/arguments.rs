@@ -80,7 +80,7 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub fp16: bool,
 
-    /// Compute a quantized model in integers, with int8 layers, like onnxruntime
+    /// Compute a quantized model with int8 layers, by the scales of the model
     #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
     pub int8: bool,
 

@@ -31,7 +31,8 @@ impl Net {
                     Some(data) => u64::try_from(data.len()).ok()?,
                     None => self.elements(*layer.bottoms.first()?)?,
                 };
-                left.checked_mul(*self.sizes(*layer.tops.first()?)?.last()?)
+                let top = self.sizes(*layer.tops.first()?)?;
+                left.checked_mul(*if gemm.output_transpose == 0 { top.last()? } else { top.first()? })
             }
             Layer::MatMul(_) => {
                 let inner = *self.sizes(*layer.bottoms.first()?)?.last()?;

@@ -61,6 +61,8 @@ pub enum Element {
     F32,
     /// 32-bit integers, which Embed reads and Dequantize converts to float32.
     I32,
+    /// 8-bit integers between convolutions in int8.
+    I8,
 }
 
 /// A bottom or top of layers: a Mat of at most four axes.

@@ -145,7 +145,7 @@ impl Net {
         out: &mut Out,
     ) -> Result<(DType, Option<&'static str>)> {
         let mut kept = None;
-        if layer.is_int8() && weight.name == "weight_data" {
+        if layer.int8_weight() == Some(weight.name) {
             write_int8(weight.tensor, out)?;
             return Ok((DType::I8, None));
         }

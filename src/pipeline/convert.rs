@@ -73,7 +73,12 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     let mut simplified = keep(&graph);
     let mut scales = Vec::new();
     if options.quantization != Quantization::Exact {
-        progress.warnings.extend(requantize(&mut graph, options.quantization, &mut scales)?);
+        progress.warnings.extend(requantize(
+            &mut graph,
+            options.quantization,
+            options.ncnn_version,
+            &mut scales,
+        )?);
         dead::remove_dead_nodes(&mut graph);
         deferred = infer::infer_and_fold(&mut graph)?;
         progress.after("quantization", &graph)?;
@@ -82,9 +87,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
             simplified = keep(&graph);
         }
     }
-    if options.quantization != Quantization::Int8 {
-        rounding::check_rounding(&graph)?;
-    }
+    rounding::check_rounding(&graph)?;
     progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
     expand_nodes(&mut graph, ops::expansion, Stage::Expand { release }, &mut deferred, &mut refused)?;
     progress.after("expand", &graph)?;

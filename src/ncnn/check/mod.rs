@@ -95,6 +95,17 @@ impl Net {
         if !matches {
             invalid!("it reads or computes 32-bit integers as float32, or the reverse");
         }
+        let bytes = |blob: &BlobId| self.blob(*blob).element == Element::I8;
+        let (reads, computes) = (layer.bottoms.iter().any(bytes), layer.tops.iter().any(bytes));
+        let (may_read, must_compute) = match &layer.layer {
+            Layer::Convolution(l) => (layer.layer.is_int8(), l.top_blob_int8_scales.is_some()),
+            Layer::ConvolutionDepthWise(l) => (layer.layer.is_int8(), l.top_blob_int8_scales.is_some()),
+            Layer::Split(_) => (true, reads),
+            _ => (false, false),
+        };
+        if (reads && !may_read) || computes != must_compute {
+            invalid!("it reads or computes 8-bit integers as float32, or the reverse");
+        }
         Ok(())
     }
 

@@ -17,12 +17,10 @@ impl Net {
         let weights = layer.layer.weights();
         let bottom = layer.bottoms.first().map(|blob| &*self.blob(*blob).shape).unwrap_or_default();
         let mut expected = expected_weights(&layer.layer, bottom)?;
-        if layer.layer.is_int8() {
-            check_integers(&weights)?;
-            let outputs = weights.iter().find(|weight| weight.name == "bias_data");
-            let outputs = outputs.and_then(|bias| i64::try_from(bias.tensor.len()).ok());
-            expected.extend([("weight_data_int8_scales", outputs), ("bottom_blob_int8_scales", Some(1))]);
+        if let Some(name) = layer.layer.int8_weight() {
+            check_integers(&weights, name)?;
         }
+        expected.extend(int8_scales(&layer.layer));
         for weight in &weights {
             if !expected.iter().any(|(name, _)| *name == weight.name) {
                 invalid!("ncnn does not read {} with these params", weight.name);
@@ -38,10 +36,26 @@ impl Net {
     }
 }
 
-/// Checks that the weight of an int8 layer is int8, and that its scales are positive normal numbers.
-fn check_integers(weights: &[Weight<'_>]) -> Result<()> {
+/// Returns the scales of an int8 layer.
+fn int8_scales(layer: &Layer) -> Vec<Expected> {
+    let (num_output, top) = match layer {
+        _ if !layer.is_int8() => return Vec::new(),
+        Layer::Convolution(l) => (l.num_output, &l.top_blob_int8_scales),
+        Layer::ConvolutionDepthWise(l) => (l.group, &l.top_blob_int8_scales),
+        Layer::InnerProduct(l) => (l.num_output, &None),
+        Layer::Gemm(l) => return vec![("A_data_int8_scales", Some(l.constantM.into()))],
+        _ => return Vec::new(),
+    };
+    let mut expected =
+        vec![("weight_data_int8_scales", Some(num_output.into())), ("bottom_blob_int8_scales", Some(1))];
+    expected.extend(top.as_ref().map(|_| ("top_blob_int8_scales", Some(1))));
+    expected
+}
+
+/// Checks that the weight `name` of an int8 layer is int8, and that its scales are positive normal numbers.
+fn check_integers(weights: &[Weight<'_>], name: &str) -> Result<()> {
     for weight in weights {
-        if weight.name == "weight_data" && weight.tensor.dtype() != DType::I8 {
+        if weight.name == name && weight.tensor.dtype() != DType::I8 {
             invalid!("{} of an int8 layer is of type {}", weight.name, weight.tensor.dtype());
         }
         if weight.name.ends_with("_int8_scales") {

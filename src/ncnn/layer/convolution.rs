@@ -2,6 +2,12 @@
 
 use super::window::{convolve, windowed};
 use super::{between, exactly};
+use crate::tensor::Tensor;
+
+/// Returns 1 for int8 sums that become float32, 101 for those that become int8 again.
+fn int8_scale_term(bottom: &Option<Tensor>, top: &Option<Tensor>) -> i32 {
+    i32::from(bottom.is_some()) + if top.is_some() { 100 } else { 0 }
+}
 
 windowed! {
     /// A convolution in one dimension over `[h, w]`; the weight is `[num_output, h, kernel_w]`.
@@ -35,11 +41,12 @@ windowed! {
             31 featmask: i32 = 0,
         }
         derived {
-            8 int8_scale_term = |layer| i32::from(layer.bottom_blob_int8_scales.is_some()),
+            8 int8_scale_term = |layer| int8_scale_term(&layer.bottom_blob_int8_scales, &layer.top_blob_int8_scales),
         }
         weights {
             Raw weight_data_int8_scales,
             Raw bottom_blob_int8_scales,
+            Raw top_blob_int8_scales,
         }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
@@ -53,11 +60,12 @@ windowed! {
             19 dynamic_weight: i32 = 0,
         }
         derived {
-            8 int8_scale_term = |layer| i32::from(layer.bottom_blob_int8_scales.is_some()),
+            8 int8_scale_term = |layer| int8_scale_term(&layer.bottom_blob_int8_scales, &layer.top_blob_int8_scales),
         }
         weights {
             Raw weight_data_int8_scales,
             Raw bottom_blob_int8_scales,
+            Raw top_blob_int8_scales,
         }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }

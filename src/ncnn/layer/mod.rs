@@ -55,12 +55,19 @@ pub(crate) const EXPRESSIONS: u32 = 20250428;
 impl Layer {
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.
     pub fn is_int8(&self) -> bool {
-        match self {
-            Layer::Convolution(layer) => layer.bottom_blob_int8_scales.is_some(),
-            Layer::ConvolutionDepthWise(layer) => layer.bottom_blob_int8_scales.is_some(),
-            Layer::InnerProduct(layer) => layer.bottom_blob_int8_scales.is_some(),
-            _ => false,
-        }
+        self.int8_weight().is_some()
+    }
+
+    /// Returns the name of the weight of int8.
+    pub(crate) fn int8_weight(&self) -> Option<&'static str> {
+        let (scales, name) = match self {
+            Layer::Convolution(layer) => (&layer.weight_data_int8_scales, "weight_data"),
+            Layer::ConvolutionDepthWise(layer) => (&layer.weight_data_int8_scales, "weight_data"),
+            Layer::InnerProduct(layer) => (&layer.weight_data_int8_scales, "weight_data"),
+            Layer::Gemm(layer) => (&layer.A_data_int8_scales, "A_data"),
+            _ => return None,
+        };
+        scales.as_ref().map(|_| name)
     }
 
     /// Checks that a release reads this layer with these params.

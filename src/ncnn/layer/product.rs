@@ -1,12 +1,13 @@
 //! Matrix products and related layers.
 
 use super::shape::{Size, Sizes, Tops, extended, one, unknown};
-use super::{MANY, between, exactly, layer, weight_len};
+use super::{MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 
 layer! {
     /// `alpha * (A B + beta * C)`, with the rows of `A` and of the result along h. Constant matrices are
-    /// weights, the others bottoms in this order.
+    /// weights, the others bottoms in this order. `A_data_int8_scales` are the factors of the rows of A in int8;
+    /// the runtime rounds B to 127 steps of its largest magnitude.
     Gemm(between(0, 3), exactly(1)) {
         params {
             0 alpha: f32 = 1.0,
@@ -19,17 +20,22 @@ layer! {
             9 constantK: i32 = 0,
             /// The shape of a constant C: see [`broadcast_type_c`].
             10 constant_broadcast_type_C: i32 = 0,
+            /// 1: the rows of the result are along w.
+            14 output_transpose: i32 = 0,
         }
         derived {
             4 constantA = |layer| i32::from(layer.A_data.is_some()),
             5 constantB = |layer| i32::from(layer.B_data.is_some()),
+            18 quantize_term = |layer| if layer.A_data_int8_scales.is_some() { 2 } else { 0 },
         }
         weights {
             Tagged A_data,
             Tagged B_data,
             Tagged C_data,
+            Raw A_data_int8_scales,
         }
         tops { Gemm::top }
+        since { |layer| if layer.A_data_int8_scales.is_some() { 20241226 } else { OLDEST } }
     }
 }
 
@@ -57,7 +63,7 @@ impl Gemm {
         if k.differs(k_of_b) {
             unsupported!("a product of {:?} and {:?}", [m, k], [k_of_b, n]);
         }
-        one([m, n])
+        one(if self.output_transpose != 0 { [n, m] } else { [m, n] })
     }
 }
 
@@ -66,6 +72,7 @@ impl Gemm {
 pub mod broadcast_type_c {
     pub const NONE: i32 = -1;
     pub const SCALAR: i32 = 0;
+    pub const M: i32 = 1;
     pub const M_1: i32 = 2;
     pub const M_N: i32 = 3;
     pub const ONE_N: i32 = 4;

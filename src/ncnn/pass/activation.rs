@@ -9,7 +9,7 @@ use super::wiring::Edits;
 use crate::error::Result;
 
 /// Values of `activation_type`, the same in all supported releases (`fused_activation.h`).
-mod activation_type {
+pub(super) mod activation_type {
     pub const RELU: i32 = 1;
     pub const LEAKY_RELU: i32 = 2;
     pub const CLIP: i32 = 3;

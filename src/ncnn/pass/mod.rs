@@ -4,6 +4,7 @@
 
 mod activation;
 mod bias;
+mod int8;
 mod place;
 mod slice;
 mod state;
@@ -13,7 +14,8 @@ mod wiring;
 use std::collections::BTreeSet;
 
 use super::layer::{
-    BinaryOp, Clip, Convolution, Crop, GRU, HardSwish, LSTM, Mish, PReLU, RNN, ReLU, Sigmoid,
+    BinaryOp, Clip, Convolution, ConvolutionDepthWise, Crop, GRU, HardSwish, LSTM, Mish, PReLU, RNN, ReLU,
+    Sigmoid,
 };
 use super::{Layer, Net, NetLayer};
 use crate::common::fixpoint::apply_to_fixpoint;
@@ -67,6 +69,24 @@ pub const NET_PASSES: &[NetPass] = &[
         about: "reshapes of vectors along the channels that arithmetic broadcasts",
         of: &[BinaryOp::TYPE],
         apply: place::broadcast_vectors,
+    },
+    NetPass {
+        name: "remove_int8_bounds",
+        about: "bounds beyond those to which int8 layers round",
+        of: &[Clip::TYPE],
+        apply: int8::remove_bounds,
+    },
+    NetPass {
+        name: "fuse_requantization",
+        about: "int8 values between convolutions in int8",
+        of: &[Convolution::TYPE, ConvolutionDepthWise::TYPE],
+        apply: int8::fuse_requantization,
+    },
+    NetPass {
+        name: "use_all_int8_values",
+        about: "all integers of eight bits for values on one side of zero",
+        of: &[Convolution::TYPE, ConvolutionDepthWise::TYPE],
+        apply: int8::use_all_values,
     },
     NetPass {
         name: "keep_state_forms",

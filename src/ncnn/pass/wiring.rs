@@ -36,10 +36,15 @@ impl Wiring {
         self.producers.get(blob).copied()
     }
 
+    /// Returns the readers of a blob that is not an output.
+    pub fn readers(&self, blob: BlobId) -> &[usize] {
+        if self.outputs.contains(&blob) { &[] } else { self.readers.get(blob) }
+    }
+
     /// Returns the only reader of a blob that is not an output.
     pub fn only_reader(&self, blob: BlobId) -> Option<usize> {
-        match self.readers.get(blob) {
-            [reader] if !self.outputs.contains(&blob) => Some(*reader),
+        match self.readers(blob) {
+            [reader] => Some(*reader),
             _ => None,
         }
     }

@@ -52,26 +52,11 @@ impl Target {
         Target { zero, ..self }
     }
 
-    /// Returns the target of output 0, or `None` unless input `zero` is a single constant. The attributes
-    /// `low` and `high` of this program's own nodes narrow the bounds to those of an activation.
+    /// Returns the target of output 0, or `None` unless input `zero` is a single constant.
     pub fn of_output(x: &Expand, zero: usize) -> Result<Option<Target>> {
         let Some(zero) = constant_int(x, zero)? else { return Ok(None) };
-        let mut target = Target::new(x.output_dtype(0)?, zero)?;
-        if x.node().domain == OWN_DOMAIN {
-            target.low = x.int_or("low", target.low)?;
-            target.high = x.int_or("high", target.high)?;
-        }
-        Ok(Some(target))
+        Target::new(x.output_dtype(0)?, zero).map(Some)
     }
-}
-
-/// Reads the attributes that [`Target::of_output`] uses.
-pub(super) fn read_bounds(call: &Call) -> Result<()> {
-    if call.node().domain == OWN_DOMAIN {
-        call.int("low")?;
-        call.int("high")?;
-    }
-    Ok(())
 }
 
 /// Returns the zero point at input `index` if it is one constant for all elements; 0 if it is omitted.

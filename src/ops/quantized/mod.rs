@@ -19,7 +19,7 @@ use crate::ops::spatial::conv::conv_shape;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Dim};
 
-use level::{Target, constant_int, int_scalar, levels, read_bounds, requantize, scalar};
+use level::{Target, constant_int, int_scalar, levels, requantize, scalar};
 use product::{Places, convolve, multiply};
 
 pub(in crate::ops) use contrib::OPS as CONTRIB;
@@ -42,15 +42,6 @@ const DEQUANTIZE: Row =
         .lowers_to("(x - zero point) * scale")
         .limits("blocks along an axis of free size");
 
-const QLINEAR_MATMUL: Row = Row::new("QLinearMatMul", &[10, 21], Access::Any, infer_qlinear_matmul)
-    .expand(expand_qlinear_matmul)
-    .rounds()
-    .exact();
-const QLINEAR_CONV: Row = Row::new("QLinearConv", &[10], Access::Any, infer_qlinear_conv)
-    .expand(expand_qlinear_conv)
-    .rounds()
-    .exact();
-
 pub(in crate::ops) const OPS: &[Row] = &[
     QUANTIZE,
     DEQUANTIZE,
@@ -63,15 +54,18 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .exact()
         .lowers_to("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a second rounding"),
-    QLINEAR_MATMUL
+    Row::new("QLinearMatMul", &[10, 21], Access::Any, infer_qlinear_matmul)
+        .expand(expand_qlinear_matmul)
+        .rounds()
+        .exact()
         .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding, of values not computed in integers"),
-    QLINEAR_CONV
+    Row::new("QLinearConv", &[10], Access::Any, infer_qlinear_conv)
+        .expand(expand_qlinear_conv)
+        .rounds()
+        .exact()
         .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding"),
-    // Nodes of the pass `quantized`, with the bounds of an activation.
-    QLINEAR_MATMUL.domain(OWN_DOMAIN).since(&[1]).lowers_to("as in ONNX, with the bounds of an activation"),
-    QLINEAR_CONV.domain(OWN_DOMAIN).since(&[1]).lowers_to("as in ONNX, with the bounds of an activation"),
     Row::new("ConvInteger", &[10], Access::Any, infer_conv_integer)
         .expand(expand_conv_integer)
         .exact()
@@ -315,7 +309,6 @@ fn expand_dynamic(x: &mut Expand) -> Result<bool> {
 }
 
 fn infer_qlinear_matmul(call: &Call) -> Result<Vec<Fact>> {
-    read_bounds(call)?;
     Ok(vec![Fact::new(call.dtype(7)?, matmul_shape(call, call.shape(0)?, call.shape(3)?)?)])
 }
 
@@ -391,7 +384,6 @@ fn rescale(
 }
 
 fn infer_qlinear_conv(call: &Call) -> Result<Vec<Fact>> {
-    read_bounds(call)?;
     Ok(vec![Fact::new(call.dtype(7)?, conv_shape(call, call.shape(3)?)?)])
 }
 

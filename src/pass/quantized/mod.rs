@@ -5,7 +5,7 @@
 //! the computation uses integers.
 
 mod float;
-mod integer;
+mod int8;
 mod table;
 mod weight;
 
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use num_traits::AsPrimitive;
 
+use super::infer::infer_and_fold;
 use super::insertion::InsertionPoint;
 use super::pattern::{input, int, only_output};
 use super::pattern::{producer, scalar};
@@ -21,6 +22,7 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, ValueId};
 use crate::ncnn::Scales;
 use crate::op::{self, Access, CONTRIB_DOMAIN};
 use crate::tensor::{DType, Tensor};
+use int8::Rounded;
 
 /// The conversion of a network that is quantized throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,8 +34,8 @@ pub enum Quantization {
     Exact,
     /// The rounding is dropped, and the bounds of the quantized types stay.
     Float,
-    /// Operators on quantized values compute in integers; convolutions and matrix products become int8
-    /// layers.
+    /// The rounding is dropped as well, and convolutions and matrix products become int8 layers with the scales
+    /// of the model.
     Int8,
 }
 
@@ -42,6 +44,9 @@ const CLIP: i64 = 11;
 
 /// The version of QuantizeLinear and DequantizeLinear since which quantized values may have 16 or 4 bits.
 const NARROW_AND_WIDE: i64 = 21;
+
+/// The maximum length of a chain of operators that move elements.
+const MAX_MOVES: usize = 16;
 
 /// A value that QuantizeLinear rounds and DequantizeLinear converts back.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +100,19 @@ fn is_move(node: &Node) -> bool {
     moves && node.outputs.len() == 1
 }
 
+/// Returns what is known of a value, or of one whose elements it consists of.
+fn of_source<T>(graph: &Graph, value: ValueId, known: impl Fn(ValueId) -> Option<T>) -> Option<T> {
+    let mut value = value;
+    for _ in 0..=MAX_MOVES {
+        if let Some(found) = known(value) {
+            return Some(found);
+        }
+        let producer = graph.node(graph.value(value).producer?).filter(|node| is_move(node))?;
+        value = input(producer, 0)?;
+    }
+    None
+}
+
 /// Returns a node with another first input.
 fn with_first_input(node: &Node, value: ValueId) -> Node {
     let mut node = node.clone();
@@ -119,29 +137,32 @@ fn is_set(node: &Node, name: &str) -> bool {
 }
 
 /// Applies `quantization` and returns a warning for the user. `scales` receives the scales of a float
-/// network.
+/// network. `release` is the oldest release of ncnn that must load the net, if the user asked for one.
 pub(crate) fn requantize(
     graph: &mut Graph,
     quantization: Quantization,
+    release: Option<u32>,
     scales: &mut Vec<Scales>,
 ) -> Result<Option<String>> {
-    Ok(match quantization {
-        Quantization::Exact => None,
-        Quantization::Float => {
-            to_onnx_domain(graph)?;
-            float::to_plain(graph)?;
-            let found = find_steps(graph);
-            *scales = table::scales_of(graph, &found)?;
-            clip_only(graph, &found)?;
-            let count = found.len();
-            Some(format!("{count} values are not rounded to quantized steps: the net computes in float"))
-        }
-        Quantization::Int8 => {
-            to_onnx_domain(graph)?;
-            integer::to_integers(graph)?;
-            None
-        }
-    })
+    if quantization == Quantization::Exact {
+        return Ok(None);
+    }
+    to_onnx_domain(graph)?;
+    let ranged = float::to_plain(graph)?;
+    // New values have no shapes, and new scales are no constants yet.
+    infer_and_fold(graph)?;
+    let found = find_steps(graph);
+    let mut warning = None;
+    if quantization == Quantization::Int8 {
+        int8::to_int8(graph, &Rounded { steps: &found, ranged: &ranged }, release)?;
+    } else {
+        *scales = table::scales_of(graph, &found)?;
+        let count = found.len();
+        warning =
+            Some(format!("{count} values are not rounded to quantized steps: the net computes in float"));
+    }
+    clip_only(graph, &found)?;
+    Ok(warning)
 }
 
 /// Replaces QuantizeLinear and DequantizeLinear of onnxruntime's domain, which have types of 16 and 4 bits in

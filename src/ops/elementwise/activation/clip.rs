@@ -77,6 +77,14 @@ pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
     for (index, side) in sides {
         *if *index == 1 { &mut min } else { &mut max } = Some(side);
     }
+    let range = lower.range(0);
+    let is_least =
+        |bound: &ScalarOrBlob| matches!(bound, ScalarOrBlob::Number(n) if f64::from(*n) <= range.least);
+    let is_most =
+        |bound: &ScalarOrBlob| matches!(bound, ScalarOrBlob::Number(n) if f64::from(*n) >= range.most);
+    if min.as_ref().is_none_or(is_least) && max.as_ref().is_none_or(is_most) {
+        return lower.alias();
+    }
     let clamped = clamp(lower, x, min, max)?;
     lower.set(0, clamped)
 }

@@ -1,16 +1,15 @@
 //! QLinearAdd and QLinearMul.
 
 use super::super::level::{
-    Levels, Target, constant_int, from_levels, int_scalar, levels, read_bounds, round_levels, scalar,
+    Levels, Target, constant_int, from_levels, int_scalar, levels, round_levels, scalar,
 };
 use super::super::nearest::{Exception, First, Plane};
-use super::{add_zero, base, constant_scale, dequantize, quantize};
+use super::{add_zero, constant_scale, dequantize, quantize};
 use crate::error::Result;
 use crate::op::{Call, Fact};
 use crate::pass::expand::{Expand, Operand};
 
 pub(super) fn infer_binary(call: &Call) -> Result<Vec<Fact>> {
-    read_bounds(call)?;
     Ok(vec![Fact::new(call.dtype(0)?, call.broadcast_shapes(call.shape(0)?, call.shape(3)?)?)])
 }
 
@@ -54,14 +53,12 @@ fn expand_dequantized(x: &mut Expand, op_type: &'static str) -> Result<bool> {
 /// multiply-add.
 pub(super) fn expand_add(x: &mut Expand) -> Result<bool> {
     let Some(pair) = read_pair(x)? else { return expand_dequantized(x, "Add") };
-    let base = base(x, pair.target);
     let [a_scale, b_scale, scale] = pair.scales;
-    let Target { zero, low, high, .. } = pair.target;
     let (plane, exceptions) = Plane {
         ratios: [a_scale / scale, b_scale / scale],
-        zeros: pair.zeros.map(|zero| zero + base),
+        zeros: pair.zeros,
         bounds: [(pair.a.low, pair.a.high), (pair.b.low, pair.b.high)],
-        target: Target { zero: zero + base, low: low + base, high: high + base, ..pair.target },
+        target: pair.target,
     }
     .solve();
     let mut terms = Vec::new();
@@ -79,7 +76,7 @@ pub(super) fn expand_add(x: &mut Expand) -> Result<bool> {
     for term in terms {
         sum = x.op("Add", &[sum, term], &[])?;
     }
-    let target = pair.target.at_zero(-base);
+    let target = pair.target.at_zero(0);
     let mut values = round_levels(x, sum, target)?;
     for exception in exceptions {
         let by = correction(x, [pair.a.operand, pair.b.operand], exception)?;

@@ -1,6 +1,6 @@
 //! QLinearLeakyRelu, QLinearSigmoid and QLinearSoftmax.
 
-use super::super::level::{Target, read_bounds, requantize, scalar};
+use super::super::level::{Target, requantize, scalar};
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantize};
 use crate::error::{Result, unsupported};
@@ -37,7 +37,6 @@ fn softmax_axis(call: &Call) -> Result<(i64, i64)> {
 }
 
 pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
-    read_bounds(call)?;
     let (opset, axis) = softmax_axis(call)?;
     let rank = call.shape(0)?.len();
     if opset < SOFTMAX_ONE_AXIS && resolve_axis(axis, rank)? + 1 != rank {

@@ -1,6 +1,6 @@
 //! QGemm.
 
-use super::super::level::{Target, read_bounds, requantize, scalar};
+use super::super::level::{Target, requantize, scalar};
 use super::super::product::{Places, multiply};
 use super::super::{difference, matrix_parameter, rescale};
 use crate::error::{Result, unsupported};
@@ -15,7 +15,6 @@ const Y_SCALE: usize = 7;
 const Y_ZERO: usize = 8;
 
 pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
-    read_bounds(call)?;
     call.float("alpha")?;
     let matrix = |index: usize, transposed: &str| -> Result<Vec<Dim>> {
         let mut shape = call.shape(index)?.to_vec();

@@ -10,65 +10,46 @@ mod pool;
 use super::MICROSOFT as DOMAIN;
 use super::level::{Target, int_scalar, requantize};
 use crate::error::Result;
-use crate::op::{Access, Call, Infer, OWN_DOMAIN};
+use crate::op::{Access, Call, Infer};
 use crate::ops::Row;
 use crate::pass::expand::{Expand, ExpandNode, Operand};
-use crate::tensor::DType;
 
-/// A row without its domain. Most rows are used twice: for nodes of models, and in this program's own domain
-/// for nodes of the pass `quantized`, which have the bounds of an activation.
 const fn row(name: &'static str, infer: Infer, expand: ExpandNode) -> Row {
-    Row::new(name, &[1], Access::Any, infer).expand(expand).rounds().exact()
+    Row::new(name, &[1], Access::Any, infer).expand(expand).rounds().exact().domain(DOMAIN)
 }
-
-const ADD: Row = row("QLinearAdd", arithmetic::infer_binary, arithmetic::expand_add)
-    .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear");
-const MUL: Row = row("QLinearMul", arithmetic::infer_binary, arithmetic::expand_mul)
-    .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear");
-const CONCAT: Row = row("QLinearConcat", part::infer_concat, part::expand_concat)
-    .lowers_to("QuantizeLinear of each part, Concat");
-const WHERE: Row = row("QLinearWhere", part::infer_where, part::expand_where)
-    .lowers_to("QuantizeLinear of both operands, Where");
-const POOL: Row = row("QLinearGlobalAveragePool", pool::infer_global_pool, pool::expand_global_pool)
-    .lowers_to("Reduction, QuantizeLinear")
-    .limits("channels_last");
-const GEMM: Row = row("QGemm", gemm::infer_gemm, gemm::expand_gemm)
-    .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
-    .limits("an alpha together with c");
-const MEAN: Row = row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
-    .lowers_to("Pooling, QuantizeLinear")
-    .limits("channels_last");
-// Not exact: the exponentials of two runtimes differ in their last bits.
-const SOFTMAX: Row = Row::new("QLinearSoftmax", &[1], Access::Any, function::infer_softmax)
-    .expand(function::expand_softmax)
-    .rounds()
-    .lowers_to("Softmax, QuantizeLinear")
-    .limits("several axes together, as before operator set 13");
 
 pub(in crate::ops) const OPS: &[Row] = &[
     row("QLinearLeakyRelu", function::infer_function, function::expand_leaky_relu)
-        .domain(DOMAIN)
         .lowers_to("LeakyRelu, QuantizeLinear"),
     Row::new("QLinearSigmoid", &[1], Access::Any, function::infer_function)
         .expand(function::expand_sigmoid)
         .rounds()
         .domain(DOMAIN)
         .lowers_to("Sigmoid, QuantizeLinear"),
-    MEAN.domain(DOMAIN),
-    MEAN.domain(OWN_DOMAIN),
-    SOFTMAX.domain(DOMAIN),
-    SOFTMAX.domain(OWN_DOMAIN),
-    ADD.domain(DOMAIN),
-    ADD.domain(OWN_DOMAIN),
-    MUL.domain(DOMAIN),
-    MUL.domain(OWN_DOMAIN),
-    CONCAT.domain(DOMAIN),
-    CONCAT.domain(OWN_DOMAIN),
-    WHERE.domain(DOMAIN),
-    POOL.domain(DOMAIN),
-    POOL.domain(OWN_DOMAIN),
-    GEMM.domain(DOMAIN),
-    GEMM.domain(OWN_DOMAIN),
+    row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
+        .lowers_to("Pooling, QuantizeLinear")
+        .limits("channels_last"),
+    // Not exact: the exponentials of two runtimes differ in their last bits.
+    Row::new("QLinearSoftmax", &[1], Access::Any, function::infer_softmax)
+        .domain(DOMAIN)
+        .expand(function::expand_softmax)
+        .rounds()
+        .lowers_to("Softmax, QuantizeLinear")
+        .limits("several axes together, as before operator set 13"),
+    row("QLinearAdd", arithmetic::infer_binary, arithmetic::expand_add)
+        .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear"),
+    row("QLinearMul", arithmetic::infer_binary, arithmetic::expand_mul)
+        .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear"),
+    row("QLinearConcat", part::infer_concat, part::expand_concat)
+        .lowers_to("QuantizeLinear of each part, Concat"),
+    row("QLinearWhere", part::infer_where, part::expand_where)
+        .lowers_to("QuantizeLinear of both operands, Where"),
+    row("QLinearGlobalAveragePool", pool::infer_global_pool, pool::expand_global_pool)
+        .lowers_to("Reduction, QuantizeLinear")
+        .limits("channels_last"),
+    row("QGemm", gemm::infer_gemm, gemm::expand_gemm)
+        .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
+        .limits("an alpha together with c"),
 ];
 
 /// Returns the scale at input `index` if it is one constant.
@@ -94,19 +75,12 @@ fn quantize(x: &mut Expand, operand: Operand, scale: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// The offset of signed values during the computation. Except on ARM, onnxruntime makes the quantized values
-/// of a network with DequantizeLinear and QuantizeLinear unsigned (`qdq_s8_to_u8.cc`).
-fn base(x: &Call, target: Target) -> i64 {
-    if x.node().domain == OWN_DOMAIN && target.dtype == DType::I8 { 128 } else { 0 }
-}
-
 /// Makes `scaled` plus the zero point output 0. The sum is rounded: half goes to even values, not to even
 /// levels.
 fn add_zero(x: &mut Expand, scaled: Operand, target: Target) -> Result<bool> {
-    let base = base(x, target);
-    let zero = int_scalar(x, target.zero + base)?;
+    let zero = int_scalar(x, target.zero)?;
     let values = x.op("Add", &[scaled, zero], &[])?;
-    let result = requantize(x, values, target.at_zero(-base))?;
+    let result = requantize(x, values, target.at_zero(0))?;
     x.output(0, result)?;
     Ok(true)
 }

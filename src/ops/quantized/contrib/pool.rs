@@ -2,7 +2,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::super::level::{Target, constant_int, levels, read_bounds, requantize, scalar};
+use super::super::level::{Target, constant_int, levels, requantize, scalar};
 use super::super::quotient;
 use super::{add_zero, constant_scale, dequantize, quantize};
 use crate::error::{Result, unsupported};
@@ -16,7 +16,7 @@ fn read_pool(call: &Call) -> Result<()> {
     if call.flag("channels_last", false)? {
         unsupported!("channels_last");
     }
-    read_bounds(call)
+    Ok(())
 }
 
 pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {

@@ -1,24 +1,23 @@
-//! Int8 convolutions and linear maps, made by `pass::quantized`.
+//! Int8 convolutions and linear maps, made by `pass::quantized` and by operators on quantized values.
 //!
 //! The inputs are the data in float32, the weight in int8, the reciprocals of the weight's quantization
 //! scales, and the bias. The attribute `scale` is the reciprocal of the data's quantization scale, `zero` the
-//! level of padded elements.
+//! level of padded elements. Without a scale, the data of a linear map are rounded by their range.
 
 use super::{Kernel, conv_shape, conv_spans, fixed, read_conv, split_shape};
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
-use crate::ncnn::layer::{Convolution, ConvolutionDepthWise, InnerProduct, Padding};
+use crate::ncnn::layer::{Convolution, ConvolutionDepthWise, Gemm, InnerProduct, Padding, broadcast_type_c};
 use crate::ncnn::{BlobId, Layer};
 use crate::op::{Call, Fact, required};
 use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::{DType, Dim, Tensor};
 
 /// Returns the attributes `scale` and `zero`.
-fn read_scale(call: &Call) -> Result<(f32, i64)> {
-    let scale = required(call.float("scale")?, "scale")?;
-    Ok((scale, call.int_or("zero", 0)?))
+fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {
+    Ok((call.float("scale")?, call.int_or("zero", 0)?))
 }
 
 pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
@@ -35,6 +34,7 @@ pub(super) fn infer_linear(call: &Call) -> Result<Vec<Fact>> {
 pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     let conv = read_conv(lower, lower.shape(1)?)?;
     let (scale, zero) = read_scale(lower)?;
+    let scale = required(scale, "scale")?;
     let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     let mut spans = conv_spans(lower, &conv.window, spatial)?;
     let form = lower.shape(0)?.get(1..).unwrap_or_default().to_vec();
@@ -54,7 +54,8 @@ pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     let bottom_blob_int8_scales = Some(Tensor::from_f32(&[1], vec![scale])?);
     let layer: Layer = match kernel.convolution()? {
         Layer::Convolution(layer) => {
-            let featmask = if uses_winograd(&layer) { WITHOUT_WINOGRAD } else { 0 };
+            let overflows = uses_winograd(&layer) && winograd_overflows(lower.required_constant(1)?)?;
+            let featmask = if overflows { WITHOUT_WINOGRAD } else { 0 };
             Convolution { weight_data_int8_scales, bottom_blob_int8_scales, featmask, ..*layer }.into()
         }
         Layer::ConvolutionDepthWise(layer) => {
@@ -67,9 +68,25 @@ pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// `featmask` that disables Winograd's transforms: their sums are up to 400 times as large and can overflow
-/// 32 bits (`convolution_3x3_winograd_int8.h`).
+/// `featmask` that disables Winograd's transforms.
 const WITHOUT_WINOGRAD: i32 = 1 << 6;
+
+/// The factor of the sums of Winograd's transforms (`convolution_3x3_winograd_int8.h`): those of its kernels
+/// are multiples of 24 along each axis. Sums wrap around at 32 bits, so only the last ones, which are divided
+/// by the factor, must fit.
+const WINOGRAD: i64 = 24 * 24;
+
+/// Returns whether the sums of an output may overflow 32 bits in Winograd's transforms.
+fn winograd_overflows(weight: &Tensor) -> Result<bool> {
+    let weights = weight.load_listed()?.int_list()?;
+    let outputs = weight.shape().first().copied().unwrap_or(1).max(1);
+    let largest =
+        weights.chunks((weights.len() / outputs).max(1)).map(|row| row.iter().map(|w| w.abs()).sum::<i64>());
+    Ok(largest.max().unwrap_or(0).saturating_mul(LARGEST * WINOGRAD) > i64::from(i32::MAX))
+}
+
+/// The largest magnitude of an integer in ncnn's int8 layers.
+const LARGEST: i64 = 127;
 
 /// Returns whether the runtime may use Winograd's transforms for a layer.
 fn uses_winograd(layer: &Convolution) -> bool {
@@ -111,6 +128,7 @@ fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) ->
 pub(super) fn lower_linear(lower: &mut Lower) -> Result<()> {
     let (scale, _) = read_scale(lower)?;
     let outputs = lower.shape(1)?.at(0)?.clone();
+    let Some(scale) = scale else { return lower_by_range(lower, &outputs) };
     let layer = InnerProduct {
         num_output: fixed(&outputs)?,
         weight_data: Some(lower.required_constant(1)?.clone()),
@@ -124,5 +142,26 @@ pub(super) fn lower_linear(lower: &mut Lower) -> Result<()> {
     let form = |size: Dim| if rows.is(1) { vec![size] } else { vec![rows.clone(), size] };
     let bottom = lower.blob_as(0, &form(size))?;
     let top = lower.emit(layer, &[bottom], &form(outputs))?;
+    lower.set(0, top)
+}
+
+/// Emits the product of the weight and the transposed rows, transposed back: Gemm has a scale for each row of
+/// its first factor, and rounds the second one by its range.
+fn lower_by_range(lower: &mut Lower, outputs: &Dim) -> Result<()> {
+    let (rows, size) = (lower.shape(0)?.at(0)?.clone(), lower.shape(0)?.at(1)?.clone());
+    let layer = Gemm {
+        transB: 1,
+        constantC: 1,
+        constantM: fixed(outputs)?,
+        constantK: fixed(&size)?,
+        constant_broadcast_type_C: broadcast_type_c::M,
+        output_transpose: 1,
+        A_data: Some(lower.required_constant(1)?.clone()),
+        C_data: Some(lower.required_constant(3)?.clone()),
+        A_data_int8_scales: Some(lower.required_constant(2)?.clone()),
+        ..Gemm::default()
+    };
+    let bottom = lower.blob_as(0, &[rows.clone(), size])?;
+    let top = lower.emit_newer(layer, &[bottom], &[rows, outputs.clone()])?;
     lower.set(0, top)
 }

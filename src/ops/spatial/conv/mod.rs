@@ -51,7 +51,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Int8Linear", &[1], Access::Any, int8::infer_linear)
         .domain(OWN_DOMAIN)
         .lower(int8::lower_linear)
-        .lowers_to("InnerProduct in int8"),
+        .lowers_to("InnerProduct and Gemm in int8"),
     Row::new("DeformConv", &[19, 22], Access::Any, deform::infer_deform_conv)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)

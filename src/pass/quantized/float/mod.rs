@@ -4,9 +4,11 @@
 mod range;
 mod recurrent;
 
+use std::collections::BTreeSet;
+
 use smallvec::smallvec;
 
-use super::{is_move, is_set, with_first_input};
+use super::{MAX_MOVES, is_move, is_set, with_first_input};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, Value, ValueId};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
@@ -100,19 +102,21 @@ const FORMS: &[Form] = &[
     },
 ];
 
-/// The maximum length of a chain of operators that move elements.
-const MAX_MOVES: usize = 16;
-
 /// The operator set since which DequantizeLinear has an axis and Softmax normalizes one axis.
 const AXES: i64 = 13;
 
 /// Attributes that the float operators do not have. `channels_last` is refused by the row if set.
 const QUANTIZED_ONLY: [&str; 2] = ["channels_last", "opset"];
 
-/// Replaces all operators on quantized values that have a float operator.
-pub(super) fn to_plain(graph: &mut Graph) -> Result<()> {
+/// Replaces all operators on quantized values that have a float operator. Returns the values that were quantized
+/// by their own range.
+pub(super) fn to_plain(graph: &mut Graph) -> Result<BTreeSet<ValueId>> {
+    let mut ranged = BTreeSet::new();
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
+        if node.domain == MICROSOFT && node.op_type == "DynamicQuantizeMatMul" {
+            ranged.extend(input(&node, 0));
+        }
         let plain = Plain::new(graph, &node);
         match FORMS.iter().find(|form| form.domain == node.domain && form.quantized == node.op_type) {
             Some(form) => plain.apply(form),
@@ -123,7 +127,8 @@ pub(super) fn to_plain(graph: &mut Graph) -> Result<()> {
         }
     })?;
     dequantize_before_moves(graph)?;
-    range::drop_ranges(graph)
+    ranged.extend(range::drop_ranges(graph)?);
+    Ok(ranged)
 }
 
 /// Puts DequantizeLinear before operators that move elements.

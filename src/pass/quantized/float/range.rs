@@ -9,13 +9,14 @@ use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{Readers, input, only_output};
 use crate::tensor::{DType, Tensor};
 
-/// Replaces products of outputs of DynamicQuantizeLinear by products of its input, with a scale of 1.
-pub(super) fn drop_ranges(graph: &mut Graph) -> Result<()> {
+/// Replaces products of outputs of DynamicQuantizeLinear by products of its input, with a scale of 1. Returns
+/// these inputs.
+pub(super) fn drop_ranges(graph: &mut Graph) -> Result<Vec<ValueId>> {
     let readers = Readers::of(graph);
     let nodes = graph.nodes().filter(|(_, node)| node.is("DynamicQuantizeLinear"));
     let found: Vec<Quantized> = nodes.filter_map(|(_, node)| Quantized::of(graph, &readers, node)).collect();
     if found.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let floats: BTreeMap<ValueId, ValueId> = found.iter().map(|found| (found.levels, found.x)).collect();
     let zeros: BTreeSet<ValueId> = found.iter().filter_map(|found| found.zero).collect();
@@ -42,7 +43,7 @@ pub(super) fn drop_ranges(graph: &mut Graph) -> Result<()> {
         graph.value_mut(*value)?.dtype = Some(DType::F32);
     }
     graph.redirect(&found.iter().map(|found| (found.scale, one)).collect());
-    Ok(())
+    Ok(floats.into_values().collect())
 }
 
 /// The outputs of a DynamicQuantizeLinear of which all readers compute a product and scale it back:

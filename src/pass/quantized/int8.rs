@@ -1,0 +1,186 @@
+//! Products of quantized values become operators with weights of int8, for which ncnn has layers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use num_traits::AsPrimitive;
+
+use super::weight::{Levels, bias};
+use super::{Steps, is_plain_gemm, is_set, of_source};
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::ncnn::layer::Gemm;
+use crate::op::NEWEST_OPSET;
+use crate::op::range::range;
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::{Readers, input, int, only_output};
+use crate::tensor::{Dim, Tensor};
+
+/// Values that are rounded to quantized steps.
+pub(super) struct Rounded<'a> {
+    /// Values with a fixed scale.
+    pub steps: &'a BTreeMap<ValueId, Steps>,
+    /// Values that are quantized by their own range.
+    pub ranged: &'a BTreeSet<ValueId>,
+}
+
+/// Replaces products of rounded values and quantized constants. `release` is the oldest release of ncnn that
+/// must load the net, if the user asked for one.
+pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>) -> Result<()> {
+    let by_row = Gemm { A_data_int8_scales: Some(Tensor::all(1.0, vec![1])?), ..Gemm::default() }.since();
+    let has_gemm = release.is_none_or(|release| release >= by_row);
+    let readers = Readers::of(graph);
+    graph.rewrite_nodes(|graph, id| {
+        let Some(node) = graph.node(id).cloned() else { return Ok(None) };
+        let Some((product, sum)) = with_bias(graph, &readers, &node) else { return Ok(None) };
+        match Product::read(graph, product, sum, rounded, has_gemm)? {
+            Some(product) => product.emit(graph, &node).map(Some),
+            None => Ok(None),
+        }
+    })
+}
+
+/// Returns the product that a node computes, and the constant that it adds: a MatMul is replaced where its bias
+/// is added, if it has one.
+fn with_bias(graph: &Graph, readers: &Readers, node: &Node) -> Option<(Node, Option<ValueId>)> {
+    if node.is("Conv") || (node.is("Gemm") && is_plain_gemm(node)) {
+        return Some((node.clone(), input(node, 2)));
+    }
+    let sum_of = |product: ValueId, sum: &Node| {
+        let term = [input(sum, 0)?, input(sum, 1)?].into_iter().find(|term| *term != product)?;
+        let columns = graph.value(product).shape.as_deref()?.last()?.known()?;
+        let is_row = matches!(graph.value(term).shape.as_deref(), Some([size]) if size.is(columns));
+        (sum.is("Add") && is_row && is_constant(graph, term)).then_some(term)
+    };
+    if node.is("MatMul") {
+        let reader = readers.only(only_output(node)?).and_then(|id| graph.node(id));
+        let is_added = reader.is_some_and(|sum| only_output(node).and_then(|own| sum_of(own, sum)).is_some());
+        return (!is_added).then(|| (node.clone(), None));
+    }
+    let (product, term) = [input(node, 0)?, input(node, 1)?].into_iter().find_map(|value| {
+        readers.only(value)?;
+        let product = graph.node(graph.value(value).producer?).filter(|node| node.is("MatMul"))?;
+        Some((product, sum_of(value, node)?))
+    })?;
+    Some((product.clone(), Some(term)))
+}
+
+/// Whether a value is a constant, or a quantized constant.
+fn is_constant(graph: &Graph, value: ValueId) -> bool {
+    let source = |value: ValueId| {
+        let node = graph.node(graph.value(value).producer?).filter(|node| node.is("DequantizeLinear"))?;
+        input(node, 0)
+    };
+    graph.value(value).constant.is_some()
+        || source(value).is_some_and(|quantized| graph.value(quantized).constant.is_some())
+}
+
+/// A product of rounded values and a constant.
+struct Product {
+    node: Node,
+    x: ValueId,
+    levels: Levels,
+    bias: Vec<f32>,
+    /// The factor of the values; `None` if the layer rounds them by their range.
+    scale: Option<f32>,
+}
+
+impl Product {
+    fn read(
+        graph: &Graph,
+        node: Node,
+        sum: Option<ValueId>,
+        rounded: &Rounded,
+        has_gemm: bool,
+    ) -> Result<Option<Product>> {
+        let Some(x) = input(&node, 0) else { return Ok(None) };
+        let steps = of_source(graph, x, |value| rounded.steps.get(&value));
+        let Some(weight) = input(&node, 1).and_then(|weight| graph.value(weight).shape.as_deref()) else {
+            return Ok(None);
+        };
+        let shape = graph.value(x).shape.as_deref().unwrap_or_default();
+        let scale = steps.and_then(|steps| steps.factor(graph));
+        let (fits, axis, scale) = if node.is("Conv") {
+            (is_int8_conv(&node, shape, weight) && scale.is_some(), 0, scale)
+        } else {
+            let rows = shape.split_last().map(|(_, rows)| rows).unwrap_or_default();
+            let one_row = Dim::product(rows)?.is(1);
+            // ncnn's InnerProduct takes several times as long for many rows as Gemm, which knows no scale.
+            let scale = scale.filter(|_| one_row || !has_gemm);
+            let is_ranged = || of_source(graph, x, |value| rounded.ranged.get(&value)).is_some();
+            let is_rounded = steps.is_some() || is_ranged();
+            let axis = if is_set(&node, "transB") { 0 } else { 1 };
+            (is_rounded && (scale.is_some() || has_gemm) && is_linear(shape, weight), axis, scale)
+        };
+        if !fits {
+            return Ok(None);
+        }
+        let Some(levels) = Levels::read(graph, &node, axis)? else { return Ok(None) };
+        let Some(bias) = bias(graph, sum, levels.scales.len())? else { return Ok(None) };
+        Ok(Some(Product { node, x, levels, bias, scale }))
+    }
+
+    /// Returns the nodes that compute the product in place of `node`.
+    fn emit(self, graph: &mut Graph, node: &Node) -> Result<Vec<Node>> {
+        let shape = graph.value(self.x).shape.as_deref().unwrap_or_default().to_vec();
+        let mut point = InsertionPoint::in_place_of(graph, node, "", NEWEST_OPSET);
+        let outputs = self.levels.scales.len();
+        let weight = match self.levels.value {
+            Some(value) => value,
+            None => point.graph.add_constant("", self.levels.tensor()?)?,
+        };
+        let factors = self.levels.scales.iter().map(|scale| 1.0 / scale).collect();
+        let factors = point.graph.add_constant("", Tensor::from_f32(&[outputs], factors)?)?;
+        let bias = point.graph.add_constant("", Tensor::from_f32(&[outputs], self.bias)?)?;
+        let mut attributes: Vec<(&str, Attribute)> =
+            self.scale.iter().map(|scale| ("scale", Attribute::Float(*scale))).collect();
+        if self.node.is("Conv") {
+            let of_node = self.node.attributes.iter();
+            attributes.extend(of_node.map(|(name, attribute)| (name.as_str(), attribute.clone())));
+            point.own_last("Int8Conv", &[self.x, weight, factors, bias], &attributes);
+        } else if shape.len() == 2 {
+            point.own_last("Int8Linear", &[self.x, weight, factors, bias], &attributes);
+        } else {
+            let mut sizes: Vec<i64> = shape.iter().map(|size| size.known().unwrap_or(-1)).collect();
+            let size = sizes.pop().unwrap_or(-1);
+            let rows = point.reshape(self.x, &[-1, size])?;
+            let product = point.own_op("Int8Linear", &[rows, weight, factors, bias], &attributes);
+            sizes.push(i64::try_from(outputs)?);
+            let sizes = point.ints(&sizes)?;
+            point.last("Reshape", &[product, sizes], &[]);
+        }
+        Ok(point.into_nodes())
+    }
+}
+
+/// Whether ncnn has an int8 layer for a convolution: over two axes, of one image, with one group or
+/// depth-wise.
+pub(super) fn is_int8_conv(node: &Node, x: &[Dim], weight: &[Dim]) -> bool {
+    let ([batch, _, _, _], [outputs, channels, _, _]) = (x, weight) else { return false };
+    let group = int(node, "group").unwrap_or(1);
+    batch.is(1) && (group == 1 || (outputs.is(group) && channels.is(1)))
+}
+
+/// Whether `x` is a list of rows that a matrix of known sizes maps, with at most one free size.
+fn is_linear(x: &[Dim], weight: &[Dim]) -> bool {
+    let Some((size, rows)) = x.split_last().filter(|(_, rows)| !rows.is_empty()) else { return false };
+    let free = rows.iter().filter(|size| size.known().is_none()).count();
+    weight.len() == 2 && weight.iter().chain([size]).all(|size| size.known().is_some()) && free <= 1
+}
+
+impl Steps {
+    /// Returns the factor that maps the values to ncnn's integers from -127 to 127. It is exact, the reciprocal
+    /// of the scale, if the levels are integers of that range; -128 counts as -127.
+    pub(super) fn factor(&self, graph: &Graph) -> Option<f32> {
+        let range = range(graph, self.x);
+        let scale = f64::from(self.scale);
+        let low = f64::from(self.low).max((range.least / scale).round());
+        let high = f64::from(self.high).min((range.most / scale).round());
+        let largest = (-low).max(high).max(1.0);
+        let largest = if low >= -LARGEST - 1.0 && high <= LARGEST { LARGEST } else { largest };
+        let factor: f32 = (LARGEST / (largest * scale)).as_();
+        (factor.is_normal() && factor > 0.0).then_some(factor)
+    }
+}
+
+/// The largest magnitude of an integer in ncnn's int8 layers.
+pub(super) const LARGEST: f64 = 127.0;
