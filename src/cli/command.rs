@@ -9,6 +9,7 @@ use super::arguments::Arguments;
 use super::batch::{Batch, given_words};
 use super::generate::Completions;
 use super::inspect::Inspect;
+use super::quantize::Quantize;
 use super::simplify::Simplify;
 use super::verify::Verify;
 
@@ -86,6 +87,7 @@ pub(super) enum Command {
     Batch(Batch),
     Simplify(Simplify),
     Verify(Verify),
+    Quantize(Quantize),
     Inspect(Inspect),
     Completions(Completions),
     /// Write the manual page to standard output
@@ -174,6 +176,8 @@ mod tests {
             "onnx2ncnn batch a -o out --emit-onnx b",
             "onnx2ncnn m.onnx --rename a",
             "onnx2ncnn simplify m.onnx out.onnx more",
+            "onnx2ncnn quantize m.onnx a.param a.bin",
+            "onnx2ncnn quantize m.onnx a.param a.bin --data x.npz --method mean",
             "onnx2ncnn m.onnx --list-passes",
             "onnx2ncnn --list-passes simplify a b",
         ] {

@@ -10,7 +10,7 @@ use onnx2ncnn::error::{Error, Result};
 use super::arguments::{Arguments, STANDARD_INPUT};
 
 /// The paths of the results, after symbolic links, in writable folders.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Destination {
     pub param: PathBuf,
     pub bin: PathBuf,
@@ -39,6 +39,15 @@ impl Destination {
             mem_header: arguments.mem_header.as_deref().map(writable).transpose()?,
         };
         destination.check_distinct(&arguments.model)?;
+        Ok(destination)
+    }
+
+    /// Returns the files of a net and an ONNX model.
+    pub fn of_net(model: &Path, param: &Path, bin: &Path, onnx: Option<&Path>) -> Result<Destination> {
+        let (param, bin) = (writable(param)?, writable(bin)?);
+        let onnx = onnx.map(writable).transpose()?;
+        let destination = Destination { param, bin, onnx, ..Destination::default() };
+        destination.check_distinct(model)?;
         Ok(destination)
     }
 

@@ -11,6 +11,7 @@ mod inspect;
 mod passes;
 mod process;
 mod python;
+mod quantize;
 mod refusal;
 mod shape;
 mod simplify;
@@ -43,6 +44,9 @@ pub fn run() -> ExitCode {
         Ok(Request::ListPasses) => passes::list(),
         Ok(Request::Other(Command::Simplify(arguments))) => {
             finish(simplify::simplify_files(&arguments), arguments.report)
+        }
+        Ok(Request::Other(Command::Quantize(arguments))) => {
+            finish(quantize::quantize_files(&arguments), arguments.report)
         }
         Ok(Request::Other(Command::Batch(arguments))) => batch::convert_all(&arguments),
         Ok(Request::Other(Command::Inspect(arguments))) => {

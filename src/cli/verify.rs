@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
+use onnx2ncnn::ncnn::{Blob, Element};
 use onnx2ncnn::tensor::Dim;
 use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, SizeCondition, Storage};
 
@@ -23,7 +24,8 @@ Examples:
       on arrays by the names of the inputs; tells the first blob that differs
 
 Give --input-shape, --inputs, --outputs, --double-as-float, --int8, --dequantize and --rename as they were given for converting. With
---dequantize the net is compared with the model without its rounding.
+--dequantize the net is compared with the model without its rounding; with --int8 the cosine of each output decides, unless there is
+a --tolerance.
 
 Exit codes:
   0  all outputs are the same
@@ -52,9 +54,9 @@ pub(super) struct Verify {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
     pub rounds: u32,
 
-    /// The tolerance, relative to the largest magnitude of an output
-    #[arg(long, value_name = "PART", default_value = "1e-3", value_parser = parse_part, help_heading = "Comparison")]
-    pub tolerance: f64,
+    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; with --int8, a cosine of 0.99]
+    #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Comparison")]
+    pub tolerance: Option<f64>,
 
     /// Also compare intermediate blobs, and print the first that differs
     #[arg(long, help_heading = "Comparison")]
@@ -85,6 +87,12 @@ pub(super) struct Verify {
     #[command(flatten)]
     pub report: Report,
 }
+
+/// The tolerance of float networks.
+pub(super) const TOLERANCE: f64 = 1e-3;
+
+/// The least cosine of the outputs of int8 networks, whose roundings are not those of onnxruntime.
+pub(super) const INT8_COSINE: f64 = 0.99;
 
 fn parse_part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -152,13 +160,15 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         outputs: pairs(&conversion.outputs),
         layers,
         data: arguments.data.clone(),
+        samples: None,
         rounds: arguments.rounds,
-        tolerance: arguments.tolerance,
+        tolerance: arguments.tolerance.unwrap_or(TOLERANCE),
+        cosine: (arguments.int8 && arguments.tolerance.is_none()).then_some(INT8_COSINE),
     };
     Ok(Request::Net(request).ask(&arguments.python)?)
 }
 
-fn pair_of(port: &Port) -> Pair {
+pub(super) fn pair_of(port: &Port) -> Pair {
     Pair { name: port.name.clone(), blob: port.blob.clone(), int32: port.int32 }
 }
 
@@ -209,12 +219,14 @@ fn inner_pairs(conversion: &Conversion, renames: &[(String, String)]) -> Vec<Pai
     let known: BTreeSet<&str> =
         conversion.inputs.iter().chain(&conversion.outputs).map(|port| port.blob.as_str()).collect();
     let tops = net.layers.iter().flat_map(|layer| layer.tops.iter());
-    let blobs = tops.map(|top| net.blob(*top)).filter(|blob| !known.contains(blob.name.as_str()));
+    // Integers of 8 bits are not the values themselves.
+    let is_inside = |blob: &&Blob| !known.contains(blob.name.as_str()) && blob.element != Element::I8;
+    let blobs = tops.map(|top| net.blob(*top)).filter(is_inside);
     blobs
         .map(|blob| Pair {
             name: old_name(&blob.name),
             blob: blob.name.clone(),
-            int32: blob.element == onnx2ncnn::ncnn::Element::I32,
+            int32: blob.element == Element::I32,
         })
         .collect()
 }

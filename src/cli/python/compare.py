@@ -121,14 +121,17 @@ def distance(name, got, expected):
     bound = largest * 2**-23 if whole else tolerance * (largest + 1e-6)
     norm = float(np.linalg.norm(got) * np.linalg.norm(expected))
     cosine = float(np.dot(got.ravel(), expected.ravel()) / norm) if norm else float(error == 0)
-    return {**told, "same": error <= bound, "max_abs": error, "relative": error / (largest or 1.0), "cosine": cosine}
+    same = error <= bound if request.get("cosine") is None else cosine >= request["cosine"]
+    return {**told, "same": same, "max_abs": error, "relative": error / (largest or 1.0), "cosine": cosine}
 
 
 def worst(old, new):
     """The worse of two distances of one output."""
     if old is None or (old["same"] and not new["same"]):
         return new
-    if old["same"] == new["same"] and (new["max_abs"] or 0) > (old["max_abs"] or 0):
+    by_cosine = request.get("cosine") is not None and old["cosine"] is not None and new["cosine"] is not None
+    is_worse = new["cosine"] < old["cosine"] if by_cosine else (new["max_abs"] or 0) > (old["max_abs"] or 0)
+    if old["same"] == new["same"] and is_worse:
         return new
     return old
 
@@ -218,12 +221,26 @@ def given_inputs(session):
     return inputs
 
 
+def given_samples():
+    """The inputs of each sample of a quantization, whose arrays are named by index and input."""
+    samples = {}
+    with np.load(request["samples"]) as file:
+        for name, array in file.items():
+            index, _, name = name.partition("/")
+            samples.setdefault(int(index), {})[name] = array
+    return [samples[index] for index in sorted(samples)]
+
+
 def compare_net():
     """An ONNX model and a net on the same inputs."""
     session, net = open_session(request["model"]), open_net()
     outputs, layers = {}, {}
-    for round in range(1 if request["data"] else request["rounds"]):
-        if request["data"]:
+    samples = given_samples() if request.get("samples") else []
+    for round in range(len(samples) if samples else 1 if request["data"] else request["rounds"]):
+        if samples:
+            inputs = samples[round]
+            expected = run(session, inputs)
+        elif request["data"]:
             inputs = given_inputs(session)
             expected = run(session, inputs)
         else:

@@ -1,4 +1,5 @@
-//! Comparison with other runtimes through Python: onnxruntime, and ncnn for nets.
+//! Comparison with other runtimes through Python: onnxruntime, and ncnn for nets; and quantization by the tool of
+//! onnxruntime.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,13 +7,15 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Sizes to try for free axes until a model runs: some models need more than a few elements.
 pub(in crate::cli) const SIZES: [i64; 8] = [6, 16, 32, 64, 128, 224, 384, 1];
 
-/// The comparing script, embedded so that versions match.
+/// The scripts, embedded so that versions match.
 const COMPARE: &str = include_str!("compare.py");
+const QUANTIZE: &str = include_str!("quantize.py");
 
 /// The tolerance for two ONNX models, relative to the largest magnitude of an output.
 const MODELS_TOLERANCE: f64 = 1e-4;
@@ -49,8 +52,53 @@ pub(in crate::cli) struct NetRequest {
     pub layers: Vec<Pair>,
     /// Arrays by the names of inputs.
     pub data: Option<PathBuf>,
+    /// The samples of a quantization.
+    pub samples: Option<PathBuf>,
     pub rounds: u32,
+    /// The tolerance, relative to the largest magnitude of an output.
     pub tolerance: f64,
+    /// The least cosine of outputs, if it decides instead of the tolerance.
+    pub cosine: Option<f64>,
+}
+
+/// The quantization of a model.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct Quantize {
+    /// The float model.
+    pub model: PathBuf,
+    /// A file of samples, or a folder of them.
+    pub data: PathBuf,
+    /// The file for the samples, as arrays `INDEX/INPUT`.
+    pub samples: PathBuf,
+    /// The name of the calibration method.
+    pub method: String,
+    /// Names of nodes, or of their outputs, that stay in float.
+    pub keep: Vec<String>,
+    /// Outputs of the nodes of which int8 layers can do the work.
+    pub candidates: Vec<String>,
+    /// The file for the quantized model.
+    pub quantized: PathBuf,
+}
+
+/// The result of a quantization.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct Quantized {
+    /// The reason why nothing was quantized.
+    failure: Option<String>,
+    /// The number of samples.
+    #[serde(default)]
+    pub samples: usize,
+    /// The quantized nodes.
+    #[serde(default)]
+    pub layers: Vec<LayerError>,
+}
+
+/// The error of the result of a quantized node.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct LayerError {
+    pub name: String,
+    /// The norm of the difference over that of the float result.
+    pub error: f64,
 }
 
 /// A value of the model and its blob.
@@ -104,49 +152,68 @@ impl Request {
 
     /// Runs the comparison.
     pub fn ask(&self, arguments: &PythonArguments) -> Result<Comparison> {
-        let python = arguments.python.clone().unwrap_or_else(|| PathBuf::from("python3"));
-        let failed = |e| Error::io("a file for Python cannot be created", e);
-        let folder = tempfile::tempdir().map_err(failed)?;
-        let (script, request) = (folder.path().join("compare.py"), folder.path().join("request.json"));
-        std::fs::write(&script, COMPARE).map_err(failed)?;
-        let text = serde_json::to_string(self).map_err(|e| Error::internal("no request").caused_by(e))?;
-        std::fs::write(&request, text).map_err(failed)?;
-        let mut command = Command::new(&python);
-        command.arg(&script).arg(&request).stdin(Stdio::null());
-        let run = command
-            .output()
-            .map_err(|e| self.advise(Error::io("Python cannot be started", e).in_file(&python)))?;
-        let output = String::from_utf8_lossy(&run.stdout);
-        let answer = output.lines().last().and_then(|line| serde_json::from_str::<Answer>(line).ok());
-        match answer {
-            Some(Answer { failure: None, outputs, layers, .. }) => Ok(Comparison { outputs, layers }),
-            Some(Answer { failure: Some(failure), net: true, .. }) => {
-                Err(Error::new(ErrorKind::Mismatch, failure))
-            }
-            Some(Answer { failure: Some(failure), .. }) => {
-                Err(self.advise(Error::usage(format!("nothing could be compared: {failure}"))))
-            }
-            None => {
-                let said = String::from_utf8_lossy(&run.stderr);
-                let last = said.lines().last().unwrap_or_default();
-                Err(Error::usage(format!(
-                    "nothing could be compared: Python ended with {}: {last}",
-                    run.status
-                )))
-            }
-        }
-    }
-
-    fn advise(&self, error: Error) -> Error {
         let packages = match self {
             Request::Models { .. } => "onnxruntime",
             Request::Net(_) => "onnxruntime ncnn",
         };
-        error.help(format!(
-            "install them with `python3 -m pip install {packages}`, or select the Python that \
-            has them with --python"
-        ))
+        match run::<Answer>(COMPARE, self, "compared", packages, arguments)? {
+            Answer { failure: None, outputs, layers, .. } => Ok(Comparison { outputs, layers }),
+            Answer { failure: Some(failure), net: true, .. } => Err(Error::new(ErrorKind::Mismatch, failure)),
+            Answer { failure: Some(failure), .. } => {
+                Err(advise(Error::usage(format!("nothing could be compared: {failure}")), packages))
+            }
+        }
     }
+}
+
+impl Quantize {
+    /// Quantizes the model.
+    pub fn ask(&self, arguments: &PythonArguments) -> Result<Quantized> {
+        let packages = "onnx onnxruntime ncnn";
+        let quantized: Quantized = run(QUANTIZE, self, "quantized", packages, arguments)?;
+        match &quantized.failure {
+            None => Ok(quantized),
+            Some(failure) => {
+                Err(advise(Error::usage(format!("nothing could be quantized: {failure}")), packages))
+            }
+        }
+    }
+}
+
+/// Runs a script, and returns its answer. `done` is what the script does, `packages` are those that it needs.
+fn run<A: DeserializeOwned>(
+    script: &str,
+    request: &impl Serialize,
+    done: &str,
+    packages: &str,
+    arguments: &PythonArguments,
+) -> Result<A> {
+    let python = arguments.python.clone().unwrap_or_else(|| PathBuf::from("python3"));
+    let failed = |e| Error::io("a file for Python cannot be created", e);
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let (file, given) = (folder.path().join("script.py"), folder.path().join("request.json"));
+    std::fs::write(&file, script).map_err(failed)?;
+    let text = serde_json::to_string(request).map_err(|e| Error::internal("no request").caused_by(e))?;
+    std::fs::write(&given, text).map_err(failed)?;
+    let run = Command::new(&python)
+        .arg(&file)
+        .arg(&given)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| advise(Error::io("Python cannot be started", e).in_file(&python), packages))?;
+    let output = String::from_utf8_lossy(&run.stdout);
+    let answer = output.lines().last().and_then(|line| serde_json::from_str(line).ok());
+    answer.ok_or_else(|| {
+        let said = String::from_utf8_lossy(&run.stderr);
+        let last = said.lines().last().unwrap_or_default();
+        Error::usage(format!("nothing could be {done}: Python ended with {}: {last}", run.status))
+    })
+}
+
+fn advise(error: Error, packages: &str) -> Error {
+    error.help(format!(
+        "install them with `python3 -m pip install {packages}`, or select the Python that has them with --python"
+    ))
 }
 
 impl Comparison {

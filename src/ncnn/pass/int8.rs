@@ -188,11 +188,11 @@ pub(super) fn use_all_values(net: &mut Net, wiring: &Wiring) -> Result<bool> {
             is_padded |= conv_at(net, *reader).is_some_and(|conv| conv.pads != [0; 4]);
         }
         let Some(own) = conv_at(net, index).filter(|own| own.top_scale.is_some()) else { continue };
-        let (activation_type::CLIP, [low, high]) = (*own.activation_type, own.activation_params.as_slice())
-        else {
-            continue;
+        let (low, high) = match (*own.activation_type, own.activation_params.as_slice()) {
+            (activation_type::CLIP, [low, high]) => (*low, *high),
+            (activation_type::RELU, _) => (0.0, AsPrimitive::<f32>::as_(LARGEST) / factor),
+            _ => continue,
         };
-        let (low, high) = (*low, *high);
         let (least, most) = (f64::from(low), f64::from(high));
         let is_partial = (most - least) * f64::from(factor) < STEPS - 1.0;
         if let Some(mapping) = Mapping::new(least, most, is_padded).filter(|_| is_partial) {

@@ -116,6 +116,9 @@ impl Product {
         }
         let Some(levels) = Levels::read(graph, &node, axis)? else { return Ok(None) };
         let Some(bias) = bias(graph, sum, levels.scales.len())? else { return Ok(None) };
+        // Bounds on both sides of zero are those of a scale, which is that of the range at run time instead.
+        let unbounded = steps.filter(|steps| scale.is_none() && steps.low < 0 && steps.high > 0);
+        let x = unbounded.filter(|_| rounded.steps.contains_key(&x)).map_or(x, |steps| steps.x);
         Ok(Some(Product { node, x, levels, bias, scale }))
     }
 

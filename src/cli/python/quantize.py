@@ -1,0 +1,253 @@
+"""Quantizes a model with onnxruntime's own tool, in the form that suits ncnn's int8 layers.
+
+Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
+command, which starts it; it needs numpy, onnx and onnxruntime.
+"""
+
+import json
+import logging
+import os
+import sys
+import tempfile
+
+# Operators that ncnn has int8 layers for, if their weight is constant.
+PRODUCTS = ("Conv", "Gemm", "MatMul")
+# The operator set since which DequantizeLinear has a scale for each output.
+SCALE_OF_EACH_OUTPUT = 13
+# Distances are computed on the first samples.
+MAX_COMPARED = 8
+
+
+class Failure(Exception):
+    """The model cannot be quantized."""
+
+
+def load():
+    missing = []
+    for name in ("numpy", "onnx", "onnxruntime"):
+        try:
+            globals()[{"numpy": "np"}.get(name, name)] = __import__(name)
+        except ImportError:
+            missing.append(name)
+    if missing:
+        raise Failure(f"{sys.executable} has no {' and no '.join(missing)}")
+    global quantization
+    try:
+        import onnx.version_converter
+        from onnxruntime import quantization
+    except ImportError as error:
+        raise Failure(f"onnxruntime's quantization tool does not start: {error}") from None
+
+
+def open_session(model):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise Failure(f"onnxruntime does not load the model: {error}") from None
+
+
+def arrays_of(path):
+    """The arrays of a file by their names; one without a name, of a .npy file, has the name None."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return dict(loaded) if hasattr(loaded, "files") else {None: loaded}
+    except Exception as error:
+        raise Failure(f"{path} cannot be read: {error}") from None
+
+
+def sample_files(path):
+    if not os.path.isdir(path):
+        return [path]
+    files = sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith((".npz", ".npy")))
+    if not files:
+        raise Failure(f"{path} has no .npz and no .npy files")
+    return files
+
+
+def fits(shape, node):
+    sizes = node.shape
+    return len(shape) == len(sizes) and all(not isinstance(size, int) or size == given for size, given in zip(sizes, shape))
+
+
+def pieces(array, node):
+    """The values of an input in an array: the array itself, its elements, or its parts along the batch axis."""
+    dtype = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16"}.get(node.type)
+    dtype = dtype or node.type[len("tensor("):-1]
+    array = array.astype({"bool": "bool_"}.get(dtype, dtype))
+    if fits(array.shape, node):
+        return [array]
+    if array.ndim and fits(array.shape[1:], node):
+        return list(array)
+    if array.ndim and fits((1, *array.shape[1:]), node):
+        return [array[index:index + 1] for index in range(len(array))]
+    raise Failure(f'an array of shape {list(array.shape)} for the input "{node.name}" of shape {node.shape}')
+
+
+def read_samples(session):
+    nodes = session.get_inputs()
+    samples = []
+    for file in sample_files(request["data"]):
+        arrays = arrays_of(file)
+        if None in arrays:
+            if len(nodes) != 1:
+                raise Failure(f"{file} has no names, and the model has {len(nodes)} inputs")
+            arrays = {nodes[0].name: arrays[None]}
+        for node in nodes:
+            if node.name not in arrays:
+                raise Failure(f'{file} has no array "{node.name}"; it has {", ".join(arrays)}')
+        columns = [pieces(arrays[node.name], node) for node in nodes]
+        count = max(map(len, columns))
+        if any(len(column) not in (1, count) for column in columns):
+            raise Failure(f"{file} has {' and '.join(str(len(column)) for column in columns)} values of the inputs")
+        for index in range(count):
+            samples.append({node.name: column[index if len(column) > 1 else 0] for node, column in zip(nodes, columns)})
+    return samples
+
+
+class Reader:
+    """Hands the samples to the tool."""
+
+    def __init__(self, samples):
+        self.samples, self.place = samples, 0
+
+    def get_next(self):
+        self.place += 1
+        return self.samples[self.place - 1] if self.place <= len(self.samples) else None
+
+    def rewind(self):
+        self.place = 0
+
+
+def attribute(node, name, default):
+    for given in node.attribute:
+        if given.name == name:
+            return onnx.helper.get_attribute_value(given)
+    return default
+
+
+def has_int8_layer(node, constants):
+    weight = constants.get(node.input[1]) if node.op_type in PRODUCTS and len(node.input) > 1 else None
+    if weight is None or node.domain not in ("", "ai.onnx"):
+        return False
+    if node.op_type == "Conv":
+        group = attribute(node, "group", 1)
+        return len(weight) == 4 and (group == 1 or (group == weight[0] and weight[1] == 1))
+    if node.op_type == "Gemm":
+        plain = attribute(node, "alpha", 1.0) == 1.0 and attribute(node, "beta", 1.0) == 1.0 and not attribute(node, "transA", 0)
+        return plain and len(weight) == 2
+    return len(weight) == 2
+
+
+def choose(model):
+    """The nodes to quantize and the output of each; gives all nodes names of their own."""
+    constants = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    keep, found, names, chosen = set(request["keep"]), set(), set(), {}
+    candidates = set(request["candidates"])
+    for node in model.graph.node:
+        kept = keep & {node.name, *node.output}
+        found |= kept
+        # The tool finds nodes by their names; those of outputs are unique.
+        if not node.name or node.name in names:
+            node.name = node.output[0]
+        names.add(node.name)
+        if node.output[0] in candidates and has_int8_layer(node, constants) and not kept:
+            chosen[node.name] = node.output[0]
+    if keep - found:
+        raise Failure("no node and no value of the simplified model has the name " + ", ".join(f'"{name}"' for name in sorted(keep - found)))
+    if not chosen:
+        raise Failure("no node of the model can be an int8 layer")
+    return chosen
+
+
+def with_scales_of_outputs(model):
+    """The model in an operator set of which quantized weights have a scale for each output."""
+    if any(opset.domain in ("", "ai.onnx") and opset.version < SCALE_OF_EACH_OUTPUT for opset in model.opset_import):
+        try:
+            return onnx.version_converter.convert_version(model, SCALE_OF_EACH_OUTPUT)
+        except Exception as error:
+            raise Failure(f"onnx does not convert the model to operator set {SCALE_OF_EACH_OUTPUT}: {error}") from None
+    return model
+
+
+def save(model, folder, name):
+    """Saves a copy: saving makes weights refer to the file."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    path = os.path.join(folder, name + ".onnx")
+    onnx.save_model(copy, path, save_as_external_data=True, location=name + ".weights")
+    return path
+
+
+def quantize(source, chosen, samples):
+    methods = {"min-max": "MinMax", "percentile": "Percentile", "entropy": "Entropy"}
+    logging.disable(logging.WARNING)
+    # The steps of values are about zero, and those of weights too, in all of 8 bits: ncnn has no zero points. Results
+    # are rounded only where the next layer reads them.
+    quantization.quantize_static(
+        source, request["quantized"], Reader(samples),
+        quant_format=quantization.QuantFormat.QDQ,
+        activation_type=quantization.QuantType.QInt8, weight_type=quantization.QuantType.QInt8,
+        per_channel=True, reduce_range=False,
+        calibrate_method=getattr(quantization.CalibrationMethod, methods[request["method"]]),
+        op_types_to_quantize=list(PRODUCTS), nodes_to_quantize=list(chosen),
+        use_external_data_format=True,
+        extra_options={
+            "ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": False,
+            "OpTypesToExcludeOutputQuantization": list(PRODUCTS),
+        },
+    )
+
+
+def with_outputs(model, names):
+    known = {value.name for value in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
+    return model
+
+
+def distance(got, expected):
+    """The norm of the difference over that of the expected values."""
+    got, expected = got.astype(np.float64), expected.astype(np.float64)
+    return float(np.linalg.norm(got - expected)) / (float(np.linalg.norm(expected)) or 1.0)
+
+
+def errors_of_layers(source, chosen, samples, folder):
+    """The largest distance of each quantized node's result from the float model's, with all roundings before it."""
+    sessions = []
+    for number, path in enumerate((source, request["quantized"])):
+        exposed = with_outputs(onnx.load(path), chosen.values())
+        sessions.append(open_session(save(exposed, folder, f"exposed{number}")))
+    errors = dict.fromkeys(chosen, 0.0)
+    for sample in samples[:MAX_COMPARED]:
+        expected, got = (session.run(list(chosen.values()), sample) for session in sessions)
+        for name, one, other in zip(chosen, got, expected):
+            errors[name] = max(errors[name], distance(one, other))
+    return [{"name": name, "error": error} for name, error in errors.items()]
+
+
+def main():
+    global request
+    with open(sys.argv[1], encoding="utf8") as file:
+        request = json.load(file)
+    try:
+        load()
+        session = open_session(request["model"])
+        samples = read_samples(session)
+        model = with_scales_of_outputs(onnx.load(request["model"]))
+        chosen = choose(model)
+        with tempfile.TemporaryDirectory() as folder:
+            source = save(model, folder, "float")
+            quantize(source, chosen, samples)
+            layers = errors_of_layers(source, chosen, samples, folder)
+        np.savez(request["samples"], **{f"{index}/{name}": array for index, sample in enumerate(samples) for name, array in sample.items()})
+        answer = {"samples": len(samples), "layers": layers}
+    except Failure as failure:
+        answer = {"failure": str(failure)}
+    # Output of libraries precedes the answer, which is the last line.
+    print()
+    print(json.dumps(answer))
+
+
+main()

@@ -1,0 +1,193 @@
+//! The command `quantize`: quantizes a float model by samples, and converts it with int8 layers.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use onnx2ncnn::Refusal;
+use onnx2ncnn::error::Error;
+use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
+
+use super::arguments::{Report, STANDARD_INPUT, Source, input};
+use super::destination::Destination;
+use super::python::{
+    Comparison, NetRequest, Pair, PythonArguments, Quantize as QuantizeRequest, Quantized, Request,
+};
+use super::summary;
+use super::terminal::{STRONG, count, labelled, list, printable};
+use super::verify::{INT8_COSINE, TOLERANCE, pair_of};
+
+const EXAMPLES: &str = "\
+Examples:
+  onnx2ncnn quantize model.onnx out.param out.bin --data samples.npz
+      an array for each input, with a first axis of samples
+  onnx2ncnn quantize model.onnx out.param out.bin --data samples --method percentile --keep /head/Conv
+      on all .npz and .npy files of a folder; one layer stays in float
+  onnx2ncnn quantize model.onnx out.param out.bin --data samples.npz --emit-onnx quantized.onnx
+      then `onnx2ncnn quantized.onnx --int8` converts again, with other options
+
+Quantization is that of onnxruntime's own tool; Python needs onnx, onnxruntime and ncnn.";
+
+/// Quantize a float model by samples, and convert it with int8 layers
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Quantize {
+    /// The ONNX model
+    pub model: PathBuf,
+
+    /// The .param file to write
+    pub param: PathBuf,
+
+    /// The .bin file to write
+    pub bin: PathBuf,
+
+    /// Samples: a file .npz of arrays by the names of the inputs, a .npy file for a single input, or a folder of such files
+    #[arg(long, value_name = "PATH", help_heading = "Quantization")]
+    pub data: PathBuf,
+
+    /// How ranges of values follow from the samples
+    #[arg(long, value_name = "METHOD", default_value = "min-max", value_parser = PossibleValuesParser::new(["min-max", "percentile", "entropy"]), help_heading = "Quantization")]
+    pub method: String,
+
+    /// Keep these nodes in float, by their names or those of their outputs
+    #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Quantization")]
+    pub keep: Vec<String>,
+
+    /// Also write the quantized model as ONNX
+    #[arg(long, value_name = "FILE", help_heading = "Quantization")]
+    pub emit_onnx: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub python: PythonArguments,
+
+    #[command(flatten)]
+    pub source: Source,
+
+    #[command(flatten)]
+    pub report: Report,
+}
+
+/// Types of layers that have variants in int8.
+const INT8: [&str; 4] = ["Convolution", "ConvolutionDepthWise", "Gemm", "InnerProduct"];
+
+/// Quantizes, converts and writes a model, and returns the summary.
+pub(super) fn quantize_files(arguments: &Quantize) -> Result<String, Refusal> {
+    let start = Instant::now();
+    let destination = Destination::of_net(
+        &arguments.model,
+        &arguments.param,
+        &arguments.bin,
+        arguments.emit_onnx.as_deref(),
+    )?;
+    if arguments.model == Path::new(STANDARD_INPUT) {
+        return Err(
+            Error::usage("a model from standard input cannot be read again for the comparison").into()
+        );
+    }
+    let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
+    let in_room = |name: &str| room.path().join(name);
+    let (float, quantized) = (in_room("float.onnx"), in_room("quantized.onnx"));
+    let simplified = arguments.source.converter().simplify(&input(&arguments.model)?)?;
+    simplified.write(&float, &Storage::AsNeeded)?;
+    let request = QuantizeRequest {
+        model: float.clone(),
+        data: arguments.data.clone(),
+        samples: in_room("samples.npz"),
+        method: arguments.method.clone(),
+        keep: arguments.keep.clone(),
+        candidates: candidates(&float)?,
+        quantized: quantized.clone(),
+    };
+    let told = request.ask(&arguments.python)?;
+    let converter = Converter::new().quantization(Quantization::Int8);
+    let quantized = Input::Path(quantized);
+    let conversion = converter.convert(&quantized)?;
+    let (param, bin) = (in_room("net.param"), in_room("net.bin"));
+    let create = |path: &Path| {
+        File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path))
+    };
+    conversion.write_to(create(&param)?, create(&bin)?)?;
+    let comparison = compare(&conversion, float, param, bin, request.samples, &arguments.python)?;
+    let conversion = match &destination.onnx {
+        Some(path) => converter.emit_onnx(path).convert(&quantized)?,
+        None => conversion,
+    };
+    let written = conversion.write(&destination.param, &destination.bin)?;
+    let verbose = arguments.report.verbose;
+    let mut text = summary::describe(&conversion, &written, &destination, start.elapsed(), verbose);
+    describe(&mut text, &told, &comparison, verbose);
+    Ok(text)
+}
+
+/// Returns the outputs of the nodes of which layers with variants in int8 do the work.
+fn candidates(model: &Path) -> Result<Vec<String>, Refusal> {
+    let conversion = Converter::new().convert(&Input::Path(model.to_owned()))?;
+    let written = conversion.write_to(io::sink(), io::sink())?;
+    let report = conversion.report(&written)?;
+    let layers = conversion.net().layers.iter().filter(|layer| INT8.contains(&layer.layer.type_name()));
+    let layers: BTreeSet<&str> = layers.map(|layer| layer.name.as_str()).collect();
+    let nodes =
+        report.nodes.iter().filter(|node| node.layers.iter().all(|layer| layers.contains(layer.as_str())));
+    Ok(nodes.filter(|node| !node.layers.is_empty()).flat_map(|node| node.outputs.iter().cloned()).collect())
+}
+
+/// Compares the net with the float model on all samples.
+fn compare(
+    conversion: &Conversion,
+    model: PathBuf,
+    param: PathBuf,
+    bin: PathBuf,
+    samples: PathBuf,
+    python: &PythonArguments,
+) -> Result<Comparison, Error> {
+    let pairs = |ports: &[Port]| -> Vec<Pair> { ports.iter().map(pair_of).collect() };
+    let request = NetRequest {
+        model,
+        param,
+        bin,
+        inputs: pairs(&conversion.inputs),
+        shapes: Vec::new(),
+        outputs: pairs(&conversion.outputs),
+        layers: Vec::new(),
+        data: None,
+        samples: Some(samples),
+        rounds: 0,
+        tolerance: TOLERANCE,
+        cosine: Some(INT8_COSINE),
+    };
+    Request::Net(request).ask(python)
+}
+
+/// The maximum number of listed layers, without -v.
+const MAX_ROWS: usize = 40;
+
+/// Adds the error of each layer and the cosine of each output.
+fn describe(text: &mut String, told: &Quantized, comparison: &Comparison, verbose: bool) {
+    let most = if verbose { usize::MAX } else { MAX_ROWS };
+    let mut layers: Vec<_> = told.layers.iter().collect();
+    layers.sort_by(|a, b| b.error.total_cmp(&a.error));
+    let samples = count(told.samples, "sample");
+    labelled(
+        text,
+        STRONG,
+        "errors",
+        &format!("of {}, with those before them, the largest first", count(layers.len(), "node")),
+    );
+    list(text, "  ", &layers, most, |text, layer| {
+        let _ = writeln!(text, "  {:.4}  {}", layer.error, printable(&layer.name));
+    });
+    for output in &comparison.outputs {
+        let cosine = output.cosine.map_or_else(|| output.why.clone(), |cosine| format!("cosine {cosine:.5}"));
+        let _ = writeln!(
+            text,
+            "output \"{}\": {} or more, on {samples}",
+            printable(&output.name),
+            printable(&cosine)
+        );
+    }
+}
