@@ -1,0 +1,97 @@
+//! `onnx2ncnn quantize`: quantization by samples.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+
+#[path = "support/room.rs"]
+mod room;
+mod support;
+
+use std::fs;
+
+use room::Room;
+
+/// A room with a float model and two samples in the folder `data`.
+fn room_with(fixture: &str) -> Room {
+    let room = Room::new();
+    let folder = format!("{}/fixtures/{fixture}", env!("CARGO_MANIFEST_DIR"));
+    fs::copy(format!("{folder}/model.onnx"), room.path("model.onnx")).unwrap();
+    fs::create_dir(room.path("data")).unwrap();
+    for name in ["a.npz", "b.npz"] {
+        fs::copy(format!("{folder}/inputs.npz"), room.path("data").join(name)).unwrap();
+    }
+    room
+}
+
+fn line() -> String {
+    format!("quantize model.onnx m.param m.bin --python {}", support::python().display())
+}
+
+/// The int8 layers of a `.param` file: their lines, those with a param of integer scales.
+fn int8_layers(room: &Room) -> usize {
+    let text = fs::read_to_string(room.path("m.param")).unwrap();
+    let is_int8 = |line: &&str| [" 8=", " 18=2"].iter().any(|param| line.contains(param));
+    text.lines().filter(is_int8).count()
+}
+
+/// The cosine of the only output.
+fn cosine(text: &str) -> f64 {
+    let (_, rest) = text.split_once(": cosine ").unwrap();
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_float_model_becomes_int8_layers() {
+    let room = room_with("network/convolutional");
+    let text = room.expect(&format!("{} --data data --emit-onnx q.onnx", line()), 0, "on 2 samples");
+    assert!(cosine(&text) > 0.99, "{text}");
+    let (all, param) = (int8_layers(&room), fs::read(room.path("m.param")).unwrap());
+    assert!(all > 2, "{text}");
+    assert!(text.contains(&format!("of {all} nodes")), "{text}");
+    // The quantized model is one that is converted with --int8.
+    room.expect("q.onnx n.param n.bin --int8", 0, "");
+    assert!(param == fs::read(room.path("n.param")).unwrap());
+    let python = support::python();
+    let verify = format!("verify q.onnx m.param m.bin --int8 --python {}", python.display());
+    room.expect(&verify, 0, "the same in onnxruntime and ncnn");
+    room.expect(&format!("{verify} --tolerance 1e-12"), 4, "DIFFERS");
+
+    let first = text.lines().find_map(|line| line.trim().strip_prefix("0.")).unwrap();
+    let (_, name) = first.split_once("  ").unwrap();
+    for method in ["percentile", "entropy"] {
+        let text = room.expect(
+            &format!("{} --data data/a.npz --method {method} --keep {name}", line()),
+            0,
+            "on 1 sample",
+        );
+        assert!(cosine(&text) > 0.98, "{text}");
+        assert_eq!(int8_layers(&room), all - 1);
+        assert!(!text.contains(&format!("  {name}\n")), "{text}");
+    }
+}
+
+#[test]
+fn products_of_many_rows_are_rounded_by_their_range() {
+    let room = room_with("network/transformer_block");
+    let text = room.expect(&format!("{} --data data", line()), 0, "cosine");
+    assert!(cosine(&text) > 0.99, "{text}");
+    assert!(fs::read_to_string(room.path("m.param")).unwrap().contains(" 18=2"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_quantized_is_reported() {
+    let room = room_with("network/convolutional");
+    let names = room.names();
+    room.expect(&format!("{} --data none", line()), 2, "none");
+    room.expect(&format!("{} --data model.onnx", line()), 2, "cannot be read");
+    room.expect(&format!("{} --data data --keep nothing", line()), 2, "\"nothing\"");
+    fs::create_dir(room.path("empty")).unwrap();
+    room.expect(&format!("{} --data empty", line()), 2, "no .npz");
+    fs::remove_dir(room.path("empty")).unwrap();
+    room.expect("quantize - m.param m.bin --data data", 2, "standard input");
+    room.expect("quantize model.onnx model.onnx m.bin --data data", 2, "overwrite");
+    room.expect("quantize model.onnx m.param m.bin --data data --python none", 2, "pip install onnx ");
+    assert_eq!(room.names(), names);
+    let room = room_with("control/dropout");
+    room.expect(&format!("{} --data data", line()), 2, "can be an int8 layer");
+}
