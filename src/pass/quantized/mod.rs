@@ -152,6 +152,8 @@ pub(crate) fn requantize(
     // New values have no shapes, and new scales are no constants yet.
     infer_and_fold(graph)?;
     let found = find_steps(graph);
+    // The ranges of values follow from their bounds.
+    clip_only(graph, &found)?;
     let mut warning = None;
     if quantization == Quantization::Int8 {
         int8::to_int8(graph, &Rounded { steps: &found, ranged: &ranged }, release)?;
@@ -161,7 +163,6 @@ pub(crate) fn requantize(
         warning =
             Some(format!("{count} values are not rounded to quantized steps: the net computes in float"));
     }
-    clip_only(graph, &found)?;
     Ok(warning)
 }
 
