@@ -132,8 +132,8 @@ fn candidates(model: &Path) -> Result<Vec<String>, Refusal> {
     let layers = conversion.net().layers.iter().filter(|layer| INT8.contains(&layer.layer.type_name()));
     let layers: BTreeSet<&str> = layers.map(|layer| layer.name.as_str()).collect();
     let nodes =
-        report.nodes.iter().filter(|node| node.layers.iter().all(|layer| layers.contains(layer.as_str())));
-    Ok(nodes.filter(|node| !node.layers.is_empty()).flat_map(|node| node.outputs.iter().cloned()).collect())
+        report.nodes.iter().filter(|node| node.layers.iter().any(|layer| layers.contains(layer.as_str())));
+    Ok(nodes.flat_map(|node| node.outputs.iter().cloned()).collect())
 }
 
 /// Compares the net with the float model on all samples.

@@ -78,7 +78,9 @@ def pieces(array, node):
     dtype = dtype or node.type[len("tensor("):-1]
     array = array.astype({"bool": "bool_"}.get(dtype, dtype))
     if fits(array.shape, node):
-        return [array]
+        # A free first axis is a batch, which the net does not have.
+        is_batch = array.ndim > 1 and not isinstance(node.shape[0], int)
+        return [array[index:index + 1] for index in range(len(array))] if is_batch else [array]
     if array.ndim and fits(array.shape[1:], node):
         return list(array)
     if array.ndim and fits((1, *array.shape[1:]), node):

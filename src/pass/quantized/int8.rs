@@ -93,7 +93,7 @@ impl Product {
         has_gemm: bool,
     ) -> Result<Option<Product>> {
         let Some(x) = input(&node, 0) else { return Ok(None) };
-        let steps = of_source(graph, x, |value| rounded.steps.get(&value));
+        let steps = of_source(graph, x, |value| rounded.steps.get(&value)).filter(|steps| steps.are_bytes());
         let Some(weight) = input(&node, 1).and_then(|weight| graph.value(weight).shape.as_deref()) else {
             return Ok(None);
         };
@@ -171,6 +171,11 @@ fn is_linear(x: &[Dim], weight: &[Dim]) -> bool {
 }
 
 impl Steps {
+    /// Whether the steps are not more than those of 8 bits.
+    pub(super) fn are_bytes(&self) -> bool {
+        self.high.saturating_sub(self.low) < 1 << 8
+    }
+
     /// Returns the factor that maps the values to ncnn's integers from -127 to 127. It is exact, the reciprocal
     /// of the scale, if the levels are integers of that range; -128 counts as -127.
     pub(super) fn factor(&self, graph: &Graph) -> Option<f32> {

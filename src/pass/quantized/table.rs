@@ -18,7 +18,7 @@ pub(super) fn scales_of(graph: &Graph, found: &BTreeMap<ValueId, Steps>) -> Resu
     let mut all = Vec::new();
     for (_, node) in graph.nodes() {
         let steps = |value: ValueId| of_source(graph, value, |value| found.get(&value));
-        let Some(steps) = input(node, 0).and_then(steps) else { continue };
+        let Some(steps) = input(node, 0).and_then(steps).filter(|steps| steps.are_bytes()) else { continue };
         let Some(weight_scales) = weight_scales(graph, node)? else { continue };
         let output = node.outputs.first().copied().flatten().map(|output| graph.value(output).name.clone());
         let layer = if node.name.is_empty() { output.unwrap_or_default() } else { node.name.clone() };

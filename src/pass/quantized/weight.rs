@@ -114,9 +114,13 @@ pub(super) fn is_symmetric(graph: &Graph, dequantize: &Node) -> Result<bool> {
     Ok(zero.load_listed()?.to_i64()?.iter().all(|zero| *zero == 0))
 }
 
-/// Returns the bias of a product, quantized or not, if it is constant; zeros if there is none.
+/// Returns the bias of a product, quantized or not, if it is a constant of one row; zeros if there is none.
 pub(super) fn bias(graph: &Graph, value: Option<ValueId>, outputs: usize) -> Result<Option<Vec<f32>>> {
     let Some(value) = value else { return Ok(Some(vec![0.0; outputs])) };
+    let rows = graph.value(value).shape.as_deref().and_then(|shape| shape.split_last()).map(|(_, rows)| rows);
+    if !rows.is_some_and(|rows| rows.iter().all(|size| size.is(1))) {
+        return Ok(None);
+    }
     let list = if let Some(constant) = &graph.value(value).constant {
         constant.load_listed()?.float_list()?
     } else {
