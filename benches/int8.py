@@ -174,7 +174,7 @@ def main():
     if args.out:
         shown = f"CASES --convert 'onnx2ncnn {{model}} {{param}} {{bin}}' --ncnn2int8 TOOL --arm PYTHON --out {args.out}"
         with open(args.out, "w") as file:
-            file.write(f"# Quantized networks in ncnn\n{__doc__.split(chr(10) * 2, 3)[3].rstrip()} Made by\n\n    python benches/int8.py {shown}\n\n{table(rows)}")
+            file.write(f"# Quantized networks in ncnn\n\n{__doc__.split(chr(10) * 2, 3)[3].rstrip()} Made by\n\n    python benches/int8.py {shown}\n\n{table(rows)}")
 
 
 main()

@@ -187,7 +187,7 @@ def quantize(source, chosen, samples):
     methods = {"min-max": "MinMax", "percentile": "Percentile", "entropy": "Entropy"}
     logging.disable(logging.WARNING)
     # The steps of values are about zero, and those of weights too, in all of 8 bits: ncnn has no zero points. Results
-    # are rounded only where the next layer reads them.
+    # are rounded only where int8 layers read them.
     quantization.quantize_static(
         source, request["quantized"], Reader(samples),
         quant_format=quantization.QuantFormat.QDQ,
@@ -201,6 +201,20 @@ def quantize(source, chosen, samples):
             "OpTypesToExcludeOutputQuantization": list(PRODUCTS),
         },
     )
+
+
+def spare_other_readers(path, chosen):
+    """Lets nodes other than the quantized ones read values without rounding: the tool rounds a value for all its readers."""
+    model = onnx.load(path)
+    sources = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type in ("QuantizeLinear", "DequantizeLinear")}
+    quantized = {node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
+    floats = {value: sources[source] for value, source in sources.items() if source in quantized}
+    for node in model.graph.node:
+        if node.name not in chosen and node.op_type != "QuantizeLinear":
+            for index, value in enumerate(node.input):
+                if value in floats:
+                    node.input[index] = floats[value]
+    onnx.save_model(model, path, save_as_external_data=True, location=os.path.basename(path) + ".weights")
 
 
 def with_outputs(model, names):
@@ -242,6 +256,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             source = save(model, folder, "float")
             quantize(source, chosen, samples)
+            spare_other_readers(request["quantized"], chosen)
             layers = errors_of_layers(source, chosen, samples, folder)
         np.savez(request["samples"], **{f"{index}/{name}": array for index, sample in enumerate(samples) for name, array in sample.items()})
         answer = {"samples": len(samples), "layers": layers}
