@@ -1,7 +1,7 @@
 //! `onnx2ncnn quantize`: quantization by samples.
 
 #![cfg(feature = "cli")]
-#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
 #[path = "support/room.rs"]
 mod room;
