@@ -104,9 +104,9 @@ impl Lower<'_> {
         range.excludes_zero() && range.is_finite() || is_large()
     }
 
-    /// Emits the reciprocal, also of 0 and infinity: Power is not vectorized.
-    pub fn reciprocal(&mut self, x: BlobId) -> Result<BlobId> {
-        self.map_3d(Power { power: -1.0, ..Power::default() }, x)
+    /// Emits a power. Power is not vectorized, so it is right for 0 and infinity too.
+    pub fn power(&mut self, x: BlobId, power: f32) -> Result<BlobId> {
+        self.map_3d(Power { power, ..Power::default() }, x)
     }
 
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of

@@ -155,6 +155,7 @@ pub(crate) fn lower_graph(
             errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
         }
     }
+    state.assume_finite_inputs(graph);
     // Forms that were used on the way.
     state.net.remove_unread();
     state.place_forms_alone(graph);
@@ -206,6 +207,7 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     let mut context = Lower { call: Call::new(graph, node, op), state };
     lower(&mut context)?;
     context.assume_exact_integers(op);
+    context.assume_finite(op);
     let conditions = context.call.into_conditions();
     state.conditions.extend(conditions);
     for (index, output) in node.outputs.iter().enumerate() {

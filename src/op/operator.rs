@@ -122,6 +122,8 @@ pub(crate) struct Op {
     pub limits: &'static str,
     /// The elements for which the result may differ from that of the specification, for readers.
     pub differs: &'static str,
+    /// Whether a conversion states the values whose elements may be such.
+    pub states_differences: bool,
 }
 
 impl Op {
@@ -155,7 +157,15 @@ impl Op {
             lowers_to: "",
             limits: "",
             differs: "",
+            states_differences: false,
         }
+    }
+
+    /// Returns whether the result may not be that of the specification if an element is NaN or infinite, or
+    /// if a sum overflows.
+    pub fn needs_finite(&self) -> bool {
+        let combines_elements = matches!(self.access, Access::Any | Access::Lanes { .. } | Access::Reduction);
+        combines_elements || !(self.differs.is_empty() || self.states_differences)
     }
 
     /// The since-version that a node of version `opset` of the operator set follows.

@@ -166,6 +166,11 @@ impl Row {
         self
     }
 
+    pub const fn states_differences(mut self) -> Row {
+        self.op.states_differences = true;
+        self
+    }
+
     pub const fn differs(mut self, differs: &'static str) -> Row {
         self.op.differs = differs;
         self

@@ -143,7 +143,7 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
             lower.combine(binary_op::DIV, a, ScalarOrBlob::Blob(divisor))
         }
         ScalarOrBlob::Blob(divisor) if !lower.may_divide_by(1) => {
-            let factor = lower.reciprocal(divisor)?;
+            let factor = lower.power(divisor, -1.0)?;
             lower.combine(binary_op::MUL, a, ScalarOrBlob::Blob(factor))
         }
         _ => lower.combine(binary_op::DIV, a, b),

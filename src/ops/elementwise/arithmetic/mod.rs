@@ -64,7 +64,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_bitwise)
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
-    Row::new("Div", BINARY, Access::Broadcast, infer_first)
+    Row::new("Div", BINARY, Access::Broadcast, infer_div)
         .nan(nan_quotient)
         .fold(fold_div)
         .range(range_arithmetic)
@@ -102,7 +102,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_mod)
         .jumps(|_, _| true)
         .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold")
-        .differs("floats whose quotient is 2^24 or more, stated by value"),
+        .differs("floats whose quotient is 2^24 or more, stated by value")
+        .states_differences(),
     Row::new("Mul", BINARY, Access::Broadcast, infer_first)
         .fold(fold_mul)
         .range(range_arithmetic)
@@ -243,9 +244,17 @@ fn infer_first(call: &Call) -> Result<Vec<Fact>> {
     infer_broadcast(call, call.dtype(0)?)
 }
 
+fn infer_div(call: &Call) -> Result<Vec<Fact>> {
+    require_signs(call)?;
+    infer_first(call)
+}
+
 fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
     if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {
         invalid!("fmod must be 1 for float types");
+    }
+    if read_mod(call)? == Quotient::Trunc {
+        require_signs(call)?;
     }
     infer_first(call)
 }

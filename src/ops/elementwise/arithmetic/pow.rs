@@ -6,7 +6,7 @@ use super::lower::multiply;
 use crate::error::{Result, unsupported};
 use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Exp, Log, Power, binary_op, unary_op};
+use crate::ncnn::layer::{Clip, Exp, Log, binary_op, unary_op};
 use crate::tensor::DType;
 
 /// The maximum constant exponent of small integers: each power takes several multiplications that wrap
@@ -73,7 +73,7 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
         let squared = square(lower, base)?;
         lower.unary(unary_op::RECIPROCAL, squared)
     } else {
-        lower.map_3d(Power { power: exponent, ..Power::default() }, base)
+        lower.power(base, exponent)
     }
 }
 
@@ -94,7 +94,7 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
             }
             Ok(power)
         }
-        None if exponent == 0.0 => lower.map_3d(Power { power: 0.0, ..Power::default() }, base),
+        None if exponent == 0.0 => lower.power(base, 0.0),
         None => unsupported!("{dtype} to the power of {exponent}"),
     }
 }
