@@ -226,7 +226,7 @@ pub(super) fn exponential(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 
 /// Emits the square root of the finite part, and infinity for an infinity, of which UnaryOp may give NaN: the
 /// difference from the largest finite number is positive only there.
-fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+pub(super) fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     let finite = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
     let root = lower.unary(unary_op::SQRT, finite)?;
     let beyond = lower.binary_scalar(binary_op::SUB, x, f32::MAX)?;
