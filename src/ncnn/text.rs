@@ -16,9 +16,11 @@ const SHAPE_HINTS: i32 = 30;
 /// The id of the features that a layer must not use, reserved in every layer.
 const FEATURE_MASK: i32 = 31;
 
-/// Disables float16, bfloat16 and the GPU (`get_masked_option` in `net.cpp`), which would convert the bits of
-/// integers as if they were float32.
-const EXACT_BITS: i32 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 4;
+/// Disables arithmetic in float16 (`get_masked_option` in `net.cpp`).
+const FLOAT16_ARITHMETIC: i32 = 1 << 0;
+
+/// Disables float16, bfloat16 and the GPU (`get_masked_option` in `net.cpp`).
+const HALF_PRECISION: i32 = FLOAT16_ARITHMETIC | 1 << 1 | 1 << 2 | 1 << 4;
 
 /// The id of an array param is written as this minus the id.
 pub(super) const ARRAY: i32 = -23300;
@@ -66,15 +68,24 @@ impl Net {
     /// Returns the params of a layer, with the ids that are reserved in every layer.
     pub(super) fn params(&self, layer: &NetLayer) -> Params {
         let mut params = layer.layer.params();
-        if self.holds_integers(layer) {
-            params.push((FEATURE_MASK, Param::Int(EXACT_BITS)));
+        let mask = if self.holds_integers(layer) || self.is_float32(layer) {
+            HALF_PRECISION
+        } else if self.precise {
+            FLOAT16_ARITHMETIC
+        } else {
+            0
+        };
+        match params.iter_mut().find(|(id, _)| *id == FEATURE_MASK) {
+            Some((_, Param::Int(own))) => *own |= mask,
+            _ if mask != 0 => params.push((FEATURE_MASK, Param::Int(mask))),
+            _ => {}
         }
         params.extend(self.shape_hints(layer).map(|hints| (SHAPE_HINTS, Param::Ints(hints))));
         params
     }
 
-    /// Returns whether a layer passes through or reads the bits of 32-bit integers. Embed reads any bits
-    /// exactly.
+    /// Returns whether a layer passes through or reads the bits of 32-bit integers, which half precision would
+    /// convert as if they were float32. Embed reads any bits exactly.
     fn holds_integers(&self, layer: &NetLayer) -> bool {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         layer.bottoms.iter().any(integers) && !matches!(layer.layer, Layer::Embed(_))
@@ -276,6 +287,7 @@ mod tests {
             layer,
             bottoms: BlobIds::new(),
             tops: tops.into(),
+            float32: false,
             provenance: Default::default(),
         };
         let hints = |l: NetLayer| net.shape_hints(&l);

@@ -97,6 +97,10 @@ pub(crate) struct Op {
     pub range: Option<RangeRule>,
     /// The range of the further outputs, such as indices.
     pub further_range: Option<RangeRule>,
+    /// The inputs whose digits matter beyond half precision, such as coordinates.
+    pub precise: Option<InputRule>,
+    /// Whether a large element of an input may be an element of the result. It is so for moves.
+    pub keeps_magnitude: bool,
     /// The epsilon of a normalization with constant statistics.
     pub epsilon: Option<Epsilon>,
     /// The padding of a node that pads with a constant.
@@ -145,6 +149,8 @@ impl Op {
             transparent: None,
             range: None,
             further_range: None,
+            precise: None,
+            keeps_magnitude: false,
             epsilon: None,
             padding: None,
             multiply_adds: None,

@@ -110,6 +110,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         net.tag_constants();
     }
     net.split();
+    net.isolate_float32();
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
     warnings.extend(changed_names(&net.name(&options.renames)?));

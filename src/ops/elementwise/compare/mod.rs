@@ -62,6 +62,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)
+        .keeps_magnitude()
         .bears_rounding(|_, _| true)
         .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)

@@ -52,7 +52,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .chooses()
         .lowers_to("Threshold"),
     unary("Log", OLD).nan(except_one).lowers_to("Log"),
-    unary("Neg", OLD).lowers_to("UnaryOp"),
+    unary("Neg", OLD).keeps_magnitude().lowers_to("UnaryOp"),
     unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
     unary("Round", &[11, 22]).jumps(|_, _| true).lowers_to("UnaryOp"),
     unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold").differs(LOSES_NAN),
@@ -227,6 +227,7 @@ pub(super) fn exponential(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 /// Emits the square root of the finite part, and infinity for an infinity, of which UnaryOp may give NaN: the
 /// difference from the largest finite number is positive only there.
 pub(super) fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    lower.compute_in_float32();
     let finite = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
     let root = lower.unary(unary_op::SQRT, finite)?;
     let beyond = lower.binary_scalar(binary_op::SUB, x, f32::MAX)?;

@@ -54,6 +54,7 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
     // The mean of squares over neighbours is an average pooling along the channels that counts its padding.
     let form = [batch.clone(), channels.clone(), Dim::product(spatial)?];
     let x = lower.blob_as(0, &form)?;
+    lower.compute_in_float32();
     let squares = lower.unary(unary_op::SQUARE, x)?;
     let window = Pooling {
         pooling_type: 1,
@@ -97,6 +98,7 @@ pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
             lower.reduce(reduction_op::SUM, magnitudes, &axes)?
         }
         2 => {
+            lower.compute_in_float32();
             let squares = lower.unary(unary_op::SQUARE, x)?;
             let sum = lower.reduce(reduction_op::SUM, squares, &axes)?;
             lower.power(sum, 0.5)?
@@ -168,6 +170,7 @@ fn lower_normalize_in_parts(
     epsilon: f32,
     eps_mode: i32,
 ) -> Result<()> {
+    lower.compute_in_float32();
     let squares = lower.unary(unary_op::SQUARE, x)?;
     let sum = lower.reduce(reduction_op::SUM, squares, &[place])?;
     let norm = match eps_mode {

@@ -63,6 +63,8 @@ fn same(call: &Call) -> Result<Fact> {
 
 /// Emits `x` minus its mean along axes, and its variance along them.
 fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {
+    // Squares exceed float16 sooner than elements.
+    lower.compute_in_float32();
     let mean = lower.reduce(reduction_op::MEAN, x, axes)?;
     let centered = lower.binary(binary_op::SUB, x, mean)?;
     let squares = lower.unary(unary_op::SQUARE, centered)?;

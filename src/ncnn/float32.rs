@@ -1,0 +1,134 @@
+//! Layers that compute in float32, although the runtime computes in half precision.
+//!
+//! The feature mask of a layer disables half precision, but also the conversion of a bottom from half precision
+//! (`convert_layout` in `net.cpp`). So such a layer may read only blobs that are float32 already: those of inputs,
+//! constants and other such layers, and of a layer that has no code for half precision and no mask. The last is an
+//! identity, which is inserted where the float32 part of the net begins.
+
+use std::collections::BTreeSet;
+
+use smallvec::smallvec;
+
+use super::layer::{Squeeze, binary_op};
+use super::{Blob, BlobId, Layer, Net, NetLayer, Provenance};
+use crate::common::index::IndexMap;
+
+/// The largest finite number of float16.
+const LARGEST_HALF: f32 = 65504.0;
+
+impl Layer {
+    /// Returns whether each element of the top is an element of a bottom: it needs float32 if they do.
+    pub(crate) fn is_move(&self) -> bool {
+        matches!(
+            self,
+            Layer::Concat(_)
+                | Layer::Crop(_)
+                | Layer::Dequantize(_)
+                | Layer::ExpandDims(_)
+                | Layer::Flip(_)
+                | Layer::Permute(_)
+                | Layer::Reshape(_)
+                | Layer::Slice(_)
+                | Layer::Split(_)
+                | Layer::Squeeze(_)
+                | Layer::Tile(_)
+        )
+    }
+
+    /// Returns whether a constant of the layer is beyond float16, in which it would be infinite: a product with 0
+    /// is NaN then. Bounds may be infinite.
+    fn exceeds_half(&self) -> bool {
+        match self {
+            Layer::BinaryOp(layer) => {
+                let bounds = matches!(layer.op_type, binary_op::MAX | binary_op::MIN);
+                layer.with_scalar != 0 && !bounds && exceeds_half(layer.b)
+            }
+            Layer::Power(layer) => exceeds_half(layer.scale) || exceeds_half(layer.shift),
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether a number is finite, but infinite in float16.
+pub(crate) fn exceeds_half(x: f32) -> bool {
+    x.is_finite() && x.abs() > LARGEST_HALF
+}
+
+impl Net {
+    /// Returns whether a layer computes in float32.
+    pub(super) fn is_float32(&self, layer: &NetLayer) -> bool {
+        let holds = |blob: &BlobId| self.blob(*blob).float32;
+        match layer.layer {
+            // Embed has no code for half precision.
+            Layer::Input(_) | Layer::Embed(_) => false,
+            // A mask may become -inf. Attention in float32 takes twice the time, and differs only for a query of
+            // which all keys are masked.
+            Layer::MultiHeadAttention(_) | Layer::SDPA(_) => layer.float32,
+            _ => layer.float32 || layer.bottoms.iter().chain(&layer.tops).any(holds),
+        }
+    }
+
+    /// Marks the layers with constants beyond float16, and inserts an identity before each layer in float32 that
+    /// reads a blob in half precision. Each blob has one reader.
+    pub(crate) fn isolate_float32(&mut self) {
+        for layer in &mut self.layers {
+            layer.float32 |= layer.layer.exceeds_half();
+        }
+        let mut producers: IndexMap<BlobId, usize> = IndexMap::default();
+        let mut constants = BTreeSet::new();
+        let mut entries = Vec::new();
+        for (place, layer) in self.layers.iter().enumerate() {
+            if self.is_float32(layer) {
+                for (index, bottom) in layer.bottoms.iter().enumerate() {
+                    let producer = producers.get(*bottom).and_then(|at| Some((*at, self.layers.get(*at)?)));
+                    match producer {
+                        Some((at, NetLayer { layer: Layer::MemoryData(_), .. })) => {
+                            constants.insert(at);
+                        }
+                        Some((_, NetLayer { layer: Layer::Input(_), .. })) | None => {}
+                        Some((_, producer)) if self.is_float32(producer) => {}
+                        Some(_) => entries.push((place, index, *bottom)),
+                    }
+                }
+            }
+            producers.extend(layer.tops.iter().map(|top| (*top, place)));
+        }
+        for place in constants {
+            if let Some(layer) = self.layers.get_mut(place) {
+                layer.float32 = true;
+            }
+        }
+        self.insert_entries(&entries);
+    }
+
+    /// Inserts an identity between each of the bottoms, given by the place of their layer and their index, and
+    /// the layer.
+    fn insert_entries(&mut self, entries: &[(usize, usize, BlobId)]) {
+        if entries.is_empty() {
+            return;
+        }
+        let mut entries = entries.iter().peekable();
+        let layers = Vec::with_capacity(self.layers.len() + entries.len());
+        for (place, mut layer) in std::mem::replace(&mut self.layers, layers).into_iter().enumerate() {
+            while let Some((_, index, bottom)) = entries.next_if(|(at, ..)| *at == place) {
+                layer.float32 = true;
+                let blob = self.blob(*bottom).clone();
+                let name = format!("{}_float32", blob.name);
+                // The mask of the identity stays clear.
+                let top = self.add_blob(Blob { name: name.clone(), float32: false, ..blob });
+                self.layers.push(NetLayer {
+                    name,
+                    layer: Squeeze::default().into(),
+                    bottoms: smallvec![*bottom],
+                    tops: smallvec![top],
+                    float32: false,
+                    provenance: Provenance::default(),
+                });
+                if let Some(bottom) = layer.bottoms.get_mut(*index) {
+                    *bottom = top;
+                }
+            }
+            self.layers.push(layer);
+        }
+    }
+}
