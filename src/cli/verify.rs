@@ -52,9 +52,21 @@ pub(super) struct Verify {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
     pub rounds: u32,
 
-    /// The tolerance, relative to the largest magnitude of an output
-    #[arg(long, value_name = "PART", default_value = "1e-3", value_parser = parse_part, help_heading = "Comparison")]
-    pub tolerance: f64,
+    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 in half precision]
+    #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Comparison")]
+    pub tolerance: Option<f64>,
+
+    /// Run the net as on phones: with float16 where the processor has it, as ARM64 has
+    #[arg(long, conflicts_with = "bf16", help_heading = "Comparison")]
+    pub fp16: bool,
+
+    /// Run the net with blobs in bfloat16
+    #[arg(long, help_heading = "Comparison")]
+    pub bf16: bool,
+
+    /// Run the net on a GPU, with Vulkan
+    #[arg(long, conflicts_with = "bf16", help_heading = "Comparison")]
+    pub vulkan: bool,
 
     /// Also compare intermediate blobs, and print the first that differs
     #[arg(long, help_heading = "Comparison")]
@@ -85,6 +97,11 @@ pub(super) struct Verify {
     #[command(flatten)]
     pub report: Report,
 }
+
+/// The tolerance in float32, relative to the largest magnitude of an output.
+const TOLERANCE: f64 = 1e-3;
+/// The tolerance in half precision.
+const HALF_TOLERANCE: f64 = 0.02;
 
 fn parse_part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -143,6 +160,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         converter.expose(&model, &names)?.write(&path, &Storage::AsNeeded)?;
     }
     let pairs = |ports: &[Port]| ports.iter().map(pair_of).collect();
+    let is_half = arguments.fp16 || arguments.bf16;
     let request = NetRequest {
         model: path,
         param: arguments.param.clone(),
@@ -153,7 +171,10 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         layers,
         data: arguments.data.clone(),
         rounds: arguments.rounds,
-        tolerance: arguments.tolerance,
+        tolerance: arguments.tolerance.unwrap_or(if is_half { HALF_TOLERANCE } else { TOLERANCE }),
+        fp16: arguments.fp16,
+        bf16: arguments.bf16,
+        vulkan: arguments.vulkan,
     };
     Ok(Request::Net(request).ask(&arguments.python)?)
 }

@@ -12,6 +12,7 @@ use smallvec::smallvec;
 use super::layer::{Squeeze, binary_op};
 use super::{Blob, BlobId, Layer, Net, NetLayer, Provenance};
 use crate::common::index::IndexMap;
+use crate::error::{Error, Result};
 
 /// The largest finite number of float16.
 const LARGEST_HALF: f32 = 65504.0;
@@ -54,6 +55,12 @@ pub(crate) fn exceeds_half(x: f32) -> bool {
     x.is_finite() && x.abs() > LARGEST_HALF
 }
 
+/// Returns whether the tops of a layer are float32 without a mask: inputs, constants, and the identity, which has no
+/// code for half precision.
+fn is_source(layer: &NetLayer) -> bool {
+    matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_) | Layer::Squeeze(_))
+}
+
 impl Net {
     /// Returns whether a layer computes in float32.
     pub(super) fn is_float32(&self, layer: &NetLayer) -> bool {
@@ -74,6 +81,9 @@ impl Net {
         for layer in &mut self.layers {
             layer.float32 |= layer.layer.exceeds_half();
         }
+        if !self.layers.iter().any(|layer| self.is_float32(layer)) {
+            return;
+        }
         let mut producers: IndexMap<BlobId, usize> = IndexMap::default();
         let mut constants = BTreeSet::new();
         let mut entries = Vec::new();
@@ -85,8 +95,8 @@ impl Net {
                         Some((at, NetLayer { layer: Layer::MemoryData(_), .. })) => {
                             constants.insert(at);
                         }
-                        Some((_, NetLayer { layer: Layer::Input(_), .. })) | None => {}
-                        Some((_, producer)) if self.is_float32(producer) => {}
+                        Some((_, producer)) if self.is_float32(producer) || is_source(producer) => {}
+                        None => {}
                         Some(_) => entries.push((place, index, *bottom)),
                     }
                 }
@@ -99,6 +109,30 @@ impl Net {
             }
         }
         self.insert_entries(&entries);
+    }
+
+    /// Checks that half precision neither loses a constant, nor is read by a layer in float32.
+    pub(super) fn check_float32(&self) -> Result<()> {
+        let half = |layer: &&NetLayer| !self.is_float32(layer);
+        if let Some(layer) = self.layers.iter().filter(half).find(|layer| layer.layer.exceeds_half()) {
+            return Err(Error::internal(format!("a constant of \"{}\" is beyond float16", layer.name)));
+        }
+        if self.layers.iter().all(|layer| half(&layer)) {
+            return Ok(());
+        }
+        let mut producers: IndexMap<BlobId, &NetLayer> = IndexMap::default();
+        for layer in &self.layers {
+            let is_half = |bottom: &&BlobId| {
+                producers
+                    .get(**bottom)
+                    .is_some_and(|producer| !self.is_float32(producer) && !is_source(producer))
+            };
+            if self.is_float32(layer) && layer.bottoms.iter().any(|bottom| is_half(&bottom)) {
+                return Err(Error::internal(format!("\"{}\" reads half precision as float32", layer.name)));
+            }
+            producers.extend(layer.tops.iter().map(|top| (*top, layer)));
+        }
+        Ok(())
     }
 
     /// Inserts an identity between each of the bottoms, given by the place of their layer and their index, and
@@ -130,5 +164,62 @@ impl Net {
             }
             self.layers.push(layer);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layer::BinaryOp;
+    use super::*;
+
+    /// The lines of a net whose second of three layers is a product with a number.
+    fn lines(number: f32) -> Vec<String> {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4]);
+        let a = net.push_abs("a", x);
+        let product = BinaryOp { op_type: binary_op::MUL, with_scalar: 1, b: number };
+        let b = net.push("b", product, &[a], &[4]);
+        let c = net.push_abs("c", b);
+        net.push_output("c", c);
+        net.split();
+        net.isolate_float32();
+        net.name(&[]).unwrap();
+        net.check().unwrap();
+        let mut text = String::new();
+        net.layers.iter().for_each(|layer| net.push_line(&mut text, layer));
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.lines().map(words).collect()
+    }
+
+    #[test]
+    fn constants_of_float16_need_no_float32() {
+        assert_eq!(lines(65504.0).iter().filter(|line| line.contains(" 31=")).count(), 0);
+        assert_eq!(lines(65504.0).len(), 4);
+    }
+
+    #[test]
+    fn larger_constants_are_in_float32_after_an_identity() {
+        let lines = lines(65505.0);
+        assert_eq!(lines.len(), 5);
+        assert!(lines[2].starts_with("Squeeze a_float32 1 1 a a_float32 -23330="), "{lines:?}");
+        assert!(
+            lines[3].starts_with("BinaryOp b 1 1 a_float32 b ") && lines[3].contains(" 31=23 "),
+            "{lines:?}"
+        );
+        assert!(!lines[4].contains(" 31="), "{lines:?}");
+    }
+
+    #[test]
+    fn half_precision_is_not_read_as_float32() {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4]);
+        let a = net.push_abs("a", x);
+        let b = net.push_abs("b", a);
+        net.push_output("b", b);
+        net.check().unwrap();
+        net.layers[2].float32 = true;
+        net.check().unwrap_err();
+        net.isolate_float32();
+        net.check().unwrap();
     }
 }

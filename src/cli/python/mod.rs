@@ -51,6 +51,10 @@ pub(in crate::cli) struct NetRequest {
     pub data: Option<PathBuf>,
     pub rounds: u32,
     pub tolerance: f64,
+    /// The precision and the device of the run.
+    pub fp16: bool,
+    pub bf16: bool,
+    pub vulkan: bool,
 }
 
 /// A value of the model and its blob.
