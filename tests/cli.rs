@@ -69,6 +69,24 @@ fn inputs_with_constant_values_are_reported() {
 }
 
 #[test]
+fn precise_nets_compute_in_float32() {
+    let room = Room::new();
+    let model = fixture("network/convolutional");
+    let masks = |room: &Room| {
+        let text = fs::read_to_string(room.path("out.param")).unwrap();
+        text.lines()
+            .skip(2)
+            .filter(|line| !line.starts_with("Input"))
+            .map(|line| line.contains(" 31=1 "))
+            .collect::<Vec<_>>()
+    };
+    room.expect(&format!("{model} out.param"), 0, "out.param");
+    assert!(!masks(&room).contains(&true));
+    room.expect(&format!("{model} out.param --precise"), 0, "out.param");
+    assert!(!masks(&room).contains(&false));
+}
+
+#[test]
 fn assumptions_are_printed_and_can_be_refused() {
     let room = Room::new();
     let model = fixture("assumption/sum_of_integers");

@@ -25,8 +25,9 @@ Generated from the rows in `src/ops` by `BLESS=1 cargo test --test supported`.
   entry under *lowers to* is always refused, for the reason that is given.
 
 - **Differs** lists the elements of inputs for which the result may not be that of ONNX. A conversion names each value of which it relies
-  on a fact that it could not prove, of integers, indices, angles and quotients (`--strict` refuses these models). It assumes without a
-  word that inputs of sums of products are finite, and that functions whose entry says so read no NaN.
+  on a fact that it could not prove, of integers, indices, angles and quotients (`--strict` refuses these models). If an operator with an
+  entry, or one that computes sums, reads floats that are not known to be finite, the conversion states that the inputs of the model are
+  finite, and with them all floats of the net.
 
 ncnn computes in float32: integers are exact up to 2^24. Sizes may stay free if a layer that reads them can follow them.
 ";

@@ -72,7 +72,7 @@ def pool(g):
 
 
 def matmul(g):
-    x = g.value()
+    x = g.value(rank=range(1, 7))
     inner = g.values[x].shape[-1]
     out = g.int(1, 6)
     if g.chance(0.5):

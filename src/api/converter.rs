@@ -149,6 +149,14 @@ impl Converter {
         self
     }
 
+    /// Lets all layers compute in float32 on processors that compute in float16, which takes more time. Blobs
+    /// are stored in float16.
+    #[must_use]
+    pub fn precise(mut self, precise: bool) -> Converter {
+        self.options.precise = precise;
+        self
+    }
+
     /// Refuses models of which the net computes the right result only under an assumption: see
     /// [`Conversion::assumptions`].
     #[must_use]

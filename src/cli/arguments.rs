@@ -80,6 +80,10 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub fp16: bool,
 
+    /// Let all layers compute in float32 on processors that compute in float16
+    #[arg(long, help_heading = "Result")]
+    pub precise: bool,
+
     /// Compute a quantized model with int8 layers, by the scales of the model
     #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
     pub int8: bool,
@@ -112,6 +116,7 @@ impl Choices {
         let converter = converter
             .double_as_float(self.double_as_float)
             .fp16(self.fp16)
+            .precise(self.precise)
             .strict(self.strict)
             .quantization(self.quantization())
             .check(self.check);

@@ -159,6 +159,9 @@ fn compare(
         rounds: 0,
         tolerance: TOLERANCE,
         cosine: Some(INT8_COSINE),
+        fp16: false,
+        bf16: false,
+        vulkan: false,
     };
     Request::Net(request).ask(python)
 }

@@ -54,9 +54,21 @@ pub(super) struct Verify {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
     pub rounds: u32,
 
-    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; with --int8, a cosine of 0.99]
+    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 in half precision; with --int8, a cosine of 0.99]
     #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Comparison")]
     pub tolerance: Option<f64>,
+
+    /// Run the net as on phones: with float16 where the processor has it, as ARM64 has
+    #[arg(long, conflicts_with = "bf16", help_heading = "Comparison")]
+    pub fp16: bool,
+
+    /// Run the net with blobs in bfloat16
+    #[arg(long, help_heading = "Comparison")]
+    pub bf16: bool,
+
+    /// Run the net on a GPU, with Vulkan
+    #[arg(long, conflicts_with = "bf16", help_heading = "Comparison")]
+    pub vulkan: bool,
 
     /// Also compare intermediate blobs, and print the first that differs
     #[arg(long, help_heading = "Comparison")]
@@ -88,8 +100,10 @@ pub(super) struct Verify {
     pub report: Report,
 }
 
-/// The tolerance of float networks.
+/// The tolerance in float32, relative to the largest magnitude of an output.
 pub(super) const TOLERANCE: f64 = 1e-3;
+/// The tolerance in half precision.
+const HALF_TOLERANCE: f64 = 0.02;
 
 /// The least cosine of the outputs of int8 networks, whose roundings are not those of onnxruntime.
 pub(super) const INT8_COSINE: f64 = 0.99;
@@ -151,6 +165,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         converter.expose(&model, &names)?.write(&path, &Storage::AsNeeded)?;
     }
     let pairs = |ports: &[Port]| ports.iter().map(pair_of).collect();
+    let is_half = arguments.fp16 || arguments.bf16;
     let request = NetRequest {
         model: path,
         param: arguments.param.clone(),
@@ -162,7 +177,10 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         data: arguments.data.clone(),
         samples: None,
         rounds: arguments.rounds,
-        tolerance: arguments.tolerance.unwrap_or(TOLERANCE),
+        tolerance: arguments.tolerance.unwrap_or(if is_half { HALF_TOLERANCE } else { TOLERANCE }),
+        fp16: arguments.fp16,
+        bf16: arguments.bf16,
+        vulkan: arguments.vulkan,
         cosine: (arguments.int8 && arguments.tolerance.is_none()).then_some(INT8_COSINE),
     };
     Ok(Request::Net(request).ask(&arguments.python)?)

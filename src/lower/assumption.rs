@@ -20,6 +20,8 @@ pub enum AssumedFact {
     SmallAngle,
     /// Quotients of floats by their divisors are less than 2^24.
     ExactQuotient,
+    /// Elements of an input are finite, and so is each float that is computed from them.
+    Finite,
 }
 
 impl AssumedFact {
@@ -30,6 +32,7 @@ impl AssumedFact {
             AssumedFact::NotNegative => "not_negative",
             AssumedFact::SmallAngle => "small_angle",
             AssumedFact::ExactQuotient => "exact_quotient",
+            AssumedFact::Finite => "finite",
         }
     }
 
@@ -42,6 +45,10 @@ impl AssumedFact {
                 "between -10000 and 10000: the sine and cosine of the runtime lose digits beyond"
             }
             AssumedFact::ExactQuotient => "less than 2^24 divisors: float32 rounds larger quotients",
+            AssumedFact::Finite => {
+                "finite, and so are the floats computed from them: sums and activations of the runtime do not \
+                 keep NaN and infinities as in ONNX"
+            }
         }
     }
 
@@ -58,6 +65,7 @@ impl AssumedFact {
                 let (dividend, divisor) = (call.range(index).magnitude(), call.range(1).magnitude());
                 dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
+            AssumedFact::Finite => !matches!(call.may_be_infinite(index), Ok(true)),
         }
     }
 }
@@ -75,7 +83,8 @@ pub struct Assumption {
 }
 
 impl Assumption {
-    /// Refuses the nodes that rely on assumptions, if there are any.
+    /// Refuses the nodes that rely on assumptions, if there are any. Finite inputs are no reason: hardly any
+    /// network is exact without them.
     pub(crate) fn refuse(assumptions: &[Assumption]) -> Result<(), Errors> {
         let error = |Assumption { value, fact, node }: &Assumption| {
             let message = format!("the elements of \"{value}\" are not known to be {}", fact.describe());
@@ -85,7 +94,8 @@ impl Assumption {
                 None => error,
             }
         };
-        Errors::check(assumptions.iter().map(error).collect())
+        let refused = assumptions.iter().filter(|assumption| assumption.fact != AssumedFact::Finite);
+        Errors::check(refused.map(error).collect())
     }
 }
 
@@ -94,6 +104,8 @@ impl Assumption {
 pub(super) struct Assumptions {
     known: BTreeSet<(AssumedFact, ValueId)>,
     list: Vec<Assumption>,
+    /// Whether a layer needs finite floats that are not proved to be so.
+    needs_finite: bool,
 }
 
 impl Assumptions {
@@ -131,6 +143,14 @@ impl Lower<'_> {
         }
     }
 
+    /// States that the floats of the net are finite, if the node needs finite ones.
+    pub(super) fn assume_finite(&mut self, op: &Op) {
+        if !self.state.assumptions.needs_finite && op.needs_finite() {
+            let is_proved = |index| AssumedFact::Finite.is_proved(self, index);
+            self.state.assumptions.needs_finite = !(0..self.input_count()).all(is_proved);
+        }
+    }
+
     fn add_assumption(&mut self, index: usize, fact: AssumedFact) {
         if let Ok(value) = self.input_id(index) {
             self.state.assumptions.add(self.call.graph(), fact, value, Some(self.call.node()));
@@ -139,6 +159,16 @@ impl Lower<'_> {
 }
 
 impl State {
+    /// States that the inputs of the net are finite, if a node needs finite floats.
+    pub(super) fn assume_finite_inputs(&mut self, graph: &Graph) {
+        if self.assumptions.needs_finite {
+            let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
+            for input in graph.given_inputs().into_iter().filter(is_float) {
+                self.assumptions.add(graph, AssumedFact::Finite, input, None);
+            }
+        }
+    }
+
     /// States that the integers of an output of the net are exact.
     pub(super) fn assume_exact_output(&mut self, graph: &Graph, id: ValueId) {
         if may_round(graph, id) {

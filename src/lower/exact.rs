@@ -36,6 +36,11 @@ const MANY_DIVISORS: u64 = 1 << 16;
 pub(crate) const HALF_OF_INFINITY: f32 = 1.701_411_8e38;
 
 impl Lower<'_> {
+    /// Lets the following layers of the node compute in float32 on runtimes of half precision.
+    pub fn compute_in_float32(&mut self) {
+        self.state.float32 = true;
+    }
+
     /// Returns the blob with at most three axes: before 2024-08 Erf, Exp, Log, Power, Softplus and Threshold
     /// ignore the axis d.
     pub fn as_3d(&mut self, x: BlobId) -> Result<BlobId> {
@@ -104,9 +109,9 @@ impl Lower<'_> {
         range.excludes_zero() && range.is_finite() || is_large()
     }
 
-    /// Emits the reciprocal, also of 0 and infinity: Power is not vectorized.
-    pub fn reciprocal(&mut self, x: BlobId) -> Result<BlobId> {
-        self.map_3d(Power { power: -1.0, ..Power::default() }, x)
+    /// Emits a power. Power is not vectorized, so it is right for 0 and infinity too.
+    pub fn power(&mut self, x: BlobId, power: f32) -> Result<BlobId> {
+        self.map_3d(Power { power, ..Power::default() }, x)
     }
 
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of
@@ -131,6 +136,7 @@ impl Lower<'_> {
 
     /// Emits `y`, and NaN where `truth` is 1.
     pub fn set_nan(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
+        self.compute_in_float32();
         let large = self.binary_scalar(binary_op::MUL, truth, f32::MAX)?;
         let infinite = self.binary_scalar(binary_op::MUL, large, f32::MAX)?;
         // Zero times infinity is NaN.
@@ -144,6 +150,7 @@ impl Lower<'_> {
         if !dtype.is_narrow_int() {
             return Ok(x);
         }
+        self.compute_in_float32();
         let range = 2_f32.powi(i32::try_from(dtype.bits())?);
         let half = range / 2.0;
         let shifted = if dtype.is_unsigned() { x } else { self.binary_scalar(binary_op::ADD, x, half)? };
@@ -157,6 +164,7 @@ impl Lower<'_> {
     /// b`. The factors are split into parts whose products are exact (T. J. Dekker, Numerische Mathematik 18,
     /// 1971).
     pub fn exact_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
+        self.compute_in_float32();
         let quotient = self.combine(binary_op::DIV, a, b)?;
         // Above this every quotient is an integer, and infinities cannot be split.
         let bounded = self.map(Clip { min: -INTEGERS, max: INTEGERS }, quotient)?;
@@ -168,6 +176,7 @@ impl Lower<'_> {
 
     /// Emits `a - x * y`, exact if that is small.
     pub fn minus_product(&mut self, a: ScalarOrBlob, x: BlobId, y: ScalarOrBlob) -> Result<ScalarOrBlob> {
+        self.compute_in_float32();
         let (upper, lower) = self.halves(ScalarOrBlob::Blob(x))?;
         let (y_upper, y_lower) = self.halves(y)?;
         let mut rest = a;
@@ -183,6 +192,7 @@ impl Lower<'_> {
     /// Rounds to `digits` binary digits, ties to even (Veltkamp's splitting: T. J. Dekker, Numerische
     /// Mathematik 18, 1971), for magnitudes up to `2^(103 + digits)`.
     pub fn round_digits(&mut self, x: BlobId, digits: u8) -> Result<BlobId> {
+        self.compute_in_float32();
         let splitter = 2_f32.powi(24 - i32::from(digits)) + 1.0;
         let scaled = self.binary_scalar(binary_op::MUL, x, splitter)?;
         let rest = self.binary(binary_op::SUB, scaled, x)?;
@@ -216,6 +226,7 @@ impl Lower<'_> {
     /// Quotients of float32 are decreased by more than the error of a division, so `q * b` does not exceed
     /// `a`, and is exact. The second quotient, of the remainder, misses at most one.
     pub fn divide_integers(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<(BlobId, BlobId)> {
+        self.compute_in_float32();
         if let ScalarOrBlob::Number(by) = b
             && is_power_of_two(by)
         {

@@ -16,6 +16,7 @@ mod form;
 mod frontier;
 mod gather;
 mod index;
+mod precision;
 mod sizes;
 mod state;
 
@@ -111,6 +112,7 @@ pub(crate) fn lower_graph(
 ) -> std::result::Result<Lowered, LowerError> {
     let mut state = State { may_be_newer: asked.is_none(), ..State::default() };
     state.net.release = crate::ncnn::release(asked)?;
+    state.precise_values = precision::precise_values(graph);
     state.net.expect(graph.inputs.len() + graph.node_count() + graph.constant_count());
     let mut errors = Vec::new();
     for input in graph.given_inputs() {
@@ -155,6 +157,7 @@ pub(crate) fn lower_graph(
             errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
         }
     }
+    state.assume_finite_inputs(graph);
     // Forms that were used on the way.
     state.net.remove_unread();
     state.place_forms_alone(graph);
@@ -203,9 +206,13 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     check_sizes(graph, node)?;
     let layers = state.net.layers.len();
     state.node = Some(id);
-    let mut context = Lower { call: Call::new(graph, node, op), state };
+    let call = Call::new(graph, node, op);
+    state.float32 = precision::is_float32(&call, &state.precise_values);
+    let mut context = Lower { call, state };
     lower(&mut context)?;
+    context.state.float32 = false;
     context.assume_exact_integers(op);
+    context.assume_finite(op);
     let conditions = context.call.into_conditions();
     state.conditions.extend(conditions);
     for (index, output) in node.outputs.iter().enumerate() {
@@ -248,6 +255,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         name: value.name.clone(),
         shape: form.as_slice().into(),
         element: Element::F32,
+        float32: state.precise_values.contains(id),
     });
     let sizes: Option<Vec<i32>> =
         form.iter().map(|d| d.known().and_then(|n| i32::try_from(n).ok())).collect();
@@ -264,6 +272,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         layer: input.into(),
         bottoms: BlobIds::new(),
         tops: smallvec![blob],
+        float32: false,
         provenance: Provenance::default(),
     });
     state.axes.add(blob, &form);
@@ -417,6 +426,9 @@ impl Lower<'_> {
             && self.state.named.insert(blob)
         {
             made.name.clone_from(name);
+        }
+        if let Some(made) = self.state.net.blob_mut(blob) {
+            made.float32 = self.state.precise_values.contains(id);
         }
         self.state.forms.push(id, blob);
         Ok(())

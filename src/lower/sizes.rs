@@ -2,8 +2,8 @@
 
 use num_traits::AsPrimitive;
 
+use super::Lower;
 use super::form::MAX_AXES;
-use super::{Lower, ScalarOrBlob};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::ncnn::layer::{Clip, Crop, binary_op, reduction_op, unary_op};
@@ -157,7 +157,10 @@ impl Lower<'_> {
             Operation::Min => self.binary(binary_op::MIN, a, b),
             Operation::Max => self.binary(binary_op::MAX, a, b),
             Operation::FloorDiv | Operation::Mod => {
-                let quotient = self.nudged_quotient(ScalarOrBlob::Blob(a), ScalarOrBlob::Blob(b))?;
+                // Halfway between two dividends the quotient is no integer, whatever its sign: the rounding of
+                // the division does not change its floor. Divisors are positive.
+                let between = self.binary_scalar(binary_op::ADD, a, 0.5)?;
+                let quotient = self.binary(binary_op::DIV, between, b)?;
                 let quotient = self.unary(unary_op::FLOOR, quotient)?;
                 if operation == Operation::FloorDiv {
                     return Ok(quotient);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assumption::Assumptions;
-use super::{check_elements, check_integers, expression, index, is_empty, same_elements};
+use super::{check_elements, check_integers, expression, index, is_empty, precision, same_elements};
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
@@ -27,6 +27,10 @@ pub(crate) struct State {
     pub(super) integers: index::Integers,
     /// The node that is being lowered.
     pub(super) node: Option<NodeId>,
+    /// Values that half precision does not represent.
+    pub(super) precise_values: IndexSet<ValueId>,
+    /// Whether the layers of the node that is being lowered compute in float32.
+    pub(super) float32: bool,
     /// Nodes without layers: their output is another form of an existing value.
     pub(super) forms_alone: BTreeSet<NodeId>,
     /// Facts on which the layers rely without proof.
@@ -87,6 +91,8 @@ impl State {
     ) -> Result<BlobIds> {
         layer.check_since(self.net.release)?;
         let mut tops = BlobIds::new();
+        let float32 =
+            self.float32 || layer.is_move() && bottoms.iter().any(|bottom| self.net.blob(*bottom).float32);
         for shape in shapes.iter().map(AsRef::as_ref) {
             if shape.is_empty() || shape.len() > 4 {
                 unsupported!("a blob of shape {}: blobs have one to four axes", display_shape(shape));
@@ -97,7 +103,8 @@ impl State {
             let mut read = bottoms.iter().map(|bottom| &self.net.blob(*bottom).shape);
             let shared = read.find(|read| ***read == *shape).cloned();
             let sizes = shared.unwrap_or_else(|| shape.into());
-            let blob = Blob { name: label.top.to_owned(), shape: sizes, element: Element::F32 };
+            let name = label.top.to_owned();
+            let blob = Blob { name, shape: sizes, element: Element::F32, float32 };
             let top = self.net.add_blob(blob);
             self.axes.add(top, shape);
             tops.push(top);
@@ -110,6 +117,7 @@ impl State {
             layer,
             bottoms: bottoms.into(),
             tops: tops.clone(),
+            float32: self.float32,
             provenance: self.node.iter().map(|node| node.index()).collect(),
         });
         Ok(tops)
@@ -165,7 +173,11 @@ impl State {
             _ => unsupported!("a constant of {} axes", form.len()),
         }
         let tops = self.emit(label, layer.into(), &[], &[form])?;
-        tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
+        let top = tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))?;
+        if let Some(blob) = self.net.blob_mut(top) {
+            blob.float32 |= precision::exceeds_half(tensor);
+        }
+        Ok(top)
     }
 
     pub(super) fn reshape(&mut self, label: Label, blob: BlobId, form: &[Dim]) -> Result<BlobId> {

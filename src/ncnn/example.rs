@@ -16,12 +16,13 @@ impl Net {
         sizes: &[i64],
     ) -> BlobId {
         let shape = sizes.iter().copied().map(Dim::Known).collect();
-        let top = self.add_blob(Blob { name: name.to_owned(), shape, element: Element::F32 });
+        let top = self.add_blob(Blob { name: name.to_owned(), shape, element: Element::F32, float32: false });
         let layer = NetLayer {
             name: name.to_owned(),
             layer: layer.into(),
             bottoms: bottoms.into(),
             tops: smallvec![top],
+            float32: false,
             provenance: Provenance::from_iter([self.layers.len()]),
         };
         self.layers.push(layer);

@@ -12,6 +12,7 @@ mod embed;
 #[cfg(test)]
 mod example;
 mod float16;
+mod float32;
 pub mod layer;
 mod name;
 pub(crate) mod pass;
@@ -74,6 +75,9 @@ pub struct Blob {
     pub shape: Shape,
     /// The type of the elements.
     pub element: Element,
+    /// Whether half precision does not represent the elements: the layers that compute or read the blob do so
+    /// in float32.
+    pub float32: bool,
 }
 
 /// A layer of a [`Net`].
@@ -87,6 +91,8 @@ pub struct NetLayer {
     pub bottoms: BlobIds,
     /// The blobs that the layer computes.
     pub tops: BlobIds,
+    /// Whether the layer computes in float32, even if the runtime computes in half precision.
+    pub float32: bool,
     /// The nodes whose work the layer does.
     pub provenance: Provenance,
 }
@@ -114,12 +120,14 @@ pub struct Net {
     pub release: u32,
     /// Whether weights that ncnn reads as float32 or float16 are written as float16.
     pub half: bool,
+    /// Whether all layers compute in float32 on runtimes that compute in float16; blobs are stored in float16.
+    pub precise: bool,
 }
 
 impl Default for Net {
     fn default() -> Self {
         let (blobs, layers, inputs, outputs) = Default::default();
-        Net { blobs, layers, inputs, outputs, release: layer::OLDEST, half: false }
+        Net { blobs, layers, inputs, outputs, release: layer::OLDEST, half: false, precise: false }
     }
 }
 
@@ -153,8 +161,12 @@ impl Net {
 
     /// Returns a blob of this net.
     pub fn blob(&self, id: BlobId) -> &Blob {
-        static MISSING: LazyLock<Blob> =
-            LazyLock::new(|| Blob { name: String::new(), shape: Shape::default(), element: Element::F32 });
+        static MISSING: LazyLock<Blob> = LazyLock::new(|| Blob {
+            name: String::new(),
+            shape: Shape::default(),
+            element: Element::F32,
+            float32: false,
+        });
         self.blobs.get(id.index()).unwrap_or_else(|| &MISSING)
     }
 

@@ -65,14 +65,15 @@ impl Net {
     }
 
     fn split_layer(&mut self, from: BlobId, readers: u32) -> NetLayer {
-        let Blob { name, shape, element } = self.blob(from).clone();
-        let copy =
-            |index: u32| Blob { name: format!("{name}_splitncnn_{index}"), shape: shape.clone(), element };
+        let blob = self.blob(from).clone();
+        let name = blob.name.clone();
+        let copy = |index: u32| Blob { name: format!("{name}_splitncnn_{index}"), ..blob.clone() };
         NetLayer {
             name: format!("split_{name}"),
             layer: Split::default().into(),
             bottoms: smallvec![from],
             tops: (0..readers).map(|index| self.add_blob(copy(index))).collect(),
+            float32: blob.float32,
             provenance: Provenance::default(),
         }
     }

@@ -16,9 +16,14 @@ const SHAPE_HINTS: i32 = 30;
 /// The id of the features that a layer must not use, reserved in every layer.
 const FEATURE_MASK: i32 = 31;
 
-/// Disables float16, bfloat16 and the GPU (`get_masked_option` in `net.cpp`), which would convert the bits of
-/// integers as if they were float32.
-const EXACT_BITS: i32 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 4;
+/// Disables arithmetic in float16 (`get_masked_option` in `net.cpp`).
+const FLOAT16_ARITHMETIC: i32 = 1 << 0;
+
+/// Disables float16, bfloat16 and the GPU (`get_masked_option` in `net.cpp`).
+const HALF_PRECISION: i32 = FLOAT16_ARITHMETIC | 1 << 1 | 1 << 2 | VULKAN;
+
+/// Disables the GPU (`get_masked_option` in `net.cpp`).
+const VULKAN: i32 = 1 << 4;
 
 /// The id of an array param is written as this minus the id.
 pub(super) const ARRAY: i32 = -23300;
@@ -66,18 +71,38 @@ impl Net {
     /// Returns the params of a layer, with the ids that are reserved in every layer.
     pub(super) fn params(&self, layer: &NetLayer) -> Params {
         let mut params = layer.layer.params();
-        if self.holds_integers(layer) {
-            params.push((FEATURE_MASK, Param::Int(EXACT_BITS)));
+        let mut mask = if self.holds_integers(layer) || self.is_float32(layer) {
+            HALF_PRECISION
+        } else if self.precise && !matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_)) {
+            FLOAT16_ARITHMETIC
+        } else {
+            0
+        };
+        if self.broadcasts_four_axes(layer) {
+            mask |= VULKAN;
+        }
+        match params.iter_mut().find(|(id, _)| *id == FEATURE_MASK) {
+            Some((_, Param::Int(own))) => *own |= mask,
+            _ if mask != 0 => params.push((FEATURE_MASK, Param::Int(mask))),
+            _ => {}
         }
         params.extend(self.shape_hints(layer).map(|hints| (SHAPE_HINTS, Param::Ints(hints))));
         params
     }
 
-    /// Returns whether a layer passes through or reads the bits of 32-bit integers. Embed reads any bits
-    /// exactly.
+    /// Returns whether a layer passes through or reads the bits of 32-bit integers, which half precision would
+    /// convert as if they were float32. Embed reads any bits exactly.
     fn holds_integers(&self, layer: &NetLayer) -> bool {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         layer.bottoms.iter().any(integers) && !matches!(layer.layer, Layer::Embed(_))
+    }
+
+    /// Returns whether a layer is arithmetic that broadcasts blobs of four axes, for which BinaryOp on the GPU
+    /// reads beyond them, or gives other results (`binaryop_broadcast.comp`).
+    fn broadcasts_four_axes(&self, layer: &NetLayer) -> bool {
+        let [a, b] = layer.bottoms.as_slice() else { return false };
+        let (a, b) = (&self.blob(*a).shape, &self.blob(*b).shape);
+        matches!(layer.layer, Layer::BinaryOp(_)) && a.len() == 4 && b.len() == 4 && a != b
     }
 
     /// Returns the sizes of the tops if all are fixed: the number of axes of each, then w, h, c, or w, h, d,
@@ -276,6 +301,7 @@ mod tests {
             layer,
             bottoms: BlobIds::new(),
             tops: tops.into(),
+            float32: false,
             provenance: Default::default(),
         };
         let hints = |l: NetLayer| net.shape_hints(&l);

@@ -97,6 +97,10 @@ pub(crate) struct Op {
     pub range: Option<RangeRule>,
     /// The range of the further outputs, such as indices.
     pub further_range: Option<RangeRule>,
+    /// The inputs whose digits matter beyond half precision, such as coordinates.
+    pub precise: Option<InputRule>,
+    /// Whether a large element of an input may be an element of the result. It is so for moves.
+    pub keeps_magnitude: bool,
     /// The epsilon of a normalization with constant statistics.
     pub epsilon: Option<Epsilon>,
     /// The padding of a node that pads with a constant.
@@ -122,6 +126,8 @@ pub(crate) struct Op {
     pub limits: &'static str,
     /// The elements for which the result may differ from that of the specification, for readers.
     pub differs: &'static str,
+    /// Whether a conversion states the values whose elements may be such.
+    pub states_differences: bool,
 }
 
 impl Op {
@@ -143,6 +149,8 @@ impl Op {
             transparent: None,
             range: None,
             further_range: None,
+            precise: None,
+            keeps_magnitude: false,
             epsilon: None,
             padding: None,
             multiply_adds: None,
@@ -155,7 +163,15 @@ impl Op {
             lowers_to: "",
             limits: "",
             differs: "",
+            states_differences: false,
         }
+    }
+
+    /// Returns whether the result may not be that of the specification if an element is NaN or infinite, or
+    /// if a sum overflows.
+    pub fn needs_finite(&self) -> bool {
+        let combines_elements = matches!(self.access, Access::Any | Access::Lanes { .. } | Access::Reduction);
+        combines_elements || !(self.differs.is_empty() || self.states_differences)
     }
 
     /// The since-version that a node of version `opset` of the operator set follows.

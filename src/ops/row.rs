@@ -166,6 +166,21 @@ impl Row {
         self
     }
 
+    pub const fn states_differences(mut self) -> Row {
+        self.op.states_differences = true;
+        self
+    }
+
+    pub const fn precise(mut self, precise: InputRule) -> Row {
+        self.op.precise = Some(precise);
+        self
+    }
+
+    pub const fn keeps_magnitude(mut self) -> Row {
+        self.op.keeps_magnitude = true;
+        self
+    }
+
     pub const fn differs(mut self, differs: &'static str) -> Row {
         self.op.differs = differs;
         self

@@ -106,13 +106,14 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     if options.strict {
         Assumption::refuse(&assumptions)?;
     }
-    net.half = options.fp16;
+    (net.half, net.precise) = (options.fp16, options.precise);
     let mut net_passes = vec![("lower", net.layers.len())];
     net_passes.extend(net.optimise(&options.skip)?);
     if net.half {
         net.tag_constants();
     }
     net.split();
+    net.isolate_float32();
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
     warnings.extend(changed_names(&net.name(&options.renames)?));

@@ -22,6 +22,7 @@ pub(crate) struct Options {
     pub ncnn_version: Option<u32>,
     pub quantization: Quantization,
     pub fp16: bool,
+    pub precise: bool,
     pub strict: bool,
     pub table: Option<PathBuf>,
     pub embedding: Embedding,

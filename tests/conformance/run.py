@@ -81,6 +81,12 @@ def told_ports(output):
     return {(row["kind"], row["name"]): row.groupdict() for row in rows if row}
 
 
+def told_conditions(output):
+    """The conditions on free sizes, as they are printed."""
+    lines = [line.partition("valid if: ")[2] for line in output.decode("utf8", "replace").splitlines()]
+    return "".join(lines)
+
+
 def has_assumptions(output):
     return any(line.startswith(b"assumed:") for line in output.splitlines())
 
@@ -122,6 +128,9 @@ def judge_case(converter, case, folder, judge, tolerance, exact, options):
     # A net may be wrong where a fact does not hold that the converter states as assumed.
     if verdict == "wrong" and has_assumptions(told):
         reason = f"assumed: {reason}"
+    # The net holds for the sizes that satisfy the conditions: the caller knows the sizes of the case.
+    if verdict in ("broken", "wrong") and told_conditions(told):
+        reason = f"{reason} [valid if: {told_conditions(told)}]"
     return verdict, reason
 
 

@@ -176,9 +176,11 @@ def mat_shape(shape):
 
 def open_net():
     net = ncnn.Net()
-    net.opt.use_vulkan_compute = False
-    for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
-        setattr(net.opt, f"use_{option}", False)
+    net.opt.use_vulkan_compute = request["vulkan"]
+    for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage"):
+        # Older runtimes do not have all of them.
+        if hasattr(net.opt, f"use_{option}"):
+            setattr(net.opt, f"use_{option}", request[option[:4]])
     # The layers report errors on standard error.
     if net.load_param(request["param"]) != 0:
         raise NetFailure(f"ncnn does not load {request['param']}")

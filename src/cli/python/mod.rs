@@ -59,6 +59,10 @@ pub(in crate::cli) struct NetRequest {
     pub tolerance: f64,
     /// The least cosine of outputs, if it decides instead of the tolerance.
     pub cosine: Option<f64>,
+    /// The precision and the device of the run.
+    pub fp16: bool,
+    pub bf16: bool,
+    pub vulkan: bool,
 }
 
 /// The quantization of a model.

@@ -53,6 +53,7 @@ impl Net {
             invalid!("two blobs have the name \"{name}\"");
         }
         flow.end(self)?;
+        self.check_float32()?;
         Ok(u64::try_from(elements)?)
     }
 

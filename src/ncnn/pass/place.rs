@@ -19,7 +19,7 @@ pub(super) fn flatten_convolutions(net: &mut Net, wiring: &Wiring) -> Result<boo
         let Some(layer) = inner_product(net, old)? else { continue };
         let Some((vector, side)) = read_vector(net, wiring, *bottom) else { continue };
         let (bottom, name, blob) = (*bottom, old.name.clone(), net.blob(*top).clone());
-        let provenance = old.provenance.clone();
+        let (provenance, float32) = (old.provenance.clone(), old.float32);
         let Some(reshape) = known(&blob.shape).and_then(|sizes| view::reshape_to(&sizes)) else { continue };
         let vector = match side {
             None => vector,
@@ -30,7 +30,7 @@ pub(super) fn flatten_convolutions(net: &mut Net, wiring: &Wiring) -> Result<boo
         };
         let product = net.add_blob(Blob { shape: blob.shape.iter().take(1).cloned().collect(), ..blob });
         let (bottoms, tops) = (smallvec![vector], smallvec![product]);
-        let layer = NetLayer { name, layer: layer.into(), bottoms, tops, provenance };
+        let layer = NetLayer { name, layer: layer.into(), bottoms, tops, float32, provenance };
         edits.insert_before(index, layer);
         // If another such Convolution follows, it finds this Reshape at the same index.
         if let Some(old) = net.layers.get_mut(index) {

@@ -52,7 +52,9 @@ pub(super) fn join_crops(net: &mut Net, _: &Wiring) -> Result<bool> {
         let layer = Slice { slices, axis: i32::try_from(axis)?, ..Slice::default() };
         let layers = all().filter_map(|index| net.layers.get(index));
         let provenance = layers.flat_map(|layer| layer.provenance.iter()).collect();
-        let slice = NetLayer { name, layer: layer.into(), bottoms: smallvec![blob], tops, provenance };
+        let float32 = all().filter_map(|index| net.layers.get(index)).any(|layer| layer.float32);
+        let bottoms = smallvec![blob];
+        let slice = NetLayer { name, layer: layer.into(), bottoms, tops, float32, provenance };
         edits.insert_before(first, slice);
         indices().for_each(|index| edits.remove(index, None));
         for (index, first) in same {

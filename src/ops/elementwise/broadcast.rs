@@ -13,6 +13,9 @@ use crate::tensor::{Array, DType, Dim, Elements, display_shape, try_zip_broadcas
 /// `consumed_inputs` of operator sets 1 to 5 is a hint for memory reuse.
 pub(in crate::ops) const MEMORY_ADVICE: &[&str] = &["consumed_inputs"];
 
+/// The difference of vectorized functions and comparisons, see `Row::differs`.
+pub(in crate::ops) const LOSES_NAN: &str = "NaN, which may become a number";
+
 /// The alignment of the second input with the first.
 struct Alignment {
     /// The axis of the first input at which those of the second begin.

@@ -87,6 +87,7 @@ fn lower_softmax(lower: &mut Lower) -> Result<()> {
         let y = normalize(lower, x, axis)?;
         return lower.set(0, y);
     }
+    lower.compute_in_float32();
     // If all elements along the axis are -inf the result is NaN. For a reader that drops those elements 0 is
     // right too, and cannot spread.
     let finite = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;

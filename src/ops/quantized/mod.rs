@@ -72,6 +72,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
     Row::new("Levels", &[1], Access::Any, level::infer_levels)
         .domain(OWN_DOMAIN)
+        .precise(|_, _| true)
         .lower(level::lower_levels)
         .lowers_to("BinaryOp that adds the zero point"),
 ];

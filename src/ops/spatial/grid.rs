@@ -22,6 +22,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("MatMul of the identity grid with the transform")
         .limits("sizes computed at run time"),
     Row::new("GridSample", &[16, 20, 22], Access::Any, infer_grid_sample)
+        .precise(|_, index| index == 1)
         .lower(lower_grid_sample)
         .lowers_to("GridSample for each image")
         .limits("mode cubic over three axes; large batches")
@@ -77,6 +78,7 @@ fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
+    lower.compute_in_float32();
     let layer = read_grid_sample(lower)?;
     let rank = lower.shape(0)?.len();
     if !(4..=5).contains(&rank) || (rank == 5 && layer.sample_type == CUBIC) {

@@ -10,7 +10,7 @@ mod clip;
 mod function;
 mod prelu;
 
-use super::broadcast::MEMORY_ADVICE;
+use super::broadcast::{LOSES_NAN, MEMORY_ADVICE};
 use crate::error::{Result, invalid, unsupported};
 use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
@@ -38,13 +38,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         )
         .differs(LOSES_NAN),
     activation("Elu", &[1, 6, 22]).lowers_to("ELU"),
-    activation("Gelu", &[20]).lowers_to("GELU"),
+    activation("Gelu", &[20]).lowers_to("GELU").differs("magnitudes above 1e38, which become infinite"),
     activation("HardSigmoid", &[1, 6, 22])
         .lowers_to("HardSigmoid; BinaryOp and Clip if alpha is not positive")
         .differs(LOSES_NAN),
-    activation("HardSwish", &[14, 22]).lowers_to("HardSwish"),
+    activation("HardSwish", &[14, 22]).lowers_to("HardSwish").differs("-inf, which becomes 0"),
     activation("LeakyRelu", &[1, 6, 16]).lowers_to("ReLU"),
-    activation("Mish", &[18, 22]).lowers_to("Mish").differs("NaN, and -inf, which becomes inf"),
+    activation("Mish", &[18, 22]).lowers_to("Mish").differs("NaN; numbers below -1e6, which become positive"),
     Row::new("PRelu", &[1, 6, 7, 9, 16], Access::Broadcast, infer_prelu)
         .fold(fold_prelu)
         .lower(lower_prelu)
@@ -53,17 +53,21 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .differs("infinities beside a slope of 0; infinite slopes"),
     activation("Relu", &[1, 6, 13, 14]).exact().lowers_to("ReLU"),
     activation("Selu", &[1, 6, 22]).lowers_to("SELU"),
-    activation("Shrink", &[9]).lowers_to("BinaryOp, Threshold").limits("a negative `lambd`"),
+    activation("Shrink", &[9])
+        .lowers_to("BinaryOp, Threshold")
+        .limits("a negative `lambd`")
+        .differs("NaN, which stays NaN"),
     activation("Sigmoid", &[1, 6, 13]).lowers_to("Sigmoid").differs(LOSES_NAN),
     activation("Softplus", &[1, 22]).lowers_to("BNLL").differs(LOSES_NAN),
-    activation("Softsign", &[1, 22]).lowers_to("UnaryOp, BinaryOp"),
-    activation("Swish", &[24]).lowers_to("Swish; BinaryOp and Sigmoid if `alpha` is not 1"),
+    activation("Softsign", &[1, 22])
+        .lowers_to("UnaryOp, BinaryOp")
+        .differs("magnitudes above 1e38, which become 0"),
+    activation("Swish", &[24])
+        .lowers_to("Swish; BinaryOp and Sigmoid if `alpha` is not 1")
+        .differs("-inf, which may stay -inf"),
     activation("Tanh", &[1, 6, 13]).lowers_to("TanH").differs(LOSES_NAN),
-    activation("ThresholdedRelu", &[10, 22]).lowers_to("Threshold, BinaryOp"),
+    activation("ThresholdedRelu", &[10, 22]).lowers_to("Threshold, BinaryOp").differs("NaN, which stays NaN"),
 ];
-
-/// Vectorized comparisons give a number for NaN.
-const LOSES_NAN: &str = "NaN, which may become a number";
 
 /// The factors by which a value can be multiplied and divided again without loss of range.
 const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;

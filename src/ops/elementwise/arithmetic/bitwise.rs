@@ -8,6 +8,7 @@ use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
 use crate::tensor::{DType, Dim, Tensor};
 
 pub(super) fn lower_bitwise(lower: &mut Lower) -> Result<()> {
+    lower.compute_in_float32();
     let dtype = lower.dtype(0)?;
     if dtype.bits() > 16 {
         unsupported!("the bits of {dtype} at run time: float32 represents only 24 of them");

@@ -7,8 +7,8 @@ use num_traits::AsPrimitive;
 use super::super::broadcast::{Kernel, align_arrays, fold_arithmetic};
 use super::{Attributes, Quotient, read_bit_shift, read_mod};
 use crate::error::{At, Error, Result, unsupported};
-use crate::op::required_input;
-use crate::tensor::{Array, DType, Dim, Elements, zip_broadcast};
+use crate::op::{Call, required_input};
+use crate::tensor::{Array, DType, Dim, Elements, SizeCondition, zip_broadcast};
 
 type Arithmetic = Kernel<f64, i64, Dim>;
 
@@ -23,9 +23,8 @@ const MAX: Arithmetic = Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim
 const MIN: Arithmetic =
     Kernel { float: |x, y| -max_float(-x, -y), int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) };
 const POW: Arithmetic = Kernel { float: f64::powf, int: pow_int, dim: pow_dim };
-const FLOOR_MOD: Arithmetic = Kernel { float: floor_mod_float, int: floor_mod_int, dim: |x, y| x.modulo(y) };
-const TRUNC_MOD: Arithmetic =
-    Kernel { float: |x, y| x % y, int: trunc_mod_int, dim: |x, y| nonnegative(x)?.modulo(y) };
+const FLOOR_MOD: Arithmetic = Kernel { float: floor_mod_float, int: floor_mod_int, dim: floor_mod_dim };
+const TRUNC_MOD: Arithmetic = Kernel { float: |x, y| x % y, int: trunc_mod_int, dim: trunc_mod_dim };
 
 fn by_zero() -> Error {
     Error::unsupported("an integer division by zero")
@@ -35,20 +34,56 @@ fn div_int(x: i64, y: i64) -> Result<i64> {
     if y == 0 { Err(by_zero()) } else { Ok(x.wrapping_div(y)) }
 }
 
-/// ONNX truncates quotients, `Dim` rounds them down: these differ for negative dividends.
+/// Returns a quotient of sizes. ONNX truncates quotients, `Dim` rounds them down: the quotient of a negative
+/// number is computed from its magnitude. A number of either sign is taken not to be negative, which
+/// [`require_signs`] makes a condition.
 fn div_dim(x: &Dim, y: &Dim) -> Result<Dim> {
-    match x.exact_div(y) {
-        Some(exact) => Ok(exact),
-        None => nonnegative(x)?.floor_div(y),
+    if let Some(exact) = x.exact_div(y) {
+        return Ok(exact);
+    }
+    match (is_negative(x), is_negative(y)) {
+        (false, false) => x.floor_div(y),
+        (true, true) => negated(x)?.floor_div(&negated(y)?),
+        (true, false) => negated(&negated(x)?.floor_div(y)?),
+        (false, true) => negated(&x.floor_div(&negated(y)?)?),
     }
 }
 
-/// Refuses a size that may be negative.
-fn nonnegative(x: &Dim) -> Result<&Dim> {
-    match x.known() {
-        Some(n) if n < 0 => unsupported!("a negative number divided by a size known only at run time"),
-        _ => Ok(x),
+/// Returns the remainder of [`div_dim`], which has the sign of the dividend.
+fn trunc_mod_dim(x: &Dim, y: &Dim) -> Result<Dim> {
+    let divisor = if is_negative(y) { negated(y)? } else { y.clone() };
+    if is_negative(x) { negated(&negated(x)?.modulo(&divisor)?) } else { x.modulo(&divisor) }
+}
+
+/// Returns the remainder that has the sign of the divisor.
+fn floor_mod_dim(x: &Dim, y: &Dim) -> Result<Dim> {
+    if is_negative(y) { negated(&negated(x)?.modulo(&negated(y)?)?) } else { x.modulo(y) }
+}
+
+fn negated(x: &Dim) -> Result<Dim> {
+    x.mul(&Dim::Known(-1))
+}
+
+/// Returns whether a number is never positive.
+fn is_negative(x: &Dim) -> bool {
+    matches!(x.bounds(), (_, Some(..=0)))
+}
+
+/// Requires that sizes which are divided do not change their sign: their quotient is not truncated then.
+pub(super) fn require_signs(call: &Call) -> Result<()> {
+    let is_symbolic = |index| call.value(index).is_some_and(|value| value.elements.is_some());
+    if !is_symbolic(0) && !is_symbolic(1) {
+        return Ok(());
     }
+    // An operand that is neither a constant nor a size is computed at run time.
+    let (Ok(dividends), Ok(divisors)) = (call.dims(0), call.dims(1)) else { return Ok(()) };
+    for x in &dividends {
+        let rounds = divisors.iter().any(|y| x.exact_div(y).is_none());
+        if rounds && !is_negative(x) {
+            call.require(SizeCondition::at_least(x, 0))?;
+        }
+    }
+    Ok(())
 }
 
 fn max_float(x: f64, y: f64) -> f64 {

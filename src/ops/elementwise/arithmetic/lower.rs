@@ -143,7 +143,7 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
             lower.combine(binary_op::DIV, a, ScalarOrBlob::Blob(divisor))
         }
         ScalarOrBlob::Blob(divisor) if !lower.may_divide_by(1) => {
-            let factor = lower.reciprocal(divisor)?;
+            let factor = lower.power(divisor, -1.0)?;
             lower.combine(binary_op::MUL, a, ScalarOrBlob::Blob(factor))
         }
         _ => lower.combine(binary_op::DIV, a, b),
@@ -151,6 +151,7 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
 }
 
 pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
+    lower.compute_in_float32();
     let x = lower.blob(0)?;
     let dtype = lower.dtype(0)?;
     let last = if dtype.is_unsigned() && dtype.bits() <= 16 { 2_f32.powi(bits(dtype)?) - 1.0 } else { -1.0 };
@@ -162,6 +163,7 @@ pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
 }
 
 pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
+    lower.compute_in_float32();
     let left = read_bit_shift(lower)?;
     let dtype = lower.dtype(0)?;
     let (x, by) = lower_pair(lower)?;

@@ -36,6 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Add", BINARY, Access::Broadcast, infer_first)
         .fold(fold_add)
         .range(range_arithmetic)
+        .keeps_magnitude()
         .lower(lower_add)
         .identity(is_plus_zero)
         .ignore(MEMORY_ADVICE)
@@ -64,7 +65,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_bitwise)
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
-    Row::new("Div", BINARY, Access::Broadcast, infer_first)
+    Row::new("Div", BINARY, Access::Broadcast, infer_div)
         .nan(nan_quotient)
         .fold(fold_div)
         .range(range_arithmetic)
@@ -102,10 +103,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_mod)
         .jumps(|_, _| true)
         .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold")
-        .differs("floats whose quotient is 2^24 or more, stated by value"),
+        .differs("floats whose quotient is 2^24 or more, stated by value")
+        .states_differences(),
     Row::new("Mul", BINARY, Access::Broadcast, infer_first)
         .fold(fold_mul)
         .range(range_arithmetic)
+        .keeps_magnitude()
         .lower(lower_mul)
         .identity(is_times_one)
         .ignore(MEMORY_ADVICE)
@@ -122,10 +125,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(
             "integers of 8 and 16 bits by exponents computed at run time; constant exponents \
             of integers that are negative or fractions",
-        ),
+        )
+        .differs("-inf to the power of 0.5, which becomes NaN"),
     Row::new("Sub", BINARY, Access::Broadcast, infer_first)
         .fold(fold_sub)
         .range(range_arithmetic)
+        .keeps_magnitude()
         .lower(lower_sub)
         .identity(is_minus_zero)
         .ignore(MEMORY_ADVICE)
@@ -133,6 +138,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Sum", &[1, 6, 8, 13], Access::Broadcast, infer_first)
         .fold(fold_sum)
         .range(range_arithmetic)
+        .keeps_magnitude()
         .lower(lower_sum)
         .identity(only_input)
         .ignore(MEMORY_ADVICE)
@@ -243,9 +249,17 @@ fn infer_first(call: &Call) -> Result<Vec<Fact>> {
     infer_broadcast(call, call.dtype(0)?)
 }
 
+fn infer_div(call: &Call) -> Result<Vec<Fact>> {
+    require_signs(call)?;
+    infer_first(call)
+}
+
 fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
     if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {
         invalid!("fmod must be 1 for float types");
+    }
+    if read_mod(call)? == Quotient::Trunc {
+        require_signs(call)?;
     }
     infer_first(call)
 }

@@ -25,6 +25,7 @@ fn special_divisors(lower: &Lower) -> Result<Special> {
 }
 
 pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
+    lower.compute_in_float32();
     let quotient = read_mod(lower)?;
     let (a, b) = lower_pair(lower)?;
     let remainder = if lower.dtype(0)?.is_int() {

@@ -2,11 +2,12 @@
 //! vectorized (`binaryop_functor.h`), so it is never used.
 
 use super::super::broadcast::lower_pair;
+use super::super::unary::root;
 use super::lower::multiply;
 use crate::error::{Result, unsupported};
 use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Exp, Log, Power, binary_op, unary_op};
+use crate::ncnn::layer::{Clip, Exp, Log, binary_op, unary_op};
 use crate::tensor::DType;
 
 /// The maximum constant exponent of small integers: each power takes several multiplications that wrap
@@ -51,8 +52,15 @@ fn round_integers(lower: &mut Lower, power: BlobId, dtype: DType) -> Result<Blob
 
 fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId> {
     let square = |lower: &mut Lower, x| lower.unary(unary_op::SQUARE, x);
+    // UnaryOp may be NaN for an infinite root, and for the reciprocal of 0.
+    let divides = exponent < 0.0 && !lower.may_divide_by(0);
+    let is_infinite_root = exponent == 0.5 && !lower.range(0).is_finite();
     if exponent == 1.0 {
         Ok(base)
+    } else if is_infinite_root {
+        root(lower, base)
+    } else if divides {
+        lower.power(base, exponent)
     } else if exponent == 2.0 {
         square(lower, base)
     } else if exponent == 3.0 {
@@ -73,7 +81,7 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
         let squared = square(lower, base)?;
         lower.unary(unary_op::RECIPROCAL, squared)
     } else {
-        lower.map_3d(Power { power: exponent, ..Power::default() }, base)
+        lower.power(base, exponent)
     }
 }
 
@@ -94,7 +102,7 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
             }
             Ok(power)
         }
-        None if exponent == 0.0 => lower.map_3d(Power { power: 0.0, ..Power::default() }, base),
+        None if exponent == 0.0 => lower.power(base, 0.0),
         None => unsupported!("{dtype} to the power of {exponent}"),
     }
 }

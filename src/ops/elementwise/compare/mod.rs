@@ -11,7 +11,7 @@ mod fold;
 mod guard;
 mod select;
 
-use super::broadcast::{infer_broadcast, lower_bounded, lower_pair, refuse_nan};
+use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
 use crate::error::{At, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, ScalarOrBlob};
@@ -32,21 +32,27 @@ const COMPARISON: &[i64] = &[1, 7, 9, 13];
 const OR_EQUAL: &[i64] = &[12, 16];
 const LOGIC: &[i64] = &[1, 7];
 
+/// A difference with NaN is not above 0.
+const EQUALS_NAN: &str = "NaN, which equals every number";
+
 pub(in crate::ops) const OPS: &[Row] = &[
     truth("And", LOGIC).lower(lower_and).identity(beside_true).lowers_to("BinaryOp MUL"),
     truth("Equal", &[1, 7, 11, 13, 19])
         .lower(lower_equal)
-        .lowers_to("Threshold of the magnitude of the difference"),
+        .lowers_to("Threshold of the magnitude of the difference")
+        .differs(EQUALS_NAN),
     truth("Greater", COMPARISON)
         .lower(lower_greater)
         .lowers_to("Threshold of one side, or of the difference"),
     truth("GreaterOrEqual", OR_EQUAL)
         .lower(lower_greater_or_equal)
-        .lowers_to("Threshold of one side, or of the difference"),
+        .lowers_to("Threshold of one side, or of the difference")
+        .differs(EQUALS_NAN),
     truth("Less", COMPARISON).lower(lower_less).lowers_to("Threshold of one side, or of the difference"),
     truth("LessOrEqual", OR_EQUAL)
         .lower(lower_less_or_equal)
-        .lowers_to("Threshold of one side, or of the difference"),
+        .lowers_to("Threshold of one side, or of the difference")
+        .differs(EQUALS_NAN),
     Row::new("Not", &[1], Access::Elementwise, infer_not)
         .fold(fold_not)
         .lower(lower_not)
@@ -56,11 +62,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)
+        .keeps_magnitude()
         .bears_rounding(|_, _| true)
         .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)
         .chooses()
-        .lowers_to("BinaryOp MIN and MAX with infinities"),
+        .lowers_to("BinaryOp MIN and MAX with infinities")
+        .differs(LOSES_NAN),
     truth("Xor", LOGIC).lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
 ];
 

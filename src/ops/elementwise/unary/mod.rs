@@ -8,7 +8,7 @@
 
 mod hyperbolic;
 
-use super::broadcast::MEMORY_ADVICE;
+use super::broadcast::{LOSES_NAN, MEMORY_ADVICE};
 use crate::error::{Result, invalid, unsupported};
 use crate::graph::{Graph, Node};
 use crate::lower::{AssumedFact, Lower};
@@ -34,13 +34,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Acosh", HYPERBOLIC).nan(except_one).lowers_to("UnaryOp, BinaryOp"),
     unary("Asin", TRIGONOMETRIC).nan(except_zero).lowers_to("UnaryOp"),
     unary("Asinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
-    unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp"),
+    unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(LOSES_NAN),
     unary("Atanh", HYPERBOLIC).nan(except_zero).lowers_to("UnaryOp, BinaryOp"),
     unary("Ceil", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
-    unary("Cos", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES),
-    unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
+    unary("Cos", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
+    unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp").differs(LOSES_NAN),
     unary("Erf", &[9, 13]).lowers_to("Erf"),
-    unary("Exp", OLD).lowers_to("UnaryOp"),
+    unary("Exp", OLD).lowers_to("UnaryOp").differs(LOSES_NAN),
     unary("Floor", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
     Row::new("IsInf", &[10, 20], Access::Elementwise, infer_is_inf)
         .fold(fold_is_inf)
@@ -52,14 +52,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .chooses()
         .lowers_to("Threshold"),
     unary("Log", OLD).nan(except_one).lowers_to("Log"),
-    unary("Neg", OLD).lowers_to("UnaryOp"),
+    unary("Neg", OLD).keeps_magnitude().lowers_to("UnaryOp"),
     unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
     unary("Round", &[11, 22]).jumps(|_, _| true).lowers_to("UnaryOp"),
-    unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold"),
-    unary("Sin", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES),
+    unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold").differs(LOSES_NAN),
+    unary("Sin", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
     unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
     unary("Sqrt", OLD).nan(except_one).lowers_to("UnaryOp"),
-    unary("Tan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES),
+    unary("Tan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
 ];
 
 const fn unary(name: &'static str, since: &'static [i64]) -> Row {
@@ -207,7 +207,7 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
             let finite = lower.binary_scalar(binary_op::MAX, below, f32::MIN)?;
             lower.unary(op_type, finite)?
         }
-        unary_op::RECIPROCAL if !lower.may_divide_by(0) => lower.reciprocal(x)?,
+        unary_op::RECIPROCAL if !lower.may_divide_by(0) => lower.power(x, -1.0)?,
         unary_op::SQRT if !lower.range(0).is_finite() => root(lower, x)?,
         _ => lower.unary(op_type, x)?,
     };
@@ -226,7 +226,8 @@ pub(super) fn exponential(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 
 /// Emits the square root of the finite part, and infinity for an infinity, of which UnaryOp may give NaN: the
 /// difference from the largest finite number is positive only there.
-fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+pub(super) fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    lower.compute_in_float32();
     let finite = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
     let root = lower.unary(unary_op::SQRT, finite)?;
     let beyond = lower.binary_scalar(binary_op::SUB, x, f32::MAX)?;

@@ -28,7 +28,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \
             else a product with a matrix of zeros and ones",
         )
-        .differs("negative indices that Embed reads, stated by value"),
+        .differs("negative indices that Embed reads, stated by value")
+        .states_differences(),
     Row::new("GatherElements", &[11, 13], Access::Selection, infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)

@@ -186,6 +186,7 @@ pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
         return lower.set(0, y);
     }
     let last = lower.form(x).len() - 1;
+    lower.compute_in_float32();
     let squares = lower.unary(unary_op::SQUARE, x)?;
     let mean = lower.reduce(reduction_op::MEAN, squares, &[last])?;
     let root = deviation(lower, mean, norm.epsilon)?;

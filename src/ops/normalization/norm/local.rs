@@ -10,9 +10,6 @@ use crate::tensor::{Dim, Tensor, display_shape};
 
 /// The lower bound of the divisor: a zero vector is unchanged.
 const LEAST_NORM: f32 = 1e-37;
-/// The constant that MeanVarianceNormalization adds to the deviation, from its function body in the
-/// specification.
-const MVN_EPSILON: f32 = 1e-9;
 
 struct Lrn {
     alpha: f32,
@@ -57,6 +54,7 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
     // The mean of squares over neighbours is an average pooling along the channels that counts its padding.
     let form = [batch.clone(), channels.clone(), Dim::product(spatial)?];
     let x = lower.blob_as(0, &form)?;
+    lower.compute_in_float32();
     let squares = lower.unary(unary_op::SQUARE, x)?;
     let window = Pooling {
         pooling_type: 1,
@@ -100,14 +98,17 @@ pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
             lower.reduce(reduction_op::SUM, magnitudes, &axes)?
         }
         2 => {
+            lower.compute_in_float32();
             let squares = lower.unary(unary_op::SQUARE, x)?;
             let sum = lower.reduce(reduction_op::SUM, squares, &axes)?;
-            lower.unary(unary_op::SQRT, sum)?
+            lower.power(sum, 0.5)?
         }
         p => unsupported!("a norm of order {p}"),
     };
     let norm = lower.binary_scalar(binary_op::MAX, norm, LEAST_NORM)?;
-    let y = lower.binary(binary_op::DIV, x, norm)?;
+    // The reciprocal of an infinite norm is 0, by which a division would be NaN.
+    let factor = lower.power(norm, -1.0)?;
+    let y = lower.binary(binary_op::MUL, x, factor)?;
     lower.set(0, y)
 }
 
@@ -169,6 +170,7 @@ fn lower_normalize_in_parts(
     epsilon: f32,
     eps_mode: i32,
 ) -> Result<()> {
+    lower.compute_in_float32();
     let squares = lower.unary(unary_op::SQUARE, x)?;
     let sum = lower.reduce(reduction_op::SUM, squares, &[place])?;
     let norm = match eps_mode {
@@ -203,9 +205,10 @@ pub(super) fn lower_mvn(lower: &mut Lower) -> Result<()> {
     let (form, reduced) = group_axes(&shape, &axes)?;
     let x = lower.blob_as(0, &form)?;
     let (_, centered, variance) = center(lower, x, &reduced)?;
-    let deviation = lower.unary(unary_op::SQRT, variance)?;
-    let deviation = lower.binary_scalar(binary_op::ADD, deviation, MVN_EPSILON)?;
-    let y = lower.binary(binary_op::DIV, centered, deviation)?;
+    // Unlike the function body in the specification, onnxruntime adds no epsilon: a lane without variance is
+    // NaN (`mean_variance_normalization.cc`).
+    let factor = lower.power(variance, -0.5)?;
+    let y = lower.binary(binary_op::MUL, centered, factor)?;
     lower.set(0, y)
 }
 

@@ -42,13 +42,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("LayerNorm; Reduction if Mean or InvStdDev is read"),
     Row::new("LpNormalization", &[1, 22], Access::Any, local::infer_lp_norm)
         .lower(local::lower_lp_norm)
-        .lowers_to("Reduction, BinaryOp")
-        .limits("p over 2")
-        .differs("lanes whose sum overflows or is infinite"),
+        .lowers_to("Reduction, Power, BinaryOp")
+        .limits("p over 2"),
     Row::new("MeanVarianceNormalization", &[9, 13], Access::Any, local::infer_mvn)
         .lower(local::lower_mvn)
-        .lowers_to("Reduction, BinaryOp")
-        .differs("lanes without variance"),
+        .lowers_to("Reduction, Power, BinaryOp"),
     Row::new("Normalize", &[1], Access::Any, local::infer_normalize)
         .domain(OWN_DOMAIN)
         .lower(local::lower_normalize)
@@ -65,6 +63,8 @@ fn same(call: &Call) -> Result<Fact> {
 
 /// Emits `x` minus its mean along axes, and its variance along them.
 fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {
+    // Squares exceed float16 sooner than elements.
+    lower.compute_in_float32();
     let mean = lower.reduce(reduction_op::MEAN, x, axes)?;
     let centered = lower.binary(binary_op::SUB, x, mean)?;
     let squares = lower.unary(unary_op::SQUARE, centered)?;

@@ -153,6 +153,7 @@ fn channels(lower: &mut Lower, index: usize, start: i64, count: i64) -> Result<B
 }
 
 pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
+    lower.compute_in_float32();
     let conv = read_conv(lower, lower.shape(1)?)?;
     let offset_group = read_offset_group(lower)?;
     let (batch, in_channels, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;

@@ -11,8 +11,6 @@ use crate::tensor::Dim;
 
 /// The maximum exponent: a power is a product of as many factors.
 const MAX_P: i64 = 8;
-/// The lower bound of a radicand: the logarithm of 0 is not finite, and the root of the bound is negligible.
-const LEAST_POWER: f32 = 1e-37;
 
 /// Emits `|x|^p`.
 pub(super) fn power(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
@@ -35,8 +33,7 @@ pub(super) fn root(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
         2 => lower.unary(unary_op::SQRT, x),
         _ => {
             let p: f32 = p.as_();
-            let x = lower.binary_scalar(binary_op::MAX, x, LEAST_POWER)?;
-            lower.binary_scalar(binary_op::POW, x, 1.0 / p)
+            lower.power(x, 1.0 / p)
         }
     }
 }

@@ -1,0 +1,85 @@
+//! The values that half precision does not represent: integers beyond those of bfloat16, magnitudes beyond those of
+//! float16, and coordinates.
+
+use crate::common::index::IndexSet;
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::{self, Access, Call, Op, range};
+use crate::tensor::{DType, Range, Tensor};
+
+/// The integers that bfloat16 and float16 represent.
+const EXACT_INTEGERS: Range = Range { least: -256.0, most: 256.0 };
+
+/// The largest finite number of float16.
+const LARGEST: f64 = 65504.0;
+
+/// Returns the values of a graph that half precision does not represent.
+pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
+    let mut found = IndexSet::default();
+    for id in graph.given_inputs() {
+        if is_large_integer(graph, id) {
+            found.insert(id);
+        }
+    }
+    let mut coordinates = Vec::new();
+    for (_, node) in graph.nodes() {
+        let Some((op, call)) = Call::of(graph, node) else { continue };
+        let is_large = |id: &ValueId| match &graph.value(*id).constant {
+            Some(tensor) => exceeds_half(tensor),
+            None => found.contains(*id) && graph.value(*id).dtype.is_some_and(DType::is_float),
+        };
+        let handed = keeps_magnitude(op) && node.inputs.iter().flatten().any(is_large);
+        for output in node.outputs.iter().flatten().copied() {
+            let is_float = graph.value(output).dtype.is_some_and(DType::is_float);
+            if handed && is_float || is_large_integer(graph, output) {
+                found.insert(output);
+            }
+        }
+        // A rounding error of a float may change an integer that is computed from it.
+        let is_rounded = matches!(op.access, Access::Elementwise | Access::Broadcast)
+            && node.outputs.iter().flatten().any(|id| graph.value(*id).dtype.is_some_and(DType::is_int));
+        let needs_digits = |index| is_rounded || op.precise.is_some_and(|rule| rule(&call, index));
+        let inputs = node.inputs.iter().enumerate().filter(|(index, _)| needs_digits(*index));
+        coordinates.extend(inputs.filter_map(|(_, input)| *input));
+    }
+    // Coordinates are as exact as the values from which they are computed, element by element.
+    while let Some(id) = coordinates.pop() {
+        let value = graph.value(id);
+        if value.constant.is_some() || !value.dtype.is_some_and(DType::is_float) || !found.insert(id) {
+            continue;
+        }
+        let producer = value.producer.and_then(|node| graph.node(node));
+        if let Some(node) = producer.filter(|node| !matches!(op::access(node), Access::Any)) {
+            coordinates.extend(node.inputs.iter().flatten());
+        }
+    }
+    found
+}
+
+/// Returns whether the layers of a node compute in float32.
+pub(super) fn is_float32(call: &Call, precise: &IndexSet<ValueId>) -> bool {
+    let graph = call.graph();
+    let Node { inputs, outputs, .. } = call.node();
+    let is_precise = |id: &ValueId| precise.contains(*id);
+    let is_integer = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_int);
+    outputs.iter().flatten().any(is_precise)
+        || inputs.iter().flatten().any(|id| is_integer(id) && is_precise(id))
+}
+
+fn keeps_magnitude(op: &Op) -> bool {
+    op.keeps_magnitude || matches!(op.access, Access::View | Access::Selection)
+}
+
+/// Returns whether a value has integers that bfloat16 may not represent.
+fn is_large_integer(graph: &Graph, id: ValueId) -> bool {
+    let value = graph.value(id);
+    value.dtype.is_some_and(DType::is_int)
+        && value.elements.is_none()
+        && !EXACT_INTEGERS.contains(range::range(graph, id))
+}
+
+/// Returns whether a constant has a finite element that is infinite in float16, as far as its elements are looked
+/// at.
+pub(super) fn exceeds_half(tensor: &Tensor) -> bool {
+    let Range { least, most } = Range::of_tensor(tensor);
+    [least, most].iter().any(|bound| bound.is_finite() && bound.abs() > LARGEST)
+}
