@@ -108,6 +108,19 @@ impl State {
 }
 
 impl Lower<'_> {
+    /// Adds a layer with one top, and raises the required release to that of the layer unless the user asked for
+    /// an older one.
+    pub fn emit_newer(
+        &mut self,
+        layer: impl Into<Layer>,
+        bottoms: &[BlobId],
+        form: &[Dim],
+    ) -> Result<BlobId> {
+        let layer = layer.into();
+        self.state.allow(&layer);
+        self.emit(layer, bottoms, form)
+    }
+
     /// Emits `count` elements of an axis from `start` on; both are computed from the sizes of other blobs.
     pub fn crop_by_expression(
         &mut self,

@@ -375,19 +375,6 @@ impl Lower<'_> {
         tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
     }
 
-    /// Adds a layer with one top, and raises the required release to that of the layer unless the user asked for
-    /// an older one.
-    pub fn emit_newer(
-        &mut self,
-        layer: impl Into<Layer>,
-        bottoms: &[BlobId],
-        form: &[Dim],
-    ) -> Result<BlobId> {
-        let layer = layer.into();
-        self.state.allow(&layer);
-        self.emit(layer, bottoms, form)
-    }
-
     /// Adds a layer with a top of each of these forms.
     pub fn emit_n(
         &mut self,
