@@ -256,10 +256,10 @@ def compare(folder, past, sequence):
     for port in report["net"]["outputs"]:
         code, mat = extractor.extract(port["blob"])
         wanted = expected[port["name"]]
-        got = np.array(mat)
-        if code != 0 or got.size != wanted.size:
+        if code != 0 or mat.empty() or np.array(mat).size != wanted.size:
             errors[port["blob"]] = None
             continue
+        got = np.array(mat)
         errors[port["blob"]] = float(np.abs(got.reshape(wanted.shape) - wanted).max(initial=0) / (np.abs(wanted).max(initial=0) or 1))
     print(json.dumps(errors))
 

@@ -94,6 +94,15 @@ impl State {
         Some((Reshape { shape_expr, ..Reshape::default() }, bottoms))
     }
 
+    /// Returns the width of a plane of one row that a layer with the first bottom `blob` makes, and all bottoms;
+    /// `None` if it would be the only one, or no blobs have the sizes.
+    pub(super) fn expression(&self, blob: BlobId, width: &Dim) -> Option<(String, Vec<BlobId>)> {
+        let mut texts = self.texts(blob)?;
+        let text = format!("{},1", texts.spell(width)?);
+        let bottoms = texts.finish(&[&text])?;
+        (bottoms.len() > 1).then_some((text, bottoms))
+    }
+
     /// Returns whether a Reshape between these forms needs no other blob.
     pub(super) fn is_plain(&self, from: BlobId, to: &[Dim]) -> bool {
         super::reshape_layer(&self.net.blob(from).shape, to).is_ok()

@@ -103,6 +103,26 @@ pub fn fix_sizes(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<bool> 
     Ok(!symbols.is_empty())
 }
 
+/// Lets the sizes of inputs be 0 along the axes to which nodes append computed values: the first call of a
+/// decoder has an empty cache.
+pub fn allow_empty_caches(graph: &mut Graph) -> Result<()> {
+    let mut symbols = BTreeMap::new();
+    for (_, node) in graph.nodes() {
+        let Some(appends) = crate::op::find(node).and_then(|op| op.appends) else { continue };
+        if node.inputs.iter().flatten().all(|input| graph.inputs.contains(input)) {
+            continue;
+        }
+        for (index, axis) in appends(graph, node) {
+            let input = node.inputs.get(index).copied().flatten().filter(|input| graph.inputs.contains(input));
+            let shape = input.and_then(|input| graph.value(input).shape.as_deref());
+            if let Some(name) = shape.and_then(|shape| shape.get(axis)?.symbol_name()) {
+                symbols.insert(name.to_owned(), Dim::length(name));
+            }
+        }
+    }
+    substitute_symbols(graph, &symbols)
+}
+
 fn is_batch(size: &Dim) -> bool {
     size.to_string().to_lowercase().starts_with(BATCH)
 }

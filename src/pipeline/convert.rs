@@ -55,6 +55,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     check_interface(&graph)?;
     check_imports(&graph)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
+    input_shape::allow_empty_caches(&mut graph)?;
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
     rewrite::check_names(&options.skip)?;

@@ -63,6 +63,17 @@ impl Layer {
         }
     }
 
+    /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime hands
+    /// empty blobs on to layers; most fail, and those that work in place read a null pointer (`net.cpp`).
+    pub(crate) fn bears_empty(&self, place: usize) -> bool {
+        match self {
+            Layer::Split(_) => true,
+            // Concat takes its layout from the first bottom; the others need only the sizes of further bottoms.
+            Layer::Concat(_) | Layer::Crop(_) | Layer::Interp(_) | Layer::Reshape(_) => place > 0,
+            _ => false,
+        }
+    }
+
     /// Checks that a release reads this layer with these params.
     pub(crate) fn check_since(&self, release: u32) -> Result<()> {
         let since = self.since();

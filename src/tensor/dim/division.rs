@@ -33,7 +33,7 @@ impl Atom {
     /// its nested divisors. `None` for products, minima, maxima and divisions by expressions.
     fn period(&self) -> Option<i64> {
         match self {
-            Atom::Symbol(_) => Some(1),
+            Atom::Symbol(_) | Atom::Length(_) => Some(1),
             Atom::FloorDiv(a, Dim::Known(n @ 1..)) => a.period()?.checked_mul(*n),
             _ => None,
         }
