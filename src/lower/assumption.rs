@@ -20,6 +20,8 @@ pub enum AssumedFact {
     SmallAngle,
     /// Quotients of floats by their divisors are less than 2^24.
     ExactQuotient,
+    /// Lengths are those of the whole sequence: none of its elements is padding.
+    WholeLength,
 }
 
 impl AssumedFact {
@@ -30,6 +32,7 @@ impl AssumedFact {
             AssumedFact::NotNegative => "not_negative",
             AssumedFact::SmallAngle => "small_angle",
             AssumedFact::ExactQuotient => "exact_quotient",
+            AssumedFact::WholeLength => "whole_length",
         }
     }
 
@@ -42,6 +45,7 @@ impl AssumedFact {
                 "between -10000 and 10000: the sine and cosine of the runtime lose digits beyond"
             }
             AssumedFact::ExactQuotient => "less than 2^24 divisors: float32 rounds larger quotients",
+            AssumedFact::WholeLength => "the length of the whole sequence: the net has no padding",
         }
     }
 
@@ -58,6 +62,7 @@ impl AssumedFact {
                 let (dividend, divisor) = (call.range(index).magnitude(), call.range(1).magnitude());
                 dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
+            AssumedFact::WholeLength => false,
         }
     }
 }
