@@ -296,7 +296,7 @@ def check(arguments):
                     results.append(f"died {one.returncode} {last[:120]}")
             conditions = [line for line in run.stdout.splitlines() + run.stderr.splitlines() if "valid if" in line]
             layers = sum(1 for _ in open(paths["param"])) - 2
-            rows.append([name, "converted", *results, f"{layers} layers", " ".join(conditions).strip()])
+            rows.append([name, "converted", *results, f"{layers} layers", " ".join(conditions).strip()[:300]])
         print(" | ".join(rows[-1]), flush=True)
     if arguments.out:
         heads = ["network", "", *[f"past {past}, {sequence} tokens" for past, sequence in LENGTHS], "layers", "conditions"]

@@ -3,7 +3,8 @@
 use crate::lower::LowerNode;
 use crate::op::range::RangeRule;
 use crate::op::{
-    Access, AppendRule, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op, Padding, Work,
+    Access, AppendRule, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
+    Padding, Work,
 };
 use crate::pass::expand::ExpandNode;
 

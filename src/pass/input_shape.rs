@@ -113,7 +113,8 @@ pub fn allow_empty_caches(graph: &mut Graph) -> Result<()> {
             continue;
         }
         for (index, axis) in appends(graph, node) {
-            let input = node.inputs.get(index).copied().flatten().filter(|input| graph.inputs.contains(input));
+            let input =
+                node.inputs.get(index).copied().flatten().filter(|input| graph.inputs.contains(input));
             let shape = input.and_then(|input| graph.value(input).shape.as_deref());
             if let Some(name) = shape.and_then(|shape| shape.get(axis)?.symbol_name()) {
                 symbols.insert(name.to_owned(), Dim::length(name));

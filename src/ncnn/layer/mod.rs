@@ -69,7 +69,8 @@ impl Layer {
         match self {
             Layer::Split(_) => true,
             // Concat takes its layout from the first bottom; the others need only the sizes of further bottoms.
-            Layer::Concat(_) | Layer::Crop(_) | Layer::Interp(_) | Layer::Reshape(_) => place > 0,
+            // Crop unpacks all its bottoms, which fails for an empty one.
+            Layer::Concat(_) | Layer::Interp(_) | Layer::Reshape(_) => place > 0,
             _ => false,
         }
     }

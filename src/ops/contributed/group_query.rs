@@ -152,9 +152,9 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
     }
     let Attention { heads, kv_heads, head, .. } = attention;
     let [mut q, mut k, v] = parts(x, &attention)?;
-    let lengths = Lengths::of(x)?;
+    let positions = Positions::of(x)?;
     if attention.rotary {
-        let [cos, sin] = angles(x, &lengths)?;
+        let [cos, sin] = angles(x, &positions)?;
         q = rotate(x, q, [cos, sin], heads, &attention)?;
         k = rotate(x, k, [cos, sin], kv_heads, &attention)?;
     }
@@ -186,7 +186,7 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
         let bounded = x.op("Tanh", &[part], &[])?;
         scores = x.op("Mul", &[bounded, cap], &[])?;
     }
-    let hidden = mask(x, &lengths, attention.window)?;
+    let hidden = mask(x, &positions, attention.window)?;
     scores = x.op("Add", &[scores, hidden], &[])?;
     if x.has_input(input::ATTENTION_BIAS) {
         let bias = x.operand(input::ATTENTION_BIAS)?;
@@ -218,34 +218,38 @@ fn parts(x: &mut Expand, attention: &Attention) -> Result<[Operand; 3]> {
     Ok([*parts.at(0)?, *parts.at(1)?, *parts.at(2)?])
 }
 
-/// The numbers of keys in the cache and of all keys, as lists of one element.
-struct Lengths {
-    past: Operand,
-    all: Operand,
+/// The positions of the queries and of all keys, as ranges.
+struct Positions {
+    queries: Operand,
+    keys: Operand,
 }
 
-impl Lengths {
-    fn of(x: &mut Expand) -> Result<Lengths> {
-        let part = |start: i64| [("start", Attribute::Int(start)), ("end", Attribute::Int(start + 1))];
-        let query = x.operand(input::QUERY)?;
-        let new = x.op("Shape", &[query], &part(1))?;
-        let past = if x.has_input(input::PAST_KEY) {
-            let past = x.operand(input::PAST_KEY)?;
-            x.op("Shape", &[past], &part(2))?
-        } else {
-            x.ints(&[0])?
+impl Positions {
+    fn of(x: &mut Expand) -> Result<Positions> {
+        let number =
+            |x: &mut Expand, n: i64| x.literal(&Array::i64(ndarray::ArrayD::from_elem(Vec::new(), n)));
+        let (zero, one, scalar) = (number(x, 0)?, number(x, 1)?, x.ints(&[])?);
+        let size = |x: &mut Expand, index: usize, axis: i64| -> Result<Operand> {
+            let operand = x.operand(index)?;
+            let part = [("start", Attribute::Int(axis)), ("end", Attribute::Int(axis + 1))];
+            let list = x.op("Shape", &[operand], &part)?;
+            x.op("Reshape", &[list, scalar], &[])
         };
+        let new = size(x, input::QUERY, 1)?;
+        let past = if x.has_input(input::PAST_KEY) { size(x, input::PAST_KEY, 2)? } else { zero };
         let all = x.op("Add", &[past, new], &[])?;
-        Ok(Lengths { past, all })
+        let queries = x.op("Range", &[past, all, one], &[])?;
+        let keys = x.op("Range", &[zero, all, one], &[])?;
+        Ok(Positions { queries, keys })
     }
 }
 
 /// Emits the cosines and sines at the positions of the queries, `[1, length, pairs]`.
-fn angles(x: &mut Expand, lengths: &Lengths) -> Result<[Operand; 2]> {
+fn angles(x: &mut Expand, positions: &Positions) -> Result<[Operand; 2]> {
     let axis = x.ints(&[0])?;
     let mut rows = |index: usize| -> Result<Operand> {
         let table = x.operand(index)?;
-        let rows = x.op("Slice", &[table, lengths.past, lengths.all, axis], &[])?;
+        let rows = x.op("Gather", &[table, positions.queries], &[])?;
         x.op("Unsqueeze", &[rows, axis], &[])
     };
     Ok([rows(input::COS_CACHE)?, rows(input::SIN_CACHE)?])
@@ -271,21 +275,14 @@ fn rotate(
 }
 
 /// Emits the term that hides later keys and those before the window, `[queries, keys]`.
-fn mask(x: &mut Expand, lengths: &Lengths, window: Option<i64>) -> Result<Operand> {
-    let scalar = x.ints(&[])?;
-    let number = |x: &mut Expand, n: i64| x.literal(&Array::i64(ndarray::ArrayD::from_elem(Vec::new(), n)));
-    let (zero, one) = (number(x, 0)?, number(x, 1)?);
-    let past = x.op("Reshape", &[lengths.past, scalar], &[])?;
-    let all = x.op("Reshape", &[lengths.all, scalar], &[])?;
-    let keys = x.op("Range", &[zero, all, one], &[])?;
-    let queries = x.op("Range", &[past, all, one], &[])?;
+fn mask(x: &mut Expand, positions: &Positions, window: Option<i64>) -> Result<Operand> {
     let axis = x.ints(&[1])?;
-    let queries = x.op("Unsqueeze", &[queries, axis], &[])?;
-    let mut seen = x.op("LessOrEqual", &[keys, queries], &[])?;
+    let queries = x.op("Unsqueeze", &[positions.queries, axis], &[])?;
+    let mut seen = x.op("LessOrEqual", &[positions.keys, queries], &[])?;
     if let Some(window) = window {
-        let window = number(x, window)?;
+        let window = x.literal(&Array::i64(ndarray::ArrayD::from_elem(Vec::new(), window)))?;
         let first = x.op("Sub", &[queries, window], &[])?;
-        let near = x.op("Greater", &[keys, first], &[])?;
+        let near = x.op("Greater", &[positions.keys, first], &[])?;
         seen = x.op("And", &[seen, near], &[])?;
     }
     let seen = x.cast(seen, DType::F32)?;

@@ -113,7 +113,10 @@ fn find_scatter(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {
     }
     let concat = matcher.made_by(indices, "Concat")?;
     let (shape, taken) = (matcher.shape(x)?, matcher.shape(indices)?.split_last()?.1);
-    if axis(concat, 0, taken.len() + 1)? != taken.len() || concat.inputs.len() != shape.len() || taken != shape {
+    if axis(concat, 0, taken.len() + 1)? != taken.len()
+        || concat.inputs.len() != shape.len()
+        || taken != shape
+    {
         return None;
     }
     for (place, (part, size)) in concat.inputs.iter().zip(shape).enumerate() {
