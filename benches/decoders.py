@@ -50,7 +50,8 @@ def phi3():
 def gemma2():
     from transformers import Gemma2Config, Gemma2ForCausalLM
 
-    return Gemma2ForCausalLM(Gemma2Config(**GROUPED, **TOKENS, head_dim=16, query_pre_attn_scalar=16, sliding_window=64))
+    # Larger weights than by default: logits near 0 are lost in the error of the runtime's tanh, which is absolute.
+    return Gemma2ForCausalLM(Gemma2Config(**GROUPED, **TOKENS, head_dim=16, query_pre_attn_scalar=16, sliding_window=64, initializer_range=0.2))
 
 
 def gemma3():
@@ -177,7 +178,8 @@ def save(path, folder):
 DECODERS = [llama, qwen2, qwen3, smollm3, phi3, gemma2, gemma3, gpt2]
 NETWORKS = {f"{model.__name__}_optimum": (model, by_optimum) for model in [*DECODERS, t5, marian, whisper, moonshine]}
 NETWORKS |= {f"{model.__name__}_dynamo": (model, by_dynamo) for model in DECODERS}
-for model in [llama, qwen2, qwen3, smollm3, phi3, gemma]:
+# SmolLM3 of this builder has layers without positions whose nodes lack an input: onnxruntime does not load it.
+for model in [llama, qwen2, qwen3, phi3, gemma]:
     for precision in ["fp32", "int4"]:
         NETWORKS[f"{model.__name__}_genai_{precision}"] = (model, by_genai(precision))
 

@@ -43,6 +43,10 @@ pub(super) fn describe(
             conversion.conditions.iter().map(|one| printable(&one.to_string())).collect();
         labelled(&mut text, NOTICE, "valid if", &conditions.join("; "));
     }
+    let lengths: Vec<String> = conversion.may_be_zero().iter().map(|name| printable(name)).collect();
+    if !lengths.is_empty() {
+        labelled(&mut text, STRONG, "may be 0", &lengths.join(", "));
+    }
     if verbose {
         describe_passes(&mut text, conversion);
     }

@@ -51,6 +51,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     progress.warnings.extend(defaulted_inputs(&model));
     let mut graph = std::mem::take(&mut model.graph);
     progress.after("read", &graph)?;
+    input_shape::replace_sums(&mut graph)?;
     prepare(&mut graph, &mut progress)?;
     check_interface(&graph)?;
     check_imports(&graph)?;
@@ -168,6 +169,7 @@ fn check_imports(graph: &Graph) -> Result<()> {
 pub(crate) fn free_shapes(sources: &Sources, options: &Options) -> Result<Vec<(String, Vec<Dim>)>> {
     let mut graph = sources.read()?.graph;
     let mut progress = Progress::new(options);
+    input_shape::replace_sums(&mut graph)?;
     prepare(&mut graph, &mut progress)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
     let inputs = graph.given_inputs().into_iter().map(|id| graph.value(id));
