@@ -13,7 +13,7 @@ use crate::ncnn::{self, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, FUSIONS, SIMPLIFICATIONS};
+use crate::pass::rewrite::{self, FUSIONS, MERGING, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
@@ -88,8 +88,12 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         rounding::check_rounding(&graph)?;
     }
     progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
+    let nodes = graph.node_count();
     expand_nodes(&mut graph, ops::expansion, Stage::Expand { release }, &mut deferred, &mut refused)?;
     progress.after("expand", &graph)?;
+    if graph.node_count() > nodes {
+        progress.rewrite(&mut graph, MERGING, &mut deferred)?;
+    }
     // Scales and offsets can be folded into dequantized weights, unless a table refers to the original
     // weights.
     if options.quantization == Quantization::Float && options.table.is_none() {
