@@ -10,6 +10,13 @@ in a process of its own. An empty past is given as a Mat with an axis of no elem
 import argparse, json, os, re, shutil, subprocess, sys, tempfile
 
 TOLERANCE = 1e-5
+HEAD = """# Decoders
+
+Written by `decoders.py check`: decoders with random weights from the exporters of `decoders.txt`, converted with the lengths of cache and
+prompt free. The numbers are the largest errors beside onnxruntime, as a part of the largest magnitude of an output, of one net at several
+lengths.
+
+"""
 # (past, sequence)
 LENGTHS = [(7, 1), (5, 4), (31, 1), (0, 6)]
 SIZES = dict(vocab_size=160, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=128)
@@ -303,6 +310,7 @@ def check(arguments):
     if arguments.out:
         heads = ["network", "", *[f"past {past}, {sequence} tokens" for past, sequence in LENGTHS], "layers", "conditions"]
         with open(arguments.out, "w") as file:
+            file.write(HEAD)
             for row in [heads, ["---"] * len(heads), *[row + [""] * (len(heads) - len(row)) for row in rows]]:
                 file.write("| " + " | ".join(row) + " |\n")
 

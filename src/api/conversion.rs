@@ -8,6 +8,7 @@ use crate::common::output;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::lower::Assumption;
+use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::{Embedding, Net, Written};
 use crate::onnx::{self, Model, Sources, Storage};
 use crate::op::since_version;
@@ -123,6 +124,9 @@ impl Conversion {
         self.sources.check_unchanged()?;
         Ok(written)
     }
+
+    /// The release of ncnn since which sizes may be 0.
+    pub const ZERO_SIZES_SINCE: u32 = EMPTY_BLOBS;
 
     /// Returns the free sizes that may be 0: the lengths of caches that may be empty. All others are at least 1.
     pub fn may_be_zero(&self) -> Vec<String> {

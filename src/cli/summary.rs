@@ -45,7 +45,8 @@ pub(super) fn describe(
     }
     let lengths: Vec<String> = conversion.may_be_zero().iter().map(|name| printable(name)).collect();
     if !lengths.is_empty() {
-        labelled(&mut text, STRONG, "may be 0", &lengths.join(", "));
+        let since = Conversion::ZERO_SIZES_SINCE;
+        labelled(&mut text, STRONG, "may be 0", &format!("{} (ncnn {since} or later)", lengths.join(", ")));
     }
     if verbose {
         describe_passes(&mut text, conversion);

@@ -130,9 +130,6 @@ pub fn allow_empty_caches(graph: &mut Graph) -> Result<()> {
     let mut symbols = BTreeMap::new();
     for (_, node) in graph.nodes() {
         let Some(appends) = crate::op::find(node).and_then(|op| op.appends) else { continue };
-        if node.inputs.iter().flatten().all(|input| graph.inputs.contains(input)) {
-            continue;
-        }
         for (index, axis) in appends(graph, node) {
             let input =
                 node.inputs.get(index).copied().flatten().filter(|input| graph.inputs.contains(input));

@@ -9,6 +9,7 @@ use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
+use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::{self, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::expand::{Stage, expand_nodes};
@@ -56,7 +57,9 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     check_interface(&graph)?;
     check_imports(&graph)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
-    input_shape::allow_empty_caches(&mut graph)?;
+    if options.ncnn_version.is_none_or(|asked| asked >= EMPTY_BLOBS) {
+        input_shape::allow_empty_caches(&mut graph)?;
+    }
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
     rewrite::check_names(&options.skip)?;

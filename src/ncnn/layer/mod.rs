@@ -51,6 +51,8 @@ pub const OLDEST: u32 = 20240410;
 
 /// The first release with size expressions as string params (`paramdict.cpp`).
 pub(crate) const EXPRESSIONS: u32 = 20250428;
+/// The release since which the runtime hands empty blobs on to layers.
+pub(crate) const EMPTY_BLOBS: u32 = 20260113;
 
 impl Layer {
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.

@@ -19,6 +19,7 @@ use crate::graph::{Attribute, Graph, Node};
 use crate::lower::{AssumedFact, Lower};
 use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, required};
 use crate::ops::Row;
+use crate::ops::attention::positions::Positions;
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim};
 
@@ -152,7 +153,8 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
     }
     let Attention { heads, kv_heads, head, .. } = attention;
     let [mut q, mut k, v] = parts(x, &attention)?;
-    let positions = Positions::of(x)?;
+    let length = (input::QUERY, 1);
+    let positions = Positions::of(x, length, length, (input::PAST_KEY, 2))?;
     if attention.rotary {
         let [cos, sin] = angles(x, &positions)?;
         q = rotate(x, q, [cos, sin], heads, &attention)?;
@@ -218,32 +220,6 @@ fn parts(x: &mut Expand, attention: &Attention) -> Result<[Operand; 3]> {
     Ok([*parts.at(0)?, *parts.at(1)?, *parts.at(2)?])
 }
 
-/// The positions of the queries and of all keys, as ranges.
-struct Positions {
-    queries: Operand,
-    keys: Operand,
-}
-
-impl Positions {
-    fn of(x: &mut Expand) -> Result<Positions> {
-        let number =
-            |x: &mut Expand, n: i64| x.literal(&Array::i64(ndarray::ArrayD::from_elem(Vec::new(), n)));
-        let (zero, one, scalar) = (number(x, 0)?, number(x, 1)?, x.ints(&[])?);
-        let size = |x: &mut Expand, index: usize, axis: i64| -> Result<Operand> {
-            let operand = x.operand(index)?;
-            let part = [("start", Attribute::Int(axis)), ("end", Attribute::Int(axis + 1))];
-            let list = x.op("Shape", &[operand], &part)?;
-            x.op("Reshape", &[list, scalar], &[])
-        };
-        let new = size(x, input::QUERY, 1)?;
-        let past = if x.has_input(input::PAST_KEY) { size(x, input::PAST_KEY, 2)? } else { zero };
-        let all = x.op("Add", &[past, new], &[])?;
-        let queries = x.op("Range", &[past, all, one], &[])?;
-        let keys = x.op("Range", &[zero, all, one], &[])?;
-        Ok(Positions { queries, keys })
-    }
-}
-
 /// Emits the cosines and sines at the positions of the queries, `[1, length, pairs]`.
 fn angles(x: &mut Expand, positions: &Positions) -> Result<[Operand; 2]> {
     let axis = x.ints(&[0])?;
@@ -276,15 +252,8 @@ fn rotate(
 
 /// Emits the term that hides later keys and those before the window, `[queries, keys]`.
 fn mask(x: &mut Expand, positions: &Positions, window: Option<i64>) -> Result<Operand> {
-    let axis = x.ints(&[1])?;
-    let queries = x.op("Unsqueeze", &[positions.queries, axis], &[])?;
-    let mut seen = x.op("LessOrEqual", &[positions.keys, queries], &[])?;
-    if let Some(window) = window {
-        let window = x.literal(&Array::i64(ndarray::ArrayD::from_elem(Vec::new(), window)))?;
-        let first = x.op("Sub", &[queries, window], &[])?;
-        let near = x.op("Greater", &[positions.keys, first], &[])?;
-        seen = x.op("And", &[seen, near], &[])?;
-    }
+    let before = window.map(|window| window.saturating_sub(1));
+    let seen = positions.near(x, before, Some(0))?.ok_or_else(|| Error::internal("a mask without bounds"))?;
     let seen = x.cast(seen, DType::F32)?;
     let literal = |x: &mut Expand, n: f32| x.literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), n)));
     let (one, by) = (literal(x, 1.0)?, literal(x, -HIDDEN)?);

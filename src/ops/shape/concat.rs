@@ -50,8 +50,11 @@ fn only_part(graph: &Graph, node: &Node) -> Option<ValueId> {
     Some(part).filter(|part| parts.next().is_none() && is_as_output(graph, node, *part))
 }
 
-/// Each part may be the one that grows.
+/// Each part may be the one that grows, if another one is computed.
 fn appends_to_all(graph: &Graph, node: &Node) -> Vec<(usize, usize)> {
+    if node.inputs.iter().flatten().all(|part| graph.inputs.contains(part)) {
+        return Vec::new();
+    }
     let axis = |value: ValueId| crate::pass::pattern::axis(node, 1, graph.value(value).shape.as_ref()?.len());
     let parts = node.inputs.iter().enumerate();
     parts.filter_map(|(index, part)| Some((index, axis((*part)?)?))).collect()
