@@ -6,7 +6,7 @@ use super::form::MAX_AXES;
 use super::{Lower, ScalarOrBlob};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
-use crate::ncnn::layer::{Clip, Crop, Interp, binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::{Clip, Crop, EMPTY_BLOBS, Interp, binary_op, reduction_op, unary_op};
 use crate::ncnn::{BlobId, Element, Layer};
 use crate::tensor::{Dim, Operation, Sum, Tensor};
 
@@ -78,6 +78,11 @@ impl Lower<'_> {
         }
         let line = self.reshape(line, std::slice::from_ref(size))?;
         self.map(Clip { min: 1.0, max: 1.0 }, line)
+    }
+
+    /// Returns whether the oldest release that must load the net hands empty blobs on to layers.
+    pub fn bears_empty(&self) -> bool {
+        self.state.may_be_newer || self.state.net.release >= EMPTY_BLOBS
     }
 
     /// Emits ones along one axis whose size is an expression over the sizes of blobs, of which no elements are

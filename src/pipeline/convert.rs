@@ -57,9 +57,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     check_interface(&graph)?;
     check_imports(&graph)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
-    if options.ncnn_version.is_none_or(|asked| asked >= EMPTY_BLOBS) {
-        input_shape::allow_empty_caches(&mut graph)?;
-    }
+    input_shape::allow_empty_caches(&mut graph)?;
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
     rewrite::check_names(&options.skip)?;
@@ -128,7 +126,8 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
     conditions.append(&mut graph.conditions);
-    conditions.extend(net.conditions()?);
+    let bears_empty = options.ncnn_version.is_none_or(|asked| asked >= EMPTY_BLOBS);
+    conditions.extend(net.conditions(bears_empty)?);
     let conditions = SizeCondition::strictest(&conditions);
     let table = options.table.as_ref().map(|path| (net.table(&places), path.clone()));
     warnings.extend(table.iter().filter_map(|(table, _)| without_scales(&table.left_out)));

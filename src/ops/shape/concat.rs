@@ -124,7 +124,9 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
     let form = like_first(&shape)?;
     let top = match blobs.as_slice() {
         [only] => *only,
-        [first, ..] if lower.form(*first).at(place)?.has_length() => append(lower, &blobs, place, &form)?,
+        [first, ..] if lower.bears_empty() && lower.form(*first).at(place)?.has_length() => {
+            append(lower, &blobs, place, &form)?
+        }
         _ => lower.emit(Concat { axis: i32::try_from(place)? }, &blobs, &form)?,
     };
     lower.set(0, top)
