@@ -130,7 +130,10 @@ impl Conversion {
 
     /// Returns the free sizes that may be 0: the lengths of caches that may be empty. All others are at least 1.
     pub fn may_be_zero(&self) -> Vec<String> {
-        let is_at_least = |name: &str, condition: &SizeCondition| matches!(condition, SizeCondition::AtLeast(size, _) if size.symbol_name() == Some(name));
+        let is_at_least = |name: &str, condition: &SizeCondition| match condition {
+            SizeCondition::AtLeast(size, _) => size.symbol_name() == Some(name),
+            _ => false,
+        };
         let lengths = self.inputs.iter().flat_map(|port| &port.shape).filter(|size| size.has_length());
         let names: BTreeSet<&str> = lengths.filter_map(Dim::symbol_name).collect();
         let names = names.into_iter();

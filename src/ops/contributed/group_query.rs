@@ -79,8 +79,9 @@ fn read(call: &Call) -> Result<Attention> {
     let Some(hidden) = call.shape(input::QUERY)?.get(2).and_then(Dim::known) else {
         unsupported!("queries of free size, or with an axis for the heads");
     };
-    let all = if call.has_input(input::KEY) { heads } else { heads + 2 * kv_heads };
-    let head = hidden.checked_div(all).filter(|head| *head > 0 && head * all == hidden);
+    let all =
+        if call.has_input(input::KEY) { heads } else { heads.saturating_add(kv_heads.saturating_mul(2)) };
+    let head = hidden.checked_div(all).filter(|head| *head > 0 && head.checked_mul(all) == Some(hidden));
     let head =
         head.ok_or_else(|| Error::invalid(format!("{hidden} elements do not divide into {all} heads")))?;
     let usual: f32 = head.as_();
@@ -94,6 +95,10 @@ fn read(call: &Call) -> Result<Attention> {
         }
     }
     call.int("kv_cache_bit_width")?;
+    let window = call.int("local_window_size")?.filter(|size| *size >= 0);
+    if window == Some(0) {
+        unsupported!("a window of no keys");
+    }
     if let Some(index) = input::REFUSED.into_iter().find(|index| call.has_input(*index)) {
         return Err(Error::unsupported("this input is not supported").at_part(call.label(index)));
     }
@@ -105,7 +110,7 @@ fn read(call: &Call) -> Result<Attention> {
         softcap: call.float_or("softcap", 0.0)?,
         rotary: call.flag("do_rotary", false)?,
         interleaved: call.flag("rotary_interleaved", false)?,
-        window: call.int("local_window_size")?.filter(|size| *size >= 0),
+        window,
     })
 }
 
@@ -241,7 +246,7 @@ fn rotate(
     let pairs = x.shape(input::COS_CACHE)?.get(1).and_then(Dim::known);
     let pairs = pairs.ok_or_else(|| Error::unsupported("angles of free size"))?;
     // 0 stands for the whole head.
-    let rotated = if pairs * 2 == attention.head { 0 } else { pairs * 2 };
+    let rotated = Some(pairs.saturating_mul(2)).filter(|size| *size != attention.head).unwrap_or(0);
     let attributes = [
         ("interleaved", Attribute::Int(attention.interleaved.into())),
         ("num_heads", Attribute::Int(heads)),
