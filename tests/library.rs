@@ -92,6 +92,19 @@ fn unproved_facts_are_stated() {
 
 /// The fixtures of this family have the smallest valid sizes.
 #[test]
+fn caches_may_be_empty_where_the_runtime_bears_it() {
+    let model = Input::from("fixtures/decoder/empty_cache/model.onnx");
+    for (release, may_be_zero, stated) in [(None, &["P"][..], &[][..]), (Some(20240410), &[], &["P >= 1"])] {
+        let converter = Converter::new();
+        let converter = release.map_or(converter.clone(), |release| converter.ncnn_version(release));
+        let conversion = converter.convert(&model).unwrap();
+        assert_eq!(conversion.may_be_zero(), may_be_zero);
+        let conditions: Vec<String> = conversion.conditions.iter().map(ToString::to_string).collect();
+        assert_eq!(conditions, stated);
+    }
+}
+
+#[test]
 fn conditions_on_free_sizes_are_stated() {
     for (fixture, expected) in [
         ("area_as_a_number", "H*W = 6"),

@@ -87,8 +87,14 @@ fn a_blob_with_the_name_of_a_value_holds_it() {
 /// The sizes to try satisfy the conditions that the conversion states.
 #[test]
 fn valid_sizes_are_compared() {
-    for fixture in ["element_far_from_the_end", "mirrored", "past_and_total", "rows_of_eight"] {
-        let room = room_with(&format!("condition/{fixture}"), "");
+    for fixture in [
+        "condition/element_far_from_the_end",
+        "condition/mirrored",
+        "condition/past_and_total",
+        "condition/rows_of_eight",
+        "decoder/mask_of_cache_and_prompt",
+    ] {
+        let room = room_with(fixture, "");
         room.expect(
             &format!("verify model.onnx m.param m.bin {}", python()),
             0,

@@ -1,5 +1,6 @@
 //! A converted model.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -7,12 +8,13 @@ use crate::common::output;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::lower::Assumption;
+use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::{Embedding, Net, Written};
 use crate::onnx::{self, Model, Sources, Storage};
 use crate::op::since_version;
 use crate::pipeline::{self, Converted, Inspection, Options, Pass, Port};
 use crate::report::{self, Report};
-use crate::tensor::SizeCondition;
+use crate::tensor::{Dim, SizeCondition};
 
 /// A converted model, ready to be written.
 #[derive(Debug)]
@@ -123,6 +125,24 @@ impl Conversion {
         Ok(written)
     }
 
+    /// The release of ncnn since which sizes may be 0.
+    pub const ZERO_SIZES_SINCE: u32 = EMPTY_BLOBS;
+
+    /// Returns the free sizes that may be 0: the lengths of caches that may be empty. All others are at least 1.
+    pub fn may_be_zero(&self) -> Vec<String> {
+        let is_at_least = |name: &str, condition: &SizeCondition| match condition {
+            SizeCondition::AtLeast(size, _) => size.symbol_name() == Some(name),
+            _ => false,
+        };
+        let lengths = self.inputs.iter().flat_map(|port| &port.shape).filter(|size| size.has_length());
+        let names: BTreeSet<&str> = lengths.filter_map(Dim::symbol_name).collect();
+        let names = names.into_iter();
+        names
+            .filter(|name| !self.conditions.iter().any(|condition| is_at_least(name, condition)))
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// Returns the inspection of the model.
     ///
     /// # Errors
@@ -148,6 +168,7 @@ impl Conversion {
             warnings: &self.warnings,
             assumptions: &self.assumptions,
             conditions: &self.conditions,
+            may_be_zero: self.may_be_zero(),
             passes: &self.passes,
             net_passes: &self.net_passes,
         };

@@ -43,6 +43,11 @@ pub(super) fn describe(
             conversion.conditions.iter().map(|one| printable(&one.to_string())).collect();
         labelled(&mut text, NOTICE, "valid if", &conditions.join("; "));
     }
+    let lengths: Vec<String> = conversion.may_be_zero().iter().map(|name| printable(name)).collect();
+    if !lengths.is_empty() {
+        let since = Conversion::ZERO_SIZES_SINCE;
+        labelled(&mut text, STRONG, "may be 0", &format!("{} (ncnn {since} or later)", lengths.join(", ")));
+    }
     if verbose {
         describe_passes(&mut text, conversion);
     }

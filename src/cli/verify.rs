@@ -199,7 +199,8 @@ fn input_shapes(conversion: &Conversion) -> Result<Vec<BTreeMap<String, Vec<i64>
     let mut found = Vec::new();
     for size in SIZES {
         let sizes = names.iter().map(|name| (name.clone(), valid_size(conversion, name, size)));
-        let sizes: BTreeMap<String, Dim> = sizes.collect();
+        let mut sizes: BTreeMap<String, Dim> = sizes.collect();
+        raise_bounds(conversion, &mut sizes)?;
         if !conversion.conditions.iter().all(|condition| condition.holds(&sizes)) {
             continue;
         }
@@ -212,6 +213,20 @@ fn input_shapes(conversion: &Conversion) -> Result<Vec<BTreeMap<String, Vec<i64>
         found.push(shapes);
     }
     Ok(found)
+}
+
+/// Raises each symbol that is the bound of another size to that size: a mask has the length of the cache and the prompt
+/// together.
+fn raise_bounds(conversion: &Conversion, sizes: &mut BTreeMap<String, Dim>) -> Result<(), Error> {
+    for condition in &conversion.conditions {
+        let SizeCondition::AtMost(size, bound) = condition else { continue };
+        let name = sizes.keys().find(|name| *bound == Dim::symbol(name)).cloned();
+        if let Some(name) = name.filter(|_| !condition.holds(sizes)) {
+            let size = size.substitute(sizes)?;
+            sizes.insert(name, size);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the least value of a symbol from `size` on that satisfies its own conditions.

@@ -20,6 +20,8 @@ pub enum AssumedFact {
     SmallAngle,
     /// Quotients of floats by their divisors are less than 2^24.
     ExactQuotient,
+    /// Lengths are those of the whole sequence: none of its elements is padding.
+    WholeLength,
     /// Elements of an input are finite, and so is each float that is computed from them.
     Finite,
 }
@@ -32,6 +34,7 @@ impl AssumedFact {
             AssumedFact::NotNegative => "not_negative",
             AssumedFact::SmallAngle => "small_angle",
             AssumedFact::ExactQuotient => "exact_quotient",
+            AssumedFact::WholeLength => "whole_length",
             AssumedFact::Finite => "finite",
         }
     }
@@ -45,6 +48,7 @@ impl AssumedFact {
                 "between -10000 and 10000: the sine and cosine of the runtime lose digits beyond"
             }
             AssumedFact::ExactQuotient => "less than 2^24 divisors: float32 rounds larger quotients",
+            AssumedFact::WholeLength => "the length of the whole sequence: the net has no padding",
             AssumedFact::Finite => {
                 "finite, and so are the floats computed from them: sums and activations of the runtime do not \
                  keep NaN and infinities as in ONNX"
@@ -65,6 +69,7 @@ impl AssumedFact {
                 let (dividend, divisor) = (call.range(index).magnitude(), call.range(1).magnitude());
                 dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
+            AssumedFact::WholeLength => false,
             AssumedFact::Finite => !matches!(call.may_be_infinite(index), Ok(true)),
         }
     }

@@ -13,22 +13,40 @@ const MAX_BOTTOMS: usize = 10;
 
 /// The blobs that have an axis of a free size: the newest, since a blob lives until its last reader.
 #[derive(Default)]
-pub(super) struct Axes(BTreeMap<Dim, (BlobId, char)>);
+pub(super) struct Axes {
+    /// Those that have elements.
+    filled: BTreeMap<Dim, (BlobId, char)>,
+    /// Those that may be empty.
+    maybe_empty: BTreeMap<Dim, (BlobId, char)>,
+}
 
 impl Axes {
     pub(super) fn add(&mut self, blob: BlobId, shape: &[Dim]) {
+        let has_elements =
+            |size: &Dim| !size.has_length() || size.lower_bound().is_some_and(|least| least > 0);
+        let sources = if shape.iter().all(has_elements) { &mut self.filled } else { &mut self.maybe_empty };
         for (place, size) in shape.iter().enumerate() {
             if size.known().is_none()
                 && let Some(letter) = letter(place, shape.len())
             {
-                self.0.insert(size.clone(), (blob, letter));
+                sources.insert(size.clone(), (blob, letter));
             }
         }
     }
 
+    /// Returns the sizes that have this one as their difference, with their sources, which have elements.
+    fn difference(&self, size: &Dim) -> Option<[(BlobId, char); 2]> {
+        if !size.has_length() {
+            return None;
+        }
+        let rest = |whole: &Dim| self.filled.get(&whole.sub(size).ok()?).copied();
+        self.filled.iter().find_map(|(whole, source)| Some([*source, rest(whole)?]))
+    }
+
     /// Replaces `blob` as the source of its sizes by another blob, as far as that has them.
     pub(super) fn replace(&mut self, blob: BlobId, by: BlobId, shape: &[Dim]) {
-        self.0.retain(|_, (size_source, _)| *size_source != blob);
+        self.filled.retain(|_, (size_source, _)| *size_source != blob);
+        self.maybe_empty.retain(|_, (size_source, _)| *size_source != blob);
         self.add(by, shape);
     }
 }
@@ -57,15 +75,22 @@ impl Texts<'_> {
             if let Some(place) = own.iter().position(|size| size == part) {
                 return Some(format!("0{}", letter(place, own.len())?));
             }
-            let (size_source, letter) = self.state.axes.0.get(part)?;
-            let place = match self.bottoms.iter().position(|bottom| bottom == size_source) {
-                Some(place) => place,
-                None => {
-                    self.bottoms.push(*size_source);
-                    self.bottoms.len() - 1
+            let axes = &self.state.axes;
+            let bottoms = &mut self.bottoms;
+            let mut word = |(size_source, letter): (BlobId, char)| {
+                let place = bottoms.iter().position(|bottom| *bottom == size_source).unwrap_or(bottoms.len());
+                if place == bottoms.len() {
+                    bottoms.push(size_source);
                 }
+                format!("{place}{letter}")
             };
-            Some(format!("{place}{letter}"))
+            if let Some(source) = axes.filled.get(part) {
+                return Some(word(*source));
+            }
+            if let Some([whole, rest]) = axes.difference(part) {
+                return Some(format!("-({},{})", word(whole), word(rest)));
+            }
+            axes.maybe_empty.get(part).map(|source| word(*source))
         })
     }
 
@@ -92,6 +117,15 @@ impl State {
         let shape_expr = sizes?.join(",");
         let bottoms = texts.finish(&[&shape_expr])?;
         Some((Reshape { shape_expr, ..Reshape::default() }, bottoms))
+    }
+
+    /// Returns the width of a plane of one row that a layer with the first bottom `blob` makes, and all bottoms;
+    /// `None` if it would be the only one, or no blobs have the sizes.
+    pub(super) fn expression(&self, blob: BlobId, width: &Dim) -> Option<(String, Vec<BlobId>)> {
+        let mut texts = self.texts(blob)?;
+        let text = format!("{},1", texts.spell(width)?);
+        let bottoms = texts.finish(&[&text])?;
+        (bottoms.len() > 1).then_some((text, bottoms))
     }
 
     /// Returns whether a Reshape between these forms needs no other blob.

@@ -6,8 +6,8 @@ use super::Lower;
 use super::form::MAX_AXES;
 use crate::common::limits;
 use crate::error::{At, Error, Result};
-use crate::ncnn::layer::{Clip, Crop, binary_op, reduction_op, unary_op};
-use crate::ncnn::{BlobId, Element};
+use crate::ncnn::layer::{Clip, Crop, EMPTY_BLOBS, Interp, binary_op, reduction_op, unary_op};
+use crate::ncnn::{BlobId, Element, Layer};
 use crate::tensor::{Dim, Operation, Sum, Tensor};
 
 impl Lower<'_> {
@@ -49,6 +49,11 @@ impl Lower<'_> {
     /// Emits ones along one axis whose size is that of adjacent axes of a blob: a slice of that blob, set to
     /// 1.
     fn line_of_ones(&mut self, size: &Dim) -> Result<BlobId> {
+        if size.has_length()
+            && let Some(ones) = self.stretched_one(size)?
+        {
+            return Ok(ones);
+        }
         let Some((size_source, axes)) = self.size_source(size) else { return self.joined_ones(size) };
         let mut form = self.form(size_source);
         let mut line = size_source;
@@ -73,6 +78,23 @@ impl Lower<'_> {
         }
         let line = self.reshape(line, std::slice::from_ref(size))?;
         self.map(Clip { min: 1.0, max: 1.0 }, line)
+    }
+
+    /// Returns whether the oldest release that must load the net hands empty blobs on to layers.
+    pub fn bears_empty(&self) -> bool {
+        self.state.may_be_newer || self.state.net.release >= EMPTY_BLOBS
+    }
+
+    /// Emits ones along one axis whose size is an expression over the sizes of blobs, of which no elements are
+    /// read: they may be empty. `None` if the runtime cannot evaluate the expression.
+    fn stretched_one(&mut self, size: &Dim) -> Result<Option<BlobId>> {
+        let one = self.memory_data(&Tensor::from_f32(&[1], vec![1.0])?, &[Dim::Known(1)])?;
+        let Some((size_expr, bottoms)) = self.state.expression(one, size) else { return Ok(None) };
+        // One element is repeated over a plane.
+        let layer = Layer::from(Interp { resize_type: 1, size_expr, ..Interp::default() });
+        self.state.allow(&layer);
+        let plane = self.emit(layer, &bottoms, &[Dim::Known(1), Dim::Known(1), size.clone()])?;
+        self.reshape(plane, std::slice::from_ref(size)).map(Some)
     }
 
     /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum.
@@ -115,6 +137,12 @@ impl Lower<'_> {
         let one = [Dim::Known(1)];
         if let Some(number) = size.known() {
             return self.memory_data(&Tensor::from_f32(&[1], vec![number.as_()])?, &one);
+        }
+        if size.has_length()
+            && let Some(ones) = self.stretched_one(&size.add(&Dim::Known(1))?)?
+        {
+            let longer = self.reduce(reduction_op::SUM, ones, &[0])?;
+            return self.binary_scalar(binary_op::SUB, longer, 1.0);
         }
         if self.size_source(size).is_some() {
             let line = self.line_of_ones(size)?;

@@ -12,7 +12,8 @@ mod window;
 pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, distinct_axes, element_count, required_input, resolve_axis};
 pub(crate) use operator::{
-    Access, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op, Padding, Work,
+    Access, AppendRule, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
+    Padding, Work,
 };
 pub(crate) use registry::{
     CONTRIB_DOMAIN, CUT, NEWEST_OPSET, OWN_DOMAIN, access, find, find_handled, index, infer_shape, register,

@@ -18,6 +18,9 @@ pub(crate) type Work = fn(&[&[usize]]) -> u64;
 /// Returns the input that a node forwards unchanged, if any.
 pub(crate) type IdentityRule = fn(&Graph, &Node) -> Option<ValueId>;
 
+/// Returns the inputs to which a node appends others, each with the axis along which it does.
+pub(crate) type AppendRule = fn(&Graph, &Node) -> Vec<(usize, usize)>;
+
 /// Returns the constant that a normalization with constant statistics adds to the variances.
 pub(crate) type Epsilon = fn(&Call) -> Option<f32>;
 
@@ -80,6 +83,9 @@ pub(crate) struct Op {
     pub work: Option<Work>,
     /// The input that a node forwards unchanged.
     pub identity: Option<IdentityRule>,
+    /// The inputs to which the node appends others, each with the axis along which it does. A network may be given
+    /// such an input without elements: a cache of nothing.
+    pub appends: Option<AppendRule>,
     /// Whether a rounding error of an input can change the result by a whole step: a quotient that it reads
     /// must be exact.
     pub jumps: Option<Holds>,
@@ -142,6 +148,7 @@ impl Op {
             fold: None,
             work: None,
             identity: None,
+            appends: None,
             jumps: None,
             chooses: false,
             nan: None,

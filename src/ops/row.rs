@@ -3,7 +3,8 @@
 use crate::lower::LowerNode;
 use crate::op::range::RangeRule;
 use crate::op::{
-    Access, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op, Padding, Work,
+    Access, AppendRule, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
+    Padding, Work,
 };
 use crate::pass::expand::ExpandNode;
 
@@ -77,6 +78,11 @@ impl Row {
 
     pub const fn identity(mut self, identity: IdentityRule) -> Row {
         self.op.identity = Some(identity);
+        self
+    }
+
+    pub const fn appends(mut self, appends: AppendRule) -> Row {
+        self.op.appends = Some(appends);
         self
     }
 

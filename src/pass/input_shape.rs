@@ -47,6 +47,27 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
     Ok(())
 }
 
+/// Replaces sizes of inputs whose names are sums of those of others, such as `past + sequence`: exporters name the
+/// length of a mask so.
+pub fn replace_sums(graph: &mut Graph) -> Result<()> {
+    let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
+    let names: BTreeSet<String> =
+        shapes.flatten().filter_map(|size| Some(size.symbol_name()?.to_owned())).collect();
+    let part = |text: &str| {
+        let text = text.trim();
+        let known = text.parse().ok().map(Dim::Known);
+        known.or_else(|| (names.contains(text) && !text.contains('+')).then(|| Dim::symbol(text)))
+    };
+    let mut symbols = BTreeMap::new();
+    for name in names.iter().filter(|name| name.contains('+')) {
+        let parts: Option<Vec<Dim>> = name.split('+').map(part).collect();
+        let Some(parts) = parts else { continue };
+        let sum = parts.iter().try_fold(Dim::Known(0), |sum, part| sum.add(part))?;
+        symbols.insert(name.clone(), sum);
+    }
+    substitute_symbols(graph, &symbols)
+}
+
 /// Removes the declared shapes of computed values, which hold for other input shapes.
 fn forget_shapes(graph: &mut Graph) -> Result<()> {
     for id in graph.value_ids() {
@@ -101,6 +122,24 @@ pub fn fix_sizes(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<bool> 
         substitute_symbols(graph, &symbols)?;
     }
     Ok(!symbols.is_empty())
+}
+
+/// Lets the sizes of inputs be 0 along the axes to which nodes append computed values: the first call of a
+/// decoder has an empty cache.
+pub fn allow_empty_caches(graph: &mut Graph) -> Result<()> {
+    let mut symbols = BTreeMap::new();
+    for (_, node) in graph.nodes() {
+        let Some(appends) = crate::op::find(node).and_then(|op| op.appends) else { continue };
+        for (index, axis) in appends(graph, node) {
+            let input =
+                node.inputs.get(index).copied().flatten().filter(|input| graph.inputs.contains(input));
+            let shape = input.and_then(|input| graph.value(input).shape.as_deref());
+            if let Some(name) = shape.and_then(|shape| shape.get(axis)?.symbol_name()) {
+                symbols.insert(name.to_owned(), Dim::length(name));
+            }
+        }
+    }
+    substitute_symbols(graph, &symbols)
 }
 
 fn is_batch(size: &Dim) -> bool {
@@ -183,6 +222,46 @@ mod tests {
         fix_batch(&mut graph, &mut Vec::new()).unwrap();
         let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
         graph.value_ids().map(shown).collect()
+    }
+
+    #[test]
+    fn names_that_are_sums_are_replaced() {
+        let mut graph = Graph::default();
+        for size in ["P", "S", "P + S", "S+1", "P+Q"] {
+            let shape = Some(vec![Dim::symbol(size)].into());
+            let id = graph.add_value(Value { shape, ..Value::default() });
+            graph.inputs.push(id);
+        }
+        replace_sums(&mut graph).unwrap();
+        let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
+        let found: Vec<String> = graph.value_ids().map(shown).collect();
+        assert_eq!(found, ["[P]", "[S]", "[P+S]", "[S+1]", "[P+Q]"]);
+        let sum = Dim::symbol("P").add(&Dim::symbol("S")).unwrap();
+        let third = graph.value_ids().nth(2).and_then(|id| graph.value(id).shape.clone());
+        assert!(third.is_some_and(|shape| shape.first() == Some(&sum)));
+    }
+
+    #[test]
+    fn caches_may_be_empty() {
+        let mut graph = Graph::default();
+        let past = graph.add_value(Value { shape: Some(shape("1 P 4").into()), ..Value::default() });
+        let x = graph.add_value(Value { shape: Some(shape("1 S 4").into()), ..Value::default() });
+        let [new, all] = [(); 2].map(|()| graph.add_value(Value::default()));
+        graph.inputs = vec![past, x];
+        let node = |op_type: &str, inputs: &[ValueId], output| crate::graph::Node {
+            op_type: op_type.into(),
+            version: 13,
+            inputs: inputs.iter().copied().map(Some).collect(),
+            outputs: smallvec![Some(output)],
+            attributes: [("axis".into(), crate::graph::Attribute::Int(1))].into_iter().collect(),
+            ..Default::default()
+        };
+        graph.add_node(node("Relu", &[x], new));
+        graph.add_node(node("Concat", &[past, new], all));
+        crate::ops::register();
+        allow_empty_caches(&mut graph).unwrap();
+        let least = |id| graph.value(id).shape.as_deref().and_then(|shape| shape.get(1)?.lower_bound());
+        assert_eq!((least(past), least(x)), (Some(0), Some(1)));
     }
 
     #[test]

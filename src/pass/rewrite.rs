@@ -10,7 +10,7 @@ use crate::pass::infer;
 use crate::pass::{dead, identity};
 
 pub use crate::pass::fuse::FUSIONS;
-pub use crate::pass::simplify::SIMPLIFICATIONS;
+pub use crate::pass::simplify::{MERGING, SIMPLIFICATIONS};
 
 /// A rewriting of the whole graph.
 #[derive(Clone, Copy, Debug)]

@@ -9,11 +9,12 @@ use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
+use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::{self, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, FUSIONS, SIMPLIFICATIONS};
+use crate::pass::rewrite::{self, FUSIONS, MERGING, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
@@ -51,10 +52,12 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     progress.warnings.extend(defaulted_inputs(&model));
     let mut graph = std::mem::take(&mut model.graph);
     progress.after("read", &graph)?;
+    input_shape::replace_sums(&mut graph)?;
     prepare(&mut graph, &mut progress)?;
     check_interface(&graph)?;
     check_imports(&graph)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
+    input_shape::allow_empty_caches(&mut graph)?;
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
     rewrite::check_names(&options.skip)?;
@@ -89,8 +92,12 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     }
     rounding::check_rounding(&graph)?;
     progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
+    let nodes = graph.node_count();
     expand_nodes(&mut graph, ops::expansion, Stage::Expand { release }, &mut deferred, &mut refused)?;
     progress.after("expand", &graph)?;
+    if graph.node_count() > nodes {
+        progress.rewrite(&mut graph, MERGING, &mut deferred)?;
+    }
     // Scales and offsets can be folded into dequantized weights, unless a table refers to the original
     // weights.
     if options.quantization == Quantization::Float && options.table.is_none() {
@@ -123,7 +130,8 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
     conditions.append(&mut graph.conditions);
-    conditions.extend(net.conditions()?);
+    let bears_empty = options.ncnn_version.is_none_or(|asked| asked >= EMPTY_BLOBS);
+    conditions.extend(net.conditions(bears_empty)?);
     let conditions = SizeCondition::strictest(&conditions);
     let table = options.table.as_ref().map(|path| (net.table(&places), path.clone()));
     warnings.extend(table.iter().filter_map(|(table, _)| without_scales(&table.left_out)));
@@ -171,6 +179,7 @@ fn check_imports(graph: &Graph) -> Result<()> {
 pub(crate) fn free_shapes(sources: &Sources, options: &Options) -> Result<Vec<(String, Vec<Dim>)>> {
     let mut graph = sources.read()?.graph;
     let mut progress = Progress::new(options);
+    input_shape::replace_sums(&mut graph)?;
     prepare(&mut graph, &mut progress)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
     let inputs = graph.given_inputs().into_iter().map(|id| graph.value(id));

@@ -23,6 +23,8 @@ pub struct NetPart {
     pub inputs: Vec<PortPart>,
     /// The outputs.
     pub outputs: Vec<PortPart>,
+    /// The free sizes that may be 0.
+    pub may_be_zero: Vec<String>,
     /// The number of blobs.
     pub blobs: usize,
     /// Bytes of the `.param` file.
@@ -160,6 +162,7 @@ pub(crate) struct Converted<'a> {
     pub warnings: &'a [String],
     pub assumptions: &'a [Assumption],
     pub conditions: &'a [SizeCondition],
+    pub may_be_zero: Vec<String>,
     /// The steps on the graph, and on the net.
     pub passes: &'a [Pass],
     pub net_passes: &'a [(&'static str, usize)],
@@ -192,6 +195,7 @@ impl Report {
             oldest_ncnn: from.net.since(),
             inputs: from.inputs.iter().map(PortPart::of).collect(),
             outputs: from.outputs.iter().map(PortPart::of).collect(),
+            may_be_zero: from.may_be_zero.clone(),
             blobs: written.blobs,
             param_bytes: written.param_bytes,
             bin_bytes: written.bin_bytes,

@@ -117,7 +117,8 @@ impl SizeCondition {
         let Some((name, bound)) = least_symbol(&missing) else {
             return Ok(Some(SizeCondition::AtLeast(size.clone(), least)));
         };
-        Ok((bound > 1).then(|| SizeCondition::AtLeast(Dim::symbol(&name), bound)))
+        let is_stricter = bound > 1 || size.has_length();
+        Ok(is_stricter.then(|| SizeCondition::AtLeast(Dim::symbol(&name), bound)))
     }
 
     /// Creates the condition under which a size is a multiple of a positive number; `None` if it always is.

@@ -40,6 +40,8 @@ pub struct Expr {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Atom {
     Symbol(Arc<str>),
+    /// A symbol that may be 0.
+    Length(Arc<str>),
     FloorDiv(Dim, Dim),
     Mod(Dim, Dim),
     Min(Dim, Dim),
@@ -53,7 +55,7 @@ fn overflow() -> Error {
 impl Atom {
     fn depth(&self) -> u32 {
         match self {
-            Atom::Symbol(_) => 0,
+            Atom::Symbol(_) | Atom::Length(_) => 0,
             Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
                 1 + a.depth().max(b.depth())
             }
@@ -65,6 +67,23 @@ impl Dim {
     /// Creates a free size with this name.
     pub fn symbol(name: &str) -> Dim {
         Dim::from_atom(Atom::Symbol(Arc::from(name)))
+    }
+
+    /// Creates a free size with this name that may be 0.
+    pub(crate) fn length(name: &str) -> Dim {
+        Dim::from_atom(Atom::Length(Arc::from(name)))
+    }
+
+    /// Returns whether a symbol in the expression may be 0.
+    pub(crate) fn has_length(&self) -> bool {
+        let Dim::Expr(e) = self else { return false };
+        e.terms.keys().flatten().any(|atom| match atom {
+            Atom::Symbol(_) => false,
+            Atom::Length(_) => true,
+            Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                a.has_length() || b.has_length()
+            }
+        })
     }
 
     /// Returns the integer, unless the size is symbolic.
@@ -85,7 +104,7 @@ impl Dim {
         let Dim::Expr(e) = self else { return None };
         match e.terms.first_key_value() {
             Some((product, 1)) if e.constant == 0 && e.terms.len() == 1 => match product.as_slice() {
-                [Atom::Symbol(name)] => Some(name),
+                [Atom::Symbol(name) | Atom::Length(name)] => Some(name),
                 _ => None,
             },
             _ => None,
@@ -204,7 +223,7 @@ impl Dim {
             let mut term = Dim::Known(*coefficient);
             for atom in product {
                 let factor = match atom {
-                    Atom::Symbol(name) => {
+                    Atom::Symbol(name) | Atom::Length(name) => {
                         values.get(name.as_ref()).cloned().unwrap_or_else(|| Dim::from_atom(atom.clone()))
                     }
                     Atom::FloorDiv(a, b) => a.substitute(values)?.floor_div(&b.substitute(values)?)?,
@@ -224,7 +243,7 @@ impl Dim {
         let Dim::Expr(e) = self else { return };
         for atom in e.terms.keys().flatten() {
             match atom {
-                Atom::Symbol(name) => {
+                Atom::Symbol(name) | Atom::Length(name) => {
                     names.insert(name.to_string());
                 }
                 Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
@@ -270,7 +289,7 @@ impl fmt::Display for Dim {
                     f.write_str("*")?;
                 }
                 match atom {
-                    Atom::Symbol(name) => f.write_str(name)?,
+                    Atom::Symbol(name) | Atom::Length(name) => f.write_str(name)?,
                     Atom::FloorDiv(a, b) => write!(f, "floor_div({a}, {b})")?,
                     Atom::Mod(a, b) => write!(f, "mod({a}, {b})")?,
                     Atom::Min(a, b) => write!(f, "min({a}, {b})")?,

@@ -189,6 +189,13 @@ def open_net():
     return net
 
 
+def mat_of(array):
+    """A Mat that owns its data. A cache may have no elements."""
+    if not array.size:
+        return ncnn.Mat(*reversed(array.shape))
+    return ncnn.Mat(np.ascontiguousarray(array)).clone()
+
+
 def feed(net, inputs):
     extractor = net.create_extractor()
     extractor.set_light_mode(False)
@@ -196,8 +203,7 @@ def feed(net, inputs):
         if pair["name"] not in inputs:
             continue
         array = inputs[pair["name"]].astype(np.int32 if pair["int32"] else np.float32)
-        mat = ncnn.Mat(np.ascontiguousarray(array.reshape(mat_shape(array.shape))))
-        if extractor.input(pair["blob"], mat.clone()) != 0:
+        if extractor.input(pair["blob"], mat_of(array.reshape(mat_shape(array.shape)))) != 0:
             raise NetFailure(f"the net has no input \"{pair['blob']}\"")
     return extractor
 

@@ -57,14 +57,25 @@ impl Net {
         Ok(u64::try_from(elements)?)
     }
 
-    /// Returns the conditions under which no blob is empty: the runtime has no empty blobs.
+    /// Returns the conditions under which no layer reads an empty blob that needs its elements. Releases before
+    /// [`EMPTY_BLOBS`](super::layer::EMPTY_BLOBS) bear none.
     ///
     /// # Errors
     ///
     /// If a blob is always empty.
-    pub(crate) fn conditions(&self) -> Result<Vec<SizeCondition>> {
-        let free =
-            self.tops().flat_map(|top| self.blob(top).shape.iter()).filter(|size| size.known().is_none());
+    pub(crate) fn conditions(&self, bears_empty: bool) -> Result<Vec<SizeCondition>> {
+        let mut producers: BTreeSet<BlobId> = BTreeSet::new();
+        let mut read: BTreeSet<BlobId> = BTreeSet::new();
+        for layer in &self.layers {
+            if matches!(layer.layer, Layer::Input(_) | Layer::Split(_)) {
+                producers.extend(&layer.tops);
+            }
+            let reads = layer.bottoms.iter().enumerate();
+            read.extend(reads.filter(|(place, _)| !layer.layer.bears_empty(*place)).map(|(_, blob)| *blob));
+        }
+        let is_borne = |top: &BlobId| bears_empty && producers.contains(top) && !read.contains(top);
+        let needed = self.tops().filter(|top| !is_borne(top));
+        let free = needed.flat_map(|top| self.blob(top).shape.iter()).filter(|size| size.known().is_none());
         let sizes: BTreeSet<&Dim> = free.collect();
         sizes.into_iter().filter_map(|size| SizeCondition::at_least(size, 1).transpose()).collect()
     }

@@ -51,6 +51,8 @@ pub const OLDEST: u32 = 20240410;
 
 /// The first release with size expressions as string params (`paramdict.cpp`).
 pub(crate) const EXPRESSIONS: u32 = 20250428;
+/// The release since which the runtime hands empty blobs on to layers.
+pub(crate) const EMPTY_BLOBS: u32 = 20260113;
 
 impl Layer {
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.
@@ -68,6 +70,18 @@ impl Layer {
             _ => return None,
         };
         scales.as_ref().map(|_| name)
+    }
+
+    /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime hands
+    /// empty blobs on to layers; most fail, and those that work in place read a null pointer (`net.cpp`).
+    pub(crate) fn bears_empty(&self, place: usize) -> bool {
+        match self {
+            Layer::Split(_) => true,
+            // Concat takes its layout from the first bottom; the others need only the sizes of further bottoms.
+            // Crop unpacks all its bottoms, which fails for an empty one.
+            Layer::Concat(_) | Layer::Interp(_) | Layer::Reshape(_) => place > 0,
+            _ => false,
+        }
     }
 
     /// Checks that a release reads this layer with these params.

@@ -7,6 +7,7 @@
 
 mod attention;
 mod gemm;
+pub(in crate::ops) mod group_query;
 
 use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;

@@ -1,4 +1,7 @@
-//! MatMulNBits: weights of 4 or 8 bits in blocks, each with a scale. The other factor is not rounded.
+//! Weights of 2, 4 or 8 bits in blocks, each with a scale: MatMulNBits, whose other factor is not rounded, and
+//! GatherBlockQuantized.
+//!
+//! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftmatmulnbits>.
 
 use super::{MICROSOFT, first, level};
 use crate::error::{Error, Result, invalid, unsupported};
@@ -15,7 +18,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand)
         .ignore(&["accuracy_level", "weight_prepacked"])
         .lowers_to("MatMul")
-        .limits("weights not of 4 or 8 bits; a column order; weights known only at run time"),
+        .limits("weights not of 2, 4 or 8 bits; a column order; weights known only at run time"),
+    Row::new("GatherBlockQuantized", &[1], Access::Any, infer_gather)
+        .domain(MICROSOFT)
+        .expand(expand_gather)
+        .lowers_to("Gather")
+        .limits(
+            "other axes than rows of a matrix in blocks along its columns; tables known only at run time",
+        ),
 ];
 
 /// Indices of the inputs.
@@ -35,15 +45,20 @@ struct Matrix {
     block: i64,
 }
 
+fn check_bits(bits: i64) -> Result<()> {
+    if ![2, 4, 8].contains(&bits) {
+        unsupported!("weights of {bits} bits");
+    }
+    Ok(())
+}
+
 fn read_matrix(call: &Call) -> Result<Matrix> {
     let size = |name: &'static str| match required(call.int(name)?, name)? {
         size @ 1.. => Ok(size),
         size => Err(Error::invalid(format!("a size of {size}")).at_part(format!("attribute {name}"))),
     };
     let bits = call.int_or("bits", 4)?;
-    if bits != 4 && bits != 8 {
-        unsupported!("weights of {bits} bits");
-    }
+    check_bits(bits)?;
     if call.has_input(input::ORDER) {
         unsupported!("a column order");
     }
@@ -75,16 +90,13 @@ fn expand(x: &mut Expand) -> Result<bool> {
     let blocks = (rows - 1) / block + 1;
     let weight = unpack(x, input::WEIGHT, bits, [columns, blocks, block])?;
     let zero = if x.has_input(input::ZERO_POINTS) && x.dtype(input::ZERO_POINTS)? == DType::U8 {
-        // Each column begins at a byte.
-        let padded = if bits == 4 { blocks.saturating_add(blocks % 2) } else { blocks };
-        let zero = unpack(x, input::ZERO_POINTS, bits, [columns, padded, 1])?;
+        let zero = unpack(x, input::ZERO_POINTS, bits, [columns, padded(blocks, bits), 1])?;
         first(x, zero, 1, blocks)?
     } else if x.has_input(input::ZERO_POINTS) {
         let zero = x.operand_as(input::ZERO_POINTS, DType::F32)?;
         x.reshape(zero, &[columns, blocks, 1])?
     } else {
-        let middle = if bits == 4 { 8.0 } else { 128.0 };
-        level::scalar(x, middle)?
+        level::scalar(x, middle(bits))?
     };
     let scale = x.operand_as(input::SCALES, DType::F32)?;
     let scale = x.reshape(scale, &[columns, blocks, 1])?;
@@ -105,19 +117,126 @@ fn expand(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Emits the values of input `index` as float32. A byte holds two values of 4 bits, the low one first.
+/// Returns the zero point of unsigned values of which the model gives none.
+fn middle(bits: i64) -> f32 {
+    match bits {
+        2 => 2.0,
+        4 => 8.0,
+        _ => 128.0,
+    }
+}
+
+/// Returns the number of packed values of a row of `count`, which begins at a byte.
+fn padded(count: i64, bits: i64) -> i64 {
+    let values = 8_i64.checked_div(bits).unwrap_or(1);
+    count.saturating_add(values - 1).checked_div(values).unwrap_or(count).saturating_mul(values)
+}
+
+/// Emits the values of input `index` as float32. A byte holds several values of 4 or 2 bits, the lowest first.
 fn unpack(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Operand> {
     let mut operand = x.operand(index)?;
-    if bits == 4 {
+    if bits < 8 {
         let bytes = x.reshape(operand, &[-1, 1])?;
         let byte = |x: &mut Expand, value: i64| {
             x.literal(&Array::i64(ndarray::arr0(value).into_dyn()).cast(DType::U8)?)
         };
-        let (mask, half) = (byte(x, 15)?, byte(x, 4)?);
-        let low = x.op("BitwiseAnd", &[bytes, mask], &[])?;
-        let high = x.op("BitShift", &[bytes, half], &[("direction", Attribute::String("RIGHT".into()))])?;
-        operand = x.op("Concat", &[low, high], &[("axis", Attribute::Int(1))])?;
+        let mask = byte(x, (1 << bits) - 1)?;
+        let mut values = Vec::new();
+        for place in 0..8_i64.checked_div(bits).unwrap_or(1) {
+            let right = [("direction", Attribute::String("RIGHT".into()))];
+            let shift = byte(x, place * bits)?;
+            let shifted = x.op("BitShift", &[bytes, shift], &right)?;
+            values.push(x.op("BitwiseAnd", &[shifted, mask], &[])?);
+        }
+        operand = x.op("Concat", &values, &[("axis", Attribute::Int(1))])?;
     }
     let operand = x.reshape(operand, &shape)?;
     x.cast(operand, DType::F32)
+}
+
+/// The inputs of GatherBlockQuantized.
+mod table {
+    pub const DATA: usize = 0;
+    pub const INDICES: usize = 1;
+    pub const SCALES: usize = 2;
+    pub const ZERO_POINTS: usize = 3;
+}
+
+/// A matrix of which rows are gathered.
+struct Table {
+    rows: i64,
+    columns: i64,
+    block: i64,
+    /// The number of bits of values that are packed in bytes; `None` for a type of narrow integers.
+    packed: Option<i64>,
+}
+
+fn read_table(call: &Call) -> Result<Table> {
+    let bits = call.int_or("bits", 4)?;
+    let block = call.int_or("block_size", 128)?;
+    let packed = if call.dtype(table::DATA)? == DType::U8 {
+        check_bits(bits)?;
+        Some(bits)
+    } else {
+        None
+    };
+    let (axis, along) = (call.int_or("gather_axis", 0)?, call.int_or("quantize_axis", 1)?);
+    let [rows, columns] = *call.sizes(table::DATA)?.as_slice() else {
+        unsupported!("a table of other than two axes")
+    };
+    if ![0, -2].contains(&axis) || ![1, -1].contains(&along) {
+        unsupported!("elements along axis {axis}, in blocks along axis {along}");
+    }
+    if block < 1 {
+        invalid!("blocks of {block} elements");
+    }
+    let values = packed.and_then(|bits| 8_i64.checked_div(bits)).unwrap_or(1);
+    Ok(Table { rows, columns: columns.saturating_mul(values), block, packed })
+}
+
+fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
+    let matrix = read_table(call)?;
+    let mut shape = call.shape(table::INDICES)?.to_vec();
+    shape.push(Dim::Known(matrix.columns));
+    Ok(vec![Fact::new(call.dtype(table::SCALES)?, shape)])
+}
+
+fn expand_gather(x: &mut Expand) -> Result<bool> {
+    let Table { rows, columns, block, packed } = read_table(x)?;
+    if x.constant(table::DATA).is_none() {
+        unsupported!("a table known only at run time");
+    }
+    let blocks = (columns - 1) / block + 1;
+    let whole = blocks.saturating_mul(block);
+    let values = |x: &mut Expand, index: usize, count: i64| match packed {
+        Some(bits) => unpack(x, index, bits, [rows, padded(count, bits), 1]),
+        None => {
+            let operand = x.operand_as(index, DType::F32)?;
+            x.reshape(operand, &[rows, count, 1])
+        }
+    };
+    let mut data = values(x, table::DATA, columns)?;
+    if whole > columns {
+        let pads = x.ints(&[0, 0, 0, 0, whole - columns, 0])?;
+        data = x.op("Pad", &[data, pads], &[])?;
+    }
+    let data = x.reshape(data, &[rows, blocks, block])?;
+    let zero = if x.has_input(table::ZERO_POINTS) {
+        let zero = values(x, table::ZERO_POINTS, blocks)?;
+        first(x, zero, 1, blocks)?
+    } else {
+        level::scalar(x, packed.map_or(0.0, middle))?
+    };
+    let scale = x.operand_as(table::SCALES, DType::F32)?;
+    let scale = x.reshape(scale, &[rows, blocks, 1])?;
+    let levels = x.op("Sub", &[data, zero], &[])?;
+    let weights = x.op("Mul", &[levels, scale], &[])?;
+    let weights = x.reshape(weights, &[rows, whole])?;
+    let weights = first(x, weights, 1, columns)?;
+    let dtype = x.dtype(table::SCALES)?;
+    let weights = x.cast(weights, dtype)?;
+    let indices = x.operand(table::INDICES)?;
+    let taken = x.op("Gather", &[weights, indices], &[])?;
+    x.output(0, taken)?;
+    Ok(true)
 }

@@ -11,7 +11,7 @@ use crate::ncnn::layer::{Concat, Slice};
 use crate::op::identity::{is_as_output, same_shape};
 use crate::op::{Access, Attributes, Call, Fact, range, required, required_input, resolve_axis};
 use crate::ops::Row;
-use crate::tensor::{Array, Dim, display_shape};
+use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Concat", &[1, 4, 11, 13], Access::Lanes { since: 4, default: None }, infer_concat)
@@ -20,6 +20,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(range::all)
         .bears_rounding(|_, _| true)
         .identity(only_part)
+        .appends(appends_to_all)
         .lowers_to("Concat"),
     Row::new("Split", &[1, 2, 11, 13, 18], Access::Any, infer_split)
         .fold(fold_split)
@@ -47,6 +48,16 @@ fn only_part(graph: &Graph, node: &Node) -> Option<ValueId> {
     let mut parts = node.inputs.iter().copied().flatten().filter(|part| !is_empty(part));
     let part = parts.next()?;
     Some(part).filter(|part| parts.next().is_none() && is_as_output(graph, node, *part))
+}
+
+/// Each part may be the one that grows, if another one is computed.
+fn appends_to_all(graph: &Graph, node: &Node) -> Vec<(usize, usize)> {
+    if node.inputs.iter().flatten().all(|part| graph.inputs.contains(part)) {
+        return Vec::new();
+    }
+    let axis = |value: ValueId| crate::pass::pattern::axis(node, 1, graph.value(value).shape.as_ref()?.len());
+    let parts = node.inputs.iter().enumerate();
+    parts.filter_map(|(index, part)| Some((index, axis((*part)?)?))).collect()
 }
 
 fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
@@ -113,9 +124,28 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
     let form = like_first(&shape)?;
     let top = match blobs.as_slice() {
         [only] => *only,
+        [first, ..] if lower.bears_empty() && lower.form(*first).at(place)?.has_length() => {
+            append(lower, &blobs, place, &form)?
+        }
         _ => lower.emit(Concat { axis: i32::try_from(place)? }, &blobs, &form)?,
     };
     lower.set(0, top)
+}
+
+/// Concatenates blobs of which the first may be empty. Concat takes the element type and the packing of all blobs
+/// from the first, and an empty one has none; so an element precedes it, and is removed again.
+fn append(lower: &mut Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Result<BlobId> {
+    let concat = Concat { axis: i32::try_from(place)? };
+    let sizes: Option<Vec<usize>> = resized(form, place, Dim::Known(1))
+        .iter()
+        .map(|size| size.known().and_then(|size| usize::try_from(size).ok()))
+        .collect();
+    let Some(sizes) = sizes else { return lower.emit(concat, blobs, form) };
+    let one = lower.memory_data(&Tensor::all(0.0, sizes.clone())?, &resized(form, place, Dim::Known(1)))?;
+    let all: Vec<BlobId> = std::iter::once(one).chain(blobs.iter().copied()).collect();
+    let size = form.at(place)?;
+    let longer = lower.emit(concat, &all, &resized(form, place, size.add(&Dim::Known(1))?))?;
+    lower.crop(longer, place, 1, None, size)
 }
 
 // Split

@@ -253,14 +253,22 @@ fn expand_range(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Lowers a range with constant start and step whose length is the size of an axis to a cumulative sum.
+/// Lowers a range with a constant step whose length is the size of an axis to a cumulative sum. Its start is a
+/// constant or a size.
 fn lower_range(lower: &mut Lower) -> Result<()> {
     let [len] = lower.output_shape(0)? else { invalid!("a range of other than one axis") };
-    let (start, delta) = (lower.array(0)?.scalar_f32()?, lower.array(2)?.scalar_f32()?);
+    let (start, delta) = (range_operand(lower, 0)?, lower.array(2)?.scalar_f32()?);
     let ones = lower.ones(std::slice::from_ref(len))?;
     let counted = lower.map(CumulativeSum::default(), ones)?;
     let scaled = if delta == 1.0 { counted } else { lower.binary_scalar(binary_op::MUL, counted, delta)? };
-    let range = lower.binary_scalar(binary_op::ADD, scaled, start - delta)?;
+    let range = match start.scalar_f32() {
+        Ok(start) => lower.binary_scalar(binary_op::ADD, scaled, start - delta)?,
+        Err(_) => {
+            let start = lower.materialize(&[size_element(&start)?])?;
+            let range = lower.binary(binary_op::ADD, scaled, start)?;
+            lower.binary_scalar(binary_op::SUB, range, delta)?
+        }
+    };
     lower.set(0, range)
 }
 

@@ -3,12 +3,17 @@
 //!
 //! becomes `unsqueeze(transpose(slice(x)))`. Exporters write masks so: `mask[batch, position]`, with the
 //! positions of all elements.
+//!
+//! `scatter_nd(x, concat(unsqueeze(expand(i0), -1), unsqueeze(expand(i1), -1), .., axis=-1), updates)` with one
+//! `i = view(range(0, n, 1))` for each axis of `x` and of all its positions, in order
+//!
+//! becomes `updates`. Exporters write an assignment to a whole tensor so.
 
 use std::collections::BTreeSet;
 
 use super::{Found, Matcher, first, fuse, two};
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::pattern::{axis, input, int};
 use crate::tensor::Dim;
 
@@ -87,6 +92,41 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
         places.iter().map(|(_, from)| left.iter().position(|axis| axis == from)).collect::<Option<_>>()?;
     let added = added.into_iter().map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
     Some(Found { inner: BTreeSet::new(), parts: Part { x, sliced, dropped, perm, added } })
+}
+
+pub(crate) fn remove_scatters_to_all(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, find_scatter, |made, updates| {
+        made.last("Identity", &[updates], &[]);
+        Ok(())
+    })
+}
+
+fn find_scatter(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {
+    let replaces = || match node.attributes.get("reduction") {
+        Some(Attribute::String(text)) => text.as_ref() == b"none",
+        other => other.is_none(),
+    };
+    let [x, indices, updates] = <[_; 3]>::try_from(node.inputs.as_slice()).ok()?;
+    let (x, indices, updates) = (x?, indices?, updates?);
+    if !node.is("ScatterND") || !replaces() {
+        return None;
+    }
+    let concat = matcher.made_by(indices, "Concat")?;
+    let (shape, taken) = (matcher.shape(x)?, matcher.shape(indices)?.split_last()?.1);
+    if axis(concat, 0, taken.len() + 1)? != taken.len()
+        || concat.inputs.len() != shape.len()
+        || taken != shape
+    {
+        return None;
+    }
+    for (place, (part, size)) in concat.inputs.iter().zip(shape).enumerate() {
+        match count(matcher, (*part)?, taken)? {
+            None if size.is(1) => {}
+            Some(Count { axis, .. }) if axis == place => {}
+            _ => return None,
+        }
+    }
+    Some(Found { inner: BTreeSet::new(), parts: updates })
 }
 
 /// Indices that count from 0 along an axis.

@@ -5,9 +5,10 @@
 //! times larger than the table, or if it is an input of the graph, which Embed can read. Exporters look up
 //! position embeddings of texts of any length so, and the embedding of the last token.
 //!
-//! `y = gather(x, view(range(0, n, 1)))` along an axis of the free size `n`
+//! `y = gather(x, view(range(0, n, 1)))` along an axis, with a free size `n`
 //!
-//! becomes `unsqueeze(x)`, or `x` if the view of the indices adds no axes of size 1.
+//! becomes `unsqueeze(slice(x, 0, n))`, without the slice if the axis has `n` elements, and without the
+//! unsqueeze if the view of the indices adds no axes of size 1.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::pattern::{axis, input, int};
-use crate::tensor::Dim;
+use crate::tensor::{DType, Dim};
 
 /// The largest ratio of the gathered constant to the table.
 const MAX_GROWTH: usize = 4;
@@ -76,28 +77,47 @@ fn find_part(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     fits.then_some(Found { inner: BTreeSet::new(), parts })
 }
 
+/// A Gather of the first elements of an axis.
+struct Front {
+    x: ValueId,
+    axis: usize,
+    /// The number of elements, a scalar; `None` for all elements.
+    count: Option<ValueId>,
+    /// The axes of size 1 that the result has beside those of `x`.
+    added: Vec<i64>,
+}
+
 pub(crate) fn remove_gathers_of_all(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_all, |made, (x, axes)| {
-        if axes.is_empty() {
-            made.last("Identity", &[x], &[]);
+    fuse(graph, find_front, |made, Front { x, axis, count, added }| {
+        let mut part = x;
+        if let Some(count) = count {
+            let (start, axis) = (made.ints(&[0])?, made.ints(&[i64::try_from(axis)?])?);
+            let end = made.reshape(count, &[1])?;
+            part = made.op("Slice", &[x, start, end, axis], &[]);
+        }
+        if added.is_empty() {
+            made.last("Identity", &[part], &[]);
         } else {
-            let axes = made.ints(&axes)?;
-            made.last("Unsqueeze", &[x, axes], &[]);
+            let axes = made.ints(&added)?;
+            made.last("Unsqueeze", &[part, axes], &[]);
         }
         Ok(())
     })
 }
 
-fn find_all(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Vec<i64>)>> {
+fn find_front(matcher: &Matcher, node: &Node) -> Option<Found<Front>> {
     let [x, indices] = two(node).filter(|_| node.is("Gather"))?;
     let axis = axis(node, 0, matcher.rank(x)?)?;
     let size = matcher.shape(x)?.get(axis)?;
     let shape = matcher.shape(indices)?;
-    if size.known().is_some() || !shape.iter().filter(|size| !size.is(1)).eq([size]) {
+    let mut long = shape.iter().filter(|size| !size.is(1));
+    let taken = long.next().filter(|taken| taken.known().is_none() && long.next().is_none())?;
+    let range = matcher.count_to(indices, taken)?;
+    let count = if taken == size { None } else { Some(input(range, 1)?) };
+    if count.is_some_and(|count| matcher.graph.value(count).dtype != Some(DType::I64)) {
         return None;
     }
-    matcher.count_to(indices, size)?;
     let added = shape.iter().enumerate().filter(|(_, size): &(usize, &Dim)| size.is(1));
-    let axes = added.map(|(at, _)| i64::try_from(axis + at).ok()).collect::<Option<_>>()?;
-    Some(Found { inner: BTreeSet::new(), parts: (x, axes) })
+    let added = added.map(|(at, _)| i64::try_from(axis + at).ok()).collect::<Option<_>>()?;
+    Some(Found { inner: BTreeSet::new(), parts: Front { x, axis, count, added } })
 }

@@ -56,6 +56,12 @@ pub const FUSIONS: &[Rewrite] = &[
         &["GatherND"],
         gather_nd::fuse_gather_nd_of_all,
     ),
+    Rewrite::by(
+        "eliminate_nop_scatter",
+        "ScatterND to all positions in order to its updates",
+        &["ScatterND"],
+        gather_nd::remove_scatters_to_all,
+    ),
     Rewrite::by("fuse_split", "Slices that partition an axis to Split", &["Slice"], split::fuse_split),
     Rewrite::by(
         "fuse_focus_conv",

@@ -73,12 +73,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         "sums with 0, products with 1 and the like; Sum, Max, Mean and Min of one value",
         &["Add", "And", "Div", "Max", "Mean", "Min", "Mul", "Or", "Pow", "Sub", "Sum"],
     ),
-    Rewrite::by(
-        "eliminate_duplicate_initializer",
-        "equal constants of at most 64 KiB",
-        &[],
-        common::merge_constants,
-    ),
+    MERGE_CONSTANTS,
     Rewrite::by(
         "fuse_concat_into_reshape",
         "computed target shapes of Reshape become constants, with 0 and -1 for free sizes",
@@ -170,12 +165,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         &["Log"],
         reduce::fuse_log_softmax,
     ),
-    Rewrite::by(
-        "eliminate_common_subexpression",
-        "nodes with the same operator, inputs and attributes, and equal computed sizes",
-        &[],
-        common::merge_subexpressions,
-    ),
+    MERGE_NODES,
     Rewrite::by(
         "fuse_bn_into_conv",
         "BatchNormalization becomes part of the Conv, ConvTranspose or Gemm before it",
@@ -227,6 +217,24 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         gemm::fuse_transposes,
     ),
 ];
+
+const MERGE_CONSTANTS: Rewrite = Rewrite::by(
+    "eliminate_duplicate_initializer",
+    "equal constants of at most 64 KiB",
+    &[],
+    common::merge_constants,
+);
+
+const MERGE_NODES: Rewrite = Rewrite::by(
+    "eliminate_common_subexpression",
+    "nodes with the same operator, inputs and attributes, and equal computed sizes",
+    &[],
+    common::merge_subexpressions,
+);
+
+/// The passes that merge equal parts. Expansions of several nodes have parts in common, such as the mask of all layers
+/// of a decoder.
+pub const MERGING: &[Rewrite] = &[MERGE_CONSTANTS, MERGE_NODES];
 
 /// The pass that shares Slices. It saves layers of ncnn, but not nodes of ONNX: it is a fusion.
 pub(super) const SHARE_SLICES: Rewrite = Rewrite::by(

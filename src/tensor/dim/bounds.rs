@@ -23,6 +23,7 @@ impl Atom {
     fn bounds(&self) -> Bounds {
         match self {
             Atom::Symbol(_) => (Some(1), None),
+            Atom::Length(_) => (Some(0), None),
             Atom::FloorDiv(a, b) => {
                 let ((least, most), (Some(divisor), largest)) = (a.bounds(), b.bounds()) else {
                     return (None, None);

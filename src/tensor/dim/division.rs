@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Atom, Dim, Expr, overflow};
+use crate::common::limits;
 use crate::error::{Error, Result};
 
 /// Returns the greatest common divisor.
@@ -11,6 +12,15 @@ fn greatest_divisor(mut a: i64, mut b: i64) -> i64 {
         (a, b) = (b, a.wrapping_rem(b));
     }
     a.saturating_abs()
+}
+
+/// Returns the leading product of a polynomial and its coefficient: of the highest degree, and of these the last. A
+/// product of leading products leads the product of the polynomials.
+fn leading(constant: i64, terms: &BTreeMap<Vec<Atom>, i64>) -> Option<(Vec<Atom>, i64)> {
+    match terms.iter().max_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b))) {
+        Some((product, coefficient)) => Some((product.clone(), *coefficient)),
+        None => (constant != 0).then(|| (Vec::new(), constant)),
+    }
 }
 
 impl Expr {
@@ -33,7 +43,7 @@ impl Atom {
     /// its nested divisors. `None` for products, minima, maxima and divisions by expressions.
     fn period(&self) -> Option<i64> {
         match self {
-            Atom::Symbol(_) => Some(1),
+            Atom::Symbol(_) | Atom::Length(_) => Some(1),
             Atom::FloorDiv(a, Dim::Known(n @ 1..)) => a.period()?.checked_mul(*n),
             _ => None,
         }
@@ -84,37 +94,32 @@ impl Dim {
         if self.is(0) {
             return Some(Dim::Known(0));
         }
-        let (constant, terms) = self.parts();
-        // A multiple of the divisor.
-        if let (Some((_, a)), Some((_, b))) = (terms.first_key_value(), divisor.terms.first_key_value())
-            && let Some(times) = a.checked_div(*b).map(Dim::Known)
-            && other.mul(&times).is_ok_and(|multiple| multiple == *self)
-        {
-            return Some(times);
-        }
-        // A divisor of one product: its atoms are removed from every product of the dividend.
-        if divisor.constant != 0 || divisor.terms.len() != 1 || constant != 0 {
-            return None;
-        }
-        let (atoms, scale) = divisor.terms.first_key_value()?;
-        let mut quotient = Dim::Known(0);
-        for (mut product, coefficient) in terms {
-            for atom in atoms {
-                let place = product.iter().position(|a| a == atom)?;
+        // Long division of polynomials.
+        let leading = leading(divisor.constant, &divisor.terms)?;
+        let (mut rest, mut quotient) = (self.clone(), Dim::Known(0));
+        for _ in 0..limits::DIM_TERMS {
+            if rest.is(0) {
+                return Some(quotient);
+            }
+            let (constant, terms) = rest.parts();
+            let (mut product, coefficient) = self::leading(constant, &terms)?;
+            for atom in &leading.0 {
+                let place = product.iter().position(|other| other == atom)?;
                 product.remove(place);
             }
-            if coefficient.checked_rem(*scale)? != 0 {
+            if coefficient.checked_rem(leading.1)? != 0 {
                 return None;
             }
-            let coefficient = coefficient.checked_div(*scale)?;
+            let coefficient = coefficient.checked_div(leading.1)?;
             let term = if product.is_empty() {
                 Dim::Known(coefficient)
             } else {
                 Dim::from_parts(0, BTreeMap::from([(product, coefficient)])).ok()?
             };
+            rest = rest.sub(&term.mul(other).ok()?).ok()?;
             quotient = quotient.add(&term).ok()?;
         }
-        Some(quotient)
+        None
     }
 
     /// Returns the largest integer not above `self / other`.

@@ -39,7 +39,7 @@ impl Dim {
         }
         let [atom] = product.as_slice() else { return None };
         match atom {
-            Atom::Symbol(_) => None,
+            Atom::Symbol(_) | Atom::Length(_) => None,
             Atom::FloorDiv(a, b) => Some((Operation::FloorDiv, a.clone(), b.clone())),
             Atom::Mod(a, b) => Some((Operation::Mod, a.clone(), b.clone())),
             Atom::Min(a, b) => Some((Operation::Min, a.clone(), b.clone())),

@@ -49,7 +49,7 @@ fn spell_atom(atom: &Atom, leaf: &mut impl FnMut(&Dim) -> Option<String>) -> Opt
         return Some(word);
     }
     let (function, a, b) = match atom {
-        Atom::Symbol(_) => return None,
+        Atom::Symbol(_) | Atom::Length(_) => return None,
         Atom::FloorDiv(a, b) => ("//", a, b),
         Atom::Mod(a, b) => ("mod", a, b),
         Atom::Min(a, b) => ("min", a, b),

@@ -41,7 +41,9 @@ struct Mask {
 pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Bias> {
     let mut visible = structure(expand, attention, sizes)?;
     let mut bias = Bias { infinite: infinite(expand, visible.as_ref())?, ..Bias::default() };
+    let mut each_sees_itself = sizes.queries == sizes.keys && !expand.has_input(input::NONPAD_KV_SEQLEN);
     if expand.has_input(input::ATTN_MASK) {
+        each_sees_itself = false;
         let mask = read_mask(expand, sizes)?;
         let of_mask = match mask.numbers {
             Some((finite, with_infinities)) => {
@@ -70,8 +72,11 @@ pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, si
             }
         }
         Some(Visible::Computed(visible)) => {
-            let axis = expand.ints(&[-1])?;
-            bias.rows = Some(expand.op("ReduceMax", &[visible, axis], &[("keepdims", Attribute::Int(1))])?);
+            if !each_sees_itself {
+                let axis = expand.ints(&[-1])?;
+                let keepdims = [("keepdims", Attribute::Int(1))];
+                bias.rows = Some(expand.op("ReduceMax", &[visible, axis], &keepdims)?);
+            }
             let one = number(expand, 1.0)?;
             let hidden = expand.op("Sub", &[visible, one], &[])?;
             let by = number(expand, -HIDDEN)?;

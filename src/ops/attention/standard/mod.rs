@@ -21,9 +21,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Attention", &[23, 24, 25], Access::Any, infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
+        .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .ignore(&["softmax_precision"])
         .lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it")
-        .limits("scores with a mask of booleans computed at run time as an output; heads of free size"),
+        .limits(
+            "scores with a mask of booleans computed at run time as an output; heads of free size; a number of \
+            valid keys of free lengths",
+        ),
     Row::new("RotaryEmbedding", &[23], Access::Any, rotary::infer_rotary)
         .expand(rotary::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat"),
@@ -162,6 +166,12 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
         invalid!("past_key and past_value go together");
     }
     let (batch, total) = (sizes.batch.clone(), sizes.total()?);
+    if let Some(keys) = call.value(input::ATTN_MASK).and_then(|mask| mask.shape.as_deref()?.last())
+        && total.sub(keys)?.known().is_none()
+    {
+        // A mask of fewer keys is padded, but the number of these is known then.
+        call.require_equal(&total, keys)?;
+    }
     let q_heads = Dim::Known(sizes.q_heads);
     let y = if sizes.merged {
         vec![batch.clone(), sizes.queries.clone(), sizes.v_head.mul(&q_heads)?]

@@ -180,9 +180,13 @@ fn ungrouped(expand: &mut Expand, x: Operand, sizes: &Sizes, size: &Dim) -> Resu
     reshape(expand, x, &[sizes.batch.clone(), Dim::Known(sizes.q_heads), sizes.queries.clone(), size.clone()])
 }
 
-/// Emits another shape, with at most one free size.
-fn reshape(expand: &mut Expand, x: Operand, shape: &[Dim]) -> Result<Operand> {
-    let shape: Vec<i64> = shape.iter().map(|size| size.known().unwrap_or(-1)).collect();
+/// Emits another shape with the same last axis of four, and at most one other free size.
+fn reshape(expand: &mut Expand, x: Operand, shape: &[Dim; 4]) -> Result<Operand> {
+    let mut shape = shape.each_ref().map(|size| size.known().unwrap_or(-1));
+    if let [.., last @ -1] = &mut shape {
+        // The size is copied.
+        *last = 0;
+    }
     if shape.iter().filter(|size| **size == -1).count() > 1 {
         return Err(Error::unsupported("several free lengths").help("fix them with --input-shape"));
     }

@@ -7,6 +7,7 @@ use super::mask::{Visible, both, literal};
 use super::scores::to_float32;
 use super::{AttentionAttributes, Sizes, input};
 use crate::error::{At, Error, Result, unsupported};
+use crate::ops::attention::positions::Positions;
 use crate::pass::expand::Expand;
 
 /// The maximum number of elements of a computed mask.
@@ -62,8 +63,11 @@ pub(super) fn structure(
     let (Some(queries), Some(keys), Some(past)) =
         (sizes.queries.known(), sizes.total()?.known(), sizes.past.known())
     else {
-        let error = Error::unsupported("a mask over free lengths");
-        return Err(error.help("fix them with --input-shape"));
+        if counted {
+            let error = Error::unsupported("a number of valid keys of free lengths");
+            return Err(error.help("fix them with --input-shape"));
+        }
+        return free(expand, attention, sizes);
     };
     if queries.saturating_mul(keys.max(1)) > MAX_MASK {
         unsupported!("a mask of {queries} x {keys} elements");
@@ -83,6 +87,16 @@ pub(super) fn structure(
     let visible = visible.into_dyn();
     let visible = if counted { visible } else { visible.into_shape_with_order(IxDyn(&[rows, columns]))? };
     Ok(Some(Visible::Known(visible)))
+}
+
+/// Emits the mask for free lengths.
+fn free(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Option<Visible>> {
+    let axis = if sizes.merged { 1 } else { 2 };
+    let positions = Positions::of(expand, (input::Q, axis), (input::K, axis), (input::PAST_KEY, 2))?;
+    let causal = attention.is_causal.then_some(0);
+    let after = [causal, attention.right_window].into_iter().flatten().min();
+    let near = positions.near(expand, attention.left_window, after)?;
+    near.map(|near| Ok(Visible::Computed(to_float32(expand, near)?))).transpose()
 }
 
 /// Emits the mask for a number of valid keys computed at run time.

@@ -127,8 +127,48 @@ pub(in crate::ops) fn row_indices(
     Ok(rows)
 }
 
+/// Emits `operand` with the axes before `depth` replaced by axes of these sizes; the others may have free
+/// sizes.
+fn with_leading(expand: &mut Expand, operand: Operand, depth: usize, sizes: &[i64]) -> Result<Operand> {
+    let start = ("start", Attribute::Int(i64::try_from(depth)?));
+    let rest = expand.op("Shape", &[operand], &[start])?;
+    let sizes = expand.ints(sizes)?;
+    let shape = expand.op("Concat", &[sizes, rest], &[("axis", Attribute::Int(0))])?;
+    expand.op("Reshape", &[operand, shape], &[])
+}
+
+/// Expands constant indices of the first axes, whose sizes are known, to a Gather. The other axes may have free
+/// sizes.
+fn expand_leading(expand: &mut Expand) -> Result<bool> {
+    let shape = expand.shape(0)?.to_vec();
+    if expand.constant(1).is_none() || shape.iter().all(|size| size.known().is_some()) {
+        return Ok(false);
+    }
+    let index_sizes = expand.sizes(1)?;
+    let Some((width, tuples)) = index_sizes.split_last() else { invalid!("the indices have no axes") };
+    let depth = usize::try_from(*width)?;
+    let indexed: Option<Vec<usize>> =
+        shape.iter().take(depth).map(|size| usize::try_from(size.known()?).ok()).collect();
+    let Some(indexed) = indexed.filter(|_| batch_dims(expand).is_ok_and(|batch| batch == 0)) else {
+        return Ok(false);
+    };
+    let (rows, _) = tuple_places(&indexed, &expand.array(1)?, 0)?;
+    let rows: std::result::Result<Vec<i64>, _> = rows.into_iter().map(i64::try_from).collect();
+    let count = i64::try_from(indexed.iter().product::<usize>())?;
+    let data = expand.operand(0)?;
+    let merged = with_leading(expand, data, depth, &[count])?;
+    let rows = expand.ints(&rows?)?;
+    let taken = expand.op("Gather", &[merged, rows], &[])?;
+    let found = with_leading(expand, taken, 1, tuples)?;
+    expand.output(0, found)?;
+    Ok(true)
+}
+
 /// Expands to a Gather of rows of data whose indexed axes are merged.
 pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
+    if expand_leading(expand)? {
+        return Ok(true);
+    }
     let batch = batch_dims(expand)?;
     let moved = |sizes: &[usize], indices: &Array| {
         let (offsets, width) = tuple_places(sizes, indices, batch)?;

@@ -8,7 +8,7 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::op::resolve_axis;
 use crate::ops::shape::data_sizes;
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::{Dim, SizeCondition, Tensor};
 
 /// The number of rows up to which a table is selected from by comparison: Embed clamps negative indices to 0.
 const FEW_ROWS: i64 = 32;
@@ -24,10 +24,26 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
         && let Some(indices) = lower.indices(1)?
     {
         look_up(lower, &table, axis, indices)?
+    } else if let Some((start, count)) = run(lower) {
+        let blob = lower.blob(0)?;
+        let (alone, place) = lower.alone(blob, &shape, axis)?;
+        let (size, end) = (shape.at(axis)?, start.add(&count)?);
+        lower.require(SizeCondition::equal(&end, &end.smaller(size)?))?;
+        lower.crop_by_expression(alone, place, &start, &count)?
     } else {
         select(lower, &shape, axis)?
     };
     lower.set(0, blob)
+}
+
+/// Returns the first index and the number of indices that count up from a size.
+fn run(lower: &Lower) -> Option<(Dim, Dim)> {
+    let range = lower.graph().node(lower.value(1)?.producer?).filter(|node| node.is("Range"))?;
+    let operand = |index: usize| Some(lower.graph().value((*range.inputs.get(index)?)?));
+    let step = operand(2)?.constant.as_ref()?.load_listed().ok()?.scalar_i64().ok()?;
+    let start = operand(0)?.elements.as_ref()?.to_dims().ok()?.first()?.clone();
+    let [count] = lower.shape(1).ok()? else { return None };
+    (step == 1 && start.lower_bound().is_some_and(|least| least >= 0)).then(|| (start, count.clone()))
 }
 
 /// Gathers constant indices.

@@ -1,0 +1,63 @@
+//! Positions of queries and keys of free number, as ranges.
+
+use crate::error::Result;
+use crate::graph::Attribute;
+use crate::pass::expand::{Expand, Operand};
+use crate::tensor::Array;
+
+/// An axis of an input: the index of the input, and the axis.
+pub(in crate::ops) type InputAxis = (usize, i64);
+
+/// The positions of the queries, which follow the cache, and of all keys: lists of integers.
+pub(in crate::ops) struct Positions {
+    pub queries: Operand,
+    pub keys: Operand,
+}
+
+impl Positions {
+    /// Emits the positions, from the lengths of queries, new keys and cache.
+    pub fn of(x: &mut Expand, queries: InputAxis, keys: InputAxis, past: InputAxis) -> Result<Positions> {
+        let (zero, one, scalar) = (integer(x, 0)?, integer(x, 1)?, x.ints(&[])?);
+        let size = |x: &mut Expand, (index, axis): InputAxis| -> Result<Operand> {
+            let operand = x.operand(index)?;
+            let part = [("start", Attribute::Int(axis)), ("end", Attribute::Int(axis + 1))];
+            let list = x.op("Shape", &[operand], &part)?;
+            x.op("Reshape", &[list, scalar], &[])
+        };
+        let first = if x.has_input(past.0) { size(x, past)? } else { zero };
+        let after = |x: &mut Expand, axis: InputAxis| -> Result<Operand> {
+            let count = size(x, axis)?;
+            x.op("Add", &[first, count], &[])
+        };
+        let (end, all) = (after(x, queries)?, after(x, keys)?);
+        let queries = x.op("Range", &[first, end, one], &[])?;
+        let keys = x.op("Range", &[zero, all, one], &[])?;
+        Ok(Positions { queries, keys })
+    }
+
+    /// Emits booleans, `[queries, keys]`: whether a key is at most `after` positions after its query, and at most
+    /// `before` before it. `None` if there is no bound.
+    pub fn near(&self, x: &mut Expand, before: Option<i64>, after: Option<i64>) -> Result<Option<Operand>> {
+        let axis = x.ints(&[1])?;
+        let queries = x.op("Unsqueeze", &[self.queries, axis], &[])?;
+        let mut near = None;
+        for (compare, offset) in [("LessOrEqual", after), ("GreaterOrEqual", before.map(|count| -count))] {
+            let Some(offset) = offset else { continue };
+            let mut bound = queries;
+            if offset != 0 {
+                let offset = integer(x, offset)?;
+                bound = x.op("Add", &[queries, offset], &[])?;
+            }
+            let holds = x.op(compare, &[self.keys, bound], &[])?;
+            near = Some(match near {
+                Some(near) => x.op("And", &[near, holds], &[])?,
+                None => holds,
+            });
+        }
+        Ok(near)
+    }
+}
+
+fn integer(x: &mut Expand, n: i64) -> Result<Operand> {
+    x.literal(&Array::i64(ndarray::ArrayD::from_elem(Vec::new(), n)))
+}
