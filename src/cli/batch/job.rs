@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use super::child::{self, Answer, Ended};
 use super::record::{Folders, Recipe, Record, time_of};
 use super::select::Selected;
-use super::{Also, Batch};
+use super::{Also, Batch, Program};
 use crate::cli::{NOT_DONE, REFUSED};
 
 /// The folder of locks and records, in the folder of results.
@@ -60,7 +60,7 @@ pub(super) enum Wait {
 pub(super) struct Job {
     /// The folder of results.
     out: PathBuf,
-    program: PathBuf,
+    program: Program,
     words: Vec<OsString>,
     also: Vec<Also>,
     recipe: Recipe,
@@ -74,16 +74,16 @@ struct Claimed {
 }
 
 impl Job {
-    pub fn new(arguments: &Batch) -> Result<Job> {
+    pub fn new(arguments: &Batch, program: &Program) -> Result<Job> {
         let failed = |e| Error::io("the folder cannot be opened", e).in_file(&arguments.out);
-        let program = child::program()?;
+        let program = program.clone();
         let mut also = arguments.also.clone();
         also.sort_unstable();
         also.dedup();
         let mut options: Vec<String> =
             arguments.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         options.extend(also.iter().map(|also| also.option().1.to_owned()));
-        let recipe = Recipe::new(&program, options)?;
+        let recipe = Recipe::new(&program.code()?, options)?;
         let mut words = arguments.words.clone();
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
         let out = arguments.out.canonicalize().map_err(failed)?;
