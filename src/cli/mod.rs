@@ -28,6 +28,7 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use arguments::Report;
 use command::{Command, Request};
 pub use program::Program;
+pub use python::COMPARE;
 
 /// The exit code of a command that succeeded.
 const DONE: u8 = 0;
