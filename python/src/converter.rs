@@ -1,5 +1,6 @@
 //! The options of a conversion, and the operations on a model.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ndarray::{ArrayD, IxDyn};
@@ -122,6 +123,19 @@ impl Converter {
         run(py, || self.0.simplify(&input)).map(Simplified::new)
     }
 
+    /// Returns the part of a model that the options select, without simplifications.
+    fn part(&self, py: Python<'_>, model: Model) -> PyResult<Simplified> {
+        let input = Input::from(model);
+        run(py, || self.0.expose(&input, &BTreeSet::new())).map(Simplified::new)
+    }
+
+    /// Returns the names of the outputs of a model.
+    fn outputs(&self, py: Python<'_>, model: Model) -> PyResult<Vec<String>> {
+        let input = Input::from(model);
+        let inspection = run(py, || self.0.inspect(&input))?;
+        Ok(inspection.outputs.into_iter().map(|output| output.name).collect())
+    }
+
     /// Returns the report on the contents of a model as JSON, and whether the model can be converted.
     fn inspect(&self, py: Python<'_>, model: Model) -> PyResult<String> {
         let input = Input::from(model);
@@ -133,7 +147,7 @@ impl Converter {
     }
 }
 
-/// Returns each pass: its name, its kind and its purpose.
+/// Returns each pass: its name and its purpose.
 #[pyfunction]
 pub fn passes() -> Vec<(&'static str, String)> {
     onnx2ncnn::passes().map(|pass| (pass.name, pass.about.to_string())).collect()

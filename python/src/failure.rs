@@ -4,10 +4,11 @@ use std::any::Any;
 use std::error::Error as _;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -57,18 +58,20 @@ fn refused(py: Python<'_>, report: String) -> PyResult<PyErr> {
     Ok(PyErr::from_value(class.call1((report,))?))
 }
 
-/// Returns an `OSError`, of the subclass for the number of the system's error.
+/// Returns an `OSError`, of the subclass for the error of the system.
 fn os_error(error: &Error) -> PyErr {
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let number = cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
-        if let Some(number) = number {
-            let file = error.at().file.clone();
-            return PyOSError::new_err((number, format!("{}: {cause}", error.message()), file));
+    let text = format!("{error:#}");
+    let Some(cause) = error.source().and_then(|source| source.downcast_ref::<io::Error>()) else {
+        return PyOSError::new_err(text);
+    };
+    match (cause.raw_os_error(), cause.kind()) {
+        (Some(number), _) => {
+            let file = error.at().file.clone().map(PathBuf::into_os_string);
+            PyOSError::new_err((number, format!("{}: {cause}", error.message()), file))
         }
-        source = cause.source();
+        (None, io::ErrorKind::IsADirectory) => PyIsADirectoryError::new_err(text),
+        _ => PyOSError::new_err(text),
     }
-    PyOSError::new_err(format!("{error:#}"))
 }
 
 fn with_help(error: &Error) -> String {

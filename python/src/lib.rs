@@ -36,4 +36,12 @@ mod _native {
     /// The script that compares models and nets, for the package to load.
     #[pymodule_export]
     const COMPARE: &str = onnx2ncnn::cli::COMPARE;
+
+    /// Sizes to try for free axes until a model runs.
+    #[pymodule_export]
+    const SIZES: [i64; 8] = onnx2ncnn::cli::SIZES;
+
+    /// The tolerance for two models, relative to the largest magnitude of an output.
+    #[pymodule_export]
+    const MODELS_TOLERANCE: f64 = onnx2ncnn::cli::MODELS_TOLERANCE;
 }

@@ -21,6 +21,7 @@ mod terminal;
 mod verify;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
@@ -28,7 +29,7 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use arguments::Report;
 use command::{Command, Request};
 pub use program::Program;
-pub use python::COMPARE;
+pub use python::{COMPARE, MODELS_TOLERANCE, SIZES};
 
 /// The exit code of a command that succeeded.
 const DONE: u8 = 0;
@@ -45,7 +46,14 @@ const DIFFERENT: u8 = 4;
 /// batch.
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
-    match Request::parse(words) {
+    let code = run_request(Request::parse(words), program);
+    // Only an executable of Rust does this at its end. A closed pipe is not an error.
+    let _ = std::io::stdout().flush();
+    code
+}
+
+fn run_request(request: Result<Request, clap::Error>, program: &Program) -> u8 {
+    match request {
         Ok(Request::Convert(arguments)) => finish(convert::convert_files(&arguments), arguments.report),
         Ok(Request::ListPasses) => passes::list(),
         Ok(Request::Other(Command::Simplify(arguments))) => {

@@ -13,6 +13,7 @@ use clap::parser::ValueSource;
 use onnx2ncnn::Conversion;
 use onnx2ncnn::ncnn::Written;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::super::Program;
 use super::super::command::command;
@@ -76,7 +77,10 @@ pub(super) struct Ended {
     pub status: ExitStatus,
     /// Its output, with colours.
     pub said: String,
+    /// The answer of a successful conversion.
     pub answer: Option<Answer>,
+    /// The errors of any other, as in a report.
+    pub diagnostics: Option<Value>,
 }
 
 /// Converts one model in a new process, which holds `lock` as long as it lives.
@@ -90,7 +94,13 @@ pub(super) fn convert(
     command.args(words).args([ANSWER, "--color=always", "--"]).args(files);
     let mut child = command.stdin(Stdio::from(lock)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (answer, said) = listen(&mut child);
-    Ok(Ended { status: child.wait()?, said, answer: serde_json::from_str(&answer).ok() })
+    let status = child.wait()?;
+    let (answer, diagnostics) = if status.success() {
+        (serde_json::from_str(&answer).ok(), None)
+    } else {
+        (None, serde_json::from_str(&answer).ok())
+    };
+    Ok(Ended { status, said, answer, diagnostics })
 }
 
 /// Reads both streams at once, since a process blocks if one of them is full.

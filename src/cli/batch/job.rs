@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use onnx2ncnn::error::{Error, Result};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::child::{self, Answer, Ended};
@@ -37,6 +38,8 @@ pub(super) enum Outcome {
     Refused {
         code: u8,
         said: String,
+        /// The errors, as in a report.
+        diagnostics: Option<Value>,
     },
     /// The process was killed or crashed.
     Broken {
@@ -145,7 +148,7 @@ impl Job {
             words.extend([OsString::from(option), file(ending).into()]);
         }
         let (param, bin) = (file("param"), file("bin"));
-        let Ended { status, said, answer } = claimed
+        let Ended { status, said, answer, diagnostics } = claimed
             .lock
             .try_clone()
             .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock))
@@ -155,7 +158,7 @@ impl Job {
             (Some(code), _) if [REFUSED, NOT_DONE].map(i32::from).contains(&code) => {
                 let code = if code == i32::from(REFUSED) { REFUSED } else { NOT_DONE };
                 self.put_reports(&work, model, stem, &record)?;
-                return Ok(Outcome::Refused { code, said });
+                return Ok(Outcome::Refused { code, said, diagnostics });
             }
             _ => return Ok(Outcome::Broken { how: status.to_string(), said }),
         };

@@ -7,11 +7,13 @@
 //! | `child.rs` | the converting process, and its answer |
 //! | `record.rs` | the inputs of a result |
 //! | `progress.rs` | the output during a batch |
+//! | `row.rs` | the result of a model as a line of JSON |
 
 mod child;
 mod job;
 mod progress;
 mod record;
+mod row;
 mod select;
 
 use std::collections::VecDeque;
@@ -32,6 +34,7 @@ use progress::{Event, Progress};
 use select::{Selected, Selection, Shard, parse_shard, select_models};
 
 pub(super) use child::{Answer, given_words};
+pub(super) use row::diagnostics;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,6 +89,10 @@ pub(super) struct Batch {
     /// Also write these files, beside the others
     #[arg(long, value_name = "KIND", value_delimiter = ',', help_heading = "Batch")]
     pub also: Vec<Also>,
+
+    /// Print a line of JSON for each finished model on standard output
+    #[arg(long, help_heading = "Batch")]
+    pub json_lines: bool,
 
     #[command(flatten)]
     pub choices: Choices,
@@ -158,7 +165,7 @@ fn run(arguments: &Batch, program: &Program) -> Result<u8> {
     let job = Job::new(arguments, program)?;
     let jobs = arguments.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(models.len());
-    let mut progress = Progress::new(models.len() + failed.len(), jobs, arguments.report);
+    let mut progress = Progress::new(models.len() + failed.len(), jobs, arguments.json_lines, arguments.report);
     for (name, error) in failed {
         progress.tell(Event::Done { worker: None, name, outcome: Outcome::Failed(error) });
     }
