@@ -31,7 +31,7 @@ _pointer.argtypes, _pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctype
 
 
 class _Reader(ncnn.DataReader):
-    """Reads bytes in memory. `Net.load_model_mem` would keep pointers to a copy that it frees."""
+    """Reads bytes in memory. `Net.load_model_mem` copies them, and returns no error."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
