@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +74,9 @@ def convert_many(
         ValueError: An option is invalid, or two models have the same results.
         OSError: The folder of results cannot be written, or no process can be started.
     """
+    import subprocess
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         words = _words(_options.normalized(**options), Path(folder))
         if workers is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -125,6 +124,8 @@ def _remaining(model: Source, unused: list[str]) -> list[str]:
 
 
 def _above_limit(simplified: _native.Simplified) -> onnx.ModelProto:
+    import tempfile
+
     import onnx
 
     with tempfile.TemporaryDirectory() as folder:
@@ -143,6 +144,8 @@ def _same(
     data: Mapping[str, Any] | None,
     tolerance: float,
 ) -> bool:
+    import tempfile
+
     from . import _compare
 
     with tempfile.TemporaryDirectory() as folder:

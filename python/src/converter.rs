@@ -89,8 +89,8 @@ impl Converter {
             .explain(true);
         for (name, sizes) in options.input_shapes {
             let shape: Result<Vec<Dim>, _> = sizes.iter().map(|size| size.parse()).collect();
-            let shape = shape
-                .map_err(|error: onnx2ncnn::error::Error| PyValueError::new_err(error.to_string()))?;
+            let shape =
+                shape.map_err(|error: onnx2ncnn::error::Error| PyValueError::new_err(error.to_string()))?;
             converter = converter.input_shape(name, shape);
         }
         for (name, shape, numbers) in options.set {
@@ -158,5 +158,6 @@ pub fn passes() -> Vec<(&'static str, String)> {
 #[pyfunction]
 pub fn supported() -> Vec<(&'static str, &'static str, Vec<i64>, &'static str, &'static str, &'static str)> {
     let rows = onnx2ncnn::supported().into_iter();
-    rows.map(|row| (row.domain, row.name, row.since.to_vec(), row.lowers_to, row.limits, row.differs)).collect()
+    rows.map(|row| (row.domain, row.name, row.since.to_vec(), row.lowers_to, row.limits, row.differs))
+        .collect()
 }

@@ -98,9 +98,8 @@ impl Conversion {
     /// [`Converter::rename`](crate::Converter::rename).
     pub fn inner_blobs(&self) -> Vec<InnerBlob> {
         let renames = &self.options.renames;
-        let old_name = |name: &String| {
-            renames.iter().find(|(_, new)| new == name).map_or(name, |(old, _)| old).clone()
-        };
+        let old_name =
+            |name: &String| renames.iter().find(|(_, new)| new == name).map_or(name, |(old, _)| old).clone();
         let known: BTreeSet<&str> =
             self.inputs.iter().chain(&self.outputs).map(|port| port.blob.as_str()).collect();
         let tops = self.net.layers.iter().flat_map(|layer| layer.tops.iter());

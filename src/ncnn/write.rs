@@ -92,7 +92,8 @@ impl Net {
                 if self.half && float16::may_be_float16(layer, &weight) {
                     return Ok(None);
                 }
-                let stored = Stored::of(dtype_of(layer, &weight), &weight, float16::is_tagged(layer, &weight))?;
+                let stored =
+                    Stored::of(dtype_of(layer, &weight), &weight, float16::is_tagged(layer, &weight))?;
                 bytes = bytes.saturating_add(stored.bytes);
             }
         }

@@ -165,7 +165,8 @@ fn run(arguments: &Batch, program: &Program) -> Result<u8> {
     let job = Job::new(arguments, program)?;
     let jobs = arguments.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(models.len());
-    let mut progress = Progress::new(models.len() + failed.len(), jobs, arguments.json_lines, arguments.report);
+    let mut progress =
+        Progress::new(models.len() + failed.len(), jobs, arguments.json_lines, arguments.report);
     for (name, error) in failed {
         progress.tell(Event::Done { worker: None, name, outcome: Outcome::Failed(error) });
     }

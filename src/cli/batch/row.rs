@@ -53,9 +53,7 @@ pub(super) fn row(name: &str, outcome: &Outcome) -> Option<String> {
         Outcome::Broken { how, said } => {
             Row { status: "broken off", output: format!("{how}\n{}", plain(said)), ..empty }
         }
-        Outcome::Failed(error) => {
-            Row { status: "failed", output: format!("{error:#}"), ..empty }
-        }
+        Outcome::Failed(error) => Row { status: "failed", output: format!("{error:#}"), ..empty },
         Outcome::Busy => return None,
     };
     // The fields are numbers and text, so no error is known.
