@@ -25,6 +25,9 @@ pub enum Size {
 /// 32-bit integers.
 type PortParts = (String, String, Vec<Size>, String, Vec<Size>, bool);
 
+/// Shapes; `None` is an unknown size.
+type Shapes = Vec<Vec<Option<i64>>>;
+
 /// A converted model.
 #[pyclass(frozen, module = "onnx2ncnn._native")]
 pub struct Conversion {
@@ -163,24 +166,18 @@ impl Conversion {
 
     /// Returns the shapes of the blobs of the inputs, and those of the outputs in the model, for inputs of these
     /// shapes. A size that does not follow from those of the inputs is `None`.
-    #[expect(clippy::type_complexity, reason = "the types of two lists of shapes")]
-    fn resolve(
-        &self,
-        py: Python<'_>,
-        shapes: BTreeMap<String, Vec<i64>>,
-    ) -> PyResult<(Vec<Vec<Option<i64>>>, Vec<Vec<Option<i64>>>)> {
-        let found = run(py, || {
+    fn resolve(&self, py: Python<'_>, shapes: BTreeMap<String, Vec<i64>>) -> PyResult<(Shapes, Shapes)> {
+        run(py, || {
             let sizes = self.conversion.free_sizes(&shapes)?;
             let resolved = |shape: &[Dim]| -> Result<Vec<Option<i64>>> {
                 shape.iter().map(|size| Ok(size.substitute(&sizes)?.known())).collect()
             };
-            let forms: Result<Vec<_>> =
+            let forms: Result<Shapes> =
                 self.conversion.inputs.iter().map(|port| resolved(&port.form)).collect();
-            let outputs: Result<Vec<_>> =
+            let outputs: Result<Shapes> =
                 self.conversion.outputs.iter().map(|port| resolved(&port.shape)).collect();
             Ok::<_, Error>((forms?, outputs?))
-        });
-        found
+        })
     }
 
     /// Returns shapes of the inputs for which the net is valid, with free sizes from `size` on.

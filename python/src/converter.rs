@@ -153,10 +153,12 @@ pub fn passes() -> Vec<(&'static str, String)> {
     onnx2ncnn::passes().map(|pass| (pass.name, pass.about.to_string())).collect()
 }
 
-/// Returns each operator: its domain, its name, the versions that changed it, and the layers, limits and
-/// differences.
+/// An operator: its domain, its name, the versions that changed it, and the layers, limits and differences.
+type Operator = (&'static str, &'static str, Vec<i64>, &'static str, &'static str, &'static str);
+
+/// Returns each operator.
 #[pyfunction]
-pub fn supported() -> Vec<(&'static str, &'static str, Vec<i64>, &'static str, &'static str, &'static str)> {
+pub fn supported() -> Vec<Operator> {
     let rows = onnx2ncnn::supported().into_iter();
     rows.map(|row| (row.domain, row.name, row.since.to_vec(), row.lowers_to, row.limits, row.differs))
         .collect()

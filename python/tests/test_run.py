@@ -69,6 +69,8 @@ def test_free_sizes_follow_from_the_inputs():
     with pytest.raises(ValueError, match="valid if"):
         net.run({"x": x[:, :, :1, :1]})
     with pytest.raises(ValueError, match="has shape"):
+        net.run({"x": x[:, :, :0]})
+    with pytest.raises(ValueError, match="has shape"):
         fixed.run({"x": x[:, :, :, :4]})
     with pytest.raises(ValueError, match="has shape"):
         net.run({"x": np.repeat(x, 2, axis=0)})

@@ -71,7 +71,7 @@ impl Conversion {
         for port in &self.inputs {
             let missing = || Error::usage(format!("the input \"{}\" is missing", port.name));
             let shape = shapes.get(&port.name).ok_or_else(missing)?;
-            if shape.len() != port.shape.len() {
+            if shape.len() != port.shape.len() || shape.iter().any(|size| *size < 1) {
                 return Err(misfit(port, shape));
             }
             for (size, number) in port.shape.iter().zip(shape) {
