@@ -16,7 +16,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Comparisons run in this interpreter unless the user chooses another.
     os.environ.setdefault("ONNX2NCNN_PYTHON", sys.executable)
-    sys.exit(_native.main(["onnx2ncnn", *sys.argv[1:]], sys.executable, before(), _native.__file__))
+    sys.exit(_native.main(["onnx2ncnn", *sys.argv[1:]], sys.executable, before(), str(_native.__file__)))
 
 
 def before() -> list[str]:

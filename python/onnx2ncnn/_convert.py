@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native, _options
-from ._model import Model, source
+from ._model import Model, Source, source
 from ._net import Net
 from ._options import Shapes
 
@@ -62,7 +62,8 @@ def convert(
         TypeError: An argument has the wrong type.
         OSError: The model or its external data cannot be read.
     """
-    options = _options.normalized(
+    return convert_source(
+        source(model),
         input_shapes=input_shapes,
         inputs=inputs,
         outputs=outputs,
@@ -79,7 +80,12 @@ def convert(
         max_size=max_size,
         keep_onnx=keep_onnx,
     )
-    return Net(_native.Converter(options).convert(source(model)), fp16=fp16)
+
+
+def convert_source(given: Source, **options: Any) -> Net:
+    """`convert` for a model as the extension reads it."""
+    converter = _native.Converter(_options.normalized(**options))
+    return Net(converter.convert(given), fp16=options.get("fp16", False))
 
 
 def inspect(model: Model, **options: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,18 +85,20 @@ def convert_many(
             words.append(f"--base={os.fsdecode(base)}")
         if force:
             words.append("--force")
-        one = isinstance(models, (str, os.PathLike))
-        sources = [models] if one else list(models)
-        if not sources:
-            return []
-        words += ["--json-lines", f"--out={os.fsdecode(out)}", "--", os.fsdecode(models) if one else "-"]
+        one, paths = "-", []
+        if isinstance(models, (str, os.PathLike)):
+            one = os.fsdecode(models)
+        else:
+            paths = [_line(path) for path in models]
+            if not paths:
+                return []
+        words += ["--json-lines", f"--out={os.fsdecode(out)}", "--", one]
         command = [sys.executable, *before(), "batch", *words]
         with tempfile.TemporaryFile() as listed, tempfile.TemporaryFile() as said:
-            if not one:
-                listed.write(b"".join(_line(path) for path in sources))
-                listed.seek(0)
+            listed.write(b"".join(paths))
+            listed.seek(0)
             with subprocess.Popen(command, stdin=listed, stdout=subprocess.PIPE, stderr=said) as process:
-                rows = [_row(json.loads(line), Path(out)) for line in _counted(process.stdout, one, sources, progress)]
+                rows = [_row(json.loads(line), Path(out)) for line in _counted(process.stdout, len(paths) or None, progress)]
             said.seek(0)
             text = said.read().decode("utf8", "replace").strip()
     if process.returncode and not any(row.param is None for row in rows):
@@ -112,24 +114,24 @@ def _line(path: str | os.PathLike[str]) -> bytes:
     return line + b"\n"
 
 
-def _counted(lines: Any, one: bool, sources: list[Any], progress: bool) -> Iterable[bytes]:
+def _counted(lines: Any, total: int | None, progress: bool) -> Iterable[bytes]:
     if not progress:
         return lines
     try:
         from tqdm.auto import tqdm
     except ImportError:
         return lines
-    return tqdm(lines, total=None if one else len(sources), unit="model")
+    return tqdm(lines, total=total, unit="model")
 
 
 def _row(row: dict[str, Any], out: Path) -> Converted:
     exists = row["status"] in ("converted", "up to date")
-    place: Callable[[str], Path | None] = lambda ending: out / f"{row['name']}.ncnn.{ending}" if exists else None
+    place = out / row["name"]
     return Converted(
         name=row["name"],
         status=row["status"],
-        param=place("param"),
-        bin=place("bin"),
+        param=place.with_name(f"{place.name}.ncnn.param") if exists else None,
+        bin=place.with_name(f"{place.name}.ncnn.bin") if exists else None,
         diagnostics=diagnostics(row["diagnostics"]),
         output=row["output"].strip(),
         layers=row["layers"],

@@ -47,7 +47,8 @@ def _serialize(model: Any) -> Source:
 
 def _detach_weights(model: Any) -> tuple[bytes, list[tuple[str, bytes]]]:
     """The model without its large constants, and these as external data."""
-    small, external = type(model)(), []
+    small = type(model)()
+    external: list[tuple[str, bytes]] = []
     _copy_fields(model, small, "graph")
     _copy_fields(model.graph, small.graph, "initializer")
     for tensor in model.graph.initializer:

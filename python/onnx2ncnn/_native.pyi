@@ -10,7 +10,6 @@ VERSION: str
 COMPARE: str
 SIZES: list[int]
 MODELS_TOLERANCE: float
-__file__: str
 
 _PortParts = tuple[str, str, list[int | str], str, list[int | str], bool]
 

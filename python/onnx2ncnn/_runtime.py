@@ -36,7 +36,7 @@ class _Reader(ncnn.DataReader):
     def __init__(self, data: bytes) -> None:
         super().__init__()
         self._data = data
-        self._address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value
+        self._address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
         self._at = 0
 
     def read(self, buffer: Any, size: int) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ._convert import convert
-from ._model import Model
+from ._convert import convert_source
+from ._model import Model, source
 from ._net import Net, Port
 
 # Options with which onnxruntime runs another model than the given one.
@@ -90,23 +90,21 @@ def verify(
     import onnxruntime  # noqa: F401
 
     from . import _compare, _runtime
-    from ._model import source
 
-    model = source(model)
+    given = source(model)
     dequantize = options.get("dequantize", False)
-    converted = convert(model, **{**options, "keep_onnx": dequantize})
+    converted = convert_source(given, **{**options, "keep_onnx": dequantize})
     inner = converted._conversion.inner_blobs() if layers else []
+    exposed = {value for value, _, _ in inner}
     reference: str | bytes
     if dequantize:
-        if inner:
-            converted_float = convert(converted.onnx())
-            reference = converted_float._conversion.expose({value for value, _, _ in inner})
-        else:
-            reference = converted.onnx()
-    elif inner or isinstance(model, tuple) or any(options.get(name) for name in _CHANGING):
-        reference = converted._conversion.expose({value for value, _, _ in inner})
+        reference = converted.onnx()
+        if exposed:
+            reference = convert_source(reference)._conversion.expose(exposed)
+    elif exposed or isinstance(given, tuple) or any(options.get(name) for name in _CHANGING):
+        reference = converted._conversion.expose(exposed)
     else:
-        reference = model
+        reference = given
     if isinstance(net, Net):
         loaded = net.load()
     elif net is None:

@@ -1,7 +1,6 @@
 """The code of the documentation runs."""
 
 import shutil
-import sys
 
 import onnx2ncnn
 import pytest

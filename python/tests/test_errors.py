@@ -143,9 +143,9 @@ def test_damaged_models_raise_nothing_else():
     allowed = (onnx2ncnn.Refused, ValueError, OSError)
     for at in range(0, len(data), max(1, len(data) // 400)):
         damaged = bytes(data[:at]) + bytes([data[at] ^ 0x55]) + bytes(data[at + 1 :])
-        for model in (damaged, bytes(data[:at])):
+        for given in (damaged, bytes(data[:at])):
             try:
-                onnx2ncnn.convert(model).bin
+                onnx2ncnn.convert(given).bin
             except allowed as error:
                 for diagnostic in getattr(error, "diagnostics", []):
                     assert diagnostic.code != "internal", diagnostic

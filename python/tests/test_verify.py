@@ -18,6 +18,8 @@ def test_net_is_compared_with_its_model(tmp_path):
     net.save(tmp_path / "a.param")
     assert onnx2ncnn.verify(onnx.load(CONVOLUTIONAL), (tmp_path / "a.param", tmp_path / "a.bin"))
     assert onnx2ncnn.verify(CONVOLUTIONAL.read_bytes(), net)
+    with open(CONVOLUTIONAL, "rb") as file:
+        assert onnx2ncnn.verify(file, net)
 
 
 def test_difference_is_found(tmp_path):
