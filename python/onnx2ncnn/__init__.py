@@ -14,15 +14,18 @@ model need onnxruntime.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._convert import convert, inspect, passes, supported
-from ._many import Converted, convert_many
+from ._convert import Operator, convert, inspect, passes, supported
 from ._net import Assumption, Layer, Net, Port
 from ._refused import Diagnostic, Refused
-from ._simplify import simplify
-from ._verify import Distance, Verification, verify
+
+if TYPE_CHECKING:
+    from . import torch
+    from ._many import Converted, convert_many
+    from ._simplify import simplify
+    from ._verify import Distance, Verification, verify
 
 __version__ = _native.VERSION
 
@@ -33,6 +36,7 @@ __all__ = [
     "Distance",
     "Layer",
     "Net",
+    "Operator",
     "Port",
     "Refused",
     "Verification",
@@ -47,8 +51,22 @@ __all__ = [
 ]
 
 
+# Modules that are imported when they are used, and their names: programs that only convert start sooner.
+_LATER = {
+    "_many": ("Converted", "convert_many"),
+    "_simplify": ("simplify",),
+    "_verify": ("Distance", "Verification", "verify"),
+}
+
+
 def __getattr__(name: str) -> Any:
-    # PyTorch takes seconds to import.
     if name == "torch":
         return importlib.import_module(".torch", __name__)
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import _options
-from .__main__ import before
+from .__main__ import command
 from ._refused import Diagnostic, diagnostics
 
 _FLAGS = ("fp16", "int8", "dequantize", "strict", "double_as_float")
@@ -93,11 +92,11 @@ def convert_many(
             if not paths:
                 return []
         words += ["--json-lines", f"--out={os.fsdecode(out)}", "--", one]
-        command = [sys.executable, *before(), "batch", *words]
+        run = [*command(), "batch", *words]
         with tempfile.TemporaryFile() as listed, tempfile.TemporaryFile() as said:
             listed.write(b"".join(paths))
             listed.seek(0)
-            with subprocess.Popen(command, stdin=listed, stdout=subprocess.PIPE, stderr=said) as process:
+            with subprocess.Popen(run, stdin=listed, stdout=subprocess.PIPE, stderr=said) as process:
                 rows = [_row(json.loads(line), Path(out)) for line in _counted(process.stdout, len(paths) or None, progress)]
             said.seek(0)
             text = said.read().decode("utf8", "replace").strip()

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -221,6 +220,8 @@ class Net:
 
     def _repr_html_(self) -> str:
         """The page of `html` in a frame, for notebooks. Its scripts reach nothing outside of the frame."""
+        from html import escape
+
         page = escape(self.html(), quote=True)
         style = "width: 100%; height: 640px; border: 1px solid #ccc"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
