@@ -13,6 +13,9 @@ from . import _options
 from .__main__ import command
 from ._refused import Diagnostic, diagnostics
 
+# The exit codes of a batch that was run to its end.
+_CODES = (0, 1, 2, 3)
+
 _FLAGS = ("fp16", "int8", "dequantize", "strict", "double_as_float")
 
 
@@ -72,6 +75,7 @@ def convert_many(
     Raises:
         ValueError: An option is invalid, or two models have the same results.
         OSError: The folder of results cannot be written, or no process can be started.
+        RuntimeError: The command was killed. A further call takes its work up.
     """
     import subprocess
     import tempfile
@@ -100,7 +104,9 @@ def convert_many(
                 rows = [_row(json.loads(line), Path(out)) for line in _counted(process.stdout, len(paths) or None, progress)]
             said.seek(0)
             text = said.read().decode("utf8", "replace").strip()
-    if process.returncode and not any(row.param is None for row in rows):
+    if process.returncode not in _CODES:
+        raise RuntimeError(f"the command ended with code {process.returncode} after {len(rows)} models: {text}")
+    if process.returncode and not rows:
         raise (OSError if "i/o error" in text else ValueError)(text)
     return rows
 

@@ -1,6 +1,7 @@
 """Conversion of many models."""
 
 import shutil
+import sys
 
 import numpy as np
 import onnx2ncnn
@@ -57,3 +58,10 @@ def test_errors_of_the_whole(models, tmp_path):
         onnx2ncnn.convert_many(models, tmp_path / "out", keep_onnx=True)
     (row,) = onnx2ncnn.convert_many([models / "none.onnx"], tmp_path / "out")
     assert row.status == "failed" and "i/o error" in row.output
+
+
+def test_a_killed_command_is_an_error(models, tmp_path, monkeypatch):
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    monkeypatch.setattr("onnx2ncnn._many.command", lambda: [sys.executable, "-c", script])
+    with pytest.raises(RuntimeError, match="after 0 models"):
+        onnx2ncnn.convert_many(models, tmp_path / "out")
