@@ -29,6 +29,8 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use arguments::Report;
 use command::{Command, Request};
 pub use program::Program;
+// For the Python package, which comes from the same source.
+#[doc(hidden)]
 pub use python::{COMPARE, MODELS_TOLERANCE, SIZES};
 
 /// The exit code of a command that succeeded.
@@ -47,7 +49,7 @@ const DIFFERENT: u8 = 4;
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
     let code = run_request(Request::parse(words), program);
-    // Only an executable of Rust does this at its end. A closed pipe is not an error.
+    // A process that is no program of Rust does not do this at its end. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     code
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Sizes to try for free axes until a model runs: some models need more than a few elements.
 pub const SIZES: [i64; 8] = [6, 16, 32, 64, 128, 224, 384, 1];
 
-/// The script that compares models and nets, which versions share with the command.
+/// The script that compares models and nets, embedded so that versions match.
 pub const COMPARE: &str = include_str!("compare.py");
 
 /// The tolerance for two ONNX models, relative to the largest magnitude of an output.
