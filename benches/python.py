@@ -78,11 +78,16 @@ def measure_large(folder, gigabytes):
     path = folder / "large.onnx"
     write_model(path, gigabytes)
     command = [os.environ.get("ONNX2NCNN", Path(sys.executable).with_name("onnx2ncnn")), "--quiet", path, folder / "a.param"]
-    alone = least(lambda: subprocess.run(command, check=True))
+    # In turn, so that other work on the machine slows all of them.
+    times, runs = [], {"path": [], "bytes": []}
+    for _ in range(RUNS):
+        times.append(least(lambda: subprocess.run(command, check=True), 1))
+        for kind, measured in runs.items():
+            measured.append([float(word) for word in python(CONVERT, path, folder, kind).split()])
+    alone = min(times)
     print(f"command             {alone:.2f} s for {gigabytes} GB")
-    for kind in ("path", "bytes"):
-        runs = [[float(word) for word in python(CONVERT, path, folder, kind).split()] for _ in range(RUNS)]
-        seconds, beside, own = (min(column) for column in zip(*runs))
+    for kind, measured in runs.items():
+        seconds, beside, own = (min(column) for column in zip(*measured))
         print(f"convert({kind}).save {seconds:.2f} s, {seconds / alone:.2f} times the command")
         print(f"  peak              {beside:.0f} MiB beside the interpreter, {own:.0f} MiB beside the model")
     for half in ("param", "bin"):
