@@ -24,7 +24,13 @@
 //! next major version (before 1.0, the next minor version). The set of convertible models and the layers of a
 //! net may change with every version; the results of a net do not.
 
+// The command uses the public interface alone, by the name that other programs use.
+#[cfg(feature = "cli")]
+extern crate self as onnx2ncnn;
+
 mod api;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod common;
 pub mod error;
 mod graph;
@@ -38,7 +44,7 @@ mod pipeline;
 pub mod report;
 pub mod tensor;
 
-pub use api::{Conversion, Converter, Refusal, Simplified, Supported, supported};
+pub use api::{Conversion, Converter, InnerBlob, Refusal, Simplified, Supported, supported};
 pub use lower::{AssumedFact, Assumption, Cut};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::quantized::Quantization;

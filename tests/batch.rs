@@ -182,6 +182,28 @@ fn a_failing_model_does_not_stop_the_others() {
 /// Entries of a folder that cannot be read are failures of their own.
 #[cfg(unix)]
 #[test]
+fn each_model_is_a_line_of_json() {
+    let room = room_with(&[("a.onnx", good()), ("b/c.onnx", refused()), ("d.onnx", b"not a model".to_vec())]);
+    for status in ["converted", "up to date"] {
+        let output = room.run("batch models -o out --json-lines --quiet");
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut rows: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        rows.sort_by_key(|row| row["name"].to_string());
+        let of = |field: &str| rows.iter().map(|row| row[field].clone()).collect::<Vec<_>>();
+        assert_eq!(of("name"), ["a", "b/c", "d"]);
+        assert_eq!(of("status"), [status, "refused", "refused"]);
+        let layers = rows[0]["layers"].as_u64();
+        assert_eq!(layers, if status == "converted" { Some(2) } else { None });
+        assert_eq!(rows[0]["diagnostics"], serde_json::json!([]));
+        assert_eq!(rows[1]["diagnostics"][0]["at"]["node"]["op_type"], "NoSuchOperator");
+        assert_eq!(rows[2]["diagnostics"][0]["kind"], "parse");
+        assert!(rows[1]["output"].as_str().unwrap().contains("NoSuchOperator"), "{text}");
+    }
+}
+
+#[test]
 fn unreadable_entries_do_not_stop_the_others() {
     use std::os::unix::ffi::OsStrExt;
     let room = room_with(&[("a.onnx", good()), ("b.onnx", good())]);

@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // A test may fail where it stands.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use onnx2ncnn::error::ErrorKind;
-use onnx2ncnn::{AssumedFact, Converter, Dim, Input, ModelBytes};
+use onnx2ncnn::{AssumedFact, Converter, Dim, Input, ModelBytes, Storage};
 
 const MODEL: &str = "fixtures/network/convolutional/model.onnx";
 
@@ -200,6 +201,60 @@ fn a_writer_that_fails_is_an_error() {
         let error = conversion.write_to(Full(param), Full(bin)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     }
+}
+
+#[test]
+fn contents_of_the_files_are_known_before_they_are_written() {
+    let models =
+        [MODEL, "fixtures/weights/external_one_file/model.onnx", "fixtures/elementwise/acosh/model.onnx"];
+    for model in models {
+        let conversion = Converter::new().convert(&Input::from(model)).unwrap();
+        let (mut param, mut bin) = (Vec::new(), Vec::new());
+        let written = conversion.write_to(&mut param, &mut bin).unwrap();
+        assert_eq!(conversion.net().param_text().as_bytes(), param, "{model}");
+        assert_eq!(conversion.net().bin_bytes().unwrap(), Some(written.bin_bytes), "{model}");
+    }
+    let half = Converter::new().fp16(true).convert(&Input::from(MODEL)).unwrap();
+    assert_eq!(half.net().bin_bytes().unwrap(), None);
+}
+
+#[test]
+fn free_sizes_follow_from_shapes() {
+    let model = "fixtures/condition/blocks/model.onnx";
+    let conversion = Converter::new().convert(&Input::from(model)).unwrap();
+    assert_eq!(conversion.conditions[0].to_string(), "H is a multiple of 2");
+    let shapes = conversion.shapes_at(5).unwrap().unwrap();
+    let sizes = conversion.free_sizes(&shapes).unwrap();
+    assert_eq!(sizes["H"], Dim::from(6));
+    for (size, fault) in [(7, "H is a multiple of 2"), (0, "has shape"), (-2, "has shape")] {
+        let changed = |n: &i64| if *n == 6 { size } else { *n };
+        let shapes = shapes.iter().map(|(name, shape)| (name.clone(), shape.iter().map(changed).collect()));
+        let error = conversion.free_sizes(&shapes.collect()).map(|sizes| format!("{sizes:?}")).unwrap_err();
+        assert!(error.kind() == ErrorKind::Usage && error.to_string().contains(fault), "{error}");
+    }
+    let error = conversion.free_sizes(&BTreeMap::new()).unwrap_err();
+    assert!(error.to_string().contains("is missing"), "{error}");
+    let short = shapes.keys().map(|name| (name.clone(), vec![1])).collect();
+    assert!(conversion.free_sizes(&short).unwrap_err().to_string().contains("has shape [1]"));
+}
+
+#[test]
+fn simplified_models_are_written_to_writers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.onnx");
+    let simplified = Converter::new().simplify(&Input::from(MODEL)).unwrap();
+    simplified.write(&path, &Storage::Inline).unwrap();
+    let mut bytes = Vec::new();
+    simplified.write_to(&mut bytes).unwrap();
+    assert!(bytes == fs::read(&path).unwrap());
+
+    let emitting = Converter::new().emit_onnx(&path).keep_onnx(true).convert(&Input::from(MODEL)).unwrap();
+    let mut bytes = Vec::new();
+    emitting.write_onnx_to(&mut bytes).unwrap();
+    emitting.write(folder.path().join("n.param"), folder.path().join("n.bin")).unwrap();
+    assert!(bytes == fs::read(&path).unwrap());
+    let plain = Converter::new().convert(&Input::from(MODEL)).unwrap();
+    assert_eq!(plain.write_onnx_to(Vec::new()).unwrap_err().kind(), ErrorKind::Usage);
 }
 
 #[test]

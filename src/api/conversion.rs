@@ -34,13 +34,13 @@ pub struct Conversion {
     pub conditions: Vec<SizeCondition>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
-    net: Net,
+    pub(super) net: Net,
     graph: Graph,
     net_passes: Vec<(&'static str, usize)>,
-    simplified: Option<(Model, PathBuf)>,
+    simplified: Option<Model>,
     table: Option<(String, PathBuf)>,
     sources: Sources,
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl Conversion {
@@ -90,7 +90,7 @@ impl Conversion {
     /// of the model are not overwritten.
     pub fn write(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> Result<Written> {
         let mut files = Vec::new();
-        if let Some((model, path)) = &self.simplified {
+        if let (Some(model), Some(path)) = (&self.simplified, &self.options.emit_onnx) {
             files = onnx::stage(model, path, &Storage::AsNeeded, &since_version)?;
         }
         if let Some((text, path)) = &self.table {
@@ -115,8 +115,8 @@ impl Conversion {
     /// [`Conversion::write`] writes. `Io` if a writer fails, or a file of the model cannot be read or was
     /// changed meanwhile.
     pub fn write_to(&self, param: impl Write, bin: impl Write) -> Result<Written> {
-        let Options { report, html, embedding, .. } = &self.options;
-        let further = self.simplified.is_some() || self.table.is_some() || report.is_some() || html.is_some();
+        let Options { emit_onnx, report, html, embedding, .. } = &self.options;
+        let further = emit_onnx.is_some() || self.table.is_some() || report.is_some() || html.is_some();
         if further || *embedding != Embedding::default() {
             return Err(Error::usage("further files are written beside a .param file, not beside a writer"));
         }
@@ -141,6 +141,18 @@ impl Conversion {
             .filter(|name| !self.conditions.iter().any(|condition| is_at_least(name, condition)))
             .map(str::to_owned)
             .collect()
+    }
+
+    /// Writes the simplified graph as ONNX to a writer; for
+    /// [`Quantization::Float`](crate::Quantization::Float), the graph without rounding.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` without [`Converter::keep_onnx`](crate::Converter::keep_onnx); `Unsupported` if no version of the
+    /// operator sets fits all nodes; `Limit` above 2 GiB; `Io` if the writer fails.
+    pub fn write_onnx_to(&self, onnx: impl Write) -> Result<()> {
+        let missing = || Error::usage("the simplified graph was not kept");
+        onnx::stream(self.simplified.as_ref().ok_or_else(missing)?, onnx, &since_version)
     }
 
     /// Returns the inspection of the model.

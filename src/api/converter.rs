@@ -175,6 +175,13 @@ impl Converter {
         self
     }
 
+    /// Keeps the graph of [`Converter::emit_onnx`] for [`Conversion::write_onnx_to`].
+    #[must_use]
+    pub fn keep_onnx(mut self, keep: bool) -> Converter {
+        self.options.keep_onnx = keep;
+        self
+    }
+
     /// The table from which `ncnn2int8` makes int8 layers, of a quantized network in float32.
     #[must_use]
     pub fn table(mut self, path: impl Into<PathBuf>) -> Converter {

@@ -3,12 +3,14 @@
 
 mod conversion;
 mod converter;
+mod free_size;
 mod refusal;
 mod simplified;
 mod supported;
 
 pub use conversion::Conversion;
 pub use converter::Converter;
+pub use free_size::InnerBlob;
 pub use refusal::Refusal;
 pub use simplified::Simplified;
 pub use supported::{Supported, supported};

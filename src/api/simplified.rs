@@ -1,6 +1,7 @@
 //! A simplified model.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::common::output;
@@ -29,6 +30,17 @@ impl Simplified {
     /// overwritten. Returns the paths of the files, the model's last.
     pub fn write(&self, path: &Path, storage: &Storage) -> Result<Vec<PathBuf>> {
         self.put(onnx::stage(&self.model, path, storage, &since_version)?)
+    }
+
+    /// Writes the model with all constants to a writer.
+    ///
+    /// # Errors
+    ///
+    /// `Limit` above 2 GiB; `Unsupported` if no version of the operator sets fits all nodes; `Io` if the writer
+    /// fails, or a file of the model cannot be read or was changed meanwhile.
+    pub fn write_to(&self, writer: impl Write) -> Result<()> {
+        onnx::stream(&self.model, writer, &since_version)?;
+        self.model.sources.check_unchanged()
     }
 
     /// Writes the model like [`Simplified::write`] after `check` has accepted it. `check` gets the path of

@@ -8,7 +8,7 @@ use onnx2ncnn::Converter;
 use onnx2ncnn::Refusal;
 
 use super::arguments::{Arguments, input};
-use super::batch::Answer;
+use super::batch::{Answer, diagnostics};
 use super::destination::Destination;
 use super::summary;
 
@@ -24,18 +24,28 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<String, Refusal> {
     });
     let (conversion, written) = match done {
         Ok(done) => done,
-        Err(errors) => return Err(report_refusal(errors, &destination)),
+        Err(errors) => {
+            let errors = report_refusal(errors, &destination);
+            if arguments.answer {
+                answer(&diagnostics(&errors));
+            }
+            return Err(errors);
+        }
     };
     if arguments.answer {
-        let answer = serde_json::to_string(&Answer::of(&conversion, &written));
-        // A closed pipe is not an error.
-        let _ = anstream::stdout().write_all(answer.unwrap_or_default().as_bytes());
+        answer(&serde_json::to_string(&Answer::of(&conversion, &written)).unwrap_or_default());
     }
     let summary =
         summary::describe(&conversion, &written, &destination, start.elapsed(), arguments.report.verbose);
     // Exits without destructors: freeing a large graph takes time.
     std::mem::forget(conversion);
     Ok(summary)
+}
+
+/// Prints the answer for a batch.
+fn answer(text: &str) {
+    // A closed pipe is not an error.
+    let _ = anstream::stdout().write_all(text.as_bytes());
 }
 
 /// Writes the report of a model that was not converted. A failure adds an error.

@@ -1,11 +1,11 @@
 //! Shell completions and the manual page, generated from the arguments.
 
 use std::io::Write as _;
-use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::Shell;
 
+use super::DONE;
 use super::command::command;
 
 /// The name of the command.
@@ -19,22 +19,22 @@ pub(super) struct Completions {
 }
 
 /// Prints the completions of a shell.
-pub(super) fn completions(arguments: &Completions) -> ExitCode {
+pub(super) fn completions(arguments: &Completions) -> u8 {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command(), NAME, &mut text);
     tell(&text)
 }
 
 /// Prints the manual page.
-pub(super) fn man() -> ExitCode {
+pub(super) fn man() -> u8 {
     let mut text = Vec::new();
     // Writing to memory cannot fail.
     let _ = clap_mangen::Man::new(command().name(NAME)).render(&mut text);
     tell(&text)
 }
 
-fn tell(text: &[u8]) -> ExitCode {
+fn tell(text: &[u8]) -> u8 {
     // A closed pipe is not an error.
     let _ = std::io::stdout().write_all(text);
-    ExitCode::SUCCESS
+    DONE
 }

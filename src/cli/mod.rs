@@ -10,6 +10,7 @@ mod input_value;
 mod inspect;
 mod passes;
 mod process;
+mod program;
 mod python;
 mod quantize;
 mod refusal;
@@ -20,14 +21,21 @@ mod summary;
 mod terminal;
 mod verify;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::io::Write as _;
 
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
 
 use arguments::Report;
 use command::{Command, Request};
+pub use program::Program;
+// For the Python package, which comes from the same source.
+#[doc(hidden)]
+pub use python::{COMPARE, MODELS_TOLERANCE, SIZES};
 
+/// The exit code of a command that succeeded.
+const DONE: u8 = 0;
 /// The exit code for a refused or invalid model.
 const REFUSED: u8 = 1;
 /// The exit code for files that cannot be read or written, and for an invalid command line.
@@ -36,10 +44,19 @@ const NOT_DONE: u8 = 2;
 /// The exit code for a result that differs from the model's.
 const DIFFERENT: u8 = 4;
 
-/// Runs the command with the arguments of this process.
-pub fn run() -> ExitCode {
+/// Runs the command line `words`, of which the first is the name of the program, and returns its exit code.
+/// Help, and errors of the command line, end the process. `program` runs the command line of each model of a
+/// batch.
+pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
-    match Request::parse(std::env::args_os()) {
+    let code = run_request(Request::parse(words), program);
+    // A process that is no program of Rust does not do this at its end. A closed pipe is not an error.
+    let _ = std::io::stdout().flush();
+    code
+}
+
+fn run_request(request: Result<Request, clap::Error>, program: &Program) -> u8 {
+    match request {
         Ok(Request::Convert(arguments)) => finish(convert::convert_files(&arguments), arguments.report),
         Ok(Request::ListPasses) => passes::list(),
         Ok(Request::Other(Command::Simplify(arguments))) => {
@@ -48,7 +65,7 @@ pub fn run() -> ExitCode {
         Ok(Request::Other(Command::Quantize(arguments))) => {
             finish(quantize::quantize_files(&arguments), arguments.report)
         }
-        Ok(Request::Other(Command::Batch(arguments))) => batch::convert_all(&arguments),
+        Ok(Request::Other(Command::Batch(arguments))) => batch::convert_all(&arguments, program),
         Ok(Request::Other(Command::Inspect(arguments))) => {
             finish_command(inspect::inspect_file(&arguments), arguments.report, false)
         }
@@ -60,25 +77,25 @@ pub fn run() -> ExitCode {
 }
 
 /// Prints the summary or the errors of a command that writes files.
-fn finish(done: Result<String, Refusal>, report: Report) -> ExitCode {
+fn finish(done: Result<String, Refusal>, report: Report) -> u8 {
     finish_command(done, report, true)
 }
 
 /// Like [`finish`]; `writes`: whether the command writes files on success.
-fn finish_command(done: Result<String, Refusal>, report: Report, writes: bool) -> ExitCode {
+fn finish_command(done: Result<String, Refusal>, report: Report, writes: bool) -> u8 {
     match done {
         Ok(summary) => {
             if !report.quiet {
                 terminal::tell(&summary, report.color);
             }
-            ExitCode::SUCCESS
+            DONE
         }
         Err(errors) => {
             terminal::tell(
                 &refusal::describe(errors.iter(), &refusal::Proposals::of(&errors), report.verbose, writes),
                 report.color,
             );
-            ExitCode::from(exit_code(&errors))
+            exit_code(&errors)
         }
     }
 }

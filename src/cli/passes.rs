@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::process::ExitCode;
 
 use onnx2ncnn::{PassInfo, passes};
 
+use super::DONE;
+
 /// Prints the table of all passes to standard output.
-pub(super) fn list() -> ExitCode {
+pub(super) fn list() -> u8 {
     let passes: Vec<PassInfo> = passes().collect();
     let width = passes.iter().map(|pass| pass.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -17,5 +18,5 @@ pub(super) fn list() -> ExitCode {
     }
     // A closed pipe is not an error.
     let _ = anstream::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
+    DONE
 }

@@ -1,5 +1,6 @@
 //! The values of `--input-shape`.
 
+use onnx2ncnn::error::Error;
 use onnx2ncnn::tensor::Dim;
 
 /// The shape that the user gives an input.
@@ -23,17 +24,7 @@ pub(super) fn parse_input_shape(text: &str) -> Result<InputShape, String> {
 }
 
 fn parse_size(text: &str) -> Result<Dim, String> {
-    let is_name = text.starts_with(|c: char| c.is_alphabetic() || c == '_')
-        && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-    if is_name {
-        return Ok(Dim::symbol(text));
-    }
-    match text.parse::<i64>() {
-        Ok(n) if n > 0 => Ok(Dim::Known(n)),
-        _ => Err(format!(
-            "\"{text}\" is not a size; sizes are numbers from 1 and names such as H, with commas between them"
-        )),
-    }
+    text.parse().map_err(|error: Error| format!("{error}, with commas between them"))
 }
 
 #[cfg(test)]

@@ -1,21 +1,18 @@
 //! The command `verify`: runs the model in onnxruntime and the net in ncnn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::ncnn::{Blob, Element};
-use onnx2ncnn::tensor::Dim;
-use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, SizeCondition, Storage};
+use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, Port, Quantization, Storage};
 
 use super::arguments::{Report, Source, input, parse_rename};
 use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, SIZES};
 use super::terminal::{BAD, STRONG, count, labelled, list, printable, tell};
-use super::{DIFFERENT, finish_command};
+use super::{DIFFERENT, DONE, finish_command};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -116,13 +113,13 @@ fn parse_part(text: &str) -> Result<f64, String> {
 }
 
 /// Compares and prints the result.
-pub(super) fn verify_files(arguments: &Verify) -> ExitCode {
+pub(super) fn verify_files(arguments: &Verify) -> u8 {
     match compare(arguments) {
         Ok(comparison) => {
             if !arguments.report.quiet || !comparison.is_same() {
                 tell(&describe(&comparison, arguments.report.verbose), arguments.report.color);
             }
-            if comparison.is_same() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) }
+            if comparison.is_same() { DONE } else { DIFFERENT }
         }
         Err(errors) => finish_command(Err(errors), arguments.report, false),
     }
@@ -158,7 +155,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         converter = converter.rename(old, new);
     }
     let conversion = converter.convert(&model)?;
-    let layers = if arguments.layers { inner_pairs(&conversion, &arguments.rename) } else { Vec::new() };
+    let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
     if !is_plain || !layers.is_empty() {
         path = room.path().join("model.onnx");
         let names: BTreeSet<String> = layers.iter().map(|pair| pair.name.clone()).collect();
@@ -166,12 +163,13 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     }
     let pairs = |ports: &[Port]| ports.iter().map(pair_of).collect();
     let is_half = arguments.fp16 || arguments.bf16;
+    let shapes: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.shapes_at(*size)).collect();
     let request = NetRequest {
         model: path,
         param: arguments.param.clone(),
         bin: arguments.bin.clone(),
         inputs: pairs(&conversion.inputs),
-        shapes: input_shapes(&conversion)?,
+        shapes: shapes?.into_iter().flatten().collect(),
         outputs: pairs(&conversion.outputs),
         layers,
         data: arguments.data.clone(),
@@ -190,78 +188,10 @@ pub(super) fn pair_of(port: &Port) -> Pair {
     Pair { name: port.name.clone(), blob: port.blob.clone(), int32: port.int32 }
 }
 
-/// Returns shapes of the inputs by their names: one for each of [`SIZES`] for which the net is valid.
-fn input_shapes(conversion: &Conversion) -> Result<Vec<BTreeMap<String, Vec<i64>>>, Error> {
-    let mut names = BTreeSet::new();
-    for size in conversion.inputs.iter().flat_map(|port| &port.shape) {
-        size.collect_symbols(&mut names);
-    }
-    let mut found = Vec::new();
-    for size in SIZES {
-        let sizes = names.iter().map(|name| (name.clone(), valid_size(conversion, name, size)));
-        let mut sizes: BTreeMap<String, Dim> = sizes.collect();
-        raise_bounds(conversion, &mut sizes)?;
-        if !conversion.conditions.iter().all(|condition| condition.holds(&sizes)) {
-            continue;
-        }
-        let mut shapes = BTreeMap::new();
-        for port in &conversion.inputs {
-            let shape: Result<Vec<Dim>, Error> =
-                port.shape.iter().map(|size| size.substitute(&sizes)).collect();
-            shapes.insert(port.name.clone(), shape?.iter().filter_map(Dim::known).collect());
-        }
-        found.push(shapes);
-    }
-    Ok(found)
-}
-
-/// Raises each symbol that is the bound of another size to that size: a mask has the length of the cache and the prompt
-/// together.
-fn raise_bounds(conversion: &Conversion, sizes: &mut BTreeMap<String, Dim>) -> Result<(), Error> {
-    for condition in &conversion.conditions {
-        let SizeCondition::AtMost(size, bound) = condition else { continue };
-        let name = sizes.keys().find(|name| *bound == Dim::symbol(name)).cloned();
-        if let Some(name) = name.filter(|_| !condition.holds(sizes)) {
-            let size = size.substitute(sizes)?;
-            sizes.insert(name, size);
-        }
-    }
-    Ok(())
-}
-
-/// Returns the least value of a symbol from `size` on that satisfies its own conditions.
-fn valid_size(conversion: &Conversion, name: &str, size: i64) -> Dim {
-    let symbol = Dim::symbol(name);
-    let (mut least, mut factor) = (size, 1);
-    for condition in &conversion.conditions {
-        match condition {
-            SizeCondition::AtLeast(size, bound) if *size == symbol => least = least.max(*bound),
-            SizeCondition::Multiple(size, of) if *size == symbol => factor = *of,
-            _ => {}
-        }
-    }
-    let size = Dim::Known(least);
-    size.ceil_div(&factor.into()).and_then(|times| times.mul(&factor.into())).unwrap_or(size)
-}
-
-/// Returns the blobs of layers, in order, with the names of their values before renaming.
-fn inner_pairs(conversion: &Conversion, renames: &[(String, String)]) -> Vec<Pair> {
-    let old_name =
-        |name: &String| renames.iter().find(|(_, new)| new == name).map_or(name, |(old, _)| old).clone();
-    let net = conversion.net();
-    let known: BTreeSet<&str> =
-        conversion.inputs.iter().chain(&conversion.outputs).map(|port| port.blob.as_str()).collect();
-    let tops = net.layers.iter().flat_map(|layer| layer.tops.iter());
-    // Integers of 8 bits are not the values themselves.
-    let is_inside = |blob: &&Blob| !known.contains(blob.name.as_str()) && blob.element != Element::I8;
-    let blobs = tops.map(|top| net.blob(*top)).filter(is_inside);
-    blobs
-        .map(|blob| Pair {
-            name: old_name(&blob.name),
-            blob: blob.name.clone(),
-            int32: blob.element == Element::I32,
-        })
-        .collect()
+/// Returns the blobs of layers, in order, with the names of their values.
+fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
+    let pair = |InnerBlob { value, blob, int32, .. }| Pair { name: value, blob, int32 };
+    conversion.inner_blobs().into_iter().map(pair).collect()
 }
 
 /// The maximum number of listed outputs, without -v.

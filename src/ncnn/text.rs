@@ -49,6 +49,15 @@ impl Net {
         format!("{MAGIC}\n{layers} {blobs}\n")
     }
 
+    /// Returns the text of the `.param` file.
+    pub fn param_text(&self) -> String {
+        let mut text = self.head();
+        for layer in &self.layers {
+            self.push_line(&mut text, layer);
+        }
+        text
+    }
+
     /// Appends the line of a layer.
     pub(super) fn push_line(&self, text: &mut String, layer: &NetLayer) {
         let NetLayer { name, layer: kind, bottoms, tops, .. } = layer;

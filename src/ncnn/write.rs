@@ -79,6 +79,27 @@ impl Net {
         Ok(Written { layers, blobs, param_bytes, bin_bytes, weights, warnings })
     }
 
+    /// Returns the size of the `.bin` file in bytes, if it does not depend on the elements of the weights, as it
+    /// does for a net with float16 weights.
+    ///
+    /// # Errors
+    ///
+    /// The size is out of range.
+    pub fn bin_bytes(&self) -> Result<Option<u64>> {
+        let mut bytes = 0_u64;
+        for layer in self.layers.iter().map(|layer| &layer.layer) {
+            for weight in layer.weights() {
+                if self.half && float16::may_be_float16(layer, &weight) {
+                    return Ok(None);
+                }
+                let stored =
+                    Stored::of(dtype_of(layer, &weight), &weight, float16::is_tagged(layer, &weight))?;
+                bytes = bytes.saturating_add(stored.bytes);
+            }
+        }
+        Ok(Some(bytes))
+    }
+
     /// Writes the files of [`Net::write`] next to their targets, for a checked net.
     pub(crate) fn stage(
         &self,
@@ -145,7 +166,7 @@ impl Net {
         out: &mut Out,
     ) -> Result<(DType, Option<&'static str>)> {
         let mut kept = None;
-        if layer.int8_weight() == Some(weight.name) {
+        if dtype_of(layer, weight) == DType::I8 {
             write_int8(weight.tensor, out)?;
             return Ok((DType::I8, None));
         }
@@ -164,6 +185,11 @@ impl Net {
         weight.tensor.write_f32(out)?;
         Ok((DType::F32, kept))
     }
+}
+
+/// Returns the type of a weight that is not written as float16.
+fn dtype_of(layer: &Layer, weight: &Weight<'_>) -> DType {
+    if layer.int8_weight() == Some(weight.name) { DType::I8 } else { DType::F32 }
 }
 
 impl Stored {

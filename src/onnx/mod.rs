@@ -39,7 +39,7 @@ use parts::{Encoded, Parts};
 pub use input::{Input, ModelBytes};
 pub use store::ExternalData;
 pub use write::Storage;
-pub(crate) use write::{check_versions, stage};
+pub(crate) use write::{check_versions, stage, stream};
 
 /// The messages of `proto/onnx.proto`, compiled by `build.rs`.
 #[allow(missing_docs, dead_code, clippy::all, clippy::as_conversions)]

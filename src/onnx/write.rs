@@ -2,6 +2,7 @@
 //! protobuf allows.
 
 use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use prost::Message as _;
@@ -12,7 +13,7 @@ use super::name::{NamedGraph, Names};
 use super::proto::{self, attribute_proto::AttributeType};
 use super::store::{ExternalData, Store, entry};
 use super::version::{Since, choose_versions, ir_version};
-use crate::common::output::{Staged, Target};
+use crate::common::output::{Out, PIECE, Staged, Target};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
 
@@ -80,6 +81,22 @@ pub(super) fn stage_limited(
     let whole = target.write(|out| message.write(out))?;
     files.push((target, whole));
     Ok(files)
+}
+
+/// Writes a model with all constants to a writer.
+///
+/// # Errors
+///
+/// As for [`stage`], and `Io` if the writer fails.
+pub(crate) fn stream(model: &Model, writer: impl Write, since: Since) -> Result<()> {
+    let versions = choose_versions(&model.graph, since)?;
+    let message = model_message(model, &versions, &mut Store::Inline)?;
+    if message.len()? > MAX_MESSAGE {
+        return Err(too_large(&Storage::Inline));
+    }
+    let mut writer = BufWriter::with_capacity(PIECE, writer);
+    message.write(&mut Out::writer(&mut writer))?;
+    writer.flush().map_err(|error| Error::io("writing failed", error))
 }
 
 /// Protobuf ends at 2 GiB.

@@ -38,8 +38,8 @@ pub(crate) struct Converted {
     pub passes: Vec<Pass>,
     /// The number of layers after lowering and after each pass.
     pub net_passes: Vec<(&'static str, usize)>,
-    /// The simplified model, if the options ask for it, and its path.
-    pub simplified: Option<(Model, PathBuf)>,
+    /// The simplified model, if the options ask for it.
+    pub simplified: Option<Model>,
     /// The table of scales, if the options ask for it, and its path.
     pub table: Option<(String, PathBuf)>,
 }
@@ -70,8 +70,8 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut deferred)?;
     }
     let keep = |graph: &Graph| {
-        let path = options.emit_onnx.clone()?;
-        Some((Model { graph: graph.clone(), ..model.clone() }, path))
+        let kept = options.emit_onnx.is_some() || options.keep_onnx;
+        kept.then(|| Model { graph: graph.clone(), ..model.clone() })
     };
     let mut simplified = keep(&graph);
     let mut scales = Vec::new();

@@ -27,6 +27,7 @@ pub(crate) struct Options {
     pub table: Option<PathBuf>,
     pub embedding: Embedding,
     pub emit_onnx: Option<PathBuf>,
+    pub keep_onnx: bool,
     pub report: Option<PathBuf>,
     pub html: Option<PathBuf>,
     pub skip: BTreeSet<String>,
@@ -42,6 +43,15 @@ impl Options {
         let (inputs, outputs) = (or(&cut.inputs, &self.inputs), or(&cut.outputs, &self.outputs));
         // A renamed value may lie outside of the part.
         let renames = Vec::new();
-        Options { inputs, outputs, renames, emit_onnx: None, report: None, html: None, ..self.clone() }
+        Options {
+            inputs,
+            outputs,
+            renames,
+            emit_onnx: None,
+            keep_onnx: false,
+            report: None,
+            html: None,
+            ..self.clone()
+        }
     }
 }

@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::common::limits;
@@ -251,6 +252,25 @@ impl Dim {
                     b.collect_symbols(names);
                 }
             }
+        }
+    }
+}
+
+/// Parses a number from 1 on, or a name of letters, digits, `_` and `.`, which is a free size.
+impl FromStr for Dim {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Dim> {
+        let is_name = text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+        if is_name {
+            return Ok(Dim::symbol(text));
+        }
+        match text.parse::<i64>() {
+            Ok(n) if n > 0 => Ok(Dim::Known(n)),
+            _ => Err(Error::usage(format!(
+                "\"{text}\" is not a size; sizes are numbers from 1 and names such as H"
+            ))),
         }
     }
 }

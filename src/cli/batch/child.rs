@@ -5,16 +5,17 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use onnx2ncnn::Conversion;
-use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::ncnn::Written;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::super::Program;
 use super::super::command::command;
 
 /// The option that requests an answer.
@@ -71,37 +72,35 @@ pub(in crate::cli) fn given_words(matches: &ArgMatches) -> Vec<OsString> {
     words
 }
 
-/// Returns the path of this program, even if its file has been replaced.
-pub(super) fn program() -> Result<PathBuf> {
-    let running = Path::new("/proc/self/exe");
-    if running.exists() {
-        return Ok(running.to_owned());
-    }
-    std::env::current_exe().map_err(|e| Error::io("the path of this program is unknown", e))
-}
-
 /// The result of a process.
 pub(super) struct Ended {
     pub status: ExitStatus,
     /// Its output, with colours.
     pub said: String,
+    /// The answer of a successful conversion.
     pub answer: Option<Answer>,
+    /// The errors of any other, as in a report.
+    pub diagnostics: Option<Value>,
 }
 
 /// Converts one model in a new process, which holds `lock` as long as it lives.
 pub(super) fn convert(
-    program: &Path,
+    program: &Program,
     words: &[OsString],
     files: [&Path; 3],
     lock: File,
 ) -> io::Result<Ended> {
-    let mut command = Command::new(program);
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::arg0(&mut command, "onnx2ncnn");
+    let mut command = program.command().map_err(io::Error::other)?;
     command.args(words).args([ANSWER, "--color=always", "--"]).args(files);
     let mut child = command.stdin(Stdio::from(lock)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (answer, said) = listen(&mut child);
-    Ok(Ended { status: child.wait()?, said, answer: serde_json::from_str(&answer).ok() })
+    let status = child.wait()?;
+    let (answer, diagnostics) = if status.success() {
+        (serde_json::from_str(&answer).ok(), None)
+    } else {
+        (None, serde_json::from_str(&answer).ok())
+    };
+    Ok(Ended { status, said, answer, diagnostics })
 }
 
 /// Reads both streams at once, since a process blocks if one of them is full.

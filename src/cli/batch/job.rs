@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use onnx2ncnn::error::{Error, Result};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::child::{self, Answer, Ended};
 use super::record::{Folders, Recipe, Record, time_of};
 use super::select::Selected;
-use super::{Also, Batch};
+use super::{Also, Batch, Program};
 use crate::cli::{NOT_DONE, REFUSED};
 
 /// The folder of locks and records, in the folder of results.
@@ -37,6 +38,8 @@ pub(super) enum Outcome {
     Refused {
         code: u8,
         said: String,
+        /// The errors, as in a report.
+        diagnostics: Option<Value>,
     },
     /// The process was killed or crashed.
     Broken {
@@ -60,7 +63,7 @@ pub(super) enum Wait {
 pub(super) struct Job {
     /// The folder of results.
     out: PathBuf,
-    program: PathBuf,
+    program: Program,
     words: Vec<OsString>,
     also: Vec<Also>,
     recipe: Recipe,
@@ -74,16 +77,16 @@ struct Claimed {
 }
 
 impl Job {
-    pub fn new(arguments: &Batch) -> Result<Job> {
+    pub fn new(arguments: &Batch, program: &Program) -> Result<Job> {
         let failed = |e| Error::io("the folder cannot be opened", e).in_file(&arguments.out);
-        let program = child::program()?;
+        let program = program.clone();
         let mut also = arguments.also.clone();
         also.sort_unstable();
         also.dedup();
         let mut options: Vec<String> =
             arguments.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         options.extend(also.iter().map(|also| also.option().1.to_owned()));
-        let recipe = Recipe::new(&program, options)?;
+        let recipe = Recipe::new(&program.code()?, options)?;
         let mut words = arguments.words.clone();
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
         let out = arguments.out.canonicalize().map_err(failed)?;
@@ -145,7 +148,7 @@ impl Job {
             words.extend([OsString::from(option), file(ending).into()]);
         }
         let (param, bin) = (file("param"), file("bin"));
-        let Ended { status, said, answer } = claimed
+        let Ended { status, said, answer, diagnostics } = claimed
             .lock
             .try_clone()
             .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock))
@@ -155,7 +158,7 @@ impl Job {
             (Some(code), _) if [REFUSED, NOT_DONE].map(i32::from).contains(&code) => {
                 let code = if code == i32::from(REFUSED) { REFUSED } else { NOT_DONE };
                 self.put_reports(&work, model, stem, &record)?;
-                return Ok(Outcome::Refused { code, said });
+                return Ok(Outcome::Refused { code, said, diagnostics });
             }
             _ => return Ok(Outcome::Broken { how: status.to_string(), said }),
         };

@@ -7,18 +7,19 @@
 //! | `child.rs` | the converting process, and its answer |
 //! | `record.rs` | the inputs of a result |
 //! | `progress.rs` | the output during a batch |
+//! | `row.rs` | the result of a model as a line of JSON |
 
 mod child;
 mod job;
 mod progress;
 mod record;
+mod row;
 mod select;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -27,12 +28,13 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, Result};
 
 use super::arguments::{Choices, Report, Source};
-use super::finish;
+use super::{Program, finish};
 use job::{Job, Outcome, Wait};
 use progress::{Event, Progress};
 use select::{Selected, Selection, Shard, parse_shard, select_models};
 
 pub(super) use child::{Answer, given_words};
+pub(super) use row::diagnostics;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,6 +90,10 @@ pub(super) struct Batch {
     #[arg(long, value_name = "KIND", value_delimiter = ',', help_heading = "Batch")]
     pub also: Vec<Also>,
 
+    /// Print a line of JSON for each finished model on standard output
+    #[arg(long, help_heading = "Batch")]
+    pub json_lines: bool,
+
     #[command(flatten)]
     pub choices: Choices,
 
@@ -142,24 +148,25 @@ impl Also {
 }
 
 /// Converts all models and prints the results.
-pub(super) fn convert_all(arguments: &Batch) -> ExitCode {
-    match run(arguments) {
-        Ok(code) => ExitCode::from(code),
+pub(super) fn convert_all(arguments: &Batch, program: &Program) -> u8 {
+    match run(arguments, program) {
+        Ok(code) => code,
         Err(error) => finish(Err(Refusal::from(error)), arguments.report),
     }
 }
 
-fn run(arguments: &Batch) -> Result<u8> {
+fn run(arguments: &Batch, program: &Program) -> Result<u8> {
     if arguments.also.contains(&Also::Table) && !arguments.choices.dequantize {
         return Err(Error::usage("a table of scales requires --dequantize"));
     }
     let Selection { models, failed } = select_models(arguments)?;
     std::fs::create_dir_all(&arguments.out)
         .map_err(|e| Error::io("the folder cannot be created", e).in_file(&arguments.out))?;
-    let job = Job::new(arguments)?;
+    let job = Job::new(arguments, program)?;
     let jobs = arguments.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(models.len());
-    let mut progress = Progress::new(models.len() + failed.len(), jobs, arguments.report);
+    let mut progress =
+        Progress::new(models.len() + failed.len(), jobs, arguments.json_lines, arguments.report);
     for (name, error) in failed {
         progress.tell(Event::Done { worker: None, name, outcome: Outcome::Failed(error) });
     }

@@ -2,7 +2,7 @@
 //! line for each finished model.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
@@ -14,6 +14,7 @@ use super::super::size::display_bytes;
 use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};
 use super::super::{NOT_DONE, REFUSED};
 use super::job::Outcome;
+use super::row::row;
 
 /// The exit code if a conversion was killed or crashed.
 const BROKEN: u8 = 3;
@@ -40,6 +41,8 @@ pub(super) enum Event {
 /// The progress so far.
 pub(super) struct Progress {
     report: Report,
+    /// Whether each finished model is a line of JSON on standard output.
+    json_lines: bool,
     start: Instant,
     models: usize,
     done: usize,
@@ -93,9 +96,10 @@ impl Bars {
 }
 
 impl Progress {
-    pub fn new(models: usize, jobs: usize, report: Report) -> Progress {
+    pub fn new(models: usize, jobs: usize, json_lines: bool, report: Report) -> Progress {
         Progress {
             report,
+            json_lines,
             start: Instant::now(),
             models,
             done: 0,
@@ -121,6 +125,10 @@ impl Progress {
             }
             Event::Done { worker, name, outcome } => {
                 self.done += 1;
+                if let Some(row) = row(&name, &outcome).filter(|_| self.json_lines) {
+                    // A closed pipe is not an error.
+                    let _ = writeln!(std::io::stdout(), "{row}");
+                }
                 let text = self.describe(&name, outcome);
                 match &self.bars {
                     Some(bars) => {
@@ -157,7 +165,7 @@ impl Progress {
                 self.up_to_date += 1;
                 (GOOD, "up to date", String::new(), String::new())
             }
-            Outcome::Refused { code, said } => {
+            Outcome::Refused { code, said, .. } => {
                 let word = if code == REFUSED { "refused" } else { "failed" };
                 self.wrong(name, word, code, String::new(), said)
             }

@@ -1,7 +1,8 @@
 """Runs a model and its result of a conversion, and prints their distance.
 
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
-command, which starts it; it needs numpy and onnxruntime, and ncnn where a net is run.
+command, which starts it, and of the Python package, which calls `compare_models` and `compare_net` with requests whose models may
+also be bytes, whose net may be loaded, and whose data may be arrays. It needs numpy and onnxruntime, and ncnn where a net is run.
 """
 
 import json
@@ -33,15 +34,17 @@ def load(*names):
         raise Failure(f"{sys.executable} has no {' and no '.join(missing)}")
 
 
-def open_session(path):
+def open_session(model):
+    """The session of a path or of the bytes of a model."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     # Beyond this, weights are rounded to narrower types for speed.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise Failure(f"onnxruntime does not load {path}: {error}") from None
+        what = "the model" if isinstance(model, bytes) else model
+        raise Failure(f"onnxruntime does not load {what}: {error}") from None
 
 
 def element_type(node):
@@ -97,7 +100,7 @@ def run_somehow(session, generator, choices):
     raise Failure(f"onnxruntime does not run the original: {first or 'no common size fits all free axes; give sizes with --input-shape'}")
 
 
-def distance(name, got, expected):
+def distance(name, got, expected, tolerance):
     """The description of an output."""
     told = {"name": name, "same": False, "max_abs": None, "relative": None, "cosine": None, "why": ""}
     if list(got.shape) != list(expected.shape):
@@ -106,7 +109,7 @@ def distance(name, got, expected):
         same = bool(np.array_equal(got, expected))
         return {**told, "same": same, "why": "" if same else "other text"}
     whole = expected.dtype.kind in "iub"
-    tolerance = TOLERANCES.get(expected.dtype.name, request["tolerance"])
+    tolerance = TOLERANCES.get(expected.dtype.name, tolerance)
     got, expected = got.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(expected)
     if not np.array_equal(got[~finite], expected[~finite], equal_nan=True):
@@ -136,18 +139,22 @@ def worst(old, new):
     return old
 
 
-def compare_models():
+def compare_models(request):
     """Two ONNX models on the same inputs."""
+    load("numpy", "onnxruntime")
     original, other = open_session(request["original"]), open_session(request["other"])
     wanted, found = ([node.name for node in session.get_outputs()] for session in (original, other))
     if wanted != found:
         return {"outputs": [{"name": "", "same": False, "why": f"outputs {found} for {wanted}"}]}
-    outputs = {}
+    outputs, tolerance = {}, request["tolerance"]
     # The other model may have fixed sizes.
-    choices = [shapes_of(other, size) for size in request["sizes"]]
+    choices = [request["shapes"]] if request.get("shapes") else [shapes_of(other, size) for size in request["sizes"]]
     for round in range(request["rounds"]):
         generator = np.random.default_rng(round)
-        inputs, expected = run_somehow(original, generator, choices)
+        if request.get("data"):
+            inputs, expected = run_given(original, request["data"])
+        else:
+            inputs, expected = run_somehow(original, generator, choices)
         again = run(original, inputs)
         try:
             got = run(other, inputs)
@@ -156,9 +163,9 @@ def compare_models():
         for name, array in expected.items():
             if not isinstance(array, np.ndarray):
                 raise Failure(f'the output "{name}" is no tensor')
-            if not distance(name, again[name], array)["same"]:
+            if not distance(name, again[name], array, tolerance)["same"]:
                 raise Failure(f'the output "{name}" is another one each time that the original is run')
-            outputs[name] = worst(outputs.get(name), distance(name, got[name], array))
+            outputs[name] = worst(outputs.get(name), distance(name, got[name], array, tolerance))
     return {"outputs": list(outputs.values())}
 
 
@@ -174,13 +181,15 @@ def mat_shape(shape):
     return sizes
 
 
-def open_net():
+def open_net(request):
+    if request.get("net") is not None:
+        return request["net"]
     net = ncnn.Net()
-    net.opt.use_vulkan_compute = request["vulkan"]
+    net.opt.use_vulkan_compute = request.get("vulkan", False)
     for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage"):
         # Older runtimes do not have all of them.
         if hasattr(net.opt, f"use_{option}"):
-            setattr(net.opt, f"use_{option}", request[option[:4]])
+            setattr(net.opt, f"use_{option}", request.get(option[:4], False))
     # The layers report errors on standard error.
     if net.load_param(request["param"]) != 0:
         raise NetFailure(f"ncnn does not load {request['param']}")
@@ -196,10 +205,10 @@ def mat_of(array):
     return ncnn.Mat(np.ascontiguousarray(array)).clone()
 
 
-def feed(net, inputs):
+def feed(net, pairs, inputs):
     extractor = net.create_extractor()
     extractor.set_light_mode(False)
-    for pair in request["inputs"]:
+    for pair in pairs:
         if pair["name"] not in inputs:
             continue
         array = inputs[pair["name"]].astype(np.int32 if pair["int32"] else np.float32)
@@ -219,17 +228,25 @@ def extract(extractor, pair, expected):
     return array.reshape(expected.shape) if array.size == expected.size else array
 
 
-def given_inputs(session):
-    with np.load(request["data"]) as file:
-        inputs = dict(file)
+def run_given(session, data):
+    """The arrays of a file, or of a dictionary, in the types of the session's inputs, and the outputs of the session."""
+    where = "the data"
+    if not isinstance(data, dict):
+        where = data
+        with np.load(data) as file:
+            data = dict(file)
+    inputs = {}
     for node in session.get_inputs():
-        if node.name not in inputs:
-            raise Failure(f'{request["data"]} has no array "{node.name}"; it has {", ".join(inputs)}')
-        inputs[node.name] = inputs[node.name].astype(element_type(node))
-    return inputs
+        if node.name not in data:
+            raise Failure(f'{where} has no array "{node.name}"; it has {", ".join(data)}')
+        inputs[node.name] = np.asarray(data[node.name]).astype(element_type(node))
+    try:
+        return inputs, run(session, inputs)
+    except Exception as error:
+        raise Failure(f"onnxruntime does not run the original on {where}: {error}") from None
 
 
-def given_samples():
+def given_samples(request):
     """The inputs of each sample of a quantization, whose arrays are named by index and input."""
     samples = {}
     with np.load(request["samples"]) as file:
@@ -239,21 +256,21 @@ def given_samples():
     return [samples[index] for index in sorted(samples)]
 
 
-def compare_net():
+def compare_net(request):
     """An ONNX model and a net on the same inputs."""
-    session, net = open_session(request["model"]), open_net()
+    load("numpy", "onnxruntime", "ncnn")
+    session, net = open_session(request["model"]), open_net(request)
     outputs, layers = {}, {}
-    samples = given_samples() if request.get("samples") else []
+    samples = given_samples(request) if request.get("samples") else []
     for round in range(len(samples) if samples else 1 if request["data"] else request["rounds"]):
         if samples:
             inputs = samples[round]
             expected = run(session, inputs)
         elif request["data"]:
-            inputs = given_inputs(session)
-            expected = run(session, inputs)
+            inputs, expected = run_given(session, request["data"])
         else:
             inputs, expected = run_somehow(session, np.random.default_rng(round), request["shapes"])
-        extractor = feed(net, inputs)
+        extractor = feed(net, request["inputs"], inputs)
         for pairs, distances in ((request["layers"], layers), (request["outputs"], outputs)):
             for pair in pairs:
                 name = pair["name"]
@@ -266,22 +283,16 @@ def compare_net():
                 elif pairs is request["layers"] and got.size != value.size:
                     continue
                 else:
-                    new = distance(name, got, value)
+                    new = distance(name, got, value, request["tolerance"])
                 distances[name] = worst(distances.get(name), new)
     return {"outputs": list(outputs.values()), "layers": list(layers.values())}
 
 
 def main():
-    global request
     with open(sys.argv[1], encoding="utf8") as file:
         request = json.load(file)
     try:
-        if request["kind"] == "models":
-            load("numpy", "onnxruntime")
-            answer = compare_models()
-        else:
-            load("numpy", "onnxruntime", "ncnn")
-            answer = compare_net()
+        answer = compare_models(request) if request["kind"] == "models" else compare_net(request)
     except Failure as failure:
         answer = {"failure": str(failure), "net": isinstance(failure, NetFailure)}
     # Output of libraries precedes the answer, which is the last line.
@@ -289,4 +300,5 @@ def main():
     print(json.dumps(answer))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,14 +11,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Sizes to try for free axes until a model runs: some models need more than a few elements.
-pub(in crate::cli) const SIZES: [i64; 8] = [6, 16, 32, 64, 128, 224, 384, 1];
+pub const SIZES: [i64; 8] = [6, 16, 32, 64, 128, 224, 384, 1];
 
-/// The scripts, embedded so that versions match.
-const COMPARE: &str = include_str!("compare.py");
+/// The script that compares models and nets, embedded so that versions match.
+pub const COMPARE: &str = include_str!("compare.py");
 const QUANTIZE: &str = include_str!("quantize.py");
 
 /// The tolerance for two ONNX models, relative to the largest magnitude of an output.
-const MODELS_TOLERANCE: f64 = 1e-4;
+pub const MODELS_TOLERANCE: f64 = 1e-4;
 
 /// The Python to use.
 #[derive(Debug, Args)]

@@ -1,0 +1,72 @@
+"""Converts ONNX models to the two files that ncnn loads, `.param` and `.bin`.
+
+    import onnx2ncnn
+
+    net = onnx2ncnn.convert("model.onnx")
+    net.save("model.ncnn.param", "model.ncnn.bin")
+
+Either the net computes the same as the model, or `Refused` names each node that cannot be converted.
+
+`convert` needs no other package. `Net.load` and `Net.run` need ncnn and numpy, `simplify` needs onnx, and comparisons with the
+model need onnxruntime.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from ._convert import Operator, convert, inspect, passes, supported
+from ._net import Assumption, Layer, Net, Port
+from ._refused import Diagnostic, Refused
+
+if TYPE_CHECKING:
+    from . import torch
+    from ._many import Converted, convert_many
+    from ._simplify import simplify
+    from ._verify import Distance, Verification, verify
+
+__version__ = _native.VERSION
+
+__all__ = [
+    "Assumption",
+    "Converted",
+    "Diagnostic",
+    "Distance",
+    "Layer",
+    "Net",
+    "Operator",
+    "Port",
+    "Refused",
+    "Verification",
+    "convert",
+    "convert_many",
+    "inspect",
+    "passes",
+    "simplify",
+    "supported",
+    "torch",
+    "verify",
+]
+
+
+# Modules that are imported when they are used, and their names: programs that only convert start sooner.
+_LATER = {
+    "_many": ("Converted", "convert_many"),
+    "_simplify": ("simplify",),
+    "_verify": ("Distance", "Verification", "verify"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "torch":
+        return importlib.import_module(".torch", __name__)
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,132 @@
+"""Conversion and inspection of models."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native, _options
+from ._model import Model, Source, source
+from ._net import Net
+from ._options import Shapes
+
+
+def convert(
+    model: Model,
+    *,
+    input_shapes: Shapes | None = None,
+    inputs: str | Sequence[str] | None = None,
+    outputs: str | Sequence[str] | None = None,
+    fp16: bool = False,
+    int8: bool = False,
+    dequantize: bool = False,
+    set: Mapping[str, Any] | None = None,
+    rename: Mapping[str, str] | None = None,
+    ncnn_version: int | str | None = None,
+    skip: str | Sequence[str] | None = None,
+    strict: bool = False,
+    double_as_float: bool = False,
+    data_dir: str | os.PathLike[str] | None = None,
+    max_size: int | None = None,
+    keep_onnx: bool = False,
+) -> Net:
+    """Converts a model to a net of ncnn.
+
+    Other threads run meanwhile.
+
+    Args:
+        model: A path, bytes, a binary file or an `onnx.ModelProto`. A file at a path is mapped, and its weights are never all in
+            memory; it must not be truncated while the net is in use. `bytes` are not copied.
+        input_shapes: Shapes of inputs by name, or the shape of the only input: numbers, or names such as "H" for free sizes.
+        inputs: Values that become the inputs: only the nodes after them are kept.
+        outputs: Values that become the outputs: only the nodes before them are kept.
+        fp16: Write weights in float16.
+        int8: Compute a quantized model in integers, with int8 layers, as onnxruntime does.
+        dequantize: Remove the rounding of a quantized model, and compute in float32.
+        set: Inputs that become constants, by name: numbers, nested lists, or arrays.
+        rename: New names of blobs, by the names of the values.
+        ncnn_version: The oldest release of ncnn that must load the net, by its date, such as 20260526 or `ncnn.__version__`.
+        skip: Passes to skip, see `passes`.
+        strict: Refuse a model if its net relies on facts of values that cannot be proved.
+        double_as_float: Convert inputs of float64 to float32, the only precision of ncnn.
+        data_dir: The folder of external data; the default is that of the model.
+        max_size: The maximum bytes of the model, without external data; the default is 16 GiB.
+        keep_onnx: Keep the simplified model for `Net.onnx`; with `dequantize` the model in float32.
+
+    Raises:
+        Refused: The model is invalid, or something in it cannot be expressed in ncnn.
+        ValueError: An option does not fit the model.
+        TypeError: An argument has the wrong type.
+        OSError: The model or its external data cannot be read.
+    """
+    return convert_source(
+        source(model),
+        input_shapes=input_shapes,
+        inputs=inputs,
+        outputs=outputs,
+        fp16=fp16,
+        int8=int8,
+        dequantize=dequantize,
+        set=set,
+        rename=rename,
+        ncnn_version=ncnn_version,
+        skip=skip,
+        strict=strict,
+        double_as_float=double_as_float,
+        data_dir=data_dir,
+        max_size=max_size,
+        keep_onnx=keep_onnx,
+    )
+
+
+def convert_source(given: Source, **options: Any) -> Net:
+    """`convert` for a model as the extension reads it."""
+    converter = _native.Converter(_options.normalized(**options))
+    return Net(converter.convert(given), fp16=options.get("fp16", False))
+
+
+def inspect(model: Model, **options: Any) -> dict[str, Any]:
+    """Returns the contents of a model, and the nodes that would be refused.
+
+    Takes the options of `convert`. The result has the fields of docs/report.md; `status` is `"convertible"` or `"refused"`.
+
+    Raises:
+        Refused: The model cannot be read.
+        ValueError: An option does not fit the model.
+        OSError: The model or its external data cannot be read.
+    """
+    return json.loads(_native.Converter(_options.normalized(**options)).inspect(source(model)))
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator that models may have.
+
+    Attributes:
+        domain: The domain; empty for ONNX's own.
+        name: The name.
+        since: The versions of the operator set that changed it. It is supported from the first of them on.
+        lowers_to: The layers of ncnn, or the operators, to which it is lowered; empty if it is always refused.
+        limits: The nodes that are refused.
+        differs: The elements for which the result may differ from that of the specification.
+    """
+
+    domain: str
+    name: str
+    since: tuple[int, ...]
+    lowers_to: str
+    limits: str
+    differs: str
+
+
+def supported() -> list[Operator]:
+    """Returns every known operator, by domain and name."""
+    return [Operator(domain, name, tuple(since), *rest) for domain, name, since, *rest in _native.supported()]
+
+
+def passes() -> dict[str, str]:
+    """Returns the purposes of the passes that `skip` skips, by their names."""
+    return dict(_native.passes())

@@ -1,0 +1,243 @@
+"""Converted models."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ncnn
+    import numpy as np
+
+    from . import _native
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a net.
+
+    Attributes:
+        name: The name in the model.
+        dtype: The element type in the model, by its ONNX name, such as `"float"`.
+        shape: The shape in the model: numbers, and expressions such as `"H"` for free sizes.
+        blob: The name of the blob.
+        form: The shape of the blob, outermost axis first.
+        int32: Whether the blob has 32-bit integers in place of floats.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    blob: str
+    form: tuple[int | str, ...]
+    int32: bool
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A fact of a value on which the net relies, although it could not be proved.
+
+    Attributes:
+        value: The name of the value.
+        fact: `exact_integer`, `not_negative`, `small_angle` or `exact_quotient`.
+        text: The fact as a predicate of the elements, with the reason why it matters.
+    """
+
+    value: str
+    fact: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of a net.
+
+    Attributes:
+        name: The name.
+        type: The type in ncnn.
+        bottoms: The names of the blobs that the layer reads.
+        tops: The names of the blobs that it computes.
+        params: The values of its params by name, without those that have their default.
+        nodes: The indices of the nodes of the model whose work it does.
+        multiply_adds: The number of multiply-adds: a number, an expression of free sizes, or None if it is not counted.
+    """
+
+    name: str
+    type: str
+    bottoms: tuple[str, ...]
+    tops: tuple[str, ...]
+    params: dict[str, Any]
+    nodes: tuple[int, ...]
+    multiply_adds: int | str | None
+
+
+class Net:
+    """A converted model. `convert` makes nets.
+
+    A net that was converted from a file reads its weights from there, so the file must stay as it is: `OSError` is raised if it
+    was changed.
+    """
+
+    def __init__(self, conversion: _native.Conversion, *, fp16: bool) -> None:
+        self._conversion = conversion
+        self._fp16 = fp16
+        self._lock = threading.Lock()
+        self._loaded: ncnn.Net | None = None
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        """The inputs."""
+        return tuple(_port(*parts) for parts in self._conversion.inputs)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs."""
+        return tuple(_port(*parts) for parts in self._conversion.outputs)
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """Choices that were made for the user, changed names, and weights that stay in float32."""
+        weights = self._conversion.weight_warnings() if self._fp16 else []
+        return [*self._conversion.warnings, *weights]
+
+    @property
+    def assumptions(self) -> list[Assumption]:
+        """Facts of values on which the net relies without proof. If one does not hold, the net may compute something else."""
+        return [Assumption(*parts) for parts in self._conversion.assumptions]
+
+    @property
+    def conditions(self) -> list[str]:
+        """The conditions on free sizes under which the net is valid, such as `H >= 7`."""
+        return self._conversion.conditions
+
+    @property
+    def since(self) -> int:
+        """The oldest release of ncnn that loads the net, by its date."""
+        return self._conversion.since
+
+    @cached_property
+    def param(self) -> str:
+        """The text of the `.param` file."""
+        return self._conversion.param()
+
+    @cached_property
+    def bin(self) -> bytes:
+        """The bytes of the `.bin` file, which are then kept as long as the net. `save` and `load` need less memory."""
+        return self._conversion.bin()
+
+    @cached_property
+    def report(self) -> dict[str, Any]:
+        """The report, with the fields of docs/report.md."""
+        return json.loads(self._conversion.report())
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        """The layers, in the order of execution."""
+        return [_layer(part) for part in self.report["net"]["layers"]]
+
+    def onnx(self) -> bytes:
+        """Returns the simplified model as an ONNX file; with `dequantize` the model in float32.
+
+        Raises:
+            ValueError: The model was converted without `keep_onnx`.
+        """
+        return self._conversion.onnx()
+
+    def html(self) -> str:
+        """Returns the report as a page that needs no network, with a drawing of the net."""
+        return self._conversion.html()
+
+    def save(self, param: str | os.PathLike[str], bin: str | os.PathLike[str] | None = None) -> None:
+        """Writes both files, or neither. Weights are copied from file to file.
+
+        Args:
+            param: The path of the `.param` file.
+            bin: The path of the `.bin` file; by default beside the `.param` file, by its name.
+
+        Raises:
+            OSError: A file cannot be written, or the model cannot be read or was changed.
+            ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing.
+        """
+        param = os.fsdecode(os.fspath(param))
+        if bin is None:
+            if not param.endswith(".param"):
+                raise ValueError(f"the name of {param} does not end in .param: name the .bin file too")
+            bin = param[: -len("param")] + "bin"
+        self._conversion.save(param, os.fsdecode(os.fspath(bin)))
+
+    def load(self, **options: Any) -> ncnn.Net:
+        """Returns the net as an `ncnn.Net`, without files.
+
+        The net computes in float32 on the processor, which is as exact as the conversion. `options` are fields of `ncnn.Option`, such
+        as `use_vulkan_compute=True` or `num_threads=4`.
+
+        Raises:
+            ImportError: There is no ncnn: install `onnx2ncnn[run]`.
+            TypeError: There is no such field.
+            RuntimeError: ncnn does not load the net; it says why on standard error.
+        """
+        from . import _runtime
+
+        return _runtime.load(self.param, self._conversion.bin(), options)
+
+    def run(
+        self, inputs: Mapping[str, Any] | Any, outputs: str | Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Runs the net in ncnn on arrays in the shapes of the model, and returns its outputs in theirs.
+
+        The net is loaded by the first call. Several threads may call at the same time.
+
+        Args:
+            inputs: Arrays by the names of the inputs, or the array of the only input. Free first axes are batches, of size 1.
+            outputs: The names of the outputs to compute; by default all.
+
+        Returns:
+            Arrays by the names of the outputs, in the types and shapes of the model; bfloat16 and narrower floats become float32.
+
+        Raises:
+            ValueError: An input is missing, has another shape, violates a condition of the net, or has integers that float32 does not
+                represent.
+            TypeError: An input has another kind of elements.
+            RuntimeError: ncnn fails.
+            ImportError: There is no ncnn or numpy: install `onnx2ncnn[run]`.
+        """
+        from . import _runtime
+
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self.load()
+        return _runtime.run(self, self._loaded, inputs, outputs)
+
+    def __repr__(self) -> str:
+        ports = [f"{port.name} {list(port.shape)}" for port in (*self.inputs, *self.outputs)]
+        ends = f"{', '.join(ports[: len(self.inputs)])} -> {', '.join(ports[len(self.inputs) :])}"
+        return f"<onnx2ncnn.Net of {len(self._conversion)} layers: {ends}>"
+
+    def _repr_html_(self) -> str:
+        """The page of `html` in a frame, for notebooks. Its scripts reach nothing outside of the frame."""
+        from html import escape
+
+        page = escape(self.html(), quote=True)
+        style = "width: 100%; height: 640px; border: 1px solid #ccc"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
+def _port(name: str, dtype: str, shape: list[int | str], blob: str, form: list[int | str], int32: bool) -> Port:
+    return Port(name, dtype, tuple(shape), blob, tuple(form), int32)
+
+
+def _layer(part: dict[str, Any]) -> Layer:
+    return Layer(
+        name=part["name"],
+        type=part["type"],
+        bottoms=tuple(part["bottoms"]),
+        tops=tuple(part["tops"]),
+        params={param["name"]: param["value"] for param in part["params"]},
+        nodes=tuple(part["nodes"]),
+        multiply_adds=part["multiply_adds"],
+    )

@@ -1,0 +1,129 @@
+"""Nets in ncnn."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ncnn
+import numpy as np
+
+from ._options import names
+
+if TYPE_CHECKING:
+    from ._net import Net, Port
+
+# The fields of ncnn.Option with which a net computes in float32 on the processor.
+_EXACT = {
+    "use_vulkan_compute": False,
+    "use_fp16_packed": False,
+    "use_fp16_storage": False,
+    "use_fp16_arithmetic": False,
+    "use_bf16_storage": False,
+}
+
+# The types of numpy of ONNX's types; float32 for all others.
+_TYPES = {"float": "float32", "double": "float64"}
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.argtypes, _pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+
+
+class _Reader(ncnn.DataReader):
+    """Reads bytes in memory. `Net.load_model_mem` copies them, and returns no error."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = data
+        self._address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+        self._at = 0
+
+    def read(self, buffer: Any, size: int) -> int:
+        size = min(size, len(self._data) - self._at)
+        ctypes.memmove(_pointer(buffer, None), self._address + self._at, size)
+        self._at += size
+        return size
+
+
+def load(param: str, data: bytes, options: Mapping[str, Any]) -> ncnn.Net:
+    """The net of both files' contents."""
+    net = ncnn.Net()
+    for name, value in {**_EXACT, **options}.items():
+        if not hasattr(net.opt, name):
+            raise TypeError(f"ncnn.Option has no field {name}")
+        setattr(net.opt, name, value)
+    if net.load_param_mem(param) != 0 or net.load_model(_Reader(data)) != 0:
+        raise RuntimeError("ncnn does not load the net; it says why on standard error")
+    return net
+
+
+def run(net: Net, loaded: ncnn.Net, inputs: Any, outputs: str | Sequence[str] | None) -> dict[str, np.ndarray]:
+    """The outputs of a net, by name."""
+    arrays = _arrays(net, inputs)
+    forms, shapes = net._conversion.resolve({name: list(array.shape) for name, array in arrays.items()})
+    wanted = names("outputs", outputs)
+    for name in wanted:
+        if all(port.name != name for port in net.outputs):
+            raise ValueError(f'there is no output "{name}"')
+    extractor = loaded.create_extractor()
+    for port, form in zip(net.inputs, forms):
+        array = _elements(port, arrays[port.name]).reshape(form)
+        # The extractor keeps the blob, but not the array.
+        if extractor.input(port.blob, ncnn.Mat(array).clone()) != 0:
+            raise RuntimeError(f'ncnn does not take the input "{port.name}"')
+    results = {}
+    for port, shape in zip(net.outputs, shapes):
+        if wanted and port.name not in wanted:
+            continue
+        code, mat = extractor.extract(port.blob)
+        if code != 0:
+            raise RuntimeError(f'ncnn does not compute the output "{port.name}": error {code}')
+        results[port.name] = _result(port, np.array(mat), shape)
+    return results
+
+
+def _arrays(net: Net, inputs: Any) -> dict[str, np.ndarray]:
+    if not isinstance(inputs, Mapping):
+        if len(net.inputs) != 1:
+            raise TypeError(f"the net has {len(net.inputs)} inputs: give a dictionary of arrays by name")
+        inputs = {net.inputs[0].name: inputs}
+    arrays = {name: np.asarray(array) for name, array in inputs.items()}
+    known = {port.name for port in net.inputs}
+    for name, array in arrays.items():
+        # The net lacks inputs without elements.
+        if name not in known and array.size:
+            raise ValueError(f'there is no input "{name}"; the inputs are {", ".join(sorted(known))}')
+    return {name: array for name, array in arrays.items() if name in known}
+
+
+def _dtype(port: Port) -> np.dtype:
+    try:
+        return np.dtype(_TYPES.get(port.dtype, port.dtype))
+    except TypeError:
+        return np.dtype(np.float32)
+
+
+def _elements(port: Port, array: np.ndarray) -> np.ndarray:
+    """The elements of an input as the net reads them."""
+    whole = _dtype(port).kind in "iub"
+    if array.dtype.kind not in ("iub" if whole else "fiub"):
+        raise TypeError(f'the input "{port.name}" is of type {port.dtype}, not {array.dtype}')
+    with np.errstate(over="ignore", invalid="ignore"):
+        elements = np.asarray(array, np.int32 if port.int32 else np.float32, order="C")
+        kept = array.dtype.kind == "f" or np.array_equal(elements.astype(array.dtype), array)
+    if not kept:
+        kind = "32-bit integers" if port.int32 else "float32"
+        raise ValueError(f'the input "{port.name}" has integers that {kind} cannot represent')
+    return elements
+
+
+def _result(port: Port, array: np.ndarray, shape: list[int | None]) -> np.ndarray:
+    """An output in the type and shape of the model."""
+    if port.int32:
+        array = array.view(np.int32)
+    unknown = shape.count(None)
+    sizes = [-1 if size is None else size for size in shape]
+    if unknown > 1 or (not unknown and array.size != np.prod(sizes, dtype=np.int64)):
+        raise RuntimeError(f'the output "{port.name}" has shape {list(array.shape)} in ncnn in place of {shape}')
+    return array.reshape(sizes).astype(_dtype(port), copy=False)

@@ -1,0 +1,138 @@
+"""Comparison of a net with its model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ._convert import convert_source
+from ._model import Model, source
+from ._net import Net, Port
+
+# Options with which onnxruntime runs another model than the given one.
+_CHANGING = ("inputs", "outputs", "set", "data_dir")
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The distance of an output or a blob from its value in the model.
+
+    Attributes:
+        name: The name of the value.
+        same: Whether they are the same within the tolerance.
+        max_abs: The maximum absolute difference.
+        relative: That difference, relative to the largest magnitude of the value.
+        cosine: The cosine of the angle between both.
+        why: The reason why there are no numbers.
+    """
+
+    name: str
+    same: bool
+    max_abs: float | None = None
+    relative: float | None = None
+    cosine: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of a comparison.
+
+    Attributes:
+        outputs: The outputs of the model.
+        layers: The intermediate blobs in the order of layers, if they were compared.
+    """
+
+    outputs: list[Distance]
+    layers: list[Distance]
+
+    @property
+    def same(self) -> bool:
+        """Whether all outputs are the same within the tolerance."""
+        return all(output.same for output in self.outputs)
+
+    def __bool__(self) -> bool:
+        return self.same
+
+
+def verify(
+    model: Model,
+    net: Net | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
+    *,
+    data: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    rounds: int = 1,
+    tolerance: float = 1e-3,
+    layers: bool = False,
+    **options: Any,
+) -> Verification:
+    """Runs a model in onnxruntime and its net in ncnn, in this process, and compares the results.
+
+    Args:
+        model: The model, as for `convert`.
+        net: The paths of the `.param` and `.bin` files, or a net; by default the model is converted.
+        data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones.
+        rounds: The number of random inputs.
+        tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
+            them.
+        layers: Also compare intermediate blobs.
+        options: The options of the conversion. With `dequantize` the net is compared with the model without its rounding.
+
+    Raises:
+        Refused: The model is refused.
+        ValueError: Nothing could be compared, or an option does not fit the model.
+        RuntimeError: ncnn does not load the net.
+        OSError: A file cannot be read.
+        ImportError: A package is missing: install `onnx2ncnn[verify]`.
+    """
+    import ncnn  # noqa: F401
+    import onnxruntime  # noqa: F401
+
+    from . import _compare, _runtime
+
+    given = source(model)
+    dequantize = options.get("dequantize", False)
+    converted = convert_source(given, **{**options, "keep_onnx": dequantize})
+    inner = converted._conversion.inner_blobs() if layers else []
+    exposed = {value for value, _, _ in inner}
+    reference: str | bytes
+    if dequantize:
+        reference = converted.onnx()
+        if exposed:
+            reference = convert_source(reference)._conversion.expose(exposed)
+    elif exposed or isinstance(given, tuple) or any(options.get(name) for name in _CHANGING):
+        reference = converted._conversion.expose(exposed)
+    else:
+        reference = given
+    if isinstance(net, Net):
+        loaded = net.load()
+    elif net is None:
+        loaded = converted.load()
+    else:
+        param, bin = net
+        with open(param, encoding="utf8") as text, open(bin, "rb") as weights:
+            loaded = _runtime.load(text.read(), weights.read(), {})
+    shapes = [converted._conversion.shapes_at(size) for size in _compare.SIZES]
+    request = {
+        "model": reference,
+        "net": loaded,
+        "inputs": [_pair(port) for port in converted.inputs],
+        "outputs": [_pair(port) for port in converted.outputs],
+        "layers": [{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
+        "shapes": [found for found in shapes if found is not None],
+        "data": dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
+        "rounds": rounds,
+        "tolerance": tolerance,
+    }
+    try:
+        answer = _compare.script.compare_net(request)
+    except _compare.script.NetFailure as failure:
+        raise RuntimeError(str(failure)) from None
+    except _compare.script.Failure as failure:
+        raise ValueError(f"nothing could be compared: {failure}") from None
+    return Verification(*([Distance(**row) for row in answer[kind]] for kind in ("outputs", "layers")))
+
+
+def _pair(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "blob": port.blob, "int32": port.int32}

@@ -1,0 +1,213 @@
+//! A converted model.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::ncnn::Written;
+use onnx2ncnn::{Converter, Dim, Input, Port};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::failure::run;
+
+/// A size of a shape.
+#[derive(IntoPyObject)]
+pub enum Size {
+    Known(i64),
+    /// A free size, as an expression.
+    Free(String),
+}
+
+/// An input or output: name, type and shape in the model, name and shape of the blob, and whether the blob has
+/// 32-bit integers.
+type PortParts = (String, String, Vec<Size>, String, Vec<Size>, bool);
+
+/// Shapes; `None` is an unknown size.
+type Shapes = Vec<Vec<Option<i64>>>;
+
+/// A converted model.
+#[pyclass(frozen, module = "onnx2ncnn._native")]
+pub struct Conversion {
+    conversion: onnx2ncnn::Conversion,
+    converter: Converter,
+    input: Input,
+    /// The summary of the files, after they have been written once.
+    written: OnceLock<Written>,
+}
+
+impl Conversion {
+    /// Wraps a conversion of the library.
+    pub fn new(conversion: onnx2ncnn::Conversion, converter: Converter, input: Input) -> Conversion {
+        Conversion { conversion, converter, input, written: OnceLock::new() }
+    }
+
+    /// Returns the summary of the files, which are computed without being kept if they have not been written.
+    fn written(&self) -> Result<&Written> {
+        match self.written.get() {
+            Some(written) => Ok(written),
+            None => {
+                let written = self.conversion.write_to(io::sink(), io::sink())?;
+                Ok(self.written.get_or_init(|| written))
+            }
+        }
+    }
+
+    fn bin_len(&self) -> Result<usize> {
+        let known = match self.written.get() {
+            Some(written) => Some(written.bin_bytes),
+            None => self.conversion.net().bin_bytes()?,
+        };
+        let len = match known {
+            Some(len) => len,
+            None => self.written()?.bin_bytes,
+        };
+        Ok(usize::try_from(len)?)
+    }
+}
+
+#[pymethods]
+impl Conversion {
+    /// The inputs.
+    #[getter]
+    fn inputs(&self) -> Vec<PortParts> {
+        self.conversion.inputs.iter().map(port_parts).collect()
+    }
+
+    /// The outputs.
+    #[getter]
+    fn outputs(&self) -> Vec<PortParts> {
+        self.conversion.outputs.iter().map(port_parts).collect()
+    }
+
+    /// The warnings of the conversion.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.conversion.warnings.clone()
+    }
+
+    /// Returns the warnings about weights that are not stored in the requested type.
+    fn weight_warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        run(py, || self.written().map(|written| written.warnings.clone()))
+    }
+
+    /// The assumed facts: value, name of the fact, and description.
+    #[getter]
+    fn assumptions(&self) -> Vec<(String, &'static str, &'static str)> {
+        let assumptions = self.conversion.assumptions.iter();
+        assumptions.map(|found| (found.value.clone(), found.fact.name(), found.fact.describe())).collect()
+    }
+
+    /// The conditions on free sizes.
+    #[getter]
+    fn conditions(&self) -> Vec<String> {
+        self.conversion.conditions.iter().map(ToString::to_string).collect()
+    }
+
+    /// The oldest release of ncnn that loads the net.
+    #[getter]
+    fn since(&self) -> u32 {
+        self.conversion.net().since()
+    }
+
+    /// The number of layers.
+    fn __len__(&self) -> usize {
+        self.conversion.net().layers.len()
+    }
+
+    /// Returns the text of the .param file.
+    fn param(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || Ok::<_, Error>(self.conversion.net().param_text()))
+    }
+
+    /// Returns the bytes of the .bin file, which are written to their place in memory.
+    fn bin<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let len = run(py, || self.bin_len())?;
+        PyBytes::new_with(py, len, |bytes| {
+            run(py, || {
+                let mut rest: &mut [u8] = bytes;
+                let written = self.conversion.write_to(io::sink(), &mut rest)?;
+                if !rest.is_empty() {
+                    return Err(Error::internal("the .bin file is smaller than it should be"));
+                }
+                self.written.get_or_init(|| written);
+                Ok(())
+            })
+        })
+    }
+
+    /// Writes both files.
+    fn save(&self, py: Python<'_>, param: PathBuf, bin: PathBuf) -> PyResult<()> {
+        let written = run(py, || self.conversion.write(&param, &bin))?;
+        self.written.get_or_init(|| written);
+        Ok(())
+    }
+
+    /// Returns the report as JSON.
+    fn report(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || self.conversion.report(self.written()?)?.to_json())
+    }
+
+    /// Returns the report as a page.
+    fn html(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || self.conversion.report(self.written()?)?.to_html())
+    }
+
+    /// Returns the simplified model as bytes, if it was kept.
+    fn onnx<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = run(py, || {
+            let mut bytes = Vec::new();
+            self.conversion.write_onnx_to(&mut bytes).map(|()| bytes)
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Returns the shapes of the blobs of the inputs, and those of the outputs in the model, for inputs of these
+    /// shapes. A size that does not follow from those of the inputs is `None`.
+    fn resolve(&self, py: Python<'_>, shapes: BTreeMap<String, Vec<i64>>) -> PyResult<(Shapes, Shapes)> {
+        run(py, || {
+            let sizes = self.conversion.free_sizes(&shapes)?;
+            let resolved = |shape: &[Dim]| -> Result<Vec<Option<i64>>> {
+                shape.iter().map(|size| Ok(size.substitute(&sizes)?.known())).collect()
+            };
+            let forms: Result<Shapes> =
+                self.conversion.inputs.iter().map(|port| resolved(&port.form)).collect();
+            let outputs: Result<Shapes> =
+                self.conversion.outputs.iter().map(|port| resolved(&port.shape)).collect();
+            Ok::<_, Error>((forms?, outputs?))
+        })
+    }
+
+    /// Returns shapes of the inputs for which the net is valid, with free sizes from `size` on.
+    fn shapes_at(&self, py: Python<'_>, size: i64) -> PyResult<Option<BTreeMap<String, Vec<i64>>>> {
+        run(py, || self.conversion.shapes_at(size))
+    }
+
+    /// Returns the blobs of intermediate values: value, blob, and whether it has 32-bit integers.
+    fn inner_blobs(&self) -> Vec<(String, String, bool)> {
+        let blobs = self.conversion.inner_blobs().into_iter();
+        blobs.map(|inner| (inner.value, inner.blob, inner.int32)).collect()
+    }
+
+    /// Returns the part of the model that was converted as an ONNX file, with further values as outputs.
+    fn expose<'py>(&self, py: Python<'py>, values: BTreeSet<String>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = run(py, || {
+            let mut bytes = Vec::new();
+            self.converter.expose(&self.input, &values)?.write_to(&mut bytes)?;
+            Ok::<_, onnx2ncnn::Refusal>(bytes)
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+fn port_parts(port: &Port) -> PortParts {
+    let Port { name, dtype, shape, blob, form, int32, .. } = port;
+    (name.clone(), dtype.clone(), sizes(shape), blob.clone(), sizes(form), *int32)
+}
+
+fn sizes(shape: &[Dim]) -> Vec<Size> {
+    let size = |size: &Dim| size.known().map_or_else(|| Size::Free(size.to_string()), Size::Known);
+    shape.iter().map(size).collect()
+}

@@ -1,0 +1,80 @@
+//! Errors and panics of the library as exceptions of Python.
+
+use std::any::Any;
+use std::error::Error as _;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use onnx2ncnn::Refusal;
+use onnx2ncnn::error::{Error, ErrorKind};
+use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// Runs a function of the library without the global interpreter lock.
+///
+/// # Errors
+///
+/// `OSError` if a file cannot be read or written, `ValueError` if the options do not fit the model, and
+/// `onnx2ncnn.Refused` for the rest, a panic among them.
+pub fn run<T: Send, E: Into<Refusal>>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> PyResult<T> {
+    let done = py.detach(|| match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(Into::into),
+        Err(payload) => Err(panicked(&*payload)),
+    });
+    done.map_err(|refusal| exception(py, &refusal))
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> Refusal {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+    Error::internal(format!("the converter panicked: {text}")).into()
+}
+
+fn exception(py: Python<'_>, refusal: &Refusal) -> PyErr {
+    let of = |kind| refusal.iter().find(move |error: &&Error| error.kind() == kind);
+    if let Some(error) = of(ErrorKind::Io) {
+        return os_error(error);
+    }
+    if let Some(error) = of(ErrorKind::Usage) {
+        return PyValueError::new_err(with_help(error));
+    }
+    let report = match refusal.report().to_json() {
+        Ok(report) => report,
+        Err(error) => return PyValueError::new_err(format!("{error:#}")),
+    };
+    refused(py, report).unwrap_or_else(|error| error)
+}
+
+/// Returns the exception `onnx2ncnn.Refused` with a report.
+fn refused(py: Python<'_>, report: String) -> PyResult<PyErr> {
+    static REFUSED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let class = REFUSED.import(py, "onnx2ncnn._refused", "Refused")?;
+    Ok(PyErr::from_value(class.call1((report,))?))
+}
+
+/// Returns an `OSError`, of the subclass for the error of the system.
+fn os_error(error: &Error) -> PyErr {
+    let text = format!("{error:#}");
+    let Some(cause) = error.source().and_then(|source| source.downcast_ref::<io::Error>()) else {
+        return PyOSError::new_err(text);
+    };
+    match (cause.raw_os_error(), cause.kind()) {
+        (Some(number), _) => {
+            let file = error.at().file.clone().map(PathBuf::into_os_string);
+            PyOSError::new_err((number, format!("{}: {cause}", error.message()), file))
+        }
+        (None, io::ErrorKind::IsADirectory) => PyIsADirectoryError::new_err(text),
+        _ => PyOSError::new_err(text),
+    }
+}
+
+fn with_help(error: &Error) -> String {
+    let help = error.help_text().map(|help| format!("; {help}")).unwrap_or_default();
+    format!("{error:#}{help}")
+}

@@ -1,0 +1,47 @@
+//! The extension module `onnx2ncnn._native`: the library and the command `onnx2ncnn` for Python.
+//!
+//! The package `onnx2ncnn`, in Python, is its only user, and has the documented interface. Conversions run
+//! without the global interpreter lock. A panic becomes an internal error, which is raised as `Refused`.
+
+mod command;
+mod conversion;
+mod converter;
+mod failure;
+mod model;
+mod simplified;
+
+use mimalloc::MiMalloc;
+use pyo3::prelude::*;
+
+/// The allocator of the command, for the same speed and memory.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// The library and the command `onnx2ncnn`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::command::main;
+    #[pymodule_export]
+    use crate::conversion::Conversion;
+    #[pymodule_export]
+    use crate::converter::{Converter, passes, supported};
+    #[pymodule_export]
+    use crate::simplified::Simplified;
+
+    /// The version of the package.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// The script that compares models and nets, for the package to load.
+    #[pymodule_export]
+    const COMPARE: &str = onnx2ncnn::cli::COMPARE;
+
+    /// Sizes to try for free axes until a model runs.
+    #[pymodule_export]
+    const SIZES: [i64; 8] = onnx2ncnn::cli::SIZES;
+
+    /// The tolerance for two models, relative to the largest magnitude of an output.
+    #[pymodule_export]
+    const MODELS_TOLERANCE: f64 = onnx2ncnn::cli::MODELS_TOLERANCE;
+}

@@ -1,0 +1,126 @@
+"""Nets in ncnn, beside the expected outputs."""
+
+import threading
+
+import ncnn
+import numpy as np
+import onnx
+import onnx2ncnn
+import pytest
+from conftest import FIXTURES, REPOSITORY, model, names
+from judge import TOLERANCES, compare, load_arrays
+from onnx import TensorProto, helper
+
+TOLERANCE = 1e-3
+CONVOLUTIONAL = model("network/convolutional")
+KNOWN = {line.split("\t")[0].split(":")[0] for line in (REPOSITORY / "tests/known_refusals.txt").read_text().splitlines()}
+
+
+def one_node(op, inputs, shape, dtype=TensorProto.FLOAT, out=TensorProto.FLOAT, out_shape=None, **attributes):
+    values = [helper.make_tensor_value_info(name, dtype, shape) for name in inputs]
+    y = helper.make_tensor_value_info("y", out, shape if out_shape is None else out_shape)
+    graph = helper.make_graph([helper.make_node(op, inputs, ["y"], **attributes)], "g", values, [y])
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def test_every_fixture_computes_its_outputs():
+    computed, wrong = 0, []
+    for name in names():
+        folder = FIXTURES / name
+        if not (folder / "inputs.npz").exists():
+            continue
+        try:
+            net = onnx2ncnn.convert(folder / "model.onnx")
+        except onnx2ncnn.Refused as refused:
+            if not (folder / "expected.err").exists() and f"fixtures/{name}" not in KNOWN:
+                wrong.append(f"{name}: {refused}")
+            continue
+        proto = onnx.load(folder / "model.onnx", load_external_data=False)
+        types = {value.name: value.type.tensor_type.elem_type for value in proto.graph.output}
+        results = net.run(load_arrays(folder / "inputs.npz"))
+        expected = load_arrays(folder / "outputs.npz")
+        assert list(results) == [value.name for value in proto.graph.output]
+        for output, array in expected.items():
+            try:
+                compare(output, results[output], array, max(TOLERANCES.get(types[output], 0), TOLERANCE))
+            except Exception as difference:
+                wrong.append(f"{name}: {difference}")
+        computed += 1
+    assert not wrong, "\n".join(wrong)
+    assert computed > 700
+
+
+def test_outputs_have_the_types_of_the_model():
+    y = onnx2ncnn.convert(one_node("Less", ["a", "b"], [1, 3], out=TensorProto.BOOL)).run(
+        {"a": np.zeros((1, 3)), "b": np.array([[0, 1, -1]])}
+    )["y"]
+    assert y.dtype == bool and y.tolist() == [[False, True, False]]
+    y = onnx2ncnn.convert(one_node("Neg", ["x"], [2], TensorProto.INT32, TensorProto.INT32)).run(np.array([1, -2]))["y"]
+    assert y.dtype == np.int32 and y.tolist() == [-1, 2]
+
+
+def test_free_sizes_follow_from_the_inputs():
+    net = onnx2ncnn.convert(CONVOLUTIONAL, input_shapes={"x": [1, 3, "H", "W"]})
+    fixed = onnx2ncnn.convert(CONVOLUTIONAL, input_shapes={"x": [1, 3, 32, 20]})
+    x = np.random.default_rng(0).standard_normal((1, 3, 32, 20)).astype(np.float32)
+    np.testing.assert_allclose(net.run({"x": x})["y"], fixed.run(x)["y"], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="has shape"):
+        net.run({"x": x[0]})
+    with pytest.raises(ValueError, match="valid if"):
+        net.run({"x": x[:, :, :1, :1]})
+    with pytest.raises(ValueError, match="has shape"):
+        net.run({"x": x[:, :, :0]})
+    with pytest.raises(ValueError, match="has shape"):
+        fixed.run({"x": x[:, :, :, :4]})
+    with pytest.raises(ValueError, match="has shape"):
+        net.run({"x": np.repeat(x, 2, axis=0)})
+
+
+def test_inputs_that_do_not_fit_are_errors():
+    net = onnx2ncnn.convert(one_node("Add", ["a", "b"], [2], TensorProto.INT64, TensorProto.INT64))
+    ones = np.ones(2, np.int64)
+    with pytest.raises(ValueError, match="missing"):
+        net.run({"a": ones})
+    with pytest.raises(ValueError, match="no input"):
+        net.run({"a": ones, "b": ones, "c": ones})
+    with pytest.raises(TypeError, match="2 inputs"):
+        net.run(ones)
+    with pytest.raises(TypeError, match="int64"):
+        net.run({"a": ones, "b": np.ones(2, np.float32)})
+    for large in ((1 << 24) + 1, (1 << 53) + 1, (1 << 63) - 1):
+        with pytest.raises(ValueError, match="cannot represent"):
+            net.run({"a": ones, "b": np.array([0, large])})
+    assert net.run({"a": ones, "b": np.array([0, 1 << 30])})["y"][0] == 1
+    with pytest.raises(ValueError, match="no output"):
+        net.run({"a": ones, "b": ones}, outputs="z")
+
+
+def test_net_is_loaded_without_files():
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    arrays = load_arrays(CONVOLUTIONAL.with_name("inputs.npz"))
+    loaded = net.load(num_threads=1)
+    del net
+    assert isinstance(loaded, ncnn.Net) and loaded.opt.num_threads == 1 and not loaded.opt.use_fp16_storage
+    extractor = loaded.create_extractor()
+    extractor.input("x", ncnn.Mat(arrays["x"][0]).clone())
+    code, mat = extractor.extract("y")
+    assert code == 0
+    np.testing.assert_allclose(
+        np.array(mat), load_arrays(CONVOLUTIONAL.with_name("outputs.npz"))["y"][0], rtol=1e-3, atol=1e-5
+    )
+    with pytest.raises(TypeError, match="no field"):
+        onnx2ncnn.convert(CONVOLUTIONAL).load(no_such_field=True)
+
+
+def test_threads_share_a_net():
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    x, expected = (load_arrays(CONVOLUTIONAL.with_name(f"{kind}puts.npz")) for kind in ("in", "out"))
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(net.run(x)["y"])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    for result in results:
+        np.testing.assert_allclose(result, expected["y"], rtol=1e-3, atol=1e-5)

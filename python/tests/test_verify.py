@@ -1,0 +1,65 @@
+"""Comparison of nets with their models."""
+
+import numpy as np
+import onnx
+import onnx2ncnn
+import pytest
+from conftest import model
+
+CONVOLUTIONAL = model("network/convolutional")
+
+
+def test_net_is_compared_with_its_model(tmp_path):
+    result = onnx2ncnn.verify(CONVOLUTIONAL, rounds=2, layers=True)
+    assert result and result.same and [output.name for output in result.outputs] == ["y"]
+    assert result.outputs[0].max_abs < 1e-3 and result.outputs[0].cosine > 0.999
+    assert result.layers and all(layer.same for layer in result.layers)
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    net.save(tmp_path / "a.param")
+    assert onnx2ncnn.verify(onnx.load(CONVOLUTIONAL), (tmp_path / "a.param", tmp_path / "a.bin"))
+    assert onnx2ncnn.verify(CONVOLUTIONAL.read_bytes(), net)
+    with open(CONVOLUTIONAL, "rb") as file:
+        assert onnx2ncnn.verify(file, net)
+
+
+def test_difference_is_found(tmp_path):
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    weights = bytearray(net.bin)
+    weights[-4:] = np.float32(1e3).tobytes()
+    (tmp_path / "a.param").write_text(net.param)
+    (tmp_path / "a.bin").write_bytes(weights)
+    result = onnx2ncnn.verify(CONVOLUTIONAL, (tmp_path / "a.param", tmp_path / "a.bin"))
+    assert not result and not result.outputs[0].same
+
+
+def test_options_select_the_part_that_is_compared():
+    shape = {"input_shapes": {"x": [1, 3, "H", "W"]}}
+    assert onnx2ncnn.verify(CONVOLUTIONAL, **shape)
+    x = np.random.default_rng(0).standard_normal((1, 3, 24, 16)).astype(np.float32)
+    with pytest.raises(ValueError, match="does not run the original"):
+        onnx2ncnn.verify(CONVOLUTIONAL, data={"x": x}, **shape)
+    assert onnx2ncnn.verify(CONVOLUTIONAL, data={"x": x[:, :, :16]}, **shape)
+    inner = onnx.load(CONVOLUTIONAL).graph.node[0].output[0]
+    result = onnx2ncnn.verify(CONVOLUTIONAL, outputs=inner)
+    assert result and result.outputs[0].name == inner
+    with pytest.raises(ValueError, match="has no array"):
+        onnx2ncnn.verify(CONVOLUTIONAL, data={"none": x})
+
+
+def test_dequantized_net_is_compared_with_the_model_without_rounding():
+    from conftest import FIXTURES
+
+    path = next(
+        folder / "model.onnx" for folder in sorted((FIXTURES / "quantize").iterdir()) if (folder / "expected.err").exists()
+    )
+    with pytest.raises(onnx2ncnn.Refused):
+        onnx2ncnn.verify(path)
+    assert onnx2ncnn.verify(path, dequantize=True)
+    assert onnx2ncnn.verify(path, dequantize=True, layers=True).layers
+
+
+def test_nets_that_do_not_load_are_errors(tmp_path):
+    (tmp_path / "a.param").write_text("nonsense")
+    (tmp_path / "a.bin").write_bytes(b"")
+    with pytest.raises(RuntimeError, match="does not load"):
+        onnx2ncnn.verify(CONVOLUTIONAL, (tmp_path / "a.param", tmp_path / "a.bin"))

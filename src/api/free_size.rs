@@ -1,0 +1,138 @@
+//! The free sizes of a converted model: values for which the net is valid, and those of given inputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Conversion;
+use crate::error::{Error, Result};
+use crate::ncnn::{Blob, Element};
+use crate::pipeline::Port;
+use crate::tensor::{Dim, SizeCondition, display_shape};
+
+/// The blob of an intermediate value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InnerBlob {
+    /// The name of the value in the model.
+    pub value: String,
+    /// The name of the blob.
+    pub blob: String,
+    /// Whether the elements are 32-bit integers.
+    pub int32: bool,
+}
+
+impl Conversion {
+    /// Returns shapes of the inputs by their names, without free sizes: each free size is the least from `size`
+    /// on that satisfies the conditions on it alone. `None` if other conditions do not hold for these sizes.
+    ///
+    /// # Errors
+    ///
+    /// The size of an input is too large.
+    pub fn shapes_at(&self, size: i64) -> Result<Option<BTreeMap<String, Vec<i64>>>> {
+        let mut names = BTreeSet::new();
+        for size in self.inputs.iter().flat_map(|port| &port.shape) {
+            size.collect_symbols(&mut names);
+        }
+        let sizes = names.iter().map(|name| (name.clone(), self.valid_size(name, size)));
+        let mut sizes: BTreeMap<String, Dim> = sizes.collect();
+        self.raise_bounds(&mut sizes)?;
+        if !self.conditions.iter().all(|condition| condition.holds(&sizes)) {
+            return Ok(None);
+        }
+        let mut shapes = BTreeMap::new();
+        for port in &self.inputs {
+            let shape: Result<Vec<Dim>> = port.shape.iter().map(|size| size.substitute(&sizes)).collect();
+            shapes.insert(port.name.clone(), shape?.iter().filter_map(Dim::known).collect());
+        }
+        Ok(Some(shapes))
+    }
+
+    /// Raises each symbol that is the bound of another size to that size: a mask has the length of the cache and
+    /// the prompt together.
+    fn raise_bounds(&self, sizes: &mut BTreeMap<String, Dim>) -> Result<()> {
+        for condition in &self.conditions {
+            let SizeCondition::AtMost(size, bound) = condition else { continue };
+            let name = sizes.keys().find(|name| *bound == Dim::symbol(name)).cloned();
+            if let Some(name) = name.filter(|_| !condition.holds(sizes)) {
+                let size = size.substitute(sizes)?;
+                sizes.insert(name, size);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the least value of a symbol from `size` on that satisfies the conditions on it alone.
+    fn valid_size(&self, name: &str, size: i64) -> Dim {
+        let symbol = Dim::symbol(name);
+        let (mut least, mut factor) = (size, 1);
+        for condition in &self.conditions {
+            match condition {
+                SizeCondition::AtLeast(size, bound) if *size == symbol => least = least.max(*bound),
+                SizeCondition::Multiple(size, of) if *size == symbol => factor = *of,
+                _ => {}
+            }
+        }
+        let size = Dim::Known(least);
+        size.ceil_div(&factor.into()).and_then(|times| times.mul(&factor.into())).unwrap_or(size)
+    }
+
+    /// Returns the free sizes, by name, of inputs with these shapes.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` if a shape is missing, does not fit its input, or violates a condition.
+    pub fn free_sizes(&self, shapes: &BTreeMap<String, Vec<i64>>) -> Result<BTreeMap<String, Dim>> {
+        let mut sizes = BTreeMap::new();
+        let mut given = Vec::new();
+        for port in &self.inputs {
+            let missing = || Error::usage(format!("the input \"{}\" is missing", port.name));
+            let shape = shapes.get(&port.name).ok_or_else(missing)?;
+            let is_less = |(number, size): (&i64, &Dim)| *number < i64::from(!size.has_length());
+            if shape.len() != port.shape.len() || shape.iter().zip(&port.shape).any(is_less) {
+                return Err(misfit(port, shape));
+            }
+            for (size, number) in port.shape.iter().zip(shape) {
+                if let Some(name) = size.symbol_name() {
+                    sizes.entry(name.to_owned()).or_insert(Dim::Known(*number));
+                }
+            }
+            given.push((port, shape));
+        }
+        for (port, shape) in given {
+            for (size, number) in port.shape.iter().zip(shape) {
+                if !size.substitute(&sizes)?.is(*number) {
+                    return Err(misfit(port, shape));
+                }
+            }
+        }
+        match self.conditions.iter().find(|condition| !condition.holds(&sizes)) {
+            Some(condition) => Err(Error::usage(format!("the net is valid if {condition}"))),
+            None => Ok(sizes),
+        }
+    }
+
+    /// Returns the blobs of intermediate values, in the order of the layers. Values are named as before
+    /// [`Converter::rename`](crate::Converter::rename).
+    pub fn inner_blobs(&self) -> Vec<InnerBlob> {
+        let renames = &self.options.renames;
+        let old_name =
+            |name: &String| renames.iter().find(|(_, new)| new == name).map_or(name, |(old, _)| old).clone();
+        let known: BTreeSet<&str> =
+            self.inputs.iter().chain(&self.outputs).map(|port| port.blob.as_str()).collect();
+        let tops = self.net.layers.iter().flat_map(|layer| layer.tops.iter());
+        // Integers of 8 bits are not the values themselves.
+        let is_inside = |blob: &&Blob| !known.contains(blob.name.as_str()) && blob.element != Element::I8;
+        let blobs = tops.map(|top| self.net.blob(*top)).filter(is_inside);
+        blobs
+            .map(|blob| InnerBlob {
+                value: old_name(&blob.name),
+                blob: blob.name.clone(),
+                int32: blob.element == Element::I32,
+            })
+            .collect()
+    }
+}
+
+fn misfit(port: &Port, shape: &[i64]) -> Error {
+    let Port { name, shape: expected, .. } = port;
+    Error::usage(format!("the input \"{name}\" has shape {shape:?} in place of {}", display_shape(expected)))
+}
