@@ -61,6 +61,11 @@ fn is_source(layer: &NetLayer) -> bool {
     matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_) | Layer::Squeeze(_))
 }
 
+/// Returns the bottoms of which a layer reads elements, with their places.
+fn read_elements(layer: &NetLayer) -> impl Iterator<Item = (usize, &BlobId)> {
+    layer.bottoms.iter().enumerate().filter(|(place, _)| !layer.layer.reads_size_alone(*place))
+}
+
 impl Net {
     /// Returns whether a layer computes in float32.
     pub(super) fn is_float32(&self, layer: &NetLayer) -> bool {
@@ -89,7 +94,7 @@ impl Net {
         let mut entries = Vec::new();
         for (place, layer) in self.layers.iter().enumerate() {
             if self.is_float32(layer) {
-                for (index, bottom) in layer.bottoms.iter().enumerate() {
+                for (index, bottom) in read_elements(layer) {
                     let producer = producers.get(*bottom).and_then(|at| Some((*at, self.layers.get(*at)?)));
                     match producer {
                         Some((at, NetLayer { layer: Layer::MemoryData(_), .. })) => {
@@ -127,7 +132,7 @@ impl Net {
                     .get(**bottom)
                     .is_some_and(|producer| !self.is_float32(producer) && !is_source(producer))
             };
-            if self.is_float32(layer) && layer.bottoms.iter().any(|bottom| is_half(&bottom)) {
+            if self.is_float32(layer) && read_elements(layer).any(|(_, bottom)| is_half(&bottom)) {
                 return Err(Error::internal(format!("\"{}\" reads half precision as float32", layer.name)));
             }
             producers.extend(layer.tops.iter().map(|top| (*top, layer)));

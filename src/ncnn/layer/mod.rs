@@ -77,11 +77,16 @@ impl Layer {
     pub(crate) fn bears_empty(&self, place: usize) -> bool {
         match self {
             Layer::Split(_) => true,
-            // Concat takes its layout from the first bottom; the others need only the sizes of further bottoms.
-            // Crop unpacks all its bottoms, which fails for an empty one.
-            Layer::Concat(_) | Layer::Interp(_) | Layer::Reshape(_) => place > 0,
-            _ => false,
+            // Concat takes its layout from the first bottom.
+            Layer::Concat(_) => place > 0,
+            _ => self.reads_size_alone(place),
         }
+    }
+
+    /// Returns whether the layer reads the size of the bottom at `place`, but no element. Crop unpacks all its
+    /// bottoms.
+    pub(crate) fn reads_size_alone(&self, place: usize) -> bool {
+        matches!(self, Layer::Interp(_) | Layer::Reshape(_)) && place > 0
     }
 
     /// Checks that a release reads this layer with these params.

@@ -36,12 +36,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Asinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
     unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(LOSES_NAN),
     unary("Atanh", HYPERBOLIC).nan(except_zero).lowers_to("UnaryOp, BinaryOp"),
-    unary("Ceil", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
+    unary("Ceil", OLD).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
     unary("Cos", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
     unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp").differs(LOSES_NAN),
     unary("Erf", &[9, 13]).lowers_to("Erf"),
     unary("Exp", OLD).lowers_to("UnaryOp").differs(LOSES_NAN),
-    unary("Floor", OLD).jumps(|_, _| true).lowers_to("UnaryOp"),
+    unary("Floor", OLD).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
     Row::new("IsInf", &[10, 20], Access::Elementwise, infer_is_inf)
         .fold(fold_is_inf)
         .lower(lower_is_inf)
@@ -54,7 +54,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Log", OLD).nan(except_one).lowers_to("Log"),
     unary("Neg", OLD).keeps_magnitude().lowers_to("UnaryOp"),
     unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
-    unary("Round", &[11, 22]).jumps(|_, _| true).lowers_to("UnaryOp"),
+    unary("Round", &[11, 22]).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
     unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold").differs(LOSES_NAN),
     unary("Sin", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
     unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),

@@ -1,0 +1,90 @@
+"""Converts fixtures, runs their nets in ncnn in half precision, and compares the results with the expected ones.
+
+usage: run.py CONVERTER PYTHON [TEXT]
+
+PYTHON runs the nets: on ARM64 ncnn computes in float16 by default. Every sixth fixture is run and all networks, or those whose names
+contain TEXT. The last line has the counts.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FIXTURES = HERE.parent.parent / "fixtures"
+EVERY, WORKERS = 6, 2
+
+# Cases that differ in half precision, and why.
+KNOWN = {"movement/top_k_of_infinities": "the bound of finite numbers is infinite in float16, and its product with 0 NaN"}
+
+# A row of the table of inputs and outputs.
+PORT = re.compile(r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?[whdc]=.*?(?P<int32> as int32)?')
+
+
+class Runner:
+    """A process that runs nets; it is started again after a crash."""
+
+    def __init__(self, python):
+        self.python, self.process = python, None
+
+    def ask(self, request):
+        if self.process is None or self.process.poll() is not None:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+            self.process = subprocess.Popen([self.python, HERE / "worker.py"], text=True, **pipes)
+        try:
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if answer:
+            return json.loads(answer)
+        self.process.wait()
+        return "the process died"
+
+
+def judge(converter, case, runner, folder):
+    """The verdict on a case: "pass", "skipped", or the difference."""
+    param, weights = folder / "net.param", folder / "net.bin"
+    run = subprocess.run([converter, case / "model.onnx", param, weights], capture_output=True, text=True)
+    if run.returncode != 0:
+        return "skipped"
+    rows = [PORT.fullmatch(line) for line in run.stderr.splitlines()]
+    ports = [row.groupdict() for row in rows if row]
+    pairs = {
+        kind: [[port["name"], port["blob"] or port["name"], bool(port["int32"])] for port in ports if port["kind"] == kind]
+        for kind in ("input", "output")
+    }
+    return runner.ask({"case": str(case), "param": str(param), "bin": str(weights), **pairs})
+
+
+def main():
+    converter, python, *text = sys.argv[1:]
+    found = sorted(path.parent for path in FIXTURES.glob("*/*/expected.param"))
+    names = {case: f"{case.parent.name}/{case.name}" for case in found}
+    networks = [case for case in found if "network" in names[case]]
+    cases = sorted({*found[::EVERY], *networks}) if not text else [case for case in found if text[0] in names[case]]
+
+    def judge_part(part):
+        runner = Runner(python)
+        with tempfile.TemporaryDirectory() as folder:
+            return [(names[case], judge(converter, case, runner, Path(folder))) for case in part]
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        parts = pool.map(judge_part, [cases[index::WORKERS] for index in range(WORKERS)])
+        verdicts = dict(row for part in parts for row in part)
+    for name in KNOWN.keys() & verdicts.keys():
+        verdicts[name] = "pass" if verdicts[name] != "pass" else "passes, but is known to differ"
+    failed = {name: verdict for name, verdict in verdicts.items() if verdict not in ("pass", "skipped")}
+    for name, verdict in sorted(failed.items()):
+        print(f"{name}: {verdict}")
+    skipped = list(verdicts.values()).count("skipped")
+    print(f"{len(verdicts) - len(failed) - skipped} passed, {len(failed)} failed, {skipped} skipped")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
