@@ -1,5 +1,5 @@
-//! The values that half precision does not represent: integers beyond those of bfloat16, magnitudes beyond those of
-//! float16, and coordinates.
+//! The values that half precision does not represent: integers beyond those of bfloat16, magnitudes beyond
+//! those of float16, and coordinates.
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
@@ -77,8 +77,8 @@ fn is_large_integer(graph: &Graph, id: ValueId) -> bool {
         && !EXACT_INTEGERS.contains(range::range(graph, id))
 }
 
-/// Returns whether a constant has a finite element that is infinite in float16, as far as its elements are looked
-/// at.
+/// Returns whether a constant has a finite element that is infinite in float16, as far as its elements are
+/// looked at.
 pub(super) fn exceeds_half(tensor: &Tensor) -> bool {
     let Range { least, most } = Range::of_tensor(tensor);
     [least, most].iter().any(|bound| bound.is_finite() && bound.abs() > LARGEST)

@@ -1,9 +1,9 @@
 //! Layers that compute in float32, although the runtime computes in half precision.
 //!
-//! The feature mask of a layer disables half precision, but also the conversion of a bottom from half precision
-//! (`convert_layout` in `net.cpp`). So such a layer may read only blobs that are float32 already: those of inputs,
-//! constants and other such layers, and of a layer that has no code for half precision and no mask. The last is an
-//! identity, which is inserted where the float32 part of the net begins.
+//! The feature mask of a layer disables half precision, but also the conversion of a bottom from half
+//! precision (`convert_layout` in `net.cpp`). So such a layer may read only blobs that are float32 already:
+//! those of inputs, constants and other such layers, and of a layer that has no code for half precision and
+//! no mask. The last is an identity, which is inserted where the float32 part of the net begins.
 
 use std::collections::BTreeSet;
 
@@ -36,8 +36,8 @@ impl Layer {
         )
     }
 
-    /// Returns whether a constant of the layer is beyond float16, in which it would be infinite: a product with 0
-    /// is NaN then. Bounds may be infinite.
+    /// Returns whether a constant of the layer is beyond float16, in which it would be infinite: a product
+    /// with 0 is NaN then. Bounds may be infinite.
     fn exceeds_half(&self) -> bool {
         match self {
             Layer::BinaryOp(layer) => {
@@ -55,8 +55,8 @@ pub(crate) fn exceeds_half(x: f32) -> bool {
     x.is_finite() && x.abs() > LARGEST_HALF
 }
 
-/// Returns whether the tops of a layer are float32 without a mask: inputs, constants, and the identity, which has no
-/// code for half precision.
+/// Returns whether the tops of a layer are float32 without a mask: inputs, constants, and the identity, which
+/// has no code for half precision.
 fn is_source(layer: &NetLayer) -> bool {
     matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_) | Layer::Squeeze(_))
 }
@@ -73,15 +73,15 @@ impl Net {
         match layer.layer {
             // Embed has no code for half precision.
             Layer::Input(_) | Layer::Embed(_) => false,
-            // A mask may become -inf. Attention in float32 takes twice the time, and differs only for a query of
-            // which all keys are masked.
+            // A mask may become -inf. Attention in float32 takes twice the time, and differs only for a query
+            // of which all keys are masked.
             Layer::MultiHeadAttention(_) | Layer::SDPA(_) => layer.float32,
             _ => layer.float32 || layer.bottoms.iter().chain(&layer.tops).any(holds),
         }
     }
 
-    /// Marks the layers with constants beyond float16, and inserts an identity before each layer in float32 that
-    /// reads a blob in half precision. Each blob has one reader.
+    /// Marks the layers with constants beyond float16, and inserts an identity before each layer in float32
+    /// that reads a blob in half precision. Each blob has one reader.
     pub(crate) fn isolate_float32(&mut self) {
         for layer in &mut self.layers {
             layer.float32 |= layer.layer.exceeds_half();
@@ -140,8 +140,8 @@ impl Net {
         Ok(())
     }
 
-    /// Inserts an identity between each of the bottoms, given by the place of their layer and their index, and
-    /// the layer.
+    /// Inserts an identity between each of the bottoms, given by the place of their layer and their index,
+    /// and the layer.
     fn insert_entries(&mut self, entries: &[(usize, usize, BlobId)]) {
         if entries.is_empty() {
             return;
