@@ -44,7 +44,7 @@ class Assumption:
 
     Attributes:
         value: The name of the value.
-        fact: `exact_integer`, `not_negative`, `small_angle` or `exact_quotient`.
+        fact: `exact_integer`, `not_negative`, `small_angle`, `exact_quotient`, `finite` or `whole_length`.
         text: The fact as a predicate of the elements, with the reason why it matters.
     """
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use smallvec::smallvec;
 
 use super::layer::{Squeeze, binary_op};
-use super::{Blob, BlobId, Layer, Net, NetLayer, Provenance};
+use super::{Blob, BlobId, Layer, Net, NetLayer};
 use crate::common::index::IndexMap;
 use crate::error::{Error, Result};
 
@@ -161,7 +161,7 @@ impl Net {
                     bottoms: smallvec![*bottom],
                     tops: smallvec![top],
                     float32: false,
-                    provenance: Provenance::default(),
+                    provenance: layer.provenance.clone(),
                 });
                 if let Some(bottom) = layer.bottoms.get_mut(*index) {
                     *bottom = top;

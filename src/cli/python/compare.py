@@ -100,8 +100,8 @@ def run_somehow(session, generator, choices):
     raise Failure(f"onnxruntime does not run the original: {first or 'no common size fits all free axes; give sizes with --input-shape'}")
 
 
-def distance(name, got, expected, tolerance):
-    """The description of an output."""
+def distance(name, got, expected, tolerance, least_cosine=None):
+    """The description of an output. It is judged by its cosine if there is a least one, otherwise by the tolerance."""
     told = {"name": name, "same": False, "max_abs": None, "relative": None, "cosine": None, "why": ""}
     if list(got.shape) != list(expected.shape):
         return {**told, "why": f"shape {list(got.shape)} for {list(expected.shape)}"}
@@ -124,15 +124,15 @@ def distance(name, got, expected, tolerance):
     bound = largest * 2**-23 if whole else tolerance * (largest + 1e-6)
     norm = float(np.linalg.norm(got) * np.linalg.norm(expected))
     cosine = float(np.dot(got.ravel(), expected.ravel()) / norm) if norm else float(error == 0)
-    same = error <= bound if request.get("cosine") is None else cosine >= request["cosine"]
+    same = error <= bound if least_cosine is None else cosine >= least_cosine
     return {**told, "same": same, "max_abs": error, "relative": error / (largest or 1.0), "cosine": cosine}
 
 
-def worst(old, new):
+def worst(old, new, by_cosine=False):
     """The worse of two distances of one output."""
     if old is None or (old["same"] and not new["same"]):
         return new
-    by_cosine = request.get("cosine") is not None and old["cosine"] is not None and new["cosine"] is not None
+    by_cosine = by_cosine and old.get("cosine") is not None and new.get("cosine") is not None
     is_worse = new["cosine"] < old["cosine"] if by_cosine else (new["max_abs"] or 0) > (old["max_abs"] or 0)
     if old["same"] == new["same"] and is_worse:
         return new
@@ -260,6 +260,7 @@ def compare_net(request):
     """An ONNX model and a net on the same inputs."""
     load("numpy", "onnxruntime", "ncnn")
     session, net = open_session(request["model"]), open_net(request)
+    least_cosine = request.get("cosine")
     outputs, layers = {}, {}
     samples = given_samples(request) if request.get("samples") else []
     for round in range(len(samples) if samples else 1 if request["data"] else request["rounds"]):
@@ -283,8 +284,8 @@ def compare_net(request):
                 elif pairs is request["layers"] and got.size != value.size:
                     continue
                 else:
-                    new = distance(name, got, value, request["tolerance"])
-                distances[name] = worst(distances.get(name), new)
+                    new = distance(name, got, value, request["tolerance"], least_cosine)
+                distances[name] = worst(distances.get(name), new, least_cosine is not None)
     return {"outputs": list(outputs.values()), "layers": list(layers.values())}
 
 
