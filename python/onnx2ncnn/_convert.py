@@ -21,6 +21,7 @@ def convert(
     inputs: str | Sequence[str] | None = None,
     outputs: str | Sequence[str] | None = None,
     fp16: bool = False,
+    precise: bool = False,
     int8: bool = False,
     dequantize: bool = False,
     set: Mapping[str, Any] | None = None,
@@ -44,7 +45,8 @@ def convert(
         inputs: Values that become the inputs: only the nodes after them are kept.
         outputs: Values that become the outputs: only the nodes before them are kept.
         fp16: Write weights in float16.
-        int8: Compute a quantized model in integers, with int8 layers, as onnxruntime does.
+        precise: Let all layers compute in float32 on processors that compute in float16.
+        int8: Compute a quantized model with int8 layers of ncnn.
         dequantize: Remove the rounding of a quantized model, and compute in float32.
         set: Inputs that become constants, by name: numbers, nested lists, or arrays.
         rename: New names of blobs, by the names of the values.
@@ -68,6 +70,7 @@ def convert(
         inputs=inputs,
         outputs=outputs,
         fp16=fp16,
+        precise=precise,
         int8=int8,
         dequantize=dequantize,
         set=set,

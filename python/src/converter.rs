@@ -28,6 +28,7 @@ struct Options {
     set: Vec<(String, Vec<usize>, Numbers)>,
     rename: Vec<(String, String)>,
     fp16: bool,
+    precise: bool,
     int8: bool,
     dequantize: bool,
     double_as_float: bool,
@@ -82,6 +83,7 @@ impl Converter {
             .inputs(options.inputs)
             .outputs(options.outputs)
             .fp16(options.fp16)
+            .precise(options.precise)
             .double_as_float(options.double_as_float)
             .strict(options.strict)
             .quantization(quantization)

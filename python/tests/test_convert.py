@@ -114,7 +114,8 @@ def test_contents_of_a_net():
     assert net.param.startswith("7767517\n")
     assert net.bin is net.bin and memoryview(net.bin).readonly
     assert net.inputs == (onnx2ncnn.Port("x", "float", (1, 3, 16, 16), "x", (3, 16, 16), False),)
-    assert net.warnings == [] and net.assumptions == [] and net.conditions == []
+    assert net.warnings == [] and net.conditions == []
+    assert [(assumption.value, assumption.fact) for assumption in net.assumptions] == [("x", "finite")]
     assert net.report["status"] == "converted" and net.report["model"]["file"] == str(CONVOLUTIONAL)
     assert len(net.layers) == int(net.param.split()[1])
     convolution = next(layer for layer in net.layers if layer.type == "Convolution")
