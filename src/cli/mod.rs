@@ -50,7 +50,7 @@ const DIFFERENT: u8 = 4;
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
     let code = run_request(Request::parse(words), program);
-    // A process that is no program of Rust does not do this at its end. A closed pipe is not an error.
+    // A process that is not a program of Rust does not do this at its end. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     code
 }

@@ -3,14 +3,12 @@
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
+use crate::ncnn::LARGEST_HALF;
 use crate::op::{self, Access, Call, Op, range};
 use crate::tensor::{DType, Range, Tensor};
 
 /// The integers that bfloat16 and float16 represent.
 const EXACT_INTEGERS: Range = Range { least: -256.0, most: 256.0 };
-
-/// The largest finite number of float16.
-const LARGEST: f64 = 65504.0;
 
 /// Returns the values of a graph that half precision does not represent.
 pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
@@ -81,5 +79,5 @@ fn is_large_integer(graph: &Graph, id: ValueId) -> bool {
 /// looked at.
 pub(super) fn exceeds_half(tensor: &Tensor) -> bool {
     let Range { least, most } = Range::of_tensor(tensor);
-    [least, most].iter().any(|bound| bound.is_finite() && bound.abs() > LARGEST)
+    [least, most].iter().any(|bound| bound.is_finite() && bound.abs() > f64::from(LARGEST_HALF))
 }

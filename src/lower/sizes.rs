@@ -185,7 +185,7 @@ impl Lower<'_> {
             Operation::Min => self.binary(binary_op::MIN, a, b),
             Operation::Max => self.binary(binary_op::MAX, a, b),
             Operation::FloorDiv | Operation::Mod => {
-                // Halfway between two dividends the quotient is no integer, whatever its sign: the rounding of
+                // Halfway between two dividends the quotient is not an integer, whatever its sign: the rounding of
                 // the division does not change its floor. Divisors are positive.
                 let between = self.binary_scalar(binary_op::ADD, a, 0.5)?;
                 let quotient = self.binary(binary_op::DIV, between, b)?;

@@ -15,7 +15,7 @@ use crate::common::index::IndexMap;
 use crate::error::{Error, Result};
 
 /// The largest finite number of float16.
-const LARGEST_HALF: f32 = 65504.0;
+pub(crate) const LARGEST_HALF: f32 = 65504.0;
 
 impl Layer {
     /// Returns whether each element of the top is an element of a bottom: it needs float32 if they do.
@@ -51,7 +51,7 @@ impl Layer {
 }
 
 /// Returns whether a number is finite, but infinite in float16.
-pub(crate) fn exceeds_half(x: f32) -> bool {
+fn exceeds_half(x: f32) -> bool {
     x.is_finite() && x.abs() > LARGEST_HALF
 }
 

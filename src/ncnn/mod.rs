@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Shape;
 
 pub(crate) use embed::Embedding;
+pub(crate) use float32::LARGEST_HALF;
 pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;
