@@ -28,6 +28,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::common::limits;
 use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Result};
@@ -167,6 +169,11 @@ pub struct About {
     pub doc: Option<String>,
     /// The documentation of its graph.
     pub graph_doc: Option<String>,
+}
+
+/// Reads a new model, whose external data is given by location, and returns an error if that fails.
+fn read_again(model: &Arc<SourceBytes>, data: &BTreeMap<String, Bytes>) -> Result<()> {
+    decode(model, ExternalFiles::in_memory(Folder::none(), data)).map(drop)
 }
 
 fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {

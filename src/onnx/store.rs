@@ -120,6 +120,15 @@ impl<'a> Store<'a> {
         beside.place(name, tensor, len).map(Some)
     }
 
+    /// Returns the location of each file.
+    pub fn locations(&self) -> impl Iterator<Item = &str> {
+        let files = match self {
+            Store::Inline => &[],
+            Store::Beside(beside) => beside.files.as_slice(),
+        };
+        files.iter().map(|file| file.location.as_str())
+    }
+
     /// Writes the files in the folder of the model at `path`, under temporary names.
     pub fn stage(&self, path: &Path) -> Result<Staged> {
         let Store::Beside(beside) = self else { return Ok(Vec::new()) };

@@ -4,18 +4,21 @@
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use prost::Message as _;
 
-use super::Model;
 use super::message::Message;
 use super::name::{NamedGraph, Names};
 use super::proto::{self, attribute_proto::AttributeType};
 use super::store::{ExternalData, Store, entry};
 use super::version::{Since, choose_versions, ir_version};
-use crate::common::output::{Out, PIECE, Staged, Target};
+use super::{Model, read_again};
+use crate::common::output::{Out, PIECE, Staged, Target, Whole};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
+use crate::tensor::{SourceBytes, SourceFile};
 
 /// The maximum bytes of a protobuf message (<https://protobuf.dev/programming-guides/proto-limits>).
 const MAX_MESSAGE: u64 = (1 << 31) - 1;
@@ -47,7 +50,7 @@ pub(crate) fn check_versions(model: &Model, since: Since) -> Result<()> {
 /// # Errors
 ///
 /// `Unsupported` if no version fits all nodes; `Limit` if the model is too large; `Usage` if external data
-/// would not lie below the model's folder.
+/// would not lie below the model's folder; `Internal` if the files cannot be read as a model.
 pub(crate) fn stage(model: &Model, path: &Path, storage: &Storage, since: Since) -> Result<Staged> {
     stage_limited(model, path, storage, since, MAX_MESSAGE)
 }
@@ -79,8 +82,21 @@ pub(super) fn stage_limited(
     }
     let mut files = store.stage(path)?;
     let whole = target.write(|out| message.write(out))?;
+    let locations = store.locations().map(str::to_owned).zip(&files);
+    let data: Result<BTreeMap<String, Bytes>> =
+        locations.map(|(location, file)| Ok((location, mapped(file)?.bytes()))).collect();
     files.push((target, whole));
+    if let Some(file) = files.last() {
+        read_again(&mapped(file)?, &data?)
+            .map_err(|error| Error::internal("the new model cannot be read").caused_by(error))?;
+    }
     Ok(files)
+}
+
+/// Maps a file that is not at its destination yet. It is closed then: a model may have more files than a
+/// process may keep open.
+fn mapped((target, whole): &(Target, Whole)) -> Result<Arc<SourceBytes>> {
+    SourceBytes::of_closed(&SourceFile::new(whole.open()?, target.named())?)
 }
 
 /// Writes a model with all constants to a writer.

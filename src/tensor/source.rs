@@ -173,6 +173,11 @@ impl SourceBytes {
         Ok(Arc::new(SourceBytes { file: Some(file), content }))
     }
 
+    /// Reads or maps a file, and closes it.
+    pub fn of_closed(file: &SourceFile) -> Result<Arc<SourceBytes>> {
+        Ok(Arc::new(SourceBytes { file: None, content: content_of(file)? }))
+    }
+
     /// Takes bytes in memory.
     pub fn of_bytes(bytes: Bytes) -> Arc<SourceBytes> {
         Arc::new(SourceBytes { file: None, content: Content::Memory(bytes) })

@@ -274,6 +274,21 @@ fn one_version_fits_all_nodes_or_none_is_written() {
 }
 
 #[test]
+fn a_model_that_cannot_be_read_is_not_written() {
+    let mut read = read_model(&model(full_graph())).unwrap();
+    let first = read.graph.node_ids()[0];
+    let undefined = Some(read.graph.add_value(Value::default()));
+    read.graph.node_mut(first).unwrap().inputs[0] = undefined;
+    let folder = tempfile::tempdir().unwrap();
+    let how = Storage::External(ExternalData { size_threshold: 0, ..ExternalData::new("data") });
+    for storage in [Storage::Inline, how] {
+        let error = write(&read, &folder.path().join("out.onnx"), &storage, NOTHING_KNOWN).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
 fn unknown_metadata_is_kept() {
     let mut main = full_graph();
     main.initializer[0] = TensorProto {
