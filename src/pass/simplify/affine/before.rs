@@ -9,7 +9,7 @@ use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
 use super::super::{Edits, InsertionPoint, input, int, only_output};
-use super::step::{Channels, Step, read_step};
+use super::step::{Channels, Step, keeps_weight, read_step};
 
 /// The operators that are merged.
 const KINDS: &[&str] = &["Add", "BatchNormalization", "Div", "Mul", "Sub"];
@@ -62,6 +62,9 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     let constant_bias = bias.is_none_or(|bias| graph.value(bias).constant.is_some());
     let shifts = !matches!(step, Step::Scale { .. });
     if !same_shape || only_output(node).is_none() || !constant_bias || (shifts && is_padded(node)) {
+        return None;
+    }
+    if !keeps_weight(graph, weight, &[step]) {
         return None;
     }
     let grouped = [&[group, outputs / group, *inputs], spatial].concat();

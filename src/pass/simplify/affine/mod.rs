@@ -2,7 +2,7 @@
 //! weight and bias.
 //!
 //! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite are
-//! left alone.
+//! left alone, and so are scales that would make the weight too small for half precision.
 
 mod before;
 mod step;
@@ -14,7 +14,7 @@ use crate::tensor::{DType, Tensor};
 
 use super::{Edits, InsertionPoint, input, int, only_output};
 pub(crate) use before::fuse_before;
-use step::{Channels, Step, read_step};
+use step::{Channels, Step, keeps_weight, read_step};
 
 /// Merges BatchNormalization into the node before it.
 pub(crate) fn fuse_batch_norms(graph: &mut Graph) -> Result<bool> {
@@ -67,7 +67,7 @@ fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
             steps.push(step);
             value = Some(output);
         }
-        if product.admits(&steps) {
+        if product.admits(&steps) && keeps_weight(graph, product.weight, &steps) {
             found.push((pattern, product, steps));
         }
     }

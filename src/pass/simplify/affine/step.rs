@@ -113,6 +113,31 @@ pub(super) fn read_step(
     Some((reader, step, output))
 }
 
+/// The smallest permitted maximum of the magnitudes of a scaled weight. Float16 has fewer digits below 2^-14,
+/// and the runtime may replace such elements by 0.
+const LEAST_SCALED_WEIGHT: f64 = 1.0 / 256.0;
+
+/// Larger scales are not worth reading the weight.
+const SMALL_SCALE: f64 = 1.0 / 16.0;
+
+/// Whether a weight keeps its elements in half precision if it is multiplied by the scales of some steps.
+pub(super) fn keeps_weight(graph: &Graph, weight: ValueId, steps: &[Step]) -> bool {
+    let mut scale = 1.0;
+    for step in steps {
+        let Step::Scale { by, divides } = *step else { continue };
+        let Some(factor) = largest(graph, by, |x| if divides { x.recip() } else { x }) else { return false };
+        scale *= factor;
+    }
+    scale >= SMALL_SCALE
+        || largest(graph, weight, |x| x * scale).is_some_and(|most| most >= LEAST_SCALED_WEIGHT)
+}
+
+/// The largest magnitude of a function of the elements of a constant.
+fn largest(graph: &Graph, id: ValueId, function: impl Fn(f64) -> f64) -> Option<f64> {
+    let list = graph.value(id).constant.as_ref()?.load().ok()?.to_f64().ok()?;
+    Some(list.into_iter().fold(0.0, |most, x| function(x).abs().max(most)))
+}
+
 /// Whether a constant has one element, or one for each channel, and does not broadcast the value.
 fn is_one_per_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
     let Some(tensor) = &graph.value(by).constant else { return false };
