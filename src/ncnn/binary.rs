@@ -42,17 +42,24 @@ impl Net {
     pub(super) fn binary_param(&self) -> Result<Vec<u8>> {
         let indices: BTreeMap<BlobId, i32> = self.tops().zip(0..).collect();
         let (layers, blobs) = self.counts();
+        let hints = self.has_shape_hints();
         let mut words = Words::default();
         words.int(i32::try_from(MAGIC)?);
         words.int(i32::try_from(layers)?);
         words.int(i32::try_from(blobs)?);
         for layer in &self.layers {
-            self.add_layer(&mut words, layer, &indices)?;
+            self.add_layer(&mut words, layer, &indices, hints)?;
         }
         Ok(words.0)
     }
 
-    fn add_layer(&self, words: &mut Words, layer: &NetLayer, indices: &BTreeMap<BlobId, i32>) -> Result<()> {
+    fn add_layer(
+        &self,
+        words: &mut Words,
+        layer: &NetLayer,
+        indices: &BTreeMap<BlobId, i32>,
+        hints: bool,
+    ) -> Result<()> {
         let type_name = layer.layer.type_name();
         let index = LAYER_TYPES.iter().position(|name| *name == type_name);
         let index = index.ok_or_else(|| Error::internal(format!("{type_name} has no type index")))?;
@@ -63,7 +70,7 @@ impl Net {
             let missing = || Error::internal("a blob that no layer computes");
             words.int(*indices.get(blob).ok_or_else(missing)?);
         }
-        for (id, param) in self.params(layer) {
+        for (id, param) in self.params(layer, hints) {
             words.param(id, &param)?;
         }
         words.int(END);

@@ -191,7 +191,7 @@ mod tests {
         net.name(&[]).unwrap();
         net.check().unwrap();
         let mut text = String::new();
-        net.layers.iter().for_each(|layer| net.push_line(&mut text, layer));
+        net.layers.iter().for_each(|layer| net.push_line(&mut text, layer, true));
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         text.lines().map(words).collect()
     }

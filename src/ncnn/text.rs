@@ -52,14 +52,15 @@ impl Net {
     /// Returns the text of the `.param` file.
     pub fn param_text(&self) -> String {
         let mut text = self.head();
+        let hints = self.has_shape_hints();
         for layer in &self.layers {
-            self.push_line(&mut text, layer);
+            self.push_line(&mut text, layer, hints);
         }
         text
     }
 
-    /// Appends the line of a layer.
-    pub(super) fn push_line(&self, text: &mut String, layer: &NetLayer) {
+    /// Appends the line of a layer, with shape hints if the net has them.
+    pub(super) fn push_line(&self, text: &mut String, layer: &NetLayer, hints: bool) {
         let NetLayer { name, layer: kind, bottoms, tops, .. } = layer;
         push_padded(text, kind.type_name());
         push_padded(text, name);
@@ -70,15 +71,16 @@ impl Net {
             text.push(' ');
             text.push_str(&self.blob(*blob).name);
         }
-        for (id, param) in self.params(layer) {
+        for (id, param) in self.params(layer, hints) {
             text.push(' ');
             push_param(text, id, &param);
         }
         text.push('\n');
     }
 
-    /// Returns the params of a layer, with the ids that are reserved in every layer.
-    pub(super) fn params(&self, layer: &NetLayer) -> Params {
+    /// Returns the params of a layer, with the ids that are reserved in every layer, shape hints only if the
+    /// net has them.
+    pub(super) fn params(&self, layer: &NetLayer, hints: bool) -> Params {
         let mut params = layer.layer.params();
         let mut mask = if self.holds_integers(layer) || self.is_float32(layer) {
             HALF_PRECISION
@@ -95,7 +97,8 @@ impl Net {
             _ if mask != 0 => params.push((FEATURE_MASK, Param::Int(mask))),
             _ => {}
         }
-        params.extend(self.shape_hints(layer).map(|hints| (SHAPE_HINTS, Param::Ints(hints))));
+        let hints = hints.then(|| self.shape_hints(layer)).flatten();
+        params.extend(hints.map(|hints| (SHAPE_HINTS, Param::Ints(hints))));
         params
     }
 
@@ -112,6 +115,12 @@ impl Net {
         let [a, b] = layer.bottoms.as_slice() else { return false };
         let (a, b) = (&self.blob(*a).shape, &self.blob(*b).shape);
         matches!(layer.layer, Layer::BinaryOp(_)) && a.len() == 4 && b.len() == 4 && a != b
+    }
+
+    /// Returns whether shape hints are written. Some layers on the GPU crash or compute wrong results if they
+    /// know only some of their shapes (`reshape_vulkan.cpp`), so either all layers have hints or none has.
+    pub(super) fn has_shape_hints(&self) -> bool {
+        self.layers.iter().all(|layer| self.shape_hints(layer).is_some())
     }
 
     /// Returns the sizes of the tops if all are fixed: the number of axes of each, then w, h, c, or w, h, d,

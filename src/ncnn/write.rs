@@ -142,8 +142,9 @@ impl Net {
     ) -> Result<(Vec<Stored>, Vec<String>)> {
         let (mut stored, mut warnings) = (Vec::new(), Vec::new());
         let mut text = self.head();
+        let hints = self.has_shape_hints();
         for layer in &self.layers {
-            self.push_line(&mut text, layer);
+            self.push_line(&mut text, layer, hints);
             write_line(&text)?;
             text.clear();
             for weight in layer.layer.weights() {
