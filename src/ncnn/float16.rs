@@ -98,10 +98,8 @@ pub(super) fn is_tagged_constant(layer: &Layer) -> bool {
 /// most of the error, which sums of few products do not average out.
 pub(super) fn may_be_float16(layer: &Layer, weight: &Weight<'_>) -> bool {
     let depth_wise = match layer {
-        Layer::ConvolutionDepthWise1D(l) => Some(l.num_output),
         Layer::ConvolutionDepthWise(l) => Some(l.num_output),
         Layer::ConvolutionDepthWise3D(l) => Some(l.num_output),
-        Layer::DeconvolutionDepthWise1D(l) => Some(l.num_output),
         Layer::DeconvolutionDepthWise(l) => Some(l.num_output),
         Layer::DeconvolutionDepthWise3D(l) => Some(l.num_output),
         _ => None,

@@ -20,17 +20,6 @@ windowed! {
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
     }
 
-    /// A convolution in groups over `[h, w]`; the weight is `[num_output, h / group, kernel_w]`.
-    ConvolutionDepthWise1D(between(1, 2), 1) {
-        params {
-            7 group: i32 = 1,
-            18 pad_value: f32 = 0.0,
-            /// 1: the weight is the second bottom.
-            19 dynamic_weight: i32 = 0,
-        }
-        tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
-    }
-
     /// A convolution in two dimensions over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
     Convolution(between(1, 2), 2) {
         params {

@@ -14,17 +14,6 @@ windowed! {
         tops { |l, bottoms, _| transpose(bottoms, l.num_output, &l.windows(), &[l.output_pad_right]) }
     }
 
-    /// A transposed convolution in groups; the weight is `[group, num_output / group, h / group, kernel_w]`.
-    DeconvolutionDepthWise1D(between(1, 2), 1) {
-        params {
-            7 group: i32 = 1,
-            18 output_pad_right: i32 = 0,
-            /// 1: the weight is the second bottom.
-            28 dynamic_weight: i32 = 0,
-        }
-        tops { |l, bottoms, _| transpose(bottoms, l.num_output, &l.windows(), &[l.output_pad_right]) }
-    }
-
     /// A transposed convolution over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
     Deconvolution(between(1, 2), 2) {
         params {

@@ -86,14 +86,12 @@ fn set_activation(layer: &mut Layer, activation: Activation) -> bool {
     }
     let slots = slots!(
         Convolution1D,
-        ConvolutionDepthWise1D,
         Convolution,
         ConvolutionDepthWise,
         Convolution3D,
         ConvolutionDepthWise3D,
         DeformableConv2D,
         Deconvolution1D,
-        DeconvolutionDepthWise1D,
         Deconvolution,
         DeconvolutionDepthWise,
         Deconvolution3D,

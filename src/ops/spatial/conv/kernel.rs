@@ -1,11 +1,10 @@
-//! The ncnn layer of a convolution: one of twelve, chosen by direction, number of axes and groups.
+//! The ncnn layer of a convolution: one of ten, chosen by direction, number of axes and groups.
 
 use crate::error::{Result, unsupported};
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{
-    Convolution, Convolution1D, Convolution3D, ConvolutionDepthWise, ConvolutionDepthWise1D,
-    ConvolutionDepthWise3D, Deconvolution, Deconvolution1D, Deconvolution3D, DeconvolutionDepthWise,
-    DeconvolutionDepthWise1D, DeconvolutionDepthWise3D,
+    Convolution, Convolution1D, Convolution3D, ConvolutionDepthWise, ConvolutionDepthWise3D, Deconvolution,
+    Deconvolution1D, Deconvolution3D, DeconvolutionDepthWise, DeconvolutionDepthWise3D,
 };
 use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::Tensor;
@@ -62,7 +61,6 @@ impl Kernel {
         let dynamic_weight = i32::from(self.weight.is_none());
         Ok(match (self.spans.as_slice(), group) {
             ([w], 1) => windowed!(self, Convolution1D { dynamic_weight }, w),
-            ([w], _) => windowed!(self, ConvolutionDepthWise1D { group, dynamic_weight }, w),
             ([h, w], 1) => windowed!(self, Convolution { dynamic_weight }, w, h),
             ([h, w], _) => windowed!(self, ConvolutionDepthWise { group, dynamic_weight }, w, h),
             ([d, h, w], 1) => windowed!(self, Convolution3D {}, w, h, d),
@@ -79,9 +77,6 @@ impl Kernel {
         Ok(match (self.spans.as_slice(), pads.as_slice(), group) {
             ([w], &[output_pad_right], 1) => {
                 windowed!(self, Deconvolution1D { output_pad_right, dynamic_weight }, w)
-            }
-            ([w], &[output_pad_right], _) => {
-                windowed!(self, DeconvolutionDepthWise1D { group, output_pad_right, dynamic_weight }, w)
             }
             ([h, w], &[output_pad_bottom, output_pad_right], 1) => {
                 windowed!(self, Deconvolution { output_pad_right, output_pad_bottom, dynamic_weight }, w, h)

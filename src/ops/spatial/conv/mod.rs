@@ -209,9 +209,12 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     if batched && output.len() > 4 {
         return lower_grouped(lower, kernel, layer, &output);
     }
-    let bottom = channels_first(lower, batched)?;
+    // Layers for groups over two spatial axes are faster than those over one, also with the two Reshapes, and
+    // have code for the GPU.
+    let widened = batched || (kernel.group > 1 && kernel.spans.len() == 1);
+    let bottom = channels_first(lower, widened)?;
     let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
-    if batched {
+    if widened {
         form.insert(1, output.at(0)?.clone());
         // Padding along the batch is 0; a code of a computed padding gives 0 too.
         let begin = kernel.spans.first().map_or(0, |span| span.begin.min(0));
@@ -222,7 +225,7 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     }
     let mut bottoms = vec![bottom];
     if kernel.weight.is_none() {
-        bottoms.push(weight_blob(lower, batched)?);
+        bottoms.push(weight_blob(lower, widened)?);
     } else if let Some(bias) = lower.constant(2) {
         kernel.bias = Some(bias.clone());
     }
@@ -298,24 +301,28 @@ fn swap_leading(rank: usize) -> Vec<usize> {
     [1, 0].into_iter().chain(2..rank).collect()
 }
 
-/// Returns input 0 with its channels outermost: `[C, ...]`, or `[C, N, ...]` for a batch.
-fn channels_first(lower: &mut Lower, batched: bool) -> Result<BlobId> {
+/// Returns input 0 with its channels outermost: `[C, ...]`, or `[C, N, ...]` if the batch becomes a spatial
+/// axis.
+fn channels_first(lower: &mut Lower, widened: bool) -> Result<BlobId> {
     let shape = lower.shape(0)?.to_vec();
-    if !batched {
+    if !widened {
         return lower.blob_as(0, shape.get(1..).unwrap_or_default());
+    }
+    let mut form = shape.clone();
+    form.swap(0, 1);
+    if shape.at(0)?.is(1) {
+        return lower.blob_as(0, &form);
     }
     let order = swap_leading(shape.len());
     let first = lower.blob(0)?;
     let swapped = lower.transpose(first, &shape, &order)?;
-    let mut form = shape.clone();
-    form.swap(0, 1);
     lower.reshape(swapped, &form)
 }
 
 /// Returns the weight as a blob for layers that read it from a bottom.
-fn weight_blob(lower: &mut Lower, batched: bool) -> Result<BlobId> {
+fn weight_blob(lower: &mut Lower, widened: bool) -> Result<BlobId> {
     let mut form = lower.shape(1)?.to_vec();
-    if batched {
+    if widened {
         form.insert(2, Dim::Known(1));
     }
     if form.len() > 4 {
