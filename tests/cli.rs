@@ -480,6 +480,22 @@ fn the_simplified_model_is_written_too() {
     assert_eq!(room.names(), ["a", "b", "c", "d", "m.onnx", "s.onnx"]);
 }
 
+#[test]
+fn a_net_that_is_much_larger_than_its_model_is_told() {
+    let room = Room::new();
+    for (layers, told) in [(2, false), (6, true)] {
+        let mut parts = vec![onnx::constant("w", 1, &[1000, 1000], &[1; 4_000_000])];
+        for i in 1..=layers {
+            let (from, to) = (format!("v{}", i - 1), format!("v{i}"));
+            let (from, to) = (if i == 1 { "x" } else { &from }, if i == layers { "y" } else { &to });
+            parts.push(onnx::node("MatMul", &[from, "w"], &[to], &[]));
+        }
+        room.put("shared.onnx", &onnx::model(&["2", "1000"], &parts));
+        let said = room.expect("shared.onnx", 0, "");
+        assert_eq!(said.contains("the weights take 24 MB, the model 4 MB"), told, "{layers} layers: {said}");
+    }
+}
+
 #[cfg(unix)]
 mod unix {
     use std::os::unix::fs::{PermissionsExt, symlink};

@@ -16,6 +16,9 @@ use crate::pipeline::{self, Converted, Inspection, Options, Pass, Port};
 use crate::report::{self, Report};
 use crate::tensor::{Dim, SizeCondition};
 
+/// The bytes by which a net may exceed twice the size of its model without a warning.
+const GROWTH: u64 = 10_000_000;
+
 /// A converted model, ready to be written.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -96,7 +99,9 @@ impl Conversion {
         if let Some((text, path)) = &self.table {
             files.push(output::stage_text(path, text)?);
         }
-        let (net_files, written) = self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding)?;
+        let (net_files, mut written) =
+            self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding)?;
+        written.warnings.extend(self.growth(&written));
         let Options { report, html, .. } = &self.options;
         if report.is_some() || html.is_some() {
             files.extend(self.report(&written)?.stage(report.as_deref(), html.as_deref())?);
@@ -120,9 +125,24 @@ impl Conversion {
         if further || *embedding != Embedding::default() {
             return Err(Error::usage("further files are written beside a .param file, not beside a writer"));
         }
-        let written = self.net.stream(param, bin)?;
+        let mut written = self.net.stream(param, bin)?;
+        written.warnings.extend(self.growth(&written));
         self.sources.check_unchanged()?;
         Ok(written)
+    }
+
+    /// Returns a warning if the net is much larger than the model.
+    fn growth(&self, written: &Written) -> Option<String> {
+        let (model, net) = (self.sources.total_bytes(), written.bin_bytes);
+        let is_large = net > model.saturating_mul(2).saturating_add(GROWTH);
+        is_large.then(|| {
+            format!(
+                "the weights take {} MB, the model {} MB: layers of ncnn do not share weights, and most hold \
+                    float32 or float16",
+                net / 1_000_000,
+                model / 1_000_000
+            )
+        })
     }
 
     /// The release of ncnn since which sizes may be 0.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use onnx2ncnn::ncnn::Written;
+use onnx2ncnn::ncnn::{Net, Written};
 use onnx2ncnn::tensor::{Dim, display_shape};
 use onnx2ncnn::{AssumedFact, Assumption, Conversion, Port};
 
@@ -49,6 +49,7 @@ pub(super) fn describe(
         labelled(&mut text, STRONG, "may be 0", &format!("{} (ncnn {since} or later)", lengths.join(", ")));
     }
     if verbose {
+        describe_phone(&mut text, conversion.net());
         describe_passes(&mut text, conversion);
     }
     describe_files(&mut text, conversion, written, destination, elapsed);
@@ -134,6 +135,27 @@ fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: 
             more => format!(" and {}", count(more, "further value")),
         };
         labelled(text, NOTICE, "assumed", &format!("elements of {names}{more} are {}", fact.describe()));
+    }
+}
+
+/// Adds the layers in float32, and those that a GPU does not run.
+fn describe_phone(text: &mut String, net: &Net) {
+    let mut types: BTreeMap<&str, usize> = BTreeMap::new();
+    for layer in net.layers.iter().filter(|layer| !net.runs_on_gpu(layer)) {
+        *types.entry(layer.layer.type_name()).or_default() += 1;
+    }
+    let float32 = net.layers.iter().filter(|layer| net.needs_float32(layer)).count();
+    if float32 != 0 {
+        labelled(
+            text,
+            STRONG,
+            "in float32",
+            &format!("{}, on runtimes of half precision too", count(float32, "layer")),
+        );
+    }
+    if !types.is_empty() {
+        let types: Vec<String> = types.iter().map(|(name, number)| format!("{number} {name}")).collect();
+        labelled(text, STRONG, "not on the GPU", &types.join(", "));
     }
 }
 

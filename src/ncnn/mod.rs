@@ -16,6 +16,7 @@ mod float32;
 pub mod layer;
 mod name;
 pub(crate) mod pass;
+mod phone;
 mod provenance;
 mod split;
 mod table;

@@ -89,7 +89,7 @@ impl Net {
         } else {
             0
         };
-        if self.broadcasts_four_axes(layer) {
+        if self.avoids_gpu(layer) {
             mask |= VULKAN;
         }
         match params.iter_mut().find(|(id, _)| *id == FEATURE_MASK) {
@@ -100,6 +100,11 @@ impl Net {
         let hints = hints.then(|| self.shape_hints(layer)).flatten();
         params.extend(hints.map(|hints| (SHAPE_HINTS, Param::Ints(hints))));
         params
+    }
+
+    /// Returns whether a layer must not run on the GPU.
+    pub(super) fn avoids_gpu(&self, layer: &NetLayer) -> bool {
+        self.holds_integers(layer) || self.is_float32(layer) || self.broadcasts_four_axes(layer)
     }
 
     /// Returns whether a layer passes through or reads the bits of 32-bit integers, which half precision would

@@ -137,6 +137,11 @@ impl Sources {
         self.model.len()
     }
 
+    /// Returns the bytes of the model and of the external data to which it refers.
+    pub fn total_bytes(&self) -> u64 {
+        self.model.len().saturating_add(self.external.bytes())
+    }
+
     /// Moves results to their destinations, unless one is a file of the model or the model has changed.
     pub fn put_beside(&self, results: Staged) -> Result<()> {
         for (i, (target, _)) in results.iter().enumerate() {

@@ -106,6 +106,10 @@ pub struct LayerPart {
     pub weights: Vec<WeightPart>,
     /// The number of multiply-adds; `None` if a size is unknown.
     pub multiply_adds: Option<u64>,
+    /// Whether it computes in float32 on runtimes of half precision too, which would not represent its numbers.
+    pub needs_float32: bool,
+    /// Whether it runs on the GPU if the runtime uses one.
+    pub runs_on_gpu: bool,
     /// The indices in [`Report::nodes`] of the nodes whose work it does.
     pub nodes: Vec<usize>,
 }
@@ -282,6 +286,8 @@ impl LayerPart {
             params: layer.layer.params().into_iter().map(param).collect(),
             weights: Vec::new(),
             multiply_adds: net.multiply_adds(layer),
+            needs_float32: net.needs_float32(layer),
+            runs_on_gpu: net.runs_on_gpu(layer),
             nodes,
         }
     }
