@@ -1,9 +1,7 @@
 //! Positions of queries and keys of free number, as ranges.
 
 use crate::error::Result;
-use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::Array;
 
 /// An axis of an input: the index of the input, and the axis.
 pub(in crate::ops) type InputAxis = (usize, i64);
@@ -17,12 +15,10 @@ pub(in crate::ops) struct Positions {
 impl Positions {
     /// Emits the positions, from the lengths of queries, new keys and cache.
     pub fn of(x: &mut Expand, queries: InputAxis, keys: InputAxis, past: InputAxis) -> Result<Positions> {
-        let (zero, one, scalar) = (integer(x, 0)?, integer(x, 1)?, x.ints(&[])?);
+        let (zero, one) = (x.scalar(0)?, x.scalar(1)?);
         let size = |x: &mut Expand, (index, axis): InputAxis| -> Result<Operand> {
             let operand = x.operand(index)?;
-            let part = [("start", Attribute::Int(axis)), ("end", Attribute::Int(axis + 1))];
-            let list = x.op("Shape", &[operand], &part)?;
-            x.op("Reshape", &[list, scalar], &[])
+            x.size(operand, axis)
         };
         let first = if x.has_input(past.0) { size(x, past)? } else { zero };
         let after = |x: &mut Expand, axis: InputAxis| -> Result<Operand> {
@@ -45,7 +41,7 @@ impl Positions {
             let Some(offset) = offset else { continue };
             let mut bound = queries;
             if offset != 0 {
-                let offset = integer(x, offset)?;
+                let offset = x.scalar(offset)?;
                 bound = x.op("Add", &[queries, offset], &[])?;
             }
             let holds = x.op(compare, &[self.keys, bound], &[])?;
@@ -56,8 +52,4 @@ impl Positions {
         }
         Ok(near)
     }
-}
-
-fn integer(x: &mut Expand, n: i64) -> Result<Operand> {
-    x.literal(&Array::i64(ndarray::ArrayD::from_elem(Vec::new(), n)))
 }

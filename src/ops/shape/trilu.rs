@@ -16,8 +16,9 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], Access::Any, i
     .expand(expand_trilu)
     .bears_rounding(|_, _| true)
     .lower(lower_trilu)
-    .lowers_to("BinaryOp MIN and MAX with constants; Where for a diagonal computed at run time")
-    .limits("free sizes")];
+    .lowers_to(
+        "BinaryOp MIN and MAX with constants; Where for free sizes, or a diagonal computed at run time",
+    )];
 
 fn read_upper(attributes: &Attributes) -> Result<bool> {
     attributes.flag("upper", true)
@@ -59,16 +60,18 @@ fn fold_trilu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     Ok(vec![data.replace(&targets, &zeros)?])
 }
 
-/// Compares the offset of each element with a diagonal computed at run time.
+/// Compares the offset of each element with the diagonal, if that or a size is known only at run time.
 fn expand_trilu(expand: &mut Expand) -> Result<bool> {
-    if !expand.has_input(1) || expand.constant(1).is_some() {
+    let has_fixed_diagonal = !expand.has_input(1) || expand.constant(1).is_some();
+    let is_matrix_fixed = expand.shape(0)?.iter().rev().take(2).all(|size| size.known().is_some());
+    if has_fixed_diagonal && is_matrix_fixed {
         return Ok(false);
     }
-    let sizes = expand.sizes(0)?;
-    let [.., rows, columns] = *sizes.as_slice() else { invalid!("the input has fewer than 2 axes") };
-    let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
-    let offsets = Array::i64(ndarray::ArrayD::from_shape_vec(shape.as_slice(), offsets(rows, columns)?)?);
-    let (data, k, offsets) = (expand.operand(0)?, expand.operand(1)?, expand.literal(&offsets)?);
+    let data = expand.operand(0)?;
+    let k = if expand.has_input(1) { expand.operand(1)? } else { expand.scalar(0)? };
+    let (rows, columns) = (expand.positions(data, -2)?, expand.positions(data, -1)?);
+    let rows = expand.reshape(rows, &[-1, 1])?;
+    let offsets = expand.op("Sub", &[columns, rows], &[])?;
     let compare = if read_upper(expand)? { "GreaterOrEqual" } else { "LessOrEqual" };
     let kept = expand.op(compare, &[offsets, k], &[])?;
     let zero = expand.scalar_like(0, 0.0)?;

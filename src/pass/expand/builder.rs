@@ -182,6 +182,29 @@ impl Expand<'_> {
         self.op("Reshape", &[operand, shape], &[])
     }
 
+    /// Emits a size of an operand, a scalar integer. Negative axes count from the end.
+    pub fn size(&mut self, operand: Operand, axis: i64) -> Result<Operand> {
+        let mut part = vec![("start", Attribute::Int(axis))];
+        if axis != -1 {
+            part.push(("end", Attribute::Int(axis + 1)));
+        }
+        let size = self.op("Shape", &[operand], &part)?;
+        let scalar = self.ints(&[])?;
+        self.op("Reshape", &[size, scalar], &[])
+    }
+
+    /// Emits the positions along an axis of an operand: a list of integers.
+    pub fn positions(&mut self, operand: Operand, axis: i64) -> Result<Operand> {
+        let size = self.size(operand, axis)?;
+        let (zero, one) = (self.scalar(0)?, self.scalar(1)?);
+        self.op("Range", &[zero, size, one], &[])
+    }
+
+    /// Emits a scalar integer.
+    pub fn scalar(&mut self, n: i64) -> Result<Operand> {
+        self.literal(&Array::i64(ndarray::ArrayD::from_elem(Vec::new(), n)))
+    }
+
     /// Adds a Cast.
     pub fn cast(&mut self, operand: Operand, to: DType) -> Result<Operand> {
         self.op("Cast", &[operand], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
