@@ -112,6 +112,17 @@ fn assumptions_are_printed_and_can_be_refused() {
 }
 
 #[test]
+fn random_numbers_become_inputs() {
+    let (room, model) = (Room::new(), fixture("refused/noise"));
+    room.expect(&format!("{model} out.param"), 1, "make it an input of the net with --random-as-input");
+    let said = room.expect(&format!("{model} out.param --random-as-input"), 0, "input   \"n\"");
+    assert!(said.contains("float  [1, 3, 4]  ->  w=4 h=3"), "{said}");
+    room.expect(&format!("simplify {model} simple.onnx --random-as-input"), 0, "");
+    let said = room.expect("inspect simple.onnx", 0, "\"n\"");
+    assert!(!said.contains("RandomNormalLike"), "{said}");
+}
+
+#[test]
 fn inputs_become_constants() {
     let room = Room::new();
     let model = fixture("control/if_on_a_rate");

@@ -66,6 +66,14 @@ fn a_model_with_constant_inputs_is_compared() {
     room.expect(&format!("{line} --set rate=16000"), 4, "shape");
 }
 
+#[test]
+fn random_numbers_are_the_same_in_both_runtimes() {
+    let options = "--random-as-input";
+    let room = room_with_model("refused/noise", options);
+    let line = format!("verify model.onnx m.param m.bin {}", python());
+    room.expect(&format!("{line} {options}"), 0, "the same in onnxruntime and ncnn");
+}
+
 /// Blobs inside of a node have other names than the values that it computes.
 #[test]
 fn a_blob_with_the_name_of_a_value_holds_it() {

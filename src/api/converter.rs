@@ -57,6 +57,14 @@ impl Converter {
         self
     }
 
+    /// Makes the results of operators of random numbers inputs, which are refused otherwise. The user then
+    /// provides the numbers, in the distribution of the operator.
+    #[must_use]
+    pub fn random_as_input(mut self, as_input: bool) -> Converter {
+        self.options.random_as_input = as_input;
+        self
+    }
+
     /// Makes these values the inputs, by cutting the graph. The default is the model's own inputs.
     #[must_use]
     pub fn inputs<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {

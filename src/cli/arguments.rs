@@ -165,6 +165,10 @@ pub(super) struct Source {
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Model")]
     pub outputs: Vec<String>,
 
+    /// Make random numbers inputs
+    #[arg(long, help_heading = "Model")]
+    pub random_as_input: bool,
+
     /// The folder of external data [default: the folder of the model]
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     pub data_dir: Option<PathBuf>,
@@ -181,7 +185,10 @@ pub(super) struct Source {
 impl Source {
     /// Returns a converter with these options.
     pub fn converter(&self) -> Converter {
-        let mut converter = Converter::new().inputs(&self.inputs).outputs(&self.outputs);
+        let mut converter = Converter::new()
+            .inputs(&self.inputs)
+            .outputs(&self.outputs)
+            .random_as_input(self.random_as_input);
         for InputShape { name, shape } in &self.input_shape {
             converter = converter.input_shape(name.clone().unwrap_or_default(), shape.iter().cloned());
         }
@@ -199,7 +206,11 @@ impl Source {
 
     /// Returns whether the model is read without changes: other programs read the same.
     pub fn is_plain(&self) -> bool {
-        self.inputs.is_empty() && self.outputs.is_empty() && self.set.is_empty() && self.data_dir.is_none()
+        self.inputs.is_empty()
+            && self.outputs.is_empty()
+            && self.set.is_empty()
+            && self.data_dir.is_none()
+            && !self.random_as_input
     }
 }
 

@@ -12,6 +12,7 @@ pub mod input_value;
 pub(crate) mod insertion;
 pub(crate) mod pattern;
 pub mod quantized;
+pub mod random;
 pub mod rewrite;
 pub mod rounding;
 pub(crate) mod simplify;

@@ -61,7 +61,7 @@ pub(crate) fn inspect(sources: &Sources, options: &Options) -> Result<Inspection
 pub(crate) fn infer_model(sources: &Sources, options: &Options) -> Result<(Inspection, Graph)> {
     ops::register();
     let Model { mut graph, ir_version, producer, sources, .. } = sources.read()?;
-    pass::cut::cut_graph(&mut graph, &options.inputs, &options.outputs)?;
+    super::simplify::cut(&mut graph, options)?;
     pass::dead::remove_dead_nodes(&mut graph);
     let mut operators = BTreeMap::new();
     count_operators(&graph, &mut operators);

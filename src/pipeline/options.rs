@@ -17,6 +17,7 @@ pub(crate) struct Options {
     pub input_values: Vec<(String, Array)>,
     pub inputs: Vec<String>,
     pub outputs: Vec<String>,
+    pub random_as_input: bool,
     pub renames: Vec<(String, String)>,
     pub double_as_float: bool,
     pub ncnn_version: Option<u32>,

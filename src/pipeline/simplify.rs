@@ -23,10 +23,19 @@ pub(crate) struct SimplifiedModel {
     pub warnings: Vec<String>,
 }
 
+/// Selects the part of the graph and its inputs.
+pub(super) fn cut(graph: &mut Graph, options: &Options) -> Result<()> {
+    pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
+    if options.random_as_input {
+        pass::random::make_random_inputs(graph)?;
+    }
+    Ok(())
+}
+
 /// Cuts the graph, and sets shapes and values of its inputs, as the options ask.
 pub(super) fn prepare(graph: &mut Graph, progress: &mut Progress) -> Result<()> {
     let options = progress.options;
-    pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
+    cut(graph, options)?;
     pass::input_shape::set_input_shapes(graph, &options.input_shapes)?;
     pass::input_value::set_inputs(graph, &options.input_values)
 }
@@ -70,7 +79,7 @@ pub(crate) fn expose(
     ops::register();
     let mut model = sources.read()?;
     let graph = &mut model.graph;
-    pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
+    cut(graph, options)?;
     pass::input_value::set_inputs(graph, &options.input_values)?;
     pass::dead::remove_dead_nodes(graph);
     let outputs: BTreeSet<_> = graph.outputs.iter().copied().collect();

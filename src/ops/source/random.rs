@@ -71,5 +71,5 @@ fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn refuse_random(_: &mut Lower) -> Result<()> {
-    Err(Error::unsupported(NO_RANDOM_NUMBERS).help("make its output an input of the net with --inputs"))
+    Err(Error::unsupported(NO_RANDOM_NUMBERS).help("make it an input of the net with --random-as-input"))
 }
