@@ -2,6 +2,7 @@
 
 use num_traits::AsPrimitive;
 
+use super::lower::counts_up;
 use super::{batch_dims, element_places, rows_at, tuple_places};
 use crate::common::limits;
 use crate::error::{At, Result, invalid};
@@ -11,10 +12,47 @@ use crate::op::resolve_axis;
 use crate::ops::indexing::one_hot::{one_hot, pick};
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::tensor::{Array, DType, Dim};
 
 /// The maximum number of elements that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;
+
+/// Expands a gather along an axis of free size by indices computed at run time: a product with a matrix that
+/// has a 1 where an index equals a position.
+pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
+    let shape = expand.shape(0)?.to_vec();
+    let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
+    let indices = expand.node().inputs.get(1).copied().flatten();
+    if shape.at(axis)?.known().is_some()
+        || expand.constant(1).is_some()
+        || counts_up(expand.graph(), indices).is_some()
+    {
+        return Ok(false);
+    }
+    let known = |shape: &[Dim]| shape.iter().map(Dim::known).collect::<Option<Vec<i64>>>();
+    let (before, after) = shape.split_at_checked(axis).unwrap_or_default();
+    let (Some(before), Some(after)) = (known(before), known(after.get(1..).unwrap_or_default())) else {
+        return Ok(false);
+    };
+    let Some(index_sizes) = known(expand.shape(1)?) else { return Ok(false) };
+    let (data, indices, dtype) = (expand.operand(0)?, expand.operand(1)?, expand.dtype(0)?);
+    let place = i64::try_from(axis)?;
+    let (size, positions, zero) =
+        (expand.size(data, place)?, expand.positions(data, place)?, expand.scalar(0)?);
+    let indices = expand.cast(indices, DType::I64)?;
+    let indices = expand.reshape(indices, &[-1, 1])?;
+    let negative = expand.op("Less", &[indices, zero], &[])?;
+    let counted = expand.op("Add", &[indices, size], &[])?;
+    let front = expand.op("Where", &[negative, counted, indices], &[])?;
+    let equal = expand.op("Equal", &[front, positions], &[])?;
+    let hits = expand.cast(equal, DType::F32)?;
+    let (outer, inner): (i64, i64) = (before.iter().product(), after.iter().product());
+    let data = expand.reshape(data, &[outer, -1, inner])?;
+    let found = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[hits, data], &[]))?;
+    let found = expand.reshape(found, &[before, index_sizes, after].concat())?;
+    expand.output(0, found)?;
+    Ok(true)
+}
 
 /// Returns whether input 1 is a constant whose elements few layers gather.
 fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usize>>) -> Result<bool> {
@@ -164,9 +202,32 @@ fn expand_leading(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
+/// Expands tuples of indices of which all but one index an axis of size 1 to a Gather along the other axis, if
+/// that has a free size.
+fn expand_single(expand: &mut Expand) -> Result<bool> {
+    let shape = expand.shape(0)?.to_vec();
+    let Some(width) = expand.shape(1)?.last().and_then(Dim::known) else { return Ok(false) };
+    let (indexed, _) = shape.split_at_checked(usize::try_from(width)?).unwrap_or_default();
+    let mut others = (0_i64..).zip(indexed).filter(|(_, size)| !size.is(1));
+    let (Some((axis, size)), None) = (others.next(), others.next()) else { return Ok(false) };
+    if size.known().is_some() || batch_dims(expand)? != 0 {
+        return Ok(false);
+    }
+    let (mut data, indices, which) = (expand.operand(0)?, expand.operand(1)?, expand.scalar(axis)?);
+    let places = expand.op("Gather", &[indices, which], &[("axis", Attribute::Int(-1))])?;
+    let ones: Vec<i64> = (0..width).filter(|other| *other != axis).collect();
+    if !ones.is_empty() {
+        let ones = expand.ints(&ones)?;
+        data = expand.op("Squeeze", &[data, ones], &[])?;
+    }
+    let found = expand.op("Gather", &[data, places], &[])?;
+    expand.output(0, found)?;
+    Ok(true)
+}
+
 /// Expands to a Gather of rows of data whose indexed axes are merged.
 pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
-    if expand_leading(expand)? {
+    if expand_leading(expand)? || expand_single(expand)? {
         return Ok(true);
     }
     let batch = batch_dims(expand)?;

@@ -3,12 +3,16 @@
 
 use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
+use crate::graph::{Graph, ValueId};
 use crate::lower::{AssumedFact, Lower};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::op::resolve_axis;
 use crate::ops::shape::data_sizes;
 use crate::tensor::{Dim, SizeCondition, Tensor};
+
+/// The maximum number of operators between a Range and the indices.
+const RUN_DEPTH: usize = 8;
 
 /// The number of rows up to which a table is selected from by comparison: Embed clamps negative indices to 0.
 const FEW_ROWS: i64 = 32;
@@ -24,7 +28,9 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
         && let Some(indices) = lower.indices(1)?
     {
         look_up(lower, &table, axis, indices)?
-    } else if let Some((start, count)) = run(lower) {
+    } else if let Some((start, count)) =
+        counts_up(lower.graph(), lower.node().inputs.get(1).copied().flatten())
+    {
         let blob = lower.blob(0)?;
         let (alone, place) = lower.alone(blob, &shape, axis)?;
         let (size, end) = (shape.at(axis)?, start.add(&count)?);
@@ -36,14 +42,45 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
     lower.set(0, blob)
 }
 
-/// Returns the first index and the number of indices that count up from a size.
-fn run(lower: &Lower) -> Option<(Dim, Dim)> {
-    let range = lower.graph().node(lower.value(1)?.producer?).filter(|node| node.is("Range"))?;
-    let operand = |index: usize| Some(lower.graph().value((*range.inputs.get(index)?)?));
-    let step = operand(2)?.constant.as_ref()?.load_listed().ok()?.scalar_i64().ok()?;
-    let start = operand(0)?.elements.as_ref()?.to_dims().ok()?.first()?.clone();
-    let [count] = lower.shape(1).ok()? else { return None };
-    (step == 1 && start.lower_bound().is_some_and(|least| least >= 0)).then(|| (start, count.clone()))
+/// Returns the first index and the number of indices, if they count up from a number or a size.
+pub(super) fn counts_up(graph: &Graph, indices: Option<ValueId>) -> Option<(Dim, Dim)> {
+    let (start, count) = counting(graph, indices?, RUN_DEPTH)?;
+    start.lower_bound().is_some_and(|least| least >= 0).then_some((start, count))
+}
+
+/// Returns the first element and the number of elements of a value whose elements count up: a Range, also with
+/// axes of size 1, or plus a number.
+fn counting(graph: &Graph, id: ValueId, depth: usize) -> Option<(Dim, Dim)> {
+    let node = graph.node(graph.value(id).producer?)?;
+    let operand = |index: usize| node.inputs.get(index).copied().flatten();
+    let number = |id: ValueId| {
+        let value = graph.value(id);
+        let list = match &value.constant {
+            Some(constant) => constant.load_listed().ok()?.to_dims().ok()?,
+            None => value.elements.as_ref()?.to_dims().ok()?,
+        };
+        list.first().filter(|_| list.len() == 1).cloned()
+    };
+    if node.is("Range") {
+        let step = graph.value(operand(2)?).constant.as_ref()?.load_listed().ok()?.scalar_i64().ok()?;
+        let [count] = graph.value(id).shape.as_deref()? else { return None };
+        return (step == 1).then_some((number(operand(0)?)?, count.clone()));
+    }
+    let depth = depth.checked_sub(1)?;
+    let is_view =
+        ["Cast", "Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|op| node.is(op));
+    let (start, count) = if is_view {
+        counting(graph, operand(0)?, depth)?
+    } else if node.is("Add") {
+        [(0, 1), (1, 0)].into_iter().find_map(|(list, other)| {
+            let other = number(operand(other)?)?;
+            let (start, count) = counting(graph, operand(list)?, depth)?;
+            Some((start.add(&other).ok()?, count))
+        })?
+    } else {
+        return None;
+    };
+    (Dim::product(graph.value(id).shape.as_deref()?).ok()? == count).then_some((start, count))
 }
 
 /// Gathers constant indices.

@@ -22,6 +22,7 @@ pub(in crate::ops) use expand::row_indices;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather)
         .fold(fold_gather)
+        .expand(expand::expand_gather)
         .lower(lower::lower_gather)
         .transparent(|_, _| true)
         .lowers_to(
