@@ -68,6 +68,7 @@ fn unproved_facts_are_stated() {
         ("floats", &[("x", Finite)]),
         ("bounded_floats", &[]),
         ("integers_as_floats", &[]),
+        ("infinite_constant_beside_integers", &[("s", Finite)]),
         ("integers_beside_small_ones", &[]),
         ("integers_handed_on", &[("y", ExactInteger)]),
         ("sum_of_integers", &[("a", ExactInteger), ("b", ExactInteger), ("y", ExactInteger)]),

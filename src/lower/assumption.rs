@@ -109,18 +109,14 @@ impl Assumption {
 pub(super) struct Assumptions {
     known: BTreeSet<(AssumedFact, ValueId)>,
     list: Vec<Assumption>,
-    /// Whether a layer needs finite floats that are not proved to be so.
-    needs_finite: bool,
+    /// The first value that a layer needs to be finite and that is not proved to be so, and the node.
+    needs_finite: Option<(ValueId, NodeAt)>,
 }
 
 impl Assumptions {
-    fn add(&mut self, graph: &Graph, fact: AssumedFact, value: ValueId, node: Option<&Node>) {
+    fn add(&mut self, graph: &Graph, fact: AssumedFact, value: ValueId, node: Option<NodeAt>) {
         if self.known.insert((fact, value)) {
-            self.list.push(Assumption {
-                value: graph.value(value).name.clone(),
-                fact,
-                node: node.map(Node::at),
-            });
+            self.list.push(Assumption { value: graph.value(value).name.clone(), fact, node });
         }
     }
 
@@ -150,27 +146,32 @@ impl Lower<'_> {
 
     /// States that the floats of the net are finite, if the node needs finite ones.
     pub(super) fn assume_finite(&mut self, op: &Op) {
-        if !self.state.assumptions.needs_finite && op.needs_finite() {
-            let is_proved = |index| AssumedFact::Finite.is_proved(self, index);
-            self.state.assumptions.needs_finite = !(0..self.input_count()).all(is_proved);
+        if self.state.assumptions.needs_finite.is_none() && op.needs_finite() {
+            let unproved = (0..self.input_count()).find(|index| !AssumedFact::Finite.is_proved(self, *index));
+            let value = unproved.and_then(|index| self.input_id(index).ok());
+            self.state.assumptions.needs_finite = value.map(|value| (value, self.call.node().at()));
         }
     }
 
     fn add_assumption(&mut self, index: usize, fact: AssumedFact) {
         if let Ok(value) = self.input_id(index) {
-            self.state.assumptions.add(self.call.graph(), fact, value, Some(self.call.node()));
+            self.state.assumptions.add(self.call.graph(), fact, value, Some(self.call.node().at()));
         }
     }
 }
 
 impl State {
-    /// States that the inputs of the net are finite, if a node needs finite floats.
+    /// States that the inputs of the net are finite, if a node needs finite floats; if no input is a float, that
+    /// the first value is finite that a node needs to be so: constants may have made it infinite.
     pub(super) fn assume_finite_inputs(&mut self, graph: &Graph) {
-        if self.assumptions.needs_finite {
-            let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
-            for input in graph.given_inputs().into_iter().filter(is_float) {
-                self.assumptions.add(graph, AssumedFact::Finite, input, None);
-            }
+        let Some((value, node)) = self.assumptions.needs_finite.take() else { return };
+        let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
+        let inputs: Vec<ValueId> = graph.given_inputs().into_iter().filter(is_float).collect();
+        if inputs.is_empty() {
+            self.assumptions.add(graph, AssumedFact::Finite, value, Some(node));
+        }
+        for input in inputs {
+            self.assumptions.add(graph, AssumedFact::Finite, input, None);
         }
     }
 
@@ -178,7 +179,7 @@ impl State {
     pub(super) fn assume_exact_output(&mut self, graph: &Graph, id: ValueId) {
         if may_round(graph, id) {
             let producer = graph.value(id).producer.and_then(|node| graph.node(node));
-            self.assumptions.add(graph, AssumedFact::ExactInteger, id, producer);
+            self.assumptions.add(graph, AssumedFact::ExactInteger, id, producer.map(Node::at));
         }
     }
 }
