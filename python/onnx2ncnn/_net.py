@@ -213,7 +213,11 @@ class Net:
         return _runtime.load(self.param, self._conversion.bin(), options)
 
     def run(
-        self, inputs: Mapping[str, Any] | Any, outputs: str | Sequence[str] | None = None
+        self,
+        inputs: Mapping[str, Any] | Any,
+        outputs: str | Sequence[str] | None = None,
+        *,
+        round_integers: bool = False,
     ) -> dict[str, np.ndarray]:
         """Runs the net in ncnn on arrays in the shapes of the model, and returns its outputs in theirs.
 
@@ -222,6 +226,7 @@ class Net:
         Args:
             inputs: Arrays by the names of the inputs, or the array of the only input. Free first axes are batches, of size 1.
             outputs: The names of the outputs to compute; by default all.
+            round_integers: Round integers that float32 does not represent. Otherwise they are an error.
 
         Returns:
             Arrays by the names of the outputs, in the types and shapes of the model; bfloat16 and narrower floats become float32.
@@ -238,7 +243,7 @@ class Net:
         with self._lock:
             if self._loaded is None:
                 self._loaded = self.load()
-        return _runtime.run(self, self._loaded, inputs, outputs)
+        return _runtime.run(self, self._loaded, inputs, outputs, round_integers)
 
     def __repr__(self) -> str:
         ports = [f"{port.name} {list(port.shape)}" for port in (*self.inputs, *self.outputs)]
