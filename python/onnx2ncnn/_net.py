@@ -204,8 +204,8 @@ class Net:
         as `use_vulkan_compute=True` or `num_threads=4`.
 
         Raises:
-            ImportError: There is no ncnn: install `onnx2ncnn[run]`.
-            TypeError: There is no such field.
+            ImportError: ncnn is missing: install `onnx2ncnn[run]`.
+            TypeError: `ncnn.Option` lacks a field.
             RuntimeError: ncnn does not load the net; it says why on standard error.
         """
         from . import _runtime
@@ -236,7 +236,7 @@ class Net:
                 represent.
             TypeError: An input has another kind of elements.
             RuntimeError: ncnn fails.
-            ImportError: There is no ncnn or numpy: install `onnx2ncnn[run]`.
+            ImportError: ncnn or numpy is missing: install `onnx2ncnn[run]`.
         """
         from . import _runtime
 

@@ -116,10 +116,10 @@ def _remaining(model: Source, unused: list[str]) -> list[str]:
     outputs = [name for name in _native.Converter(_options.normalized()).outputs(model)]
     for name in unused:
         if name not in outputs:
-            raise ValueError(f'unused_output: there is no output "{name}"')
+            raise ValueError(f'unused_output: the model has no output "{name}"')
     remaining = [name for name in outputs if name not in unused]
     if not remaining:
-        raise ValueError("unused_output: no output would be left")
+        raise ValueError("unused_output names all outputs of the model")
     return remaining
 
 
