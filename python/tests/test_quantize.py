@@ -66,6 +66,19 @@ def test_results_equal_those_of_the_command(tmp_path):
     assert f'output "y": cosine {net.quantization.cosines["y"]:.5f} or more, on 4 samples' in run.stderr
 
 
+def test_the_command_reads_images_in_the_same_way(tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    (tmp_path / "photos").mkdir()
+    for name in ("a.png", "b.jpg"):
+        Image.fromarray((SAMPLES[0].T * 40 + 128).clip(0, 255).astype(np.uint8)).save(tmp_path / "photos" / name)
+    options = ["--data", tmp_path / "photos", "--mean", "120,110,-3.5", "--norm", "0.02", "--bgr"]
+    run = run_command("quantize", CONVOLUTIONAL, tmp_path / "a.param", tmp_path / "a.bin", *options)
+    assert run.returncode == 0 and "on 2 samples" in run.stderr, run.stderr
+    net = onnx2ncnn.quantize(CONVOLUTIONAL, tmp_path / "photos", mean=[120, 110, -3.5], norm=0.02, bgr=True)
+    assert net.param == (tmp_path / "a.param").read_text() and net.bin == (tmp_path / "a.bin").read_bytes()
+    assert onnx2ncnn.quantize(CONVOLUTIONAL, tmp_path / "photos").param != net.param
+
+
 def test_every_kind_of_samples_gives_the_same_net(tmp_path):
     (tmp_path / "arrays").mkdir()
     for index, sample in enumerate(SAMPLES):
