@@ -4,11 +4,13 @@ use ndarray::{ArrayD, Axis};
 
 use super::axis::{AxisMap, onnx_map};
 use super::{
-    AxisResize, Given, Transform, attribute_scales, input_indices, read_axes, read_filter, resize_of,
+    AxisResize, Given, Resize, Transform, attribute_scales, input_indices, read_axes, read_filter,
+    read_resize, resize_of,
 };
 use crate::error::{At, Result, unsupported};
-use crate::op::{Attributes, required_input};
-use crate::tensor::{Array, DType, Elements, Shape};
+use crate::graph::{Graph, Node};
+use crate::op::{self, Attributes, Call, required_input};
+use crate::tensor::{Array, DType, Dim, Elements, Shape};
 
 pub(super) fn fold_resize(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
@@ -31,20 +33,44 @@ pub(super) fn fold_resize(attributes: &Attributes, inputs: &[Option<Array>]) -> 
         declared: false,
     };
     let resize = resize_of(attributes, filter, &shape, &axes, &given)?;
+    let mut result = data.clone();
+    for (axis, map) in changed_axes(&resize, &shape, data.dtype())? {
+        result = resized(&result, axis, &map, resize.extrapolation_value)?;
+    }
+    Ok(vec![result.cast(data.dtype())?])
+}
+
+/// Returns whether [`fold_resize`] evaluates the node.
+pub(super) fn folds(graph: &Graph, node: &Node) -> bool {
+    let evaluates = || {
+        let call = Call::new(graph, node, op::find_handled(node)?);
+        let resize = read_resize(&call)?;
+        changed_axes(&resize, call.shape(0)?, call.dtype(0)?).map(drop)
+    };
+    evaluates().is_ok()
+}
+
+/// Returns the axes whose elements change, and their maps.
+fn changed_axes<'a>(
+    resize: &'a Resize,
+    shape: &[Dim],
+    dtype: DType,
+) -> Result<Vec<(&'a AxisResize, AxisMap)>> {
     let mut maps = Vec::new();
     for axis in &resize.axes {
         let input = shape.at(axis.axis)?;
-        if !resize.keeps(input, axis) {
-            maps.push((axis, onnx_map(&resize.filter, axis, input.known().unwrap_or(0))?));
+        if resize.keeps(input, axis) {
+            continue;
         }
+        let map = onnx_map(&resize.filter, axis, input.known().unwrap_or(0))?;
+        if !dtype.is_float() && map.copied_elements().is_none() {
+            unsupported!("interpolation of {dtype}: the output is rounded");
+        }
+        maps.push((axis, map));
     }
     // Axes that shrink are the first, so no intermediate array is larger than both ends.
     maps.sort_by(|(a, _), (b, _)| a.scale.unwrap_or(1.0).total_cmp(&b.scale.unwrap_or(1.0)));
-    let mut result = data.clone();
-    for (axis, map) in &maps {
-        result = resized(&result, axis, map, resize.extrapolation_value)?;
-    }
-    Ok(vec![result.cast(data.dtype())?])
+    Ok(maps)
 }
 
 /// Applies the map of an axis: copies elements of any type, and sums floats as float64.
@@ -53,9 +79,6 @@ fn resized(array: &Array, axis: &AxisResize, map: &AxisMap, extrapolation_value:
         let elements: std::result::Result<Vec<usize>, _> =
             elements.into_iter().map(usize::try_from).collect();
         return array.gather(axis.axis, &elements?);
-    }
-    if !array.dtype().is_float() {
-        unsupported!("interpolation of {}: the output is rounded", array.dtype());
     }
     let from = array.to_f64()?;
     let axis = Axis(axis.axis);

@@ -20,6 +20,7 @@ use crate::tensor::Dim;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Resize", &[10, 11, 13, 18, 19], Access::Any, infer_resize)
         .fold(fold::fold_resize)
+        .folds(fold::folds)
         .lower(lower::lower_resize)
         .lowers_to(
             "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
@@ -33,6 +34,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .differs("infinities beside a sample, whose weight may be 0"),
     Row::new("Upsample", &[7, 9], Access::Any, infer_resize)
         .fold(fold::fold_resize)
+        .folds(fold::folds)
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")
         .limits("as for Resize"),
