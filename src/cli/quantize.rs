@@ -113,6 +113,7 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<String, Refusal> {
     let (float, quantized) = (in_room("float.onnx"), in_room("quantized.onnx"));
     let simplified = arguments.source.converter().simplify(&input(&arguments.model)?)?;
     simplified.write(&float, &Storage::AsNeeded)?;
+    let unquantized = arguments.source.skip.iter().fold(Converter::new(), Converter::skip);
     let request = QuantizeRequest {
         model: float.clone(),
         data: arguments.data.clone(),
@@ -122,12 +123,11 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<String, Refusal> {
         samples: in_room("samples.npz"),
         method: arguments.method.clone(),
         keep: arguments.keep.clone(),
-        candidates: candidates(&Converter::new().convert(&Input::Path(float.clone()))?)?,
+        candidates: candidates(&unquantized.convert(&Input::Path(float.clone()))?)?,
         quantized: quantized.clone(),
     };
     let told = request.ask(&arguments.python)?;
-    let converter = Converter::new().quantization(Quantization::Int8);
-    let converter = arguments.source.skip.iter().fold(converter, Converter::skip);
+    let converter = unquantized.quantization(Quantization::Int8);
     let quantized = Input::Path(quantized);
     let conversion = converter.convert(&quantized)?;
     let (param, bin) = (in_room("net.param"), in_room("net.bin"));
