@@ -1,11 +1,19 @@
-"""Measures the Python package beside the command: import, a large model, threads.
+"""Measures the Python package beside the command: import, threads, leaks, and a large model.
 
 usage: python benches/python.py [GIGABYTES]
 
-Run it with the interpreter that has the package, numpy and onnx. Times are the least of several runs.
+Run it with the interpreter that has the package, numpy and onnx. ONNX2NCNN is the command; by default that of the wheel. Both sides
+of a comparison run in turn, each first in every other round. The first ratio is that of the least times: other work on the machine, and
+new pages of a virtual one, which cost up to three seconds a gigabyte, only add to a time. The second is the median of the ratios of the
+rounds. Times of the processor leave waiting out. Files are in memory if /dev/shm has room for them: a disk writes a gigabyte in its own
+time, during the next run.
 """
 
+import gc
 import os
+import resource
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,17 +27,33 @@ import onnx
 import onnx2ncnn
 from onnx import TensorProto, helper, numpy_helper
 
-RUNS = 5
+RUNS = 9
 SIDE = 8192
+MEGABYTE = 1 << 20
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
-def least(work, runs=RUNS):
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def compare(name, first, second):
+    """Prints the ratio of the times of two functions that return the seconds of the clock and of the processor."""
+    rounds = []
+    for index in range(RUNS):
+        pair = [first, second] if index % 2 else [second, first]
+        times = [work() for work in pair]
+        rounds.append(times if index % 2 else times[::-1])
+    columns = []
+    for kind in (0, 1):
+        one, other = ([times[side][kind] for times in rounds] for side in (0, 1))
+        ratios = sorted(b / a for a, b in zip(one, other))
+        spread = f"{statistics.median(ratios):.2f} by the rounds ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        columns.append(f"{min(other) / min(one):.2f} by the least times, {min(other):.2f} s to {min(one):.2f} s; {spread}")
+    print(f"{name}\n  clock             {columns[0]}\n  processor         {columns[1]}", flush=True)
+
+
+def timed(work):
+    """The seconds of the clock and of the processor that a function takes."""
+    start, begun = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - start, time.process_time() - begun
 
 
 def python(script, *words):
@@ -52,7 +76,7 @@ def write_model(path, gigabytes):
 
 def measure_import():
     script = "import time; start = time.perf_counter(); import onnx2ncnn; print(time.perf_counter() - start)"
-    print(f"import              {min(float(python(script)) for _ in range(RUNS)) * 1000:.1f} ms")
+    print(f"import              {min(float(python(script)) for _ in range(RUNS)) * 1000:.1f} ms", flush=True)
 
 
 CONVERT = r"""
@@ -67,10 +91,9 @@ CONVERT = r"""
     before = peak()
     given = sys.argv[1] if sys.argv[3] == "path" else open(sys.argv[1], "rb").read()
     given_peak = peak()
-    start = time.perf_counter()
+    start, begun = time.perf_counter(), time.process_time()
     onnx2ncnn.convert(given).save(sys.argv[2] + "/b.param")
-    seconds = time.perf_counter() - start
-    print(seconds, peak() - before, peak() - given_peak)
+    print(time.perf_counter() - start, time.process_time() - begun, peak() - before, peak() - given_peak)
 """
 
 
@@ -78,23 +101,35 @@ def measure_large(folder, gigabytes):
     path = folder / "large.onnx"
     write_model(path, gigabytes)
     command = [os.environ.get("ONNX2NCNN", Path(sys.executable).with_name("onnx2ncnn")), "--quiet", path, folder / "a.param"]
-    # In turn, so that other work on the machine slows all of them.
-    times, runs = [], {"path": [], "bytes": []}
-    for _ in range(RUNS):
-        times.append(least(lambda: subprocess.run(command, check=True), 1))
-        for kind, measured in runs.items():
-            measured.append([float(word) for word in python(CONVERT, path, folder, kind).split()])
-    alone = min(times)
-    print(f"command             {alone:.2f} s for {gigabytes} GB")
-    for kind, measured in runs.items():
-        seconds, beside, own = (min(column) for column in zip(*measured))
-        print(f"convert({kind}).save {seconds:.2f} s, {seconds / alone:.2f} times the command")
+    peaks = {}
+
+    def clear(name):
+        """The removal of old files, and the writing of new ones, take none of the measured time."""
+        for ending in ("param", "bin"):
+            (folder / f"{name}.{ending}").unlink(missing_ok=True)
+        os.sync()
+
+    def run_command():
+        clear("a")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds, _ = timed(lambda: subprocess.run(command, check=True))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def run_python(kind):
+        clear("b")
+        seconds, processor, *peaks[kind] = [float(word) for word in python(CONVERT, path, folder, kind).split()]
+        return seconds, processor
+
+    for kind in ("path", "bytes"):
+        compare(f"convert({kind}).save of {gigabytes} GB, in times of the command", run_command, lambda: run_python(kind))
+        beside, own = peaks[kind]
         print(f"  peak              {beside:.0f} MiB beside the interpreter, {own:.0f} MiB beside the model")
     for half in ("param", "bin"):
         assert (folder / f"a.{half}").read_bytes() == (folder / f"b.{half}").read_bytes()
 
 
-def measure_threads(folder):
+def measure_threads():
     """Two conversions of a model of many nodes."""
     count = 20000
     nodes = [helper.make_node(["Relu", "Sigmoid"][i % 2], [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
@@ -106,7 +141,7 @@ def measure_threads(folder):
         for _ in range(3):
             onnx2ncnn.convert(data)
 
-    def both():
+    def at_once():
         threads = [threading.Thread(target=convert) for _ in range(2)]
         for thread in threads:
             thread.start()
@@ -117,12 +152,43 @@ def measure_threads(folder):
         convert()
         convert()
 
-    turn, together = least(in_turn), least(both)
-    print(f"threads             {turn:.2f} s one after the other, {together:.2f} s at once")
+    compare("two threads at once, in times of one after the other", lambda: timed(in_turn), lambda: timed(at_once))
+
+
+def measure_leaks(count=10_000):
+    """The growth of the memory of this process during conversions, half of them refused."""
+    models = [(FIXTURES / name / "model.onnx").read_bytes() for name in ("network/convolutional", "refused/unknown_operator")]
+
+    def resident():
+        gc.collect()
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
+
+    def convert(times):
+        for index in range(times):
+            try:
+                net = onnx2ncnn.convert(models[index % 2])
+                net.bin, net.report
+            except onnx2ncnn.Refused as refused:
+                refused.diagnostics
+
+    convert(count // 10)
+    before = resident()
+    convert(count)
+    print(f"leaks               {resident() - before:.1f} MiB more after {count} conversions", flush=True)
+
+
+def folder_in_memory(gigabytes):
+    """The folder for temporary files: in memory, if it has room for the model and both results."""
+    memory = Path("/dev/shm")
+    enough = memory.is_dir() and shutil.disk_usage(memory).free > 4 * gigabytes * (1 << 30)
+    return memory if enough else None
 
 
 if __name__ == "__main__":
+    gigabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 1
     measure_import()
-    with tempfile.TemporaryDirectory() as name:
-        measure_threads(Path(name))
-        measure_large(Path(name), float(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    measure_threads()
+    measure_leaks()
+    with tempfile.TemporaryDirectory(dir=folder_in_memory(gigabytes)) as name:
+        measure_large(Path(name), gigabytes)

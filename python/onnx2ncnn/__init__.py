@@ -7,8 +7,8 @@
 
 Either the net computes the same as the model, or `Refused` names each node that cannot be converted.
 
-`convert` needs no other package. `Net.load` and `Net.run` need ncnn and numpy, `simplify` needs onnx, and comparisons with the
-model need onnxruntime.
+`convert` needs no other package. `Net.load` and `Net.run` need ncnn and numpy, `simplify` needs onnx, comparisons with the model need
+onnxruntime, and `quantize` needs all of them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._convert import Operator, convert, inspect, passes, supported
-from ._net import Assumption, Layer, Net, Port
+from ._net import Assumption, Layer, Net, Port, Quantization
 from ._refused import Diagnostic, Refused
 
 if TYPE_CHECKING:
     from . import torch
     from ._many import Converted, convert_many
+    from ._quantize import quantize
     from ._simplify import simplify
     from ._verify import Distance, Verification, verify
 
@@ -38,12 +39,14 @@ __all__ = [
     "Net",
     "Operator",
     "Port",
+    "Quantization",
     "Refused",
     "Verification",
     "convert",
     "convert_many",
     "inspect",
     "passes",
+    "quantize",
     "simplify",
     "supported",
     "torch",
@@ -54,6 +57,7 @@ __all__ = [
 # Modules that are imported when they are used, and their names: programs that only convert start sooner.
 _LATER = {
     "_many": ("Converted", "convert_many"),
+    "_quantize": ("quantize",),
     "_simplify": ("simplify",),
     "_verify": ("Distance", "Verification", "verify"),
 }

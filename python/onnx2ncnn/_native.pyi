@@ -8,6 +8,8 @@ from ._model import Source
 
 VERSION: str
 COMPARE: str
+QUANTIZE: str
+INT8_COSINE: float
 SIZES: list[int]
 MODELS_TOLERANCE: float
 
@@ -39,6 +41,7 @@ class Conversion:
     def resolve(self, shapes: dict[str, list[int]]) -> tuple[list[list[int | None]], list[list[int | None]]]: ...
     def shapes_at(self, size: int) -> dict[str, list[int]] | None: ...
     def inner_blobs(self) -> list[tuple[str, str, bool]]: ...
+    def int8_candidates(self) -> list[str]: ...
     def expose(self, values: set[str]) -> bytes: ...
 
 class Simplified:

@@ -76,12 +76,36 @@ class Layer:
     multiply_adds: int | str | None
 
 
+@dataclass(frozen=True)
+class Quantization:
+    """A quantization by samples, and the distance of its results from those of the float model.
+
+    Attributes:
+        method: The calibration method.
+        samples: The number of samples.
+        errors: The error of the result of each quantized node, with those before it: the norm of the difference over that of the float
+            result, the largest of the first samples, by the names of the nodes.
+        cosines: The smallest cosine between each output of the net in ncnn and that of the float model, by the names of the outputs; None
+            if it is not defined, as for infinities.
+    """
+
+    method: str
+    samples: int
+    errors: dict[str, float]
+    cosines: dict[str, float | None]
+
+
 class Net:
     """A converted model. `convert` makes nets.
 
     A net that was converted from a file reads its weights from there, so the file must stay as it is: `OSError` is raised if it
     was changed.
+
+    Attributes:
+        quantization: The quantization, if `quantize` made the net.
     """
+
+    quantization: Quantization | None = None
 
     def __init__(self, conversion: _native.Conversion, *, fp16: bool) -> None:
         self._conversion = conversion
@@ -133,7 +157,10 @@ class Net:
     @cached_property
     def report(self) -> dict[str, Any]:
         """The report, with the fields of docs/report.md."""
-        return json.loads(self._conversion.report())
+        report = json.loads(self._conversion.report())
+        if self.quantization is not None:
+            report["quantization"] = _quantization(self.quantization)
+        return report
 
     @cached_property
     def layers(self) -> list[Layer]:
@@ -177,8 +204,8 @@ class Net:
         as `use_vulkan_compute=True` or `num_threads=4`.
 
         Raises:
-            ImportError: There is no ncnn: install `onnx2ncnn[run]`.
-            TypeError: There is no such field.
+            ImportError: ncnn is missing: install `onnx2ncnn[run]`.
+            TypeError: `ncnn.Option` lacks a field.
             RuntimeError: ncnn does not load the net; it says why on standard error.
         """
         from . import _runtime
@@ -186,7 +213,11 @@ class Net:
         return _runtime.load(self.param, self._conversion.bin(), options)
 
     def run(
-        self, inputs: Mapping[str, Any] | Any, outputs: str | Sequence[str] | None = None
+        self,
+        inputs: Mapping[str, Any] | Any,
+        outputs: str | Sequence[str] | None = None,
+        *,
+        round_integers: bool = False,
     ) -> dict[str, np.ndarray]:
         """Runs the net in ncnn on arrays in the shapes of the model, and returns its outputs in theirs.
 
@@ -195,6 +226,7 @@ class Net:
         Args:
             inputs: Arrays by the names of the inputs, or the array of the only input. Free first axes are batches, of size 1.
             outputs: The names of the outputs to compute; by default all.
+            round_integers: Round integers that float32 does not represent. Otherwise they are an error.
 
         Returns:
             Arrays by the names of the outputs, in the types and shapes of the model; bfloat16 and narrower floats become float32.
@@ -204,14 +236,14 @@ class Net:
                 represent.
             TypeError: An input has another kind of elements.
             RuntimeError: ncnn fails.
-            ImportError: There is no ncnn or numpy: install `onnx2ncnn[run]`.
+            ImportError: ncnn or numpy is missing: install `onnx2ncnn[run]`.
         """
         from . import _runtime
 
         with self._lock:
             if self._loaded is None:
                 self._loaded = self.load()
-        return _runtime.run(self, self._loaded, inputs, outputs)
+        return _runtime.run(self, self._loaded, inputs, outputs, round_integers)
 
     def __repr__(self) -> str:
         ports = [f"{port.name} {list(port.shape)}" for port in (*self.inputs, *self.outputs)]
@@ -229,6 +261,16 @@ class Net:
 
 def _port(name: str, dtype: str, shape: list[int | str], blob: str, form: list[int | str], int32: bool) -> Port:
     return Port(name, dtype, tuple(shape), blob, tuple(form), int32)
+
+
+def _quantization(done: Quantization) -> dict[str, Any]:
+    """The part of the report."""
+    return {
+        "method": done.method,
+        "samples": done.samples,
+        "nodes": [{"name": name, "error": error} for name, error in done.errors.items()],
+        "outputs": [{"name": name, "cosine": cosine} for name, cosine in done.cosines.items()],
+    }
 
 
 def _layer(part: dict[str, Any]) -> Layer:

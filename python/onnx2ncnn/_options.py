@@ -30,7 +30,7 @@ def normalized(**options: Any) -> dict[str, Any]:
     """Every option in the form of the extension."""
     unknown = options.keys() - _DEFAULTS.keys()
     if unknown:
-        raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
+        raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
     given = {**_DEFAULTS, **options}
     for name in _FLAGS:
         if not isinstance(given[name], bool):

@@ -58,17 +58,19 @@ def load(param: str, data: bytes, options: Mapping[str, Any]) -> ncnn.Net:
     return net
 
 
-def run(net: Net, loaded: ncnn.Net, inputs: Any, outputs: str | Sequence[str] | None) -> dict[str, np.ndarray]:
+def run(
+    net: Net, loaded: ncnn.Net, inputs: Any, outputs: str | Sequence[str] | None, round_integers: bool
+) -> dict[str, np.ndarray]:
     """The outputs of a net, by name."""
     arrays = _arrays(net, inputs)
     forms, shapes = net._conversion.resolve({name: list(array.shape) for name, array in arrays.items()})
     wanted = names("outputs", outputs)
     for name in wanted:
         if all(port.name != name for port in net.outputs):
-            raise ValueError(f'there is no output "{name}"')
+            raise ValueError(f'the net has no output "{name}"; its outputs are {", ".join(port.name for port in net.outputs)}')
     extractor = loaded.create_extractor()
     for port, form in zip(net.inputs, forms):
-        array = _elements(port, arrays[port.name]).reshape(form)
+        array = _elements(port, arrays[port.name], round_integers).reshape(form)
         # The extractor keeps the blob, but not the array.
         if extractor.input(port.blob, ncnn.Mat(array).clone()) != 0:
             raise RuntimeError(f'ncnn does not take the input "{port.name}"')
@@ -93,7 +95,7 @@ def _arrays(net: Net, inputs: Any) -> dict[str, np.ndarray]:
     for name, array in arrays.items():
         # The net lacks inputs without elements.
         if name not in known and array.size:
-            raise ValueError(f'there is no input "{name}"; the inputs are {", ".join(sorted(known))}')
+            raise ValueError(f'the net has no input "{name}"; its inputs are {", ".join(sorted(known))}')
     return {name: array for name, array in arrays.items() if name in known}
 
 
@@ -104,14 +106,15 @@ def _dtype(port: Port) -> np.dtype:
         return np.dtype(np.float32)
 
 
-def _elements(port: Port, array: np.ndarray) -> np.ndarray:
+def _elements(port: Port, array: np.ndarray, round_integers: bool) -> np.ndarray:
     """The elements of an input as the net reads them."""
     whole = _dtype(port).kind in "iub"
     if array.dtype.kind not in ("iub" if whole else "fiub"):
         raise TypeError(f'the input "{port.name}" is of type {port.dtype}, not {array.dtype}')
     with np.errstate(over="ignore", invalid="ignore"):
         elements = np.asarray(array, np.int32 if port.int32 else np.float32, order="C")
-        kept = array.dtype.kind == "f" or np.array_equal(elements.astype(array.dtype), array)
+        is_rounded = array.dtype.kind == "f" or (round_integers and not port.int32)
+        kept = is_rounded or np.array_equal(elements.astype(array.dtype), array)
     if not kept:
         kind = "32-bit integers" if port.int32 else "float32"
         raise ValueError(f'the input "{port.name}" has integers that {kind} cannot represent')
@@ -126,4 +129,15 @@ def _result(port: Port, array: np.ndarray, shape: list[int | None]) -> np.ndarra
     sizes = [-1 if size is None else size for size in shape]
     if unknown > 1 or (not unknown and array.size != np.prod(sizes, dtype=np.int64)):
         raise RuntimeError(f'the output "{port.name}" has shape {list(array.shape)} in ncnn in place of {shape}')
-    return array.reshape(sizes).astype(_dtype(port), copy=False)
+    return _cast(array.reshape(sizes), _dtype(port))
+
+
+def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The elements in the type of the model. The nearest float32 of the largest integers is beyond them."""
+    with np.errstate(invalid="ignore"):
+        result = array.astype(dtype, copy=False)
+    if dtype.kind in "iu" and array.dtype.kind == "f":
+        limits = np.iinfo(dtype)
+        result[array >= limits.max] = limits.max
+        result[array <= limits.min] = limits.min
+    return result

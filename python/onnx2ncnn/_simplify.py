@@ -116,10 +116,10 @@ def _remaining(model: Source, unused: list[str]) -> list[str]:
     outputs = [name for name in _native.Converter(_options.normalized()).outputs(model)]
     for name in unused:
         if name not in outputs:
-            raise ValueError(f'unused_output: there is no output "{name}"')
+            raise ValueError(f'unused_output: the model has no output "{name}"')
     remaining = [name for name in outputs if name not in unused]
     if not remaining:
-        raise ValueError("unused_output: no output would be left")
+        raise ValueError("unused_output names all outputs of the model")
     return remaining
 
 
@@ -146,7 +146,7 @@ def _same(
 ) -> bool:
     import tempfile
 
-    from . import _compare
+    from . import _scripts
 
     with tempfile.TemporaryDirectory() as folder:
         other: bytes | str | None = result
@@ -162,13 +162,13 @@ def _same(
             "original": original,
             "other": other,
             "rounds": rounds,
-            "sizes": _compare.SIZES,
+            "sizes": _scripts.SIZES,
             "shapes": None if shapes is None else {name: list(shape) for name, shape in shapes.items()},
             "tolerance": tolerance,
             "data": None if data is None else dict(data),
         }
         try:
-            answer = _compare.script.compare_models(request)
-        except _compare.script.Failure as failure:
+            answer = _scripts.compare.compare_models(request)
+        except _scripts.compare.Failure as failure:
             raise ValueError(f"nothing could be compared: {failure}") from None
     return all(output["same"] for output in answer["outputs"])

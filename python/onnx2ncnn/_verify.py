@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._convert import convert_source
 from ._model import Model, source
 from ._net import Net, Port
 
+if TYPE_CHECKING:
+    import ncnn
+
 # Options with which onnxruntime runs another model than the given one.
 _CHANGING = ("inputs", "outputs", "set", "data_dir")
+
+# The tolerance in float32, relative to the largest magnitude of an output.
+_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ def verify(
     *,
     data: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     rounds: int = 1,
-    tolerance: float = 1e-3,
+    tolerance: float | None = None,
     layers: bool = False,
     **options: Any,
 ) -> Verification:
@@ -75,7 +81,7 @@ def verify(
         data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones.
         rounds: The number of random inputs.
         tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
-            them.
+            them. By default 1e-3; with `int8` a cosine of 0.99 decides.
         layers: Also compare intermediate blobs.
         options: The options of the conversion. With `dequantize` the net is compared with the model without its rounding.
 
@@ -89,7 +95,7 @@ def verify(
     import ncnn  # noqa: F401
     import onnxruntime  # noqa: F401
 
-    from . import _compare, _runtime
+    from . import _runtime, _scripts
 
     given = source(model)
     dequantize = options.get("dequantize", False)
@@ -113,23 +119,39 @@ def verify(
         param, bin = net
         with open(param, encoding="utf8") as text, open(bin, "rb") as weights:
             loaded = _runtime.load(text.read(), weights.read(), {})
-    shapes = [converted._conversion.shapes_at(size) for size in _compare.SIZES]
+    shapes = [converted._conversion.shapes_at(size) for size in _scripts.SIZES]
+    return compare_net(
+        reference,
+        converted,
+        loaded,
+        layers=[{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
+        shapes=[found for found in shapes if found is not None],
+        data=dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
+        rounds=rounds,
+        tolerance=_TOLERANCE if tolerance is None else tolerance,
+        cosine=_scripts.INT8_COSINE if tolerance is None and options.get("int8") else None,
+    )
+
+
+def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) -> Verification:
+    """Runs an ONNX model and its loaded net by the script of the command, whose request has further fields."""
+    from . import _scripts
+
     request = {
-        "model": reference,
+        "model": model,
         "net": loaded,
-        "inputs": [_pair(port) for port in converted.inputs],
-        "outputs": [_pair(port) for port in converted.outputs],
-        "layers": [{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
-        "shapes": [found for found in shapes if found is not None],
-        "data": dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
-        "rounds": rounds,
-        "tolerance": tolerance,
+        "inputs": [_pair(port) for port in net.inputs],
+        "outputs": [_pair(port) for port in net.outputs],
+        "layers": [],
+        "data": None,
+        "tolerance": _TOLERANCE,
+        **request,
     }
     try:
-        answer = _compare.script.compare_net(request)
-    except _compare.script.NetFailure as failure:
+        answer = _scripts.compare.compare_net(request)
+    except _scripts.compare.NetFailure as failure:
         raise RuntimeError(str(failure)) from None
-    except _compare.script.Failure as failure:
+    except _scripts.compare.Failure as failure:
         raise ValueError(f"nothing could be compared: {failure}") from None
     return Verification(*([Distance(**row) for row in answer[kind]] for kind in ("outputs", "layers")))
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use onnx2ncnn::cli;
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::ncnn::Written;
 use onnx2ncnn::{Converter, Dim, Input, Port};
@@ -189,6 +190,11 @@ impl Conversion {
     fn inner_blobs(&self) -> Vec<(String, String, bool)> {
         let blobs = self.conversion.inner_blobs().into_iter();
         blobs.map(|inner| (inner.value, inner.blob, inner.int32)).collect()
+    }
+
+    /// Returns the outputs of the nodes of which layers with variants in int8 do the work.
+    fn int8_candidates(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        run(py, || cli::candidates(&self.conversion))
     }
 
     /// Returns the part of the model that was converted as an ONNX file, with further values as outputs.

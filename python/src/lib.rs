@@ -37,6 +37,14 @@ mod _native {
     #[pymodule_export]
     const COMPARE: &str = onnx2ncnn::cli::COMPARE;
 
+    /// The script that quantizes models, for the package to load.
+    #[pymodule_export]
+    const QUANTIZE: &str = onnx2ncnn::cli::QUANTIZE;
+
+    /// The least cosine of the outputs of int8 nets.
+    #[pymodule_export]
+    const INT8_COSINE: f64 = onnx2ncnn::cli::INT8_COSINE;
+
     /// Sizes to try for free axes until a model runs.
     #[pymodule_export]
     const SIZES: [i64; 8] = onnx2ncnn::cli::SIZES;

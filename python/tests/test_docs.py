@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import onnx2ncnn
 import pytest
 from conftest import REPOSITORY, model
@@ -24,7 +25,7 @@ def blocks(path):
 
 
 PAGE = blocks(REPOSITORY / "docs" / "python.md")
-NEEDED = {"From PyTorch": "onnxscript", "From Keras": "keras", "From scikit-image": "skimage"}
+NEEDED = {"From PyTorch": "onnxscript", "Quantize": "PIL", "From Keras": "keras", "From scikit-image": "skimage"}
 
 
 @pytest.mark.parametrize("section", dict.fromkeys(section for section, _ in PAGE))
@@ -34,8 +35,13 @@ def test_code_of_the_page(section, tmp_path, monkeypatch):
     (tmp_path / "models").mkdir()
     for place in ("model.onnx", "models/model.onnx"):
         shutil.copy(model("network/convolutional"), tmp_path / place)
+    if section == "Quantize":
+        from PIL import Image
+
+        (tmp_path / "photos").mkdir()
+        Image.linear_gradient("L").save(tmp_path / "photos" / "gradient.png")
     monkeypatch.chdir(tmp_path)
-    names = {"onnx2ncnn": onnx2ncnn}
+    names = {"onnx2ncnn": onnx2ncnn, "np": np}
     for other, code in PAGE:
         if other == section:
             exec(compile(code, f"{section} of docs/python.md", "exec"), names)

@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import onnx2ncnn
 import pytest
-from conftest import model
+from conftest import model, needs_proc
 
 MEGABYTE = 1 << 20
 
@@ -20,9 +21,6 @@ def resident():
     """The bytes of this process in memory."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-needs_proc = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
 @needs_proc
@@ -48,17 +46,13 @@ def test_conversions_leak_nothing(name, tmp_path):
     assert resident() - before < MEGABYTE
 
 
-SCRIPT = r"""
-    import re, sys
+SCRIPT = """
+    import sys
     import onnx2ncnn
-
-    # The peak of `getrusage` includes that of the parent process.
-    def peak():
-        with open("/proc/self/status") as file:
-            return int(re.search(r"VmHWM:\s*(\d+) kB", file.read())[1]) * 1024
+    from conftest import peak
 
     path, folder = sys.argv[1:]
-    {given}
+    given = {given}
     before = peak()
     net = onnx2ncnn.convert(given)
     {work}
@@ -68,28 +62,10 @@ SCRIPT = r"""
 
 def growth(tmp_path, path, given, work):
     """The growth of the peak memory of a process that converts a model."""
-    script = textwrap.dedent(SCRIPT).format(given=f"given = {given}", work=work)
-    run = subprocess.run([sys.executable, "-c", script, path, tmp_path], capture_output=True, text=True, check=True)
+    script = textwrap.dedent(SCRIPT).format(given=given, work=work)
+    words = [sys.executable, "-c", script, path, tmp_path]
+    run = subprocess.run(words, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
     return int(run.stdout)
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """A model with weights of 256 MiB."""
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    side = 8192
-    weight = numpy_helper.from_array(np.ones((side, side), np.float32), "w")
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, side])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, side])
-    nodes = [helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)]
-    graph = helper.make_graph(nodes, "g", [x], [y], [weight])
-    path = tmp_path_factory.mktemp("large") / "large.onnx"
-    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
-    assert path.stat().st_size > WEIGHTS
-    return path
 
 
 @needs_proc

@@ -32,7 +32,11 @@ use command::{Command, Request};
 pub use program::Program;
 // For the Python package, which comes from the same source.
 #[doc(hidden)]
-pub use python::{COMPARE, MODELS_TOLERANCE, SIZES};
+pub use python::{COMPARE, MODELS_TOLERANCE, QUANTIZE, SIZES};
+#[doc(hidden)]
+pub use quantize::candidates;
+#[doc(hidden)]
+pub use verify::INT8_COSINE;
 
 /// The exit code of a command that succeeded.
 const DONE: u8 = 0;

@@ -28,10 +28,12 @@ Examples:
       an array for each input, with a first axis of samples
   onnx2ncnn quantize model.onnx out.param out.bin --data samples --method percentile --keep /head/Conv
       on all .npz and .npy files of a folder; one layer stays in float
+  onnx2ncnn quantize model.onnx out.param out.bin --data photos --mean 123.7,116.3,103.5 --norm 0.0171,0.0175,0.0174
+      on all images of a folder, in the size of the input, as (pixel - mean) * norm
   onnx2ncnn quantize model.onnx out.param out.bin --data samples.npz --emit-onnx quantized.onnx
       then `onnx2ncnn quantized.onnx --int8` converts again, with other options
 
-Quantization is that of onnxruntime's own tool; Python needs onnx, onnxruntime and ncnn.";
+Quantization is that of onnxruntime's own tool; Python needs onnx, onnxruntime and ncnn, and pillow for images.";
 
 /// Quantize a float model by samples, and convert it with int8 layers
 #[derive(Debug, Args)]
@@ -46,9 +48,21 @@ pub(super) struct Quantize {
     /// The .bin file to write
     pub bin: PathBuf,
 
-    /// Samples: a file .npz of arrays by the names of the inputs, a .npy file for a single input, or a folder of such files
+    /// Samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
     #[arg(long, value_name = "PATH", help_heading = "Quantization")]
     pub data: PathBuf,
+
+    /// Subtract this from pixels from 0 to 255: a number, or one for each channel [default: 0]
+    #[arg(long, value_name = "R,G,B", value_delimiter = ',', value_parser = parse_number, allow_hyphen_values = true, help_heading = "Quantization")]
+    pub mean: Vec<f64>,
+
+    /// Then multiply pixels by this [default: 1/255 for inputs of floats, 1 for inputs of integers]
+    #[arg(long, value_name = "R,G,B", value_delimiter = ',', value_parser = parse_number, allow_hyphen_values = true, help_heading = "Quantization")]
+    pub norm: Vec<f64>,
+
+    /// Read the channels of images as blue, green, red
+    #[arg(long, help_heading = "Quantization")]
+    pub bgr: bool,
 
     /// How ranges of values follow from the samples
     #[arg(long, value_name = "METHOD", default_value = "min-max", value_parser = PossibleValuesParser::new(["min-max", "percentile", "entropy"]), help_heading = "Quantization")]
@@ -70,6 +84,11 @@ pub(super) struct Quantize {
 
     #[command(flatten)]
     pub report: Report,
+}
+
+fn parse_number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| "expected a number, such as 123.7".to_owned())
 }
 
 /// Types of layers that have variants in int8.
@@ -94,17 +113,21 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<String, Refusal> {
     let (float, quantized) = (in_room("float.onnx"), in_room("quantized.onnx"));
     let simplified = arguments.source.converter().simplify(&input(&arguments.model)?)?;
     simplified.write(&float, &Storage::AsNeeded)?;
+    let unquantized = arguments.source.skip.iter().fold(Converter::new(), Converter::skip);
     let request = QuantizeRequest {
         model: float.clone(),
         data: arguments.data.clone(),
+        mean: arguments.mean.clone(),
+        norm: arguments.norm.clone(),
+        bgr: arguments.bgr,
         samples: in_room("samples.npz"),
         method: arguments.method.clone(),
         keep: arguments.keep.clone(),
-        candidates: candidates(&float)?,
+        candidates: candidates(&unquantized.convert(&Input::Path(float.clone()))?)?,
         quantized: quantized.clone(),
     };
     let told = request.ask(&arguments.python)?;
-    let converter = Converter::new().quantization(Quantization::Int8);
+    let converter = unquantized.quantization(Quantization::Int8);
     let quantized = Input::Path(quantized);
     let conversion = converter.convert(&quantized)?;
     let (param, bin) = (in_room("net.param"), in_room("net.bin"));
@@ -124,9 +147,12 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// Returns the outputs of the nodes of which layers with variants in int8 do the work.
-fn candidates(model: &Path) -> Result<Vec<String>, Refusal> {
-    let conversion = Converter::new().convert(&Input::Path(model.to_owned()))?;
+/// Returns the outputs of the nodes of a float model of which layers with variants in int8 do the work.
+///
+/// # Errors
+///
+/// Fails as [`Conversion::write_to`].
+pub fn candidates(conversion: &Conversion) -> Result<Vec<String>, Error> {
     let written = conversion.write_to(io::sink(), io::sink())?;
     let report = conversion.report(&written)?;
     let layers = conversion.net().layers.iter().filter(|layer| INT8.contains(&layer.layer.type_name()));

@@ -103,7 +103,7 @@ pub(super) const TOLERANCE: f64 = 1e-3;
 const HALF_TOLERANCE: f64 = 0.02;
 
 /// The least cosine of the outputs of int8 networks, whose roundings are not those of onnxruntime.
-pub(super) const INT8_COSINE: f64 = 0.99;
+pub const INT8_COSINE: f64 = 0.99;
 
 fn parse_part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

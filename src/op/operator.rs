@@ -79,6 +79,8 @@ pub(crate) struct Op {
     pub infer: Infer,
     /// The evaluation on constants.
     pub fold: Option<Fold>,
+    /// Whether the evaluation is defined for a node; without a rule, it is. An evaluation that is deferred must not fail.
+    pub folds: Option<Holds>,
     /// The cost of the evaluation, if it is more than a step for each element.
     pub work: Option<Work>,
     /// The input that a node forwards unchanged.
@@ -146,6 +148,7 @@ impl Op {
             access,
             infer,
             fold: None,
+            folds: None,
             work: None,
             identity: None,
             appends: None,

@@ -50,6 +50,11 @@ impl Row {
         self
     }
 
+    pub const fn folds(mut self, holds: Holds) -> Row {
+        self.op.folds = Some(holds);
+        self
+    }
+
     pub const fn work(mut self, work: Work) -> Row {
         self.op.work = Some(work);
         self

@@ -164,7 +164,7 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     let Some(evaluate) = op.fold else { return Ok(Visited::Inferred) };
     let inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
     let known = |id: &ValueId| graph.value(*id).constant.is_some() || graph.value(*id).elements.is_some();
-    if !inputs.iter().all(known) {
+    if !inputs.iter().all(known) || op.folds.is_some_and(|holds| !holds(graph, node)) {
         return Ok(Visited::Inferred);
     }
     let constant = inputs.iter().all(|id| graph.value(*id).constant.is_some());

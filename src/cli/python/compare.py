@@ -2,7 +2,8 @@
 
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
 command, which starts it, and of the Python package, which calls `compare_models` and `compare_net` with requests whose models may
-also be bytes, whose net may be loaded, and whose data may be arrays. It needs numpy and onnxruntime, and ncnn where a net is run.
+also be bytes, whose net may be loaded, and whose data and samples may be arrays. It needs numpy and onnxruntime, and ncnn where a net
+is run. `session.py` precedes it.
 """
 
 import json
@@ -15,36 +16,8 @@ INTEGERS = (4, 2, 1)
 TOLERANCES = {"float16": 2**-8, "bfloat16": 2**-6}
 
 
-class Failure(Exception):
-    """The comparison cannot be made."""
-
-
 class NetFailure(Failure):
     """The net does not load, or lacks an input."""
-
-
-def load(*names):
-    missing = []
-    for name in names:
-        try:
-            globals()[{"numpy": "np"}.get(name, name)] = __import__(name)
-        except ImportError:
-            missing.append(name)
-    if missing:
-        raise Failure(f"{sys.executable} has no {' and no '.join(missing)}")
-
-
-def open_session(model):
-    """The session of a path or of the bytes of a model."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    # Beyond this, weights are rounded to narrower types for speed.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        what = "the model" if isinstance(model, bytes) else model
-        raise Failure(f"onnxruntime does not load {what}: {error}") from None
 
 
 def element_type(node):
@@ -247,7 +220,9 @@ def run_given(session, data):
 
 
 def given_samples(request):
-    """The inputs of each sample of a quantization, whose arrays are named by index and input."""
+    """The inputs of each sample of a quantization; in a file, its arrays are named by index and input."""
+    if isinstance(request["samples"], list):
+        return request["samples"]
     samples = {}
     with np.load(request["samples"]) as file:
         for name, array in file.items():

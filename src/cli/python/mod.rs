@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 pub const SIZES: [i64; 8] = [6, 16, 32, 64, 128, 224, 384, 1];
 
 /// The script that compares models and nets, embedded so that versions match.
-pub const COMPARE: &str = include_str!("compare.py");
-const QUANTIZE: &str = include_str!("quantize.py");
+pub const COMPARE: &str = concat!(include_str!("session.py"), include_str!("compare.py"));
+/// The script that quantizes models.
+pub const QUANTIZE: &str = concat!(include_str!("session.py"), include_str!("quantize.py"));
 
 /// The tolerance for two ONNX models, relative to the largest magnitude of an output.
 pub const MODELS_TOLERANCE: f64 = 1e-4;
@@ -72,6 +73,11 @@ pub(in crate::cli) struct Quantize {
     pub model: PathBuf,
     /// A file of samples, or a folder of them.
     pub data: PathBuf,
+    /// The subtracted numbers and the factors of the channels of images; none for the default.
+    pub mean: Vec<f64>,
+    pub norm: Vec<f64>,
+    /// Whether images are read as BGR.
+    pub bgr: bool,
     /// The file for the samples, as arrays `INDEX/INPUT`.
     pub samples: PathBuf,
     /// The name of the calibration method.

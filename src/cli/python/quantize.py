@@ -1,9 +1,11 @@
 """Quantizes a model with onnxruntime's own tool, in the form that suits ncnn's int8 layers.
 
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
-command, which starts it; it needs numpy, onnx and onnxruntime.
+command, which starts it, and of the Python package, which calls `quantize_model` with requests whose data may also be arrays by name,
+or an iterable of such. It needs numpy, onnx and onnxruntime, and Pillow for images. `session.py` precedes it.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -16,37 +18,20 @@ PRODUCTS = ("Conv", "Gemm", "MatMul")
 SCALE_OF_EACH_OUTPUT = 13
 # Distances are computed on the first samples.
 MAX_COMPARED = 8
+# The calibration methods, by their names in onnxruntime.
+METHODS = {"min-max": "MinMax", "percentile": "Percentile", "entropy": "Entropy"}
+ARRAYS = (".npz", ".npy")
+IMAGES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 
 
-class Failure(Exception):
-    """The model cannot be quantized."""
-
-
-def load():
-    missing = []
-    for name in ("numpy", "onnx", "onnxruntime"):
-        try:
-            globals()[{"numpy": "np"}.get(name, name)] = __import__(name)
-        except ImportError:
-            missing.append(name)
-    if missing:
-        raise Failure(f"{sys.executable} has no {' and no '.join(missing)}")
+def load_packages():
+    load("numpy", "onnx", "onnxruntime")
     global quantization
     try:
         import onnx.version_converter
         from onnxruntime import quantization
     except ImportError as error:
         raise Failure(f"onnxruntime's quantization tool does not start: {error}") from None
-
-
-def open_session(model):
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise Failure(f"onnxruntime does not load the model: {error}") from None
 
 
 def arrays_of(path):
@@ -58,13 +43,68 @@ def arrays_of(path):
         raise Failure(f"{path} cannot be read: {error}") from None
 
 
-def sample_files(path):
-    if not os.path.isdir(path):
-        return [path]
-    files = sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith((".npz", ".npy")))
-    if not files:
-        raise Failure(f"{path} has no .npz and no .npy files")
-    return files
+def channel_axis(node):
+    """The axis of the channels of an image, counted from the last."""
+    for axis in (-3, -1):
+        if len(node.shape) in (3, 4) and node.shape[axis] in (1, 3):
+            return axis
+    raise Failure(f'the input "{node.name}" of shape {node.shape} is no image of 1 or 3 channels')
+
+
+def read_image(path, node, request):
+    """An image in the size of an input, as an array in its layout."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise Missing(f"{sys.executable} has no PIL, which reads images: install the package pillow") from None
+    axis = channel_axis(node)
+    height, width = node.shape[-2:] if axis == -3 else node.shape[-3:-1]
+    try:
+        with Image.open(path) as file:
+            image = file.convert("RGB" if node.shape[axis] == 3 else "L")
+    except Exception as error:
+        raise Failure(f"{path} cannot be read: {error}") from None
+    size = [known if isinstance(known, int) else own for known, own in zip((width, height), image.size)]
+    pixels = np.asarray(image.resize(size, Image.Resampling.BILINEAR), np.float32)
+    pixels = pixels.reshape(size[1], size[0], -1)
+    if request["bgr"]:
+        pixels = pixels[:, :, ::-1]
+    is_whole = "int" in node.type
+    mean, norm = request["mean"] or [0.0], request["norm"] or [1.0 if is_whole else 1 / 255]
+    for option, values in (("mean", mean), ("norm", norm)):
+        if len(values) not in (1, pixels.shape[2]):
+            raise Failure(f"{option} has {len(values)} numbers for {pixels.shape[2]} channels")
+    pixels = (pixels - np.float32(mean)) * np.float32(norm)
+    pixels = pixels.transpose(2, 0, 1) if axis == -3 else pixels
+    return pixels[None] if len(node.shape) == 4 else pixels
+
+
+def tables(request, nodes):
+    """The arrays of each file or item of the data by the names of inputs, after the name of the file or item."""
+    data, changes_images = request["data"], request["mean"] or request["norm"] or request["bgr"]
+    if changes_images and not isinstance(data, str):
+        raise Failure("mean, norm and bgr are for images, and the data are arrays")
+    if isinstance(data, dict):
+        yield "the data", data
+        return
+    if not isinstance(data, str):
+        for index, arrays in enumerate(data):
+            yield f"item {index} of the data", arrays
+        return
+    files = [data]
+    if os.path.isdir(data):
+        files = sorted(os.path.join(data, name) for name in os.listdir(data) if name.lower().endswith((*ARRAYS, *IMAGES)))
+        if not files:
+            raise Failure(f"{data} has no .npz or .npy files and no images")
+    if changes_images and not any(file.lower().endswith(IMAGES) for file in files):
+        raise Failure(f"mean, norm and bgr are for images, and {data} has none")
+    for file in files:
+        if not file.lower().endswith(IMAGES):
+            yield file, arrays_of(file)
+            continue
+        if len(nodes) != 1:
+            raise Failure(f"{file} is an image, and the model has {len(nodes)} inputs")
+        yield file, {None: read_image(file, nodes[0], request)}
 
 
 def fits(shape, node):
@@ -73,10 +113,13 @@ def fits(shape, node):
 
 
 def pieces(array, node):
-    """The values of an input in an array: the array itself, its elements, or its parts along the batch axis."""
+    """The values of an input in an array: the array itself, its elements, or its parts along the batch axis, which may be missing."""
     dtype = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16"}.get(node.type)
     dtype = dtype or node.type[len("tensor("):-1]
-    array = array.astype({"bool": "bool_"}.get(dtype, dtype))
+    try:
+        array = np.asarray(array).astype({"bool": "bool_"}.get(dtype, dtype))
+    except (TypeError, ValueError) as error:
+        raise Failure(f'the values of the input "{node.name}" are not of type {dtype}: {error}') from None
     if fits(array.shape, node):
         # A free first axis is a batch, which the net does not have.
         is_batch = array.ndim > 1 and not isinstance(node.shape[0], int)
@@ -85,27 +128,30 @@ def pieces(array, node):
         return list(array)
     if array.ndim and fits((1, *array.shape[1:]), node):
         return [array[index:index + 1] for index in range(len(array))]
+    if fits((1, *array.shape), node):
+        return [array[None]]
     raise Failure(f'an array of shape {list(array.shape)} for the input "{node.name}" of shape {node.shape}')
 
 
-def read_samples(session):
+def read_samples(session, request):
     nodes = session.get_inputs()
     samples = []
-    for file in sample_files(request["data"]):
-        arrays = arrays_of(file)
+    for where, arrays in tables(request, nodes):
         if None in arrays:
             if len(nodes) != 1:
-                raise Failure(f"{file} has no names, and the model has {len(nodes)} inputs")
+                raise Failure(f"{where} has no names, and the model has {len(nodes)} inputs")
             arrays = {nodes[0].name: arrays[None]}
         for node in nodes:
             if node.name not in arrays:
-                raise Failure(f'{file} has no array "{node.name}"; it has {", ".join(arrays)}')
+                raise Failure(f'{where} has no array "{node.name}"; it has {", ".join(arrays)}')
         columns = [pieces(arrays[node.name], node) for node in nodes]
         count = max(map(len, columns))
         if any(len(column) not in (1, count) for column in columns):
-            raise Failure(f"{file} has {' and '.join(str(len(column)) for column in columns)} values of the inputs")
+            raise Failure(f"{where} has {' and '.join(str(len(column)) for column in columns)} values of the inputs")
         for index in range(count):
             samples.append({node.name: column[index if len(column) > 1 else 0] for node, column in zip(nodes, columns)})
+    if not samples:
+        raise Failure("the data has no samples")
     return samples
 
 
@@ -143,7 +189,7 @@ def has_int8_layer(node, constants):
     return len(weight) == 2
 
 
-def choose(model):
+def choose(model, request):
     """The nodes to quantize and the output of each; gives all nodes names of their own."""
     constants = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
     keep, found, names, chosen = set(request["keep"]), set(), set(), {}
@@ -183,9 +229,19 @@ def save(model, folder, name):
     return path
 
 
-def quantize(source, chosen, samples):
-    methods = {"min-max": "MinMax", "percentile": "Percentile", "entropy": "Entropy"}
+@contextlib.contextmanager
+def without_warnings():
+    """The tool logs advice by the root logger, which it sets up."""
+    level, handlers = logging.root.manager.disable, logging.root.handlers[:]
     logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(level)
+        logging.root.handlers[:] = handlers
+
+
+def quantize(source, chosen, samples, request):
     # The steps of values are about zero, and those of weights too, in all of 8 bits: ncnn has no zero points. Results
     # are rounded only where int8 layers read them.
     quantization.quantize_static(
@@ -193,7 +249,7 @@ def quantize(source, chosen, samples):
         quant_format=quantization.QuantFormat.QDQ,
         activation_type=quantization.QuantType.QInt8, weight_type=quantization.QuantType.QInt8,
         per_channel=True, reduce_range=False,
-        calibrate_method=getattr(quantization.CalibrationMethod, methods[request["method"]]),
+        calibrate_method=getattr(quantization.CalibrationMethod, METHODS[request["method"]]),
         op_types_to_quantize=list(PRODUCTS), nodes_to_quantize=list(chosen),
         use_external_data_format=True,
         extra_options={
@@ -229,7 +285,7 @@ def distance(got, expected):
     return float(np.linalg.norm(got - expected)) / (float(np.linalg.norm(expected)) or 1.0)
 
 
-def errors_of_layers(source, chosen, samples, folder):
+def errors_of_layers(source, chosen, samples, folder, request):
     """The largest distance of each quantized node's result from the float model's, with all roundings before it."""
     sessions = []
     for number, path in enumerate((source, request["quantized"])):
@@ -243,21 +299,26 @@ def errors_of_layers(source, chosen, samples, folder):
     return [{"name": name, "error": error} for name, error in errors.items()]
 
 
+def quantize_model(request):
+    """Writes the quantized model, and returns the samples and the error of each quantized node."""
+    load_packages()
+    session = open_session(request["model"])
+    samples = read_samples(session, request)
+    model = with_scales_of_outputs(onnx.load(request["model"]))
+    chosen = choose(model, request)
+    with tempfile.TemporaryDirectory() as folder:
+        source = save(model, folder, "float")
+        with without_warnings():
+            quantize(source, chosen, samples, request)
+        spare_other_readers(request["quantized"], chosen)
+        return samples, errors_of_layers(source, chosen, samples, folder, request)
+
+
 def main():
-    global request
     with open(sys.argv[1], encoding="utf8") as file:
         request = json.load(file)
     try:
-        load()
-        session = open_session(request["model"])
-        samples = read_samples(session)
-        model = with_scales_of_outputs(onnx.load(request["model"]))
-        chosen = choose(model)
-        with tempfile.TemporaryDirectory() as folder:
-            source = save(model, folder, "float")
-            quantize(source, chosen, samples)
-            spare_other_readers(request["quantized"], chosen)
-            layers = errors_of_layers(source, chosen, samples, folder)
+        samples, layers = quantize_model(request)
         np.savez(request["samples"], **{f"{index}/{name}": array for index, sample in enumerate(samples) for name, array in sample.items()})
         answer = {"samples": len(samples), "layers": layers}
     except Failure as failure:
@@ -267,4 +328,5 @@ def main():
     print(json.dumps(answer))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Resize.html>, `onnx__Upsample.html`.
 
 mod axis;
+mod fold;
 mod free;
 mod lower;
 mod shrink;
@@ -12,12 +13,14 @@ mod shrink;
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact, distinct_axes, required};
+use crate::op::{Access, Attributes, Call, Fact, distinct_axes, required};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Resize", &[10, 11, 13, 18, 19], Access::Any, infer_resize)
+        .fold(fold::fold_resize)
+        .folds(fold::folds)
         .lower(lower::lower_resize)
         .lowers_to(
             "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
@@ -30,6 +33,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         )
         .differs("infinities beside a sample, whose weight may be 0"),
     Row::new("Upsample", &[7, 9], Access::Any, infer_resize)
+        .fold(fold::fold_resize)
+        .folds(fold::folds)
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")
         .limits("as for Resize"),
@@ -109,15 +114,15 @@ impl Resize {
     }
 }
 
-fn read_filter(call: &Call) -> Result<Filter> {
-    let since = call.since();
-    let cubic_coeff_a = call.float_or("cubic_coeff_a", -0.75)?;
-    let exclude_outside = call.flag("exclude_outside", false)?;
-    let antialias = call.flag("antialias", false)?;
+fn read_filter(attributes: &Attributes) -> Result<Filter> {
+    let since = attributes.since();
+    let cubic_coeff_a = attributes.float_or("cubic_coeff_a", -0.75)?;
+    let exclude_outside = attributes.flag("exclude_outside", false)?;
+    let antialias = attributes.flag("antialias", false)?;
     let nearest = if since < 11 {
         Nearest::Simple
     } else {
-        match call.string_or("nearest_mode", "round_prefer_floor")? {
+        match attributes.string_or("nearest_mode", "round_prefer_floor")? {
             "round_prefer_floor" | "" => Nearest::RoundPreferFloor,
             "round_prefer_ceil" => Nearest::RoundPreferCeil,
             "floor" => Nearest::Floor,
@@ -125,7 +130,7 @@ fn read_filter(call: &Call) -> Result<Filter> {
             other => invalid!("unknown nearest_mode \"{other}\""),
         }
     };
-    let mode = match call.string_or("mode", "nearest")? {
+    let mode = match attributes.string_or("mode", "nearest")? {
         "nearest" => Mode::Nearest(nearest),
         "linear" | "bilinear" => Mode::Linear,
         "cubic" if since >= 11 => Mode::Cubic,
@@ -134,7 +139,7 @@ fn read_filter(call: &Call) -> Result<Filter> {
     let transform = if since < 11 {
         Transform::Asymmetric
     } else {
-        match call.string_or("coordinate_transformation_mode", "half_pixel")? {
+        match attributes.string_or("coordinate_transformation_mode", "half_pixel")? {
             "half_pixel" => Transform::HalfPixel,
             "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
             "pytorch_half_pixel" => Transform::PytorchHalfPixel,
@@ -172,25 +177,26 @@ fn present(call: &Call, index: Option<usize>) -> Option<usize> {
 }
 
 /// Returns the axes to which scales or sizes apply.
-fn read_axes(call: &Call) -> Result<Vec<usize>> {
-    let rank = call.shape(0)?.len();
-    match call.ints("axes")? {
+fn read_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
+    match attributes.ints("axes")? {
         Some(axes) => distinct_axes(&axes, rank),
         None => Ok((0..rank).collect()),
     }
 }
 
+/// The regions, scales and sizes of a node, of which it has some.
+struct Given {
+    roi: Option<Vec<f32>>,
+    scales: Option<Vec<f32>>,
+    sizes: Option<Vec<Dim>>,
+    /// Whether the sizes are those of the declared shape, because they are computed at run time.
+    declared: bool,
+}
+
 fn read_resize(call: &Call) -> Result<Resize> {
-    let filter = read_filter(call)?;
-    let extrapolation_value = call.float_or("extrapolation_value", 0.0)?;
-    let policy = match call.string_or("keep_aspect_ratio_policy", "stretch")? {
-        "stretch" => Policy::Stretch,
-        "not_larger" => Policy::NotLarger,
-        "not_smaller" => Policy::NotSmaller,
-        other => invalid!("unknown keep_aspect_ratio_policy \"{other}\""),
-    };
+    let filter = read_filter(call.attributes())?;
     let shape = call.shape(0)?;
-    let given_axes = read_axes(call)?;
+    let axes = read_axes(call.attributes(), shape.len())?;
     let (roi, scales, sizes) = input_indices(call.since());
     let roi = match present(call, roi) {
         Some(index) if filter.transform == Transform::TfCropAndResize => {
@@ -203,38 +209,63 @@ fn read_resize(call: &Call) -> Result<Resize> {
     };
     let scales = match present(call, scales) {
         Some(index) => Some(known_floats(call, index, "the scales are computed at run time")?),
-        None if call.since() == 7 => Some(required(call.floats("scales")?, "scales")?),
-        None => None,
+        None => attribute_scales(call.attributes())?,
     };
     let sizes = match (&scales, present(call, sizes)) {
-        (None, Some(index)) => Some(read_sizes(call, index, &given_axes)?),
+        (None, Some(index)) => Some((read_sizes(call, index, &axes)?, call.dims(index).is_err())),
         (Some(_), Some(_)) => invalid!("both scales and sizes are given"),
         (None, None) => invalid!("neither scales nor sizes are given"),
         (Some(_), None) => None,
     };
+    let (sizes, declared) = sizes.map_or((None, false), |(sizes, declared)| (Some(sizes), declared));
+    resize_of(call.attributes(), filter, shape, &axes, &Given { roi, scales, sizes, declared })
+}
+
+/// Returns the scales that version 7 has as an attribute.
+fn attribute_scales(attributes: &Attributes) -> Result<Option<Vec<f32>>> {
+    if attributes.since() > 7 {
+        return Ok(None);
+    }
+    required(attributes.floats("scales")?, "scales").map(Some)
+}
+
+/// Returns the resizing of a value of this shape.
+fn resize_of(
+    attributes: &Attributes,
+    filter: Filter,
+    shape: &[Dim],
+    given_axes: &[usize],
+    given: &Given,
+) -> Result<Resize> {
+    let extrapolation_value = attributes.float_or("extrapolation_value", 0.0)?;
+    let policy = match attributes.string_or("keep_aspect_ratio_policy", "stretch")? {
+        "stretch" => Policy::Stretch,
+        "not_larger" => Policy::NotLarger,
+        "not_smaller" => Policy::NotSmaller,
+        other => invalid!("unknown keep_aspect_ratio_policy \"{other}\""),
+    };
+    let Given { roi, scales, sizes, declared } = given;
     let count = given_axes.len();
-    let given = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);
-    if given != count || roi.as_ref().is_some_and(|roi| roi.len() != 2 * count) {
+    let found = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);
+    if found != count || roi.as_ref().is_some_and(|roi| roi.len() != 2 * count) {
         invalid!("scales, sizes or roi do not match {count} axes");
     }
     let mut axes = Vec::with_capacity(count);
-    for (i, axis) in given_axes.into_iter().enumerate() {
-        let input = shape.at(axis)?;
-        let (output, scale) = match (&scales, &sizes) {
+    for (i, axis) in given_axes.iter().enumerate() {
+        let input = shape.at(*axis)?;
+        let (output, scale) = match (scales, sizes) {
             (Some(scales), _) => (scaled(input, *scales.at(i)?)?, Some(*scales.at(i)?)),
             (_, Some(sizes)) => (sizes.at(i)?.clone(), quotient(sizes.at(i)?, input)?),
             (None, None) => invalid!("neither scales nor sizes are given"),
         };
-        let roi = match &roi {
+        let roi = match roi {
             Some(roi) => (*roi.at(i)?, *roi.at(count + i)?),
             None => (0.0, 1.0),
         };
-        axes.push(AxisResize { axis, output, scale, roi });
+        axes.push(AxisResize { axis: *axis, output, scale, roi });
     }
     if sizes.is_some() && policy != Policy::Stretch {
-        let computed =
-            present(call, input_indices(call.since()).2).is_some_and(|index| call.dims(index).is_err());
-        let scale = if computed { declared_scale(shape, &axes)? } else { common_scale(policy, &axes)? };
+        let scale = if *declared { declared_scale(shape, &axes)? } else { common_scale(policy, &axes)? };
         keep_aspect_ratio(shape, scale, &mut axes)?;
     }
     Ok(Resize { filter, extrapolation_value, axes })
