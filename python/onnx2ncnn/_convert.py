@@ -30,6 +30,7 @@ def convert(
     skip: str | Sequence[str] | None = None,
     strict: bool = False,
     double_as_float: bool = False,
+    random_as_input: bool = False,
     data_dir: str | os.PathLike[str] | None = None,
     max_size: int | None = None,
     keep_onnx: bool = False,
@@ -54,6 +55,7 @@ def convert(
         skip: Passes to skip, see `passes`.
         strict: Refuse a model if its net relies on facts of values that cannot be proved.
         double_as_float: Convert inputs of float64 to float32, the only precision of ncnn.
+        random_as_input: Make random numbers inputs of the net.
         data_dir: The folder of external data; the default is that of the model.
         max_size: The maximum bytes of the model, without external data; the default is 16 GiB.
         keep_onnx: Keep the simplified model for `Net.onnx`; with `dequantize` the model in float32.
@@ -79,6 +81,7 @@ def convert(
         skip=skip,
         strict=strict,
         double_as_float=double_as_float,
+        random_as_input=random_as_input,
         data_dir=data_dir,
         max_size=max_size,
         keep_onnx=keep_onnx,

@@ -32,6 +32,7 @@ struct Options {
     int8: bool,
     dequantize: bool,
     double_as_float: bool,
+    random_as_input: bool,
     strict: bool,
     ncnn_version: Option<u32>,
     skip: Vec<String>,
@@ -85,6 +86,7 @@ impl Converter {
             .fp16(options.fp16)
             .precise(options.precise)
             .double_as_float(options.double_as_float)
+            .random_as_input(options.random_as_input)
             .strict(options.strict)
             .quantization(quantization)
             .keep_onnx(options.keep_onnx)

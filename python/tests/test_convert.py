@@ -109,6 +109,16 @@ def test_constants_of_any_form_are_set():
     assert onnx2ncnn.convert(proto, set={"s": 2}).run({"x": np.ones((2, 3))})["y"].tolist() == [[2, 2, 2]] * 2
 
 
+def test_random_numbers_become_inputs():
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
+    nodes = [helper.make_node("RandomNormalLike", ["x"], ["n"]), helper.make_node("Add", ["x", "n"], ["y"])]
+    proto = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    net = onnx2ncnn.convert(proto, random_as_input=True)
+    assert [port.name for port in net.inputs] == ["x", "n"]
+    assert net.run({"x": np.ones((2, 3)), "n": np.ones((2, 3))})["y"].tolist() == [[2, 2, 2]] * 2
+
+
 def test_contents_of_a_net():
     net = onnx2ncnn.convert(CONVOLUTIONAL)
     assert net.param.startswith("7767517\n")
