@@ -14,6 +14,7 @@ use crate::ncnn::{self, BLOCKS_SINCE, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::blocks::{Weights, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
+use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::{self, FUSIONS, MERGING, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, rounding};
@@ -48,6 +49,8 @@ pub(crate) struct Converted {
 /// Converts a model.
 pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, LowerError> {
     ops::register();
+    let apart = apart_from_attention(options);
+    let options = apart.as_ref().unwrap_or(options);
     let mut progress = Progress::new(options);
     let mut model = sources.read()?;
     progress.warnings.extend(defaulted_inputs(&model));
@@ -165,6 +168,17 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         simplified,
         table,
     })
+}
+
+/// Returns the options with which linear maps stay apart from attention, if their weights are rounded: the layer
+/// with both has floats.
+fn apart_from_attention(options: &Options) -> Option<Options> {
+    if !options.weights.rounds() {
+        return None;
+    }
+    let mut options = options.clone();
+    options.skip.insert(FUSE_ATTENTION.to_owned());
+    Some(options)
 }
 
 /// Returns the release of ncnn that the user asks for, of which weights in blocks are one. Refuses options that do

@@ -45,12 +45,17 @@ pub(super) fn weights_in_blocks(net: &Net, options: &Options) -> Option<String> 
     let layers = net.layers.iter().map(|layer| &layer.layer);
     let products = layers.clone().filter(|layer| layer.block_weight().is_some()).count();
     let tables = layers.filter(|layer| is_table(layer)).count();
-    Some(match (products, tables) {
-        (0, 0) => "no weight is in blocks".to_owned(),
-        (0, _) => format!("the weights of {tables} tables are in blocks"),
+    let (has_products, has_tables) = (products > 0, tables > 0);
+    let count = |count: usize, kind: &str| {
+        if count == 1 { format!("1 {kind}") } else { format!("{count} {kind}s") }
+    };
+    let (products, tables) = (count(products, "product"), count(tables, "table"));
+    Some(match (has_products, has_tables) {
+        (false, false) => "no weights are in blocks".to_owned(),
+        (false, true) => format!("the weights of {tables} are in blocks"),
         _ => format!(
-            "the weights of {products} products and {tables} tables are in blocks, in the layout of ncnn \
-             {BLOCKS_SINCE}: another release may read them incorrectly"
+            "the weights of {products} and {tables} are in blocks, in the layout of ncnn {BLOCKS_SINCE}: another \
+             release may read them incorrectly"
         ),
     })
 }

@@ -12,8 +12,8 @@ use crate::pass::blocks::{
 use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{DType, Tensor};
 
-/// The reason why a matrix does not stay in blocks.
-type Reason = String;
+/// A matrix that stays in blocks, or the reason why it does not.
+type Kept<T> = std::result::Result<T, String>;
 
 /// Keeps the weights of MatMulNBits; returns `false`, after a warning, if that is not possible.
 pub(super) fn keep_product(x: &mut Expand, matrix: &WeightMatrix) -> Result<bool> {
@@ -62,7 +62,7 @@ fn warn(x: &mut Expand, reason: &str) -> Result<bool> {
     Ok(false)
 }
 
-fn product(x: &Expand, matrix: &WeightMatrix) -> Result<std::result::Result<(Matrix, BlockFormat), Reason>> {
+fn product(x: &Expand, matrix: &WeightMatrix) -> Result<Kept<(Matrix, BlockFormat)>> {
     let [columns, rows, bits, block] = [matrix.rows, matrix.columns, matrix.bits, matrix.block];
     let Some(size) = size_of_blocks(usize::try_from(block)?) else {
         return Ok(Err(format!("the runtime has no blocks of {block} weights")));
@@ -76,17 +76,18 @@ fn product(x: &Expand, matrix: &WeightMatrix) -> Result<std::result::Result<(Mat
     };
     let (least, most) = matrix.bounds()?;
     let Some(bits) = x.weights().product_bits((least, most)) else {
-        return Ok(Err(format!(
-            "the runtime has integers of up to 6 bits, and these are from {least} to {most}"
-        )));
+        return Ok(Err(format!("the runtime has no exact layer for integers from {least} to {most}")));
     };
     Ok(Ok((Matrix::Packed(Arc::new(matrix)), BlockFormat { bits, size })))
 }
 
-fn rows(x: &Expand, given: &Table) -> Result<std::result::Result<(Matrix, usize), Reason>> {
+fn rows(x: &Expand, given: &Table) -> Result<Kept<(Matrix, usize)>> {
     let Table { rows, columns, block, packed } = *given;
     let dtype = x.dtype(table::DATA)?;
     let bits = packed.unwrap_or(i64::try_from(dtype.bits())?);
+    if ![2, 4, 8].contains(&bits) {
+        return Ok(Err(format!("the type {dtype}")));
+    }
     if columns % block != 0 || columns % 2 != 0 {
         return Ok(Err(format!("{columns} columns in blocks of {block}")));
     }
@@ -106,7 +107,7 @@ fn rows(x: &Expand, given: &Table) -> Result<std::result::Result<(Matrix, usize)
     };
     let (least, most) = matrix.bounds()?;
     let Some(bits) = table_bits((least, most)) else {
-        return Ok(Err(format!("the runtime has tables of 8 bits, and these are from {least} to {most}")));
+        return Ok(Err(format!("the runtime has no table of integers from {least} to {most}")));
     };
     Ok(Ok((Matrix::Packed(Arc::new(matrix)), bits)))
 }
@@ -124,18 +125,14 @@ struct Parts {
 
 impl Parts {
     /// Reads the inputs of the integers, the scales and the zero points.
-    fn read(
-        self,
-        x: &Expand,
-        [data, scales, zeros]: [usize; 3],
-    ) -> Result<std::result::Result<Packed, Reason>> {
+    fn read(self, x: &Expand, [data, scales, zeros]: [usize; 3]) -> Result<Kept<Packed>> {
         let blocks = (self.columns - 1) / self.block + 1;
         let count = usize::try_from(self.rows.saturating_mul(blocks))?;
         let (Some(data), Some(scales)) = (x.constant(data), x.constant(scales)) else {
             return Ok(Err("they are known only at run time".to_owned()));
         };
         if scales.len() != count || !are_scales_finite(scales)? {
-            return Ok(Err("a scale is too large".to_owned()));
+            return Ok(Err("the scales are not finite, or too large".to_owned()));
         }
         let packed_bytes = |each: i64| -> Result<usize> {
             let bytes = padded(each, self.bits).saturating_mul(self.bits) / 8;
@@ -143,9 +140,7 @@ impl Parts {
         };
         let zero = match x.constant(zeros) {
             None if !x.has_input(zeros) => Zero::All(self.zero),
-            Some(tensor) if tensor.dtype().is_int() && tensor.dtype().bits() <= 8 => {
-                Zero::Each(stored_bytes(tensor)?)
-            }
+            Some(tensor) if tensor.dtype() == data.dtype() => Zero::Each(stored_bytes(tensor)?),
             Some(_) => return Ok(Err("the zero points are not integers".to_owned())),
             None => return Ok(Err("the zero points are known only at run time".to_owned())),
         };

@@ -18,12 +18,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .domain(MICROSOFT)
         .expand(expand)
         .ignore(&["accuracy_level", "weight_prepacked"])
-        .lowers_to("MatMul")
+        .lowers_to("MatMul; with `--weights`, Gemm of integers in blocks")
         .limits("weights not of 2, 4 or 8 bits; a column order; weights known only at run time"),
     Row::new("GatherBlockQuantized", &[1], Access::Any, infer_gather)
         .domain(MICROSOFT)
         .expand(expand_gather)
-        .lowers_to("Gather")
+        .lowers_to("Gather; with `--weights`, Embed of integers and of their scales")
         .limits(
             "other axes than rows of a matrix in blocks along its columns; tables known only at run time",
         ),

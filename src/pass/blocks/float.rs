@@ -9,13 +9,16 @@ use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ncnn::BlockFormat;
 use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{float, input, int};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 
 /// The number of elements from which a matrix is rounded: smaller ones save little.
 const ROUNDED: usize = 1 << 12;
 
 /// The number of columns that share a scale.
 const BLOCK: usize = 64;
+
+/// The types of floats that are rounded.
+const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
 /// The fewest columns of a product, and a divisor of those of a table.
 const NARROW: usize = 32;
@@ -75,7 +78,7 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
 }
 
 fn constant<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tensor> {
-    graph.value(input(node, index)?).constant.as_ref().filter(|tensor| tensor.dtype().is_float())
+    graph.value(input(node, index)?).constant.as_ref().filter(|tensor| FLOATS.contains(&tensor.dtype()))
 }
 
 fn round_product(graph: &mut Graph, node: &Node, product: &Product, bits: usize) -> Result<Vec<Node>> {

@@ -6,13 +6,16 @@ use num_traits::AsPrimitive;
 
 use crate::error::{Error, Result, unsupported};
 use crate::ncnn::{BlockFormat, inverse};
-use crate::tensor::{DType, Ranges, Tensor};
+use crate::tensor::{DType, Ranges, Take, Tensor};
 
 /// The number of floats of a matrix that are held at a time.
 const HELD: usize = 1 << 22;
 
 /// The number of bytes of a mapped matrix after which the system may reclaim them.
 const PASSED: usize = 1 << 22;
+
+/// The number of columns that are moved together.
+const TILE: usize = 16;
 
 /// Receives the integers of a row, if they are asked for, and the scales of its blocks.
 type TakeRow<'a> = dyn FnMut(&[i8], &[f32]) -> Result<()> + 'a;
@@ -119,6 +122,27 @@ impl Packed {
         Ok((-most, highest - least))
     }
 
+    /// Passes on the bytes of the matrix in a format in which they differ by the sign bits alone; returns `false` if
+    /// there are other differences.
+    pub fn invert_signs(&self, format: BlockFormat, take: &mut Take) -> Result<bool> {
+        let row_bytes = packed_bytes(self.stored, self.bits);
+        let is_symmetric = matches!(self.zero, Zero::All(zero) if zero == 1 << (self.bits - 1));
+        let is_same = format.bits == self.bits && format.row_bytes(self.columns) == row_bytes;
+        if !is_symmetric || !is_same || self.flipped != 0 || self.columns != self.stored {
+            return Ok(false);
+        }
+        let sign = (0..8).step_by(self.bits).fold(0_u8, |mask, place| mask | 1 << (place + self.bits - 1));
+        let (ranges, mut bytes, len) = (self.bytes.ranges()?, Vec::new(), self.bytes.len());
+        for start in (0..len).step_by(PASSED) {
+            let count = PASSED.min(len - start);
+            ranges.read(start, count, &mut bytes)?;
+            ranges.release(start, count);
+            bytes.iter_mut().for_each(|byte| *byte ^= sign);
+            take(&bytes)?;
+        }
+        Ok(true)
+    }
+
     fn for_each(&self, levels: bool, take: &mut TakeRow) -> Result<()> {
         let blocks = self.blocks();
         let (bytes, scales) = (self.bytes.ranges()?, self.scales.ranges()?);
@@ -215,24 +239,33 @@ impl Rounded {
             }
             return self.finish(levels, &rounding);
         }
-        // Some columns at a time, so that the matrix is not held.
+        // Some columns at a time, so that the matrix is not held, and of these a few that share lines of the cache.
         let held = (HELD / columns.max(1)).max(1);
-        let mut part = Vec::new();
+        let (mut part, mut tile) = (Vec::new(), Vec::new());
         for first in (0..rows).step_by(held) {
             let count = held.min(rows - first);
-            part.resize(count * columns, 0.0_f32);
+            part.clear();
             let mut passed = 0;
             for column in 0..columns {
                 ranges.read_f32(column * rows + first, count, &mut bytes, &mut floats)?;
-                for (place, element) in part.iter_mut().skip(column).step_by(columns).zip(&floats) {
-                    *place = *element;
-                }
+                part.extend_from_slice(&floats);
                 if (column + 1 - passed) * rows >= HELD || column + 1 == columns {
                     ranges.release(passed * rows, (column + 1 - passed) * rows);
                     passed = column + 1;
                 }
             }
-            part.chunks(columns).try_for_each(|row| rounding.row(row, levels, take))?;
+            for place in (0..count).step_by(TILE) {
+                tile.resize(TILE.min(count - place) * columns, 0.0_f32);
+                for (column, line) in part.chunks(count).enumerate() {
+                    let elements = line.iter().skip(place);
+                    for (row, element) in tile.chunks_mut(columns).zip(elements) {
+                        if let Some(slot) = row.get_mut(column) {
+                            *slot = *element;
+                        }
+                    }
+                }
+                tile.chunks(columns).try_for_each(|row| rounding.row(row, levels, take))?;
+            }
         }
         self.finish(levels, &rounding)
     }
@@ -248,7 +281,7 @@ impl Rounded {
 /// The rounding of rows.
 struct Rounding {
     format: BlockFormat,
-    lowest: f32,
+    lowest: i32,
     row: Vec<i8>,
     scales: Vec<f32>,
     squares: f64,
@@ -257,7 +290,7 @@ struct Rounding {
 
 impl Rounding {
     fn new(format: BlockFormat) -> Rounding {
-        let lowest: f32 = (-(1_i32 << (format.bits - 1))).as_();
+        let lowest = -(1_i32 << (format.bits - 1));
         Rounding { format, lowest, row: Vec::new(), scales: Vec::new(), squares: 0.0, errors: 0.0 }
     }
 
@@ -274,7 +307,8 @@ impl Rounding {
                     extreme = *element;
                 }
             }
-            let scale = extreme / self.lowest;
+            let lowest: f32 = self.lowest.as_();
+            let scale = extreme / lowest;
             self.scales.push(scale);
             if levels {
                 self.levels(block, scale);
@@ -285,10 +319,12 @@ impl Rounding {
 
     fn levels(&mut self, block: &[f32], scale: f32) {
         let factor = inverse(scale);
-        let (lowest, highest) = (self.lowest, -self.lowest - 1.0);
+        let step = 1.0 / f64::from(factor);
         for element in block {
-            let level = (element * factor).round().clamp(lowest, highest);
-            let error = f64::from(level) / f64::from(factor) - f64::from(*element);
+            let level = element * factor;
+            let level: i32 = (level + 0.5_f32.copysign(level)).as_();
+            let level = level.clamp(self.lowest, -self.lowest - 1);
+            let error = f64::from(level) * step - f64::from(*element);
             self.squares += f64::from(*element) * f64::from(*element);
             self.errors += error * error;
             self.row.push(level.as_());

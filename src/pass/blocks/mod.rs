@@ -139,6 +139,11 @@ pub(crate) fn gemm_weights(matrix: &Matrix, format: BlockFormat) -> Result<[Tens
     let levels = matrix.clone();
     let shape = vec![rows, format.row_bytes(columns)];
     let bytes = Tensor::streamed(DType::U8, shape, matrix.loss(), move |take| {
+        if let Matrix::Packed(packed) = &levels
+            && packed.invert_signs(format, take)?
+        {
+            return Ok(());
+        }
         let mut bytes = Vec::with_capacity(PART);
         levels.for_each(true, &mut |row, _| {
             format.pack(row, &mut bytes);

@@ -40,6 +40,31 @@ fn symmetric_integers_of_four_bits_have_the_opposite_sign_bit() {
 }
 
 #[test]
+fn whole_rows_are_copied_with_the_opposite_sign_bits() {
+    let format = BlockFormat { bits: 4, size: 32 };
+    let whole = || Packed { columns: 64, ..packed(Zero::All(8)) };
+    let [levels, _] = gemm_weights(&Matrix::Packed(Arc::new(whole())), format).unwrap();
+    assert_eq!(bytes(&levels), (0..64).map(|byte: u8| byte ^ 0x88).collect::<Vec<u8>>());
+    let mut rows = Vec::new();
+    matrix_rows(&Matrix::Packed(Arc::new(whole())), &mut rows);
+    let mut packed = Vec::new();
+    rows.iter().for_each(|row| format.pack(row, &mut packed));
+    assert_eq!(bytes(&levels), packed);
+    let mut ignore = |_: &[u8]| Ok(());
+    for (matrix, format) in [
+        (packed_with_seven(), format),
+        (whole(), BlockFormat { bits: 6, size: 32 }),
+        (Packed { flipped: 8, ..whole() }, format),
+    ] {
+        assert!(!matrix.invert_signs(format, &mut ignore).unwrap());
+    }
+}
+
+fn packed_with_seven() -> Packed {
+    Packed { columns: 64, ..packed(Zero::All(7)) }
+}
+
+#[test]
 fn zero_points_widen_integers() {
     // A row of zero points begins at a byte: 3 and 15, then 0 and 8.
     let zeros = Tensor::from_raw(DType::U8, vec![2], vec![0xf3, 0x80].into()).unwrap();
@@ -154,4 +179,21 @@ fn infinite_weights_are_refused() {
     let (matrix, _) = rounded(vec![f32::INFINITY; 32], &[1, 32], false, 8);
     let [levels, _] = gemm_weights(&matrix, BlockFormat { bits: 8, size: 32 }).unwrap();
     assert!(levels.to_raw().is_err());
+}
+
+#[test]
+fn errors_grow_as_bits_are_fewer() {
+    // A sine from -1.3 to 0.7, at steps that do not repeat.
+    let weight: Vec<f32> = (0..64 * 64_u16).map(|place| (f32::from(place) * 2.3).sin() - 0.3).collect();
+    let errors = [8, 6, 4].map(|bits| {
+        let (matrix, kept) = rounded(weight.clone(), &[64, 64], false, bits);
+        gemm_weights(&matrix, BlockFormat { bits, size: 32 }).unwrap()[0].to_raw().unwrap();
+        *kept.loss.get().unwrap()
+    });
+    // The mean square of an error is a twelfth of the square of a step, and that of the sine a half.
+    for (error, bits) in errors.into_iter().zip([8, 6, 4]) {
+        let step = 1.3 * 2.0_f32.powi(1 - bits);
+        let expected = step / (12.0_f32 * (0.5 + 0.3 * 0.3)).sqrt();
+        assert!((0.8..1.3).contains(&(error / expected)), "{bits} bits: {error} instead of {expected}");
+    }
 }
