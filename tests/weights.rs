@@ -125,6 +125,7 @@ fn options_that_exclude_each_other_are_refused() {
     for (options, said) in [
         ("--weights keep --ncnn-version 20260526", "weights in blocks require ncnn 20261020"),
         ("--weights int4 --int8", "int8 layers have the scales of the model"),
+        ("--weights keep --dequantize --table t", "belongs to a net of floats"),
         ("--weights int5", "invalid value 'int5'"),
     ] {
         room.expect(&format!("{model} a.param {options}"), 2, said);

@@ -196,6 +196,11 @@ fn asked_release(options: &Options) -> Result<Option<u32>> {
             "int8 layers have the scales of the model, and floats are not rounded again beside them";
         return Err(Error::usage(message));
     }
+    if options.table.is_some() {
+        return Err(Error::usage(
+            "a table of scales for ncnn2int8 belongs to a net of floats, not to weights in blocks",
+        ));
+    }
     Ok(options.ncnn_version.or(Some(BLOCKS_SINCE)))
 }
 
