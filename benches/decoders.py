@@ -14,7 +14,7 @@ HEAD = """# Decoders
 
 Written by `decoders.py check`: decoders with random weights from the exporters of `decoders.txt`, converted with the lengths of cache and
 prompt free. The numbers are the largest errors beside onnxruntime, as a part of the largest magnitude of an output, of one net at several
-lengths.
+lengths. The size is that of the `.bin` file as a part of the constants of the model; `--weights keep` keeps weights in blocks of four bits.
 
 """
 # (past, sequence)
@@ -46,6 +46,13 @@ def smollm3():
     from transformers import SmolLM3Config, SmolLM3ForCausalLM
 
     return SmolLM3ForCausalLM(SmolLM3Config(**dict(GROUPED, num_hidden_layers=4), **TOKENS, no_rope_layers=[1, 1, 1, 0]))
+
+
+def smollm3_with_positions():
+    """SmolLM3 with positions in all layers: in others the nodes of onnxruntime-genai's builder lack an input, and onnxruntime does not load them."""
+    from transformers import SmolLM3Config, SmolLM3ForCausalLM
+
+    return SmolLM3ForCausalLM(SmolLM3Config(**GROUPED, **TOKENS, no_rope_layers=[1, 1]))
 
 
 def phi3():
@@ -185,8 +192,7 @@ def save(path, folder):
 DECODERS = [llama, qwen2, qwen3, smollm3, phi3, gemma2, gemma3, gpt2]
 NETWORKS = {f"{model.__name__}_optimum": (model, by_optimum) for model in [*DECODERS, t5, marian, whisper, moonshine]}
 NETWORKS |= {f"{model.__name__}_dynamo": (model, by_dynamo) for model in DECODERS}
-# SmolLM3 of this builder has layers without positions whose nodes lack an input: onnxruntime does not load it.
-for model in [llama, qwen2, qwen3, phi3, gemma]:
+for model in [llama, qwen2, qwen3, smollm3_with_positions, phi3, gemma]:
     for precision in ["fp32", "int4"]:
         NETWORKS[f"{model.__name__}_genai_{precision}"] = (model, by_genai(precision))
 
@@ -277,21 +283,31 @@ def empty(ncnn, shape):
     return ncnn.Mat(*reversed(shape))
 
 
+def weight_bytes(path):
+    """The bytes of the constants of a model."""
+    import onnx
+
+    return sum(len(tensor.raw_data) for tensor in onnx.load(path).graph.initializer)
+
+
 def check(arguments):
     rows = []
-    for name in NETWORKS:
+    # Weights in blocks are converted to floats, and kept.
+    runs = [(name, options) for name in NETWORKS for options in ([""] + ["--weights keep"] * name.endswith("int4"))]
+    for name, options in runs:
         folder = os.path.join(arguments.folder, name)
         if not re.search(arguments.match, name) or not os.path.exists(os.path.join(folder, "model.onnx")):
             continue
+        title = f"{name} {options}".strip()
         paths = {word: os.path.join(folder, file) for word, file in [("model", "model.onnx"), ("param", "net.param"), ("bin", "net.bin"), ("report", "report.json")]}
-        command = [part.format(**paths) for part in arguments.convert.split()]
+        command = [part.format(**paths) for part in arguments.convert.split() + options.split()]
         run = subprocess.run(command, capture_output=True, text=True)
         log = os.path.join(folder, "log.txt")
         with open(log, "w") as file:
             file.write(run.stdout + run.stderr)
         if run.returncode != 0:
             reason = next((line for line in run.stderr.splitlines() if ":" in line), "")
-            rows.append([name, "refused", reason[:160]])
+            rows.append([title, "refused", reason[:160]])
         else:
             results = []
             for past, sequence in LENGTHS:
@@ -305,10 +321,11 @@ def check(arguments):
                     results.append(f"died {one.returncode} {last[:120]}")
             conditions = [line for line in run.stdout.splitlines() + run.stderr.splitlines() if "valid if" in line]
             layers = sum(1 for _ in open(paths["param"])) - 2
-            rows.append([name, "converted", *results, f"{layers} layers", " ".join(conditions).strip()[:300]])
+            size = f"{os.path.getsize(paths['bin']) / weight_bytes(paths['model']):.3f}"
+            rows.append([title, "converted", *results, f"{layers} layers", size, " ".join(conditions).strip()[:300]])
         print(" | ".join(rows[-1]), flush=True)
     if arguments.out:
-        heads = ["network", "", *[f"past {past}, {sequence} tokens" for past, sequence in LENGTHS], "layers", "conditions"]
+        heads = ["network", "", *[f"past {past}, {sequence} tokens" for past, sequence in LENGTHS], "layers", "size", "conditions"]
         with open(arguments.out, "w") as file:
             file.write(HEAD)
             for row in [heads, ["---"] * len(heads), *[row + [""] * (len(heads) - len(row)) for row in rows]]:

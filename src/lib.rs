@@ -47,6 +47,7 @@ pub mod tensor;
 pub use api::{Conversion, Converter, InnerBlob, Refusal, Simplified, Supported, supported};
 pub use lower::{AssumedFact, Assumption, Cut};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
+pub use pass::blocks::Weights;
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};
 pub use pipeline::{Described, Inspection, Pass, Port};

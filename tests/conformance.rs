@@ -162,6 +162,28 @@ fn quantized_networks_are_right_in_int8_and_in_float32() {
     }
 }
 
+/// The ways to write weights in blocks. The floats of the fixtures are integers of four bits; with eight bits the runtime
+/// rounds the other factor of a product.
+const BLOCKS: [&[&str]; 5] = [
+    &["1e-4", "--weights", "keep"],
+    &["1e-4", "--weights", "int4"],
+    &["1e-4", "--weights", "int6"],
+    &["5e-2", "--weights", "int8"],
+    &["1e-2", "--weights", "keep", "--fp16"],
+];
+
+#[test]
+fn weights_in_blocks_are_right() {
+    let python = support::python();
+    let cases = find_cases(&Path::new(FIXTURES).join("blocks"));
+    assert!(!cases.is_empty());
+    for options in BLOCKS {
+        for (name, (verdict, reason)) in judge(&python, &cases, options) {
+            assert_eq!(verdict, "pass", "{options:?} blocks/{name}: {reason}");
+        }
+    }
+}
+
 /// Returns a verdict and a reason for every case.
 fn judge(
     python: &Path,

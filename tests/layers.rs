@@ -117,9 +117,11 @@ fn newer(layer: &str, what: &str) -> Option<Layer> {
                 ..MultiHeadAttention::default()
             }
             .into(),
-            ("Gemm", "18") => {
-                let scales = onnx2ncnn::tensor::Tensor::from_f32(&[1], vec![1.0]).unwrap();
-                Gemm { A_data_int8_scales: Some(scales), ..Gemm::default() }.into()
+            ("Gemm", "18") => Gemm { quantize_term: 2, ..Gemm::default() }.into(),
+            ("Gemm", "18=400") => Gemm { quantize_term: 400, ..Gemm::default() }.into(),
+            ("Embed", "18") => {
+                let scale = onnx2ncnn::tensor::Tensor::from_f32(&[1], vec![1.0]).unwrap();
+                Embed { weight_data_int8_scale: Some(scale), ..Embed::default() }.into()
             }
             ("Flip", "-") => Flip::default().into(),
             ("Spectrogram", "-") => Spectrogram::default().into(),

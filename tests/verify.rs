@@ -144,6 +144,18 @@ fn quantized_networks_are_compared_as_converted() {
 }
 
 #[test]
+fn nets_with_weights_in_blocks_are_compared() {
+    let python = python();
+    let room = room_with("blocks/symmetric", "--weights keep");
+    let line = format!("verify model.onnx m.param m.bin {python} --weights");
+    room.expect(&format!("{line} keep --layers"), 0, "the same in onnxruntime and ncnn");
+    // The other factor is rounded, which the cosine of 0.99 allows.
+    let room = room_with("blocks/floats", "--weights int8");
+    room.expect(&format!("{line} int8"), 0, "same");
+    room.expect(&format!("{line} keep"), 4, "DIFFERS");
+}
+
+#[test]
 fn missing_requirements_are_reported() {
     let room = room_with("control/dropout", "");
     for (python, said) in [("none", "cannot be started"), ("false", "ended with")] {

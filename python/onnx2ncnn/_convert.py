@@ -22,6 +22,7 @@ def convert(
     outputs: str | Sequence[str] | None = None,
     fp16: bool = False,
     precise: bool = False,
+    weights: str = "float",
     int8: bool = False,
     dequantize: bool = False,
     set: Mapping[str, Any] | None = None,
@@ -47,6 +48,8 @@ def convert(
         outputs: Values that become the outputs: only the nodes before them are kept.
         fp16: Write weights in float16.
         precise: Let all layers compute in float32 on processors that compute in float16.
+        weights: The weights of matrix products and tables: "float"; "keep" for the integers in blocks of the model; or "int8", "int6",
+            "int4" to round floats to such integers as well. Other than floats they require ncnn 20261020.
         int8: Compute a quantized model with int8 layers of ncnn.
         dequantize: Remove the rounding of a quantized model, and compute in float32.
         set: Inputs that become constants, by name: numbers, nested lists, or arrays.
@@ -73,6 +76,7 @@ def convert(
         outputs=outputs,
         fp16=fp16,
         precise=precise,
+        weights=weights,
         int8=int8,
         dequantize=dequantize,
         set=set,

@@ -169,6 +169,8 @@ def _words(options: dict[str, Any], folder: Path) -> list[str]:
             words.append(f"--{option}={name}")
     if options["ncnn_version"] is not None:
         words.append(f"--ncnn-version={options['ncnn_version']}")
+    if options["weights"] != "float":
+        words.append(f"--weights={options['weights']}")
     if options["data_dir"] is not None:
         words.append(f"--data-dir={options['data_dir']}")
     if options["max_size"] is not None:

@@ -22,6 +22,7 @@ _DEFAULTS: dict[str, Any] = {
     "skip": None,
     "data_dir": None,
     "max_size": None,
+    "weights": "float",
     **dict.fromkeys(_FLAGS, False),
 }
 
@@ -35,6 +36,8 @@ def normalized(**options: Any) -> dict[str, Any]:
     for name in _FLAGS:
         if not isinstance(given[name], bool):
             raise TypeError(f"{name} is True or False, not {type(given[name]).__name__}")
+    if not isinstance(given["weights"], str):
+        raise TypeError(f"weights is a str, not {type(given['weights']).__name__}")
     if given["int8"] and given["dequantize"]:
         raise ValueError("int8 and dequantize exclude each other")
     return {

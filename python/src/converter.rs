@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ndarray::{ArrayD, IxDyn};
 use onnx2ncnn::report::Report;
 use onnx2ncnn::tensor::{Array, DType, Dim, Elements};
-use onnx2ncnn::{Input, Quantization};
+use onnx2ncnn::{Input, Quantization, Weights};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -29,6 +29,7 @@ struct Options {
     rename: Vec<(String, String)>,
     fp16: bool,
     precise: bool,
+    weights: String,
     int8: bool,
     dequantize: bool,
     double_as_float: bool,
@@ -79,12 +80,15 @@ impl Converter {
             (false, true) => Quantization::Float,
             (false, false) => Quantization::Exact,
         };
+        let weights = options.weights.parse::<Weights>();
+        let weights = weights.map_err(|error| PyValueError::new_err(format!("weights: {error}")))?;
         // Python keeps the report of a refused model.
         let mut converter = onnx2ncnn::Converter::new()
             .inputs(options.inputs)
             .outputs(options.outputs)
             .fp16(options.fp16)
             .precise(options.precise)
+            .weights(weights)
             .double_as_float(options.double_as_float)
             .random_as_input(options.random_as_input)
             .strict(options.strict)

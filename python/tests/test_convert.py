@@ -170,3 +170,14 @@ def test_inspection_and_tables():
     operators = {(row.domain, row.name): row for row in onnx2ncnn.supported()}
     assert operators["", "Conv"].since[0] == 1 and "Convolution" in operators["", "Conv"].lowers_to
     assert "fuse_bn_into_conv" in onnx2ncnn.passes()
+
+
+def test_weights_in_blocks():
+    path = model("blocks/symmetric")
+    floats, kept = onnx2ncnn.convert(path), onnx2ncnn.convert(path, weights="keep")
+    assert 3 * len(kept.bin) < len(floats.bin) and "18=400" in kept.param
+    assert any("ncnn 20261020" in warning for warning in kept.warnings)
+    with pytest.raises(ValueError, match="int5"):
+        onnx2ncnn.convert(path, weights="int5")
+    with pytest.raises(TypeError, match="weights is a str"):
+        onnx2ncnn.convert(path, weights=4)

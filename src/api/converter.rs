@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::{Conversion, Refusal, Simplified};
 use crate::error::Errors;
 use crate::onnx::{Input, Sources};
+use crate::pass::blocks::Weights;
 use crate::pass::quantized::Quantization;
 use crate::pipeline::{self, Inspection, Options};
 use crate::tensor::{Array, Dim};
@@ -146,6 +147,16 @@ impl Converter {
     #[must_use]
     pub fn quantization(mut self, quantization: Quantization) -> Converter {
         self.options.quantization = quantization;
+        self
+    }
+
+    /// Sets the storage of the constant matrices of products and tables.
+    ///
+    /// Weights in blocks have the layout of ncnn 20261020. A net with them loads in no older release, and another
+    /// one may read them incorrectly.
+    #[must_use]
+    pub fn weights(mut self, weights: Weights) -> Converter {
+        self.options.weights = weights;
         self
     }
 

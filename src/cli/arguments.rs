@@ -3,10 +3,10 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::{Converter, Input, Quantization};
+use onnx2ncnn::{Converter, Input, Quantization, Weights};
 
 use super::input_value::{GivenValue, parse_input_value};
 use super::shape::{InputShape, parse_input_shape};
@@ -80,6 +80,11 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub fp16: bool,
 
+    /// The weights of matrix products and tables: floats, the integers in blocks of the model, or floats rounded
+    /// to such integers; other than floats they require ncnn 20261020
+    #[arg(long, value_name = "TYPE", default_value = "float", value_parser = weights(), help_heading = "Result")]
+    pub weights: Weights,
+
     /// Let all layers compute in float32 on processors that compute in float16
     #[arg(long, help_heading = "Result")]
     pub precise: bool,
@@ -117,6 +122,7 @@ impl Choices {
             .double_as_float(self.double_as_float)
             .fp16(self.fp16)
             .precise(self.precise)
+            .weights(self.weights)
             .strict(self.strict)
             .quantization(self.quantization())
             .check(self.check);
@@ -238,6 +244,11 @@ fn parse_release(text: &str) -> std::result::Result<u32, String> {
     number
         .filter(|n: &u32| (1..=12).contains(&(n / 100 % 100)) && (1..=31).contains(&(n % 100)))
         .ok_or_else(|| "expected the date of a release of ncnn, such as 20250503".to_owned())
+}
+
+/// Returns the parser of a type of weights.
+pub(super) fn weights() -> impl TypedValueParser<Value = Weights> {
+    PossibleValuesParser::new(Weights::NAMES.map(|(name, _)| name)).try_map(|name| name.parse::<Weights>())
 }
 
 /// Parses `old=new`. Names may contain the sign: the last one ends the old name.

@@ -16,6 +16,9 @@ use super::terminal::{NOTICE, STRONG, count, labelled, list, printable};
 /// The maximum number of listed inputs, outputs and warnings, without -v.
 const MAX_ROWS: usize = 40;
 
+/// The maximum number of listed errors of weights, without -v.
+const MAX_ERRORS: usize = 5;
+
 /// The maximum number of named values of an assumption, without -v.
 const MAX_ASSUMED: usize = 2;
 
@@ -37,6 +40,7 @@ pub(super) fn describe(
     list(&mut text, "", &warnings, most, |text, warning| {
         labelled(text, NOTICE, "warning", &printable(warning));
     });
+    describe_rounding(&mut text, conversion, written, verbose);
     describe_assumptions(&mut text, &conversion.assumptions, verbose);
     if !conversion.conditions.is_empty() {
         let conditions: Vec<String> =
@@ -119,6 +123,25 @@ fn interface_rule<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<String> {
         (false, true) => Some(rest.to_owned()),
         (true, true) => Some(format!("ncnn has no batch axis: {batch}; {rest}")),
     }
+}
+
+/// Adds the errors of rounded weights, the largest first.
+fn describe_rounding(text: &mut String, conversion: &Conversion, written: &Written, verbose: bool) {
+    let layers = conversion.net().layers.iter();
+    let names = layers.flat_map(|layer| layer.layer.weights().into_iter().map(|_| layer.name.as_str()));
+    let errors = names.zip(&written.weights).filter_map(|(name, weight)| Some((weight.error?, name)));
+    let mut errors: Vec<(f32, &str)> = errors.collect();
+    errors.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if errors.is_empty() {
+        return;
+    }
+    let told =
+        format!("of {}, relative to its weights, the largest first", count(errors.len(), "rounded layer"));
+    labelled(text, STRONG, "errors", &told);
+    let most = if verbose { usize::MAX } else { MAX_ERRORS };
+    list(text, "  ", &errors, most, |text, (error, name)| {
+        let _ = writeln!(text, "  {error:.4}  {}", printable(name));
+    });
 }
 
 /// Adds a line for each assumed fact, with its values.

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, Port, Quantization, Storage};
+use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, Port, Quantization, Storage, Weights};
 
-use super::arguments::{Report, Source, input, parse_rename};
+use super::arguments::{Report, Source, input, parse_rename, weights};
 use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, SIZES};
 use super::terminal::{BAD, STRONG, count, labelled, list, printable, tell};
 use super::{DIFFERENT, DONE, finish_command};
@@ -20,9 +20,9 @@ Examples:
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
 
-Give --input-shape, --inputs, --outputs, --double-as-float, --int8, --dequantize and --rename as they were given for converting. With
---dequantize the net is compared with the model without its rounding; with --int8 the cosine of each output decides, unless there is
-a --tolerance.
+Give --input-shape, --inputs, --outputs, --double-as-float, --int8, --dequantize, --weights and --rename as they were given for
+converting. With --dequantize the net is compared with the model without its rounding; with --int8 or rounded weights the cosine of
+each output decides, unless there is a --tolerance.
 
 Exit codes:
   0  all outputs are the same
@@ -51,7 +51,7 @@ pub(super) struct Verify {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
     pub rounds: u32,
 
-    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 in half precision; with --int8, a cosine of 0.99]
+    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 in half precision; with --int8 or rounded weights, a cosine of 0.99]
     #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Comparison")]
     pub tolerance: Option<f64>,
 
@@ -85,6 +85,10 @@ pub(super) struct Verify {
     /// As for the conversion: the model is run without its rounding
     #[arg(long, help_heading = "Model")]
     pub dequantize: bool,
+
+    /// As for the conversion
+    #[arg(long, value_name = "TYPE", default_value = "float", value_parser = weights(), help_heading = "Model")]
+    pub weights: Weights,
 
     /// As for the conversion
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, help_heading = "Model")]
@@ -151,6 +155,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         converter = Converter::new().double_as_float(arguments.double_as_float);
         is_plain = true;
     }
+    converter = converter.weights(arguments.weights);
     for (old, new) in &arguments.rename {
         converter = converter.rename(old, new);
     }
@@ -179,7 +184,8 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         fp16: arguments.fp16,
         bf16: arguments.bf16,
         vulkan: arguments.vulkan,
-        cosine: (arguments.int8 && arguments.tolerance.is_none()).then_some(INT8_COSINE),
+        cosine: ((arguments.int8 || arguments.weights.rounds()) && arguments.tolerance.is_none())
+            .then_some(INT8_COSINE),
     };
     Ok(Request::Net(request).ask(&arguments.python)?)
 }

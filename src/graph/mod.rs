@@ -185,6 +185,8 @@ pub struct Graph {
     pub folded: Option<Vec<Node>>,
     /// The conditions on free sizes that shape rules required.
     pub(crate) conditions: BTreeSet<SizeCondition>,
+    /// Warnings about nodes that were replaced.
+    pub(crate) warnings: Vec<String>,
     lineage: Lineage,
     /// Facts about all nodes, valid until a node changes: most passes change nothing.
     cache: Cache,

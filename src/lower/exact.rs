@@ -41,6 +41,12 @@ impl Lower<'_> {
         self.state.float32 = true;
     }
 
+    /// Lets the following layers of the node compute in the precision of the runtime, although the node reads
+    /// integers beyond half precision: these layers do not.
+    pub fn compute_in_any_precision(&mut self) {
+        self.state.float32 = false;
+    }
+
     /// Returns the blob with at most three axes: before 2024-08 Erf, Exp, Log, Power, Softplus and Threshold
     /// ignore the axis d.
     pub fn as_3d(&mut self, x: BlobId) -> Result<BlobId> {

@@ -84,7 +84,8 @@ impl Net {
 
 /// Returns whether a weight is written after a tag with its type.
 pub(super) fn is_tagged(layer: &Layer, weight: &Weight<'_>) -> bool {
-    weight.storage == Storage::Tagged || is_tagged_constant(layer)
+    let is_in_blocks = layer.block_weight().is_some_and(|(_, name)| name == weight.name);
+    (weight.storage == Storage::Tagged && !is_in_blocks) || is_tagged_constant(layer)
 }
 
 /// Returns whether a layer is a constant blob with a tag. It is written as float16 only if no element

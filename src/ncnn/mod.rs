@@ -6,6 +6,7 @@
 //! Compatible versions of this crate add layers and params as ncnn does: end patterns over them in `..`.
 
 mod binary;
+mod block;
 mod check;
 mod cost;
 mod embed;
@@ -31,6 +32,7 @@ use crate::common::index::{Index, RawIndex};
 use crate::error::{Error, Result};
 use crate::tensor::Shape;
 
+pub(crate) use block::{BLOCKS_SINCE, BlockFormat, inverse, is_scale};
 pub(crate) use embed::Embedding;
 pub(crate) use float32::LARGEST_HALF;
 pub use layer::Layer;

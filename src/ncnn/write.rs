@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::layer::Weight;
-use super::{Embedding, Layer, Net, float16};
+use super::{BlockFormat, Embedding, Layer, Net, float16};
 use crate::common::output::{self, Out, PIECE, Staged, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{DType, Tensor};
@@ -16,7 +16,7 @@ const TAG_F32: [u8; 4] = [0; 4];
 const TAG_INT8: [u8; 4] = 0x000D_4B38_u32.to_le_bytes();
 
 /// A summary of a written net.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Written {
     /// The number of layers.
@@ -34,14 +34,20 @@ pub struct Written {
 }
 
 /// A stored weight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Stored {
-    /// The type of the elements.
+    /// The type of the elements; `I8` for integers of fewer bits, too.
     pub dtype: DType,
+    /// The bits of an element.
+    pub bits: usize,
     /// The number of elements.
     pub elements: usize,
     /// The size in the file in bytes, with tag and padding.
     pub bytes: u64,
+    /// The error of a weight that `--weights` rounded: the root mean square of the differences, relative to that of
+    /// the elements.
+    pub error: Option<f32>,
 }
 
 impl Net {
@@ -92,8 +98,7 @@ impl Net {
                 if self.half && float16::may_be_float16(layer, &weight) {
                     return Ok(None);
                 }
-                let stored =
-                    Stored::of(dtype_of(layer, &weight), &weight, float16::is_tagged(layer, &weight))?;
+                let stored = Stored::of(dtype_of(layer, &weight), layer, &weight)?;
                 bytes = bytes.saturating_add(stored.bytes);
             }
         }
@@ -152,7 +157,7 @@ impl Net {
                 let (dtype, kept) = self
                     .write_weight(&layer.layer, &weight, bin)
                     .map_err(|error| error.at_part(describe()))?;
-                stored.push(Stored::of(dtype, &weight, float16::is_tagged(&layer.layer, &weight))?);
+                stored.push(Stored::of(dtype, &layer.layer, &weight)?);
                 warnings.extend(kept.map(|reason| format!("{} stays in float32: {reason}", describe())));
             }
         }
@@ -168,7 +173,7 @@ impl Net {
     ) -> Result<(DType, Option<&'static str>)> {
         let mut kept = None;
         if dtype_of(layer, weight) == DType::I8 {
-            write_int8(weight.tensor, out)?;
+            write_integers(weight.tensor, float16::is_tagged(layer, weight), out)?;
             return Ok((DType::I8, None));
         }
         if self.half && float16::may_be_float16(layer, weight) {
@@ -190,23 +195,37 @@ impl Net {
 
 /// Returns the type of a weight that is not written as float16.
 fn dtype_of(layer: &Layer, weight: &Weight<'_>) -> DType {
-    if layer.int8_weight() == Some(weight.name) { DType::I8 } else { DType::F32 }
+    let is_int8 = layer.int8_weight() == Some(weight.name) || format_of(layer, weight).is_some();
+    if is_int8 { DType::I8 } else { DType::F32 }
+}
+
+/// Returns the format of a weight in blocks.
+fn format_of(layer: &Layer, weight: &Weight<'_>) -> Option<BlockFormat> {
+    layer.block_weight().filter(|(_, name)| *name == weight.name).map(|(format, _)| format)
 }
 
 impl Stored {
     /// Returns the size of a weight: the elements padded to four bytes, after the tag if it has one.
-    fn of(dtype: DType, weight: &Weight<'_>, tagged: bool) -> Result<Stored> {
-        let elements = weight.tensor.len();
-        let tag = if tagged { 4 } else { 0 };
+    fn of(dtype: DType, layer: &Layer, weight: &Weight<'_>) -> Result<Stored> {
+        let mut elements = weight.tensor.len();
+        let tag = if float16::is_tagged(layer, weight) { 4 } else { 0 };
         let bytes = u64::try_from(elements)?.saturating_mul(u64::try_from(dtype.bits() / 8)?);
-        Ok(Stored { dtype, elements, bytes: bytes.next_multiple_of(4).saturating_add(tag) })
+        let mut bits = dtype.bits();
+        if let (Some(format), Layer::Gemm(gemm)) = (format_of(layer, weight), layer) {
+            bits = format.bits;
+            elements = usize::try_from(gemm.constantN)?.saturating_mul(usize::try_from(gemm.constantK)?);
+        }
+        let bytes = bytes.next_multiple_of(4).saturating_add(tag);
+        Ok(Stored { dtype, bits, elements, bytes, error: weight.tensor.loss() })
     }
 }
 
-/// Writes an int8 weight: the tag, and the elements padded to four bytes.
-fn write_int8(tensor: &Tensor, out: &mut Out) -> Result<()> {
+/// Writes a weight of integers: the tag, if it has one, and the bytes padded to a multiple of four.
+fn write_integers(tensor: &Tensor, tagged: bool, out: &mut Out) -> Result<()> {
     let failed = |error| Error::io("writing failed", error);
-    out.write_all(&TAG_INT8).map_err(failed)?;
+    if tagged {
+        out.write_all(&TAG_INT8).map_err(failed)?;
+    }
     tensor.write_raw(out)?;
     let padding = tensor.len().next_multiple_of(4) - tensor.len();
     out.write_all([0; 4].get(..padding).unwrap_or_default()).map_err(failed)
@@ -265,7 +284,7 @@ mod tests {
         expected.extend([1.0_f32, -2.0, 0.5, 4.0, 0.25, -1.0].iter().flat_map(|w| w.to_le_bytes()));
         assert_eq!(bytes, expected);
         let (param_bytes, bin_bytes) = (u64::try_from(text.len()).unwrap(), 28);
-        let weight = |elements, bytes| Stored { dtype: DType::F32, elements, bytes };
+        let weight = |elements, bytes| Stored { dtype: DType::F32, bits: 32, elements, bytes, error: None };
         let weights = vec![weight(4, 20), weight(2, 8)];
         let warnings = Vec::new();
         assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes, bin_bytes, weights, warnings });

@@ -45,6 +45,7 @@ const SHELVES: &[&[&[Row]]] = &[
         contributed::OPS,
         contributed::group_query::OPS,
         quantized::OPS,
+        quantized::BLOCKS,
         quantized::CONTRIB,
         quantized::MIXED,
         quantized::PACKED,

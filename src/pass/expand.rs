@@ -10,6 +10,7 @@ use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
 use crate::lower::check_size;
 use crate::op;
 use crate::op::Call;
+use crate::pass::blocks::Weights;
 use crate::pass::infer;
 use crate::tensor::{Dim, Shape, display_shape};
 
@@ -33,8 +34,9 @@ pub(crate) enum Stage {
     Inline,
     /// Inlines branches only, which leaves fewer nodes.
     Branch,
-    /// Expands operators for which some release of ncnn from this one on has no layer.
-    Expand { release: u32 },
+    /// Expands operators for which some release of ncnn from this one on has no layer, and weights in blocks
+    /// that are not kept.
+    Expand { release: u32, weights: Weights },
 }
 
 impl Stage {
@@ -98,7 +100,9 @@ pub(crate) fn expand_nodes(
         }
         // A node that is not inlined may have another expansion; if not, its shape rule only states that it
         // was not inlined.
-        graph.node(*id).is_some_and(|node| find(node, Stage::Expand { release: 0 }).is_none())
+        graph
+            .node(*id)
+            .is_some_and(|node| find(node, Stage::Expand { release: 0, weights: Weights::Float }).is_none())
     }));
     Ok(())
 }
@@ -175,13 +179,14 @@ fn expand_node(
         }
     }
     let node = node.clone();
-    let (values, pending, made) = {
+    let (values, pending, made, warnings) = {
         let call = Call::new(graph, &node, op);
-        let mut context = Expand { call, stage, values: Vec::new(), nodes: Vec::new(), made: 0 };
+        let mut context =
+            Expand { call, stage, values: Vec::new(), nodes: Vec::new(), made: 0, warnings: Vec::new() };
         if !expand(&mut context).map_err(|error| error.at_node(|| node.at()))? {
             return Ok(None);
         }
-        (context.values, context.nodes, context.made)
+        (context.values, context.nodes, context.made, context.warnings)
     };
     // The body of control flow may have fewer outputs than the node.
     let made_here: BTreeSet<ValueId> = (pending.iter().flat_map(|made| made.outputs.iter().flatten()))
@@ -192,6 +197,7 @@ fn expand_node(
         return Err(Error::invalid(format!("output {index} is not computed")).at_node(|| node.at()));
     }
     let nodes = pending.iter().map(|made| size_of_node(&made.node)).sum();
+    graph.warnings.extend(warnings);
     graph.budget.take_expansion(nodes, made).map_err(|error| error.at_node(|| node.at()))?;
     let add = |value| match value {
         PendingValue::Constant(tensor) => graph.add_constant("", tensor),

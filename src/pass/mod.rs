@@ -1,5 +1,6 @@
 //! Passes: algorithms over the whole graph. Only those that match patterns name operators.
 
+pub mod blocks;
 pub mod cut;
 pub mod dead;
 pub(crate) mod declared;

@@ -4,15 +4,17 @@ use std::path::PathBuf;
 
 use super::progress::Progress;
 use super::simplify::{prepare, reduce};
-use super::warning::{changed_names, defaulted_inputs, without_scales};
+use super::warning::{changed_names, defaulted_inputs, weights_in_blocks, without_scales};
 use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
 use crate::ncnn::layer::EMPTY_BLOBS;
-use crate::ncnn::{self, Net};
+use crate::ncnn::{self, BLOCKS_SINCE, Net};
 use crate::onnx::{Model, Sources};
+use crate::pass::blocks::{Weights, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
+use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::{self, FUSIONS, MERGING, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, rounding};
@@ -47,6 +49,8 @@ pub(crate) struct Converted {
 /// Converts a model.
 pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, LowerError> {
     ops::register();
+    let apart = apart_from_attention(options);
+    let options = apart.as_ref().unwrap_or(options);
     let mut progress = Progress::new(options);
     let mut model = sources.read()?;
     progress.warnings.extend(defaulted_inputs(&model));
@@ -61,7 +65,8 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
     rewrite::check_names(&options.skip)?;
-    let release = ncnn::release(options.ncnn_version)?;
+    let asked = asked_release(options)?;
+    let release = ncnn::release(asked)?;
 
     let mut refused = DeferredErrors::new();
     let mut deferred = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
@@ -76,12 +81,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     let mut simplified = keep(&graph);
     let mut scales = Vec::new();
     if options.quantization != Quantization::Exact {
-        progress.warnings.extend(requantize(
-            &mut graph,
-            options.quantization,
-            options.ncnn_version,
-            &mut scales,
-        )?);
+        progress.warnings.extend(requantize(&mut graph, options.quantization, asked, &mut scales)?);
         dead::remove_dead_nodes(&mut graph);
         deferred = infer::infer_and_fold(&mut graph)?;
         progress.after("quantization", &graph)?;
@@ -93,7 +93,13 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     rounding::check_rounding(&graph)?;
     progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
     let nodes = graph.node_count();
-    expand_nodes(&mut graph, ops::expansion, Stage::Expand { release }, &mut deferred, &mut refused)?;
+    expand_nodes(
+        &mut graph,
+        ops::expansion,
+        Stage::Expand { release, weights: options.weights },
+        &mut deferred,
+        &mut refused,
+    )?;
     progress.after("expand", &graph)?;
     if graph.node_count() > nodes {
         progress.rewrite(&mut graph, MERGING, &mut deferred)?;
@@ -106,10 +112,17 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     // Expansions create patterns of their own, together with adjacent nodes.
     progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
     deferred.extend(refused);
+    if options.weights.rounds() {
+        round_matrices(&mut graph, options.weights)?;
+        dead::remove_dead_nodes(&mut graph);
+        deferred.extend(infer::infer_and_fold(&mut graph)?);
+        progress.after("round weights", &graph)?;
+    }
+    progress.warnings.append(&mut graph.warnings);
 
     let Progress { passes, mut warnings, .. } = progress;
     let Lowered { mut net, assumptions, mut conditions } =
-        lower_graph(&graph, ops::lowering, &mut deferred, options.double_as_float, options.ncnn_version)?;
+        lower_graph(&graph, ops::lowering, &mut deferred, options.double_as_float, asked)?;
     if options.strict {
         Assumption::refuse(&assumptions)?;
     }
@@ -127,10 +140,11 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     if options.quantization == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
         warnings.push("no node of the model can be an int8 layer".to_owned());
     }
+    warnings.extend(weights_in_blocks(&net, options));
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
     conditions.append(&mut graph.conditions);
-    let bears_empty = options.ncnn_version.is_none_or(|asked| asked >= EMPTY_BLOBS);
+    let bears_empty = asked.is_none_or(|asked| asked >= EMPTY_BLOBS);
     conditions.extend(net.conditions(bears_empty)?);
     let conditions = SizeCondition::strictest(&conditions);
     let table = options.table.as_ref().map(|path| (net.table(&places), path.clone()));
@@ -154,6 +168,40 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         simplified,
         table,
     })
+}
+
+/// Returns the options with which linear maps stay apart from attention, if their weights are rounded: the layer
+/// with both has floats.
+fn apart_from_attention(options: &Options) -> Option<Options> {
+    if !options.weights.rounds() {
+        return None;
+    }
+    let mut options = options.clone();
+    options.skip.insert(FUSE_ATTENTION.to_owned());
+    Some(options)
+}
+
+/// Returns the release of ncnn that the user asks for, of which weights in blocks are one. Refuses options that do
+/// not fit them.
+fn asked_release(options: &Options) -> Result<Option<u32>> {
+    if options.weights == Weights::Float {
+        return Ok(options.ncnn_version);
+    }
+    if let Some(release) = options.ncnn_version.filter(|release| *release < BLOCKS_SINCE) {
+        let message = format!("weights in blocks require ncnn {BLOCKS_SINCE}, and the net is for {release}");
+        return Err(Error::usage(message));
+    }
+    if options.weights.rounds() && options.quantization == Quantization::Int8 {
+        let message =
+            "int8 layers have the scales of the model, and floats are not rounded again beside them";
+        return Err(Error::usage(message));
+    }
+    if options.table.is_some() {
+        return Err(Error::usage(
+            "a table of scales for ncnn2int8 belongs to a net of floats, not to weights in blocks",
+        ));
+    }
+    Ok(options.ncnn_version.or(Some(BLOCKS_SINCE)))
 }
 
 /// Refuses nodes of functions that follow another version of their operator than the model imports: onnxruntime

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::lower::Cut;
 use crate::ncnn::Embedding;
 use crate::onnx::ReadOptions;
+use crate::pass::blocks::Weights;
 use crate::pass::quantized::Quantization;
 use crate::tensor::{Array, Dim};
 
@@ -22,6 +23,7 @@ pub(crate) struct Options {
     pub double_as_float: bool,
     pub ncnn_version: Option<u32>,
     pub quantization: Quantization,
+    pub weights: Weights,
     pub fp16: bool,
     pub precise: bool,
     pub strict: bool,

@@ -1,7 +1,9 @@
 //! Warnings of a conversion.
 
-use crate::ncnn::{Changes, Renamed};
+use super::Options;
+use crate::ncnn::{BLOCKS_SINCE, Changes, Layer, Net, Renamed};
 use crate::onnx::{FIRST_IR_WITH_CONSTANTS, Model};
+use crate::pass::blocks::Weights;
 
 /// Warns of inputs with a constant value. Models of older versions list every constant as an input, and get
 /// no warning.
@@ -32,4 +34,28 @@ pub(super) fn without_scales(left_out: &[String]) -> Option<String> {
     let (first, rest) = left_out.split_first()?;
     let more = if rest.is_empty() { String::new() } else { format!(", and {} more like it", rest.len()) };
     Some(format!("the table of scales omits \"{first}\"{more}: ncnn2int8 would misread it"))
+}
+
+/// Warns of weights in blocks, whose layout is that of one release, or that there are none.
+pub(super) fn weights_in_blocks(net: &Net, options: &Options) -> Option<String> {
+    if options.weights == Weights::Float {
+        return None;
+    }
+    let is_table = |layer: &Layer| matches!(layer, Layer::Embed(_)) && layer.int8_weight().is_some();
+    let layers = net.layers.iter().map(|layer| &layer.layer);
+    let products = layers.clone().filter(|layer| layer.block_weight().is_some()).count();
+    let tables = layers.filter(|layer| is_table(layer)).count();
+    let (has_products, has_tables) = (products > 0, tables > 0);
+    let count = |count: usize, kind: &str| {
+        if count == 1 { format!("1 {kind}") } else { format!("{count} {kind}s") }
+    };
+    let (products, tables) = (count(products, "product"), count(tables, "table"));
+    Some(match (has_products, has_tables) {
+        (false, false) => "no weights are in blocks".to_owned(),
+        (false, true) => format!("the weights of {tables} are in blocks"),
+        _ => format!(
+            "the weights of {products} and {tables} are in blocks, in the layout of ncnn {BLOCKS_SINCE}: another \
+             release may read them incorrectly"
+        ),
+    })
 }

@@ -140,7 +140,7 @@ pub enum ParamValue {
 }
 
 /// A weight of a layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WeightPart {
     /// Its name in ncnn's operator table.
@@ -151,6 +151,10 @@ pub struct WeightPart {
     pub elements: u64,
     /// Its bytes, with tag and padding.
     pub bytes: u64,
+    /// The error of a weight that was rounded to blocks: the root mean square of the differences, relative to that of
+    /// the elements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<f32>,
 }
 
 /// The contents of a report of a converted model.
@@ -185,8 +189,9 @@ impl Report {
             let mut part = LayerPart::of(from.net, layer, &tables, nodes);
             for (weight, stored) in layer.layer.weights().iter().zip(&mut weights) {
                 let elements = u64::try_from(stored.elements).unwrap_or(u64::MAX);
-                let dtype = storage_name(stored.dtype.bits());
-                part.weights.push(WeightPart { name: weight.name, dtype, elements, bytes: stored.bytes });
+                let dtype = storage_name(stored.bits);
+                let (name, bytes, error) = (weight.name, stored.bytes, stored.error);
+                part.weights.push(WeightPart { name, dtype, elements, bytes, error });
                 let sum = storage.entry(dtype).or_default();
                 sum.weights += 1;
                 sum.elements = sum.elements.saturating_add(elements);
@@ -236,6 +241,8 @@ fn steps(passes: &[Pass], net_passes: &[(&'static str, usize)]) -> Vec<PassPart>
 /// Returns the name of a storage type.
 fn storage_name(bits: usize) -> &'static str {
     match bits {
+        4 => "int4",
+        6 => "int6",
         8 => "int8",
         16 => "float16",
         _ => "float32",

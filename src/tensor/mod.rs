@@ -12,6 +12,7 @@ mod range;
 mod read_ahead;
 mod shape;
 mod source;
+mod stream;
 mod write;
 
 use std::fmt;
@@ -37,7 +38,10 @@ pub(crate) use movement::{coordinates, row_major};
 pub(crate) use range::Range;
 pub use shape::Shape;
 pub use source::end_clearly_when_truncated;
+use source::read_exactly;
 pub(crate) use source::{Passing, RELEASED, SourceBytes, SourceFile, spool};
+use stream::Streamed;
+pub(crate) use stream::{Ranges, Take};
 
 /// The number of elements that are converted at a time when a tensor is written in another type.
 const CHUNK_ELEMENTS: usize = 1 << 20;
@@ -69,6 +73,8 @@ enum Data {
     /// One repeated element, without memory for each.
     Filled(Box<Array>),
     Deferred(Arc<Deferred>),
+    /// Bytes that are computed in parts.
+    Streamed(Arc<Streamed>),
 }
 
 type Evaluate = dyn Fn(Vec<Array>) -> Result<Array> + Send + Sync;
@@ -258,7 +264,7 @@ impl Tensor {
         let have = match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => u64::try_from(bytes.len())?,
             Data::External { len, .. } => *len,
-            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => needed,
+            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) | Data::Streamed(_) => needed,
         };
         if needed != have {
             invalid!(
@@ -306,7 +312,11 @@ impl Tensor {
     pub(crate) fn raw_bytes(&self) -> Option<&Bytes> {
         match &self.0.data {
             Data::Owned(bytes) | Data::Mapped { bytes, .. } => Some(bytes),
-            Data::Text(_) | Data::External { .. } | Data::Filled(_) | Data::Deferred(_) => None,
+            Data::Text(_)
+            | Data::External { .. }
+            | Data::Filled(_)
+            | Data::Deferred(_)
+            | Data::Streamed(_) => None,
         }
     }
 
@@ -325,7 +335,7 @@ impl Tensor {
                 Some((bytes.as_ptr().addr(), 0, u64::try_from(bytes.len()).ok()?))
             }
             Data::External { file, offset, len } => Some((Arc::as_ptr(file).addr(), *offset, *len)),
-            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => None,
+            Data::Text(_) | Data::Filled(_) | Data::Deferred(_) | Data::Streamed(_) => None,
         }
     }
 
@@ -338,6 +348,7 @@ impl Tensor {
                 read_exactly(file, *offset, *len, &mut bytes)?;
                 Ok(bytes.into())
             }
+            Data::Streamed(streamed) => streamed.collect(),
             Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => Ok(self.load()?.to_bytes()?.into()),
         }
     }
@@ -394,6 +405,7 @@ impl Tensor {
             }
             Data::Text(_) => Array::from_bytes(self.0.dtype, &self.0.shape, &[]),
             Data::Filled(element) => element.broadcast(&self.0.shape),
+            Data::Streamed(streamed) => Array::from_bytes(self.0.dtype, &self.0.shape, &streamed.collect()?),
             Data::Deferred(deferred) => {
                 let inputs: Result<Vec<Array>> = deferred.inputs.iter().map(Tensor::read).collect();
                 let array = (deferred.evaluate)(inputs?)?;
@@ -421,17 +433,6 @@ impl Tensor {
     }
 }
 
-fn read_exactly(file: &SourceFile, offset: u64, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
-    let mut range = file.range(offset, len)?;
-    let len = usize::try_from(len)?;
-    source::read_full(&mut range, len, bytes)
-        .map_err(|e| Error::io("reading failed", e).in_file(file.path()))?;
-    if bytes.len() != len {
-        return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
-    }
-    Ok(())
-}
-
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.0.dtype, self.0.shape)?;
@@ -442,6 +443,7 @@ impl fmt::Debug for Tensor {
             Data::Text(_) => f.write_str(" (text)"),
             Data::Filled(_) => f.write_str(" (filled)"),
             Data::Deferred(_) => f.write_str(" (deferred)"),
+            Data::Streamed(_) => f.write_str(" (streamed)"),
         }
     }
 }

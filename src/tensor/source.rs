@@ -118,6 +118,17 @@ pub(super) fn read_full(from: &mut impl Read, len: usize, bytes: &mut Vec<u8>) -
     Ok(())
 }
 
+/// Replaces `bytes` by `len` bytes of a file from `offset` on.
+pub(super) fn read_exactly(file: &SourceFile, offset: u64, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
+    let mut range = file.range(offset, len)?;
+    let len = usize::try_from(len)?;
+    read_full(&mut range, len, bytes).map_err(|e| Error::io("reading failed", e).in_file(file.path()))?;
+    if bytes.len() != len {
+        return Err(Error::invalid("the file became shorter while it was read").in_file(file.path()));
+    }
+    Ok(())
+}
+
 /// A model whose bytes are available as slices.
 #[derive(Debug)]
 pub struct SourceBytes {

@@ -56,7 +56,7 @@ impl Tensor {
                 }
                 Ok(())
             }
-            Data::Text(_) | Data::Deferred(_) => take_array(&self.load()?, take),
+            Data::Text(_) | Data::Deferred(_) | Data::Streamed(_) => take_array(&self.load()?, take),
         }
     }
 
@@ -83,6 +83,14 @@ impl Tensor {
             Data::External { file, offset, len } => copy_range(file, *offset, *len, out),
             // Types under 8 bits share bytes: their elements are packed in memory.
             Data::Filled(element) if self.0.dtype.bits() >= 8 => self.write_filled(element, out),
+            Data::Streamed(streamed) => {
+                let mut written = 0;
+                streamed.emit(&mut |part| {
+                    written += write_all(part, out)?;
+                    Ok(())
+                })?;
+                Ok(written)
+            }
             Data::Text(_) | Data::Filled(_) | Data::Deferred(_) => write_array(&self.load()?, out),
         }
     }

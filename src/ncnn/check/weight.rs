@@ -5,7 +5,7 @@ use super::is_numeric;
 use crate::error::{Error, Result, invalid};
 use crate::ncnn::layer::window::Window;
 use crate::ncnn::layer::{Gemm, MultiHeadAttention, Weight, weight_len};
-use crate::ncnn::{Layer, Net, NetLayer};
+use crate::ncnn::{BlockFormat, Layer, Net, NetLayer};
 use crate::tensor::{DType, Dim, Tensor};
 
 /// A weight that the runtime reads, and its number of elements if known.
@@ -18,7 +18,10 @@ impl Net {
         let bottom = layer.bottoms.first().map(|blob| &*self.blob(*blob).shape).unwrap_or_default();
         let mut expected = expected_weights(&layer.layer, bottom)?;
         if let Some(name) = layer.layer.int8_weight() {
-            check_integers(&weights, name)?;
+            check_integers(&weights, name, DType::I8)?;
+        }
+        if let Some((_, name)) = layer.layer.block_weight() {
+            check_integers(&weights, name, DType::U8)?;
         }
         expected.extend(int8_scales(&layer.layer));
         for weight in &weights {
@@ -39,6 +42,9 @@ impl Net {
 /// Returns the scales of an int8 layer.
 fn int8_scales(layer: &Layer) -> Vec<Expected> {
     let (num_output, top) = match layer {
+        Layer::Embed(l) => {
+            return if_given(&l.weight_data_int8_scale, &[("weight_data_int8_scale", Some(1))]);
+        }
         _ if !layer.is_int8() => return Vec::new(),
         Layer::Convolution(l) => (l.num_output, &l.top_blob_int8_scales),
         Layer::ConvolutionDepthWise(l) => (l.group, &l.top_blob_int8_scales),
@@ -52,11 +58,11 @@ fn int8_scales(layer: &Layer) -> Vec<Expected> {
     expected
 }
 
-/// Checks that the weight `name` of an int8 layer is int8, and that its scales are positive normal numbers.
-fn check_integers(weights: &[Weight<'_>], name: &str) -> Result<()> {
+/// Checks that the weight `name` is of type `dtype`, and that scales of int8 are positive normal numbers.
+fn check_integers(weights: &[Weight<'_>], name: &str, dtype: DType) -> Result<()> {
     for weight in weights {
-        if weight.name == name && weight.tensor.dtype() != DType::I8 {
-            invalid!("{} of an int8 layer is of type {}", weight.name, weight.tensor.dtype());
+        if weight.name == name && weight.tensor.dtype() != dtype {
+            invalid!("{} is of type {} instead of {dtype}", weight.name, weight.tensor.dtype());
         }
         if weight.name.ends_with("_int8_scales") {
             let scales = weight.tensor.load_listed()?.float_list()?;
@@ -238,7 +244,17 @@ fn gemm(l: &Gemm) -> Result<Vec<Expected>> {
     if l.A_data.is_some() {
         expected.push(("A_data", Some(product(&[l.constantM, l.constantK])?)));
     }
-    if l.B_data.is_some() {
+    let blocks = BlockFormat::of_term(l.quantize_term);
+    if let Some(format) = blocks {
+        // The runtime refuses any other form.
+        if l.A_data.is_some() || l.transA != 0 || l.transB != 1 || l.output_transpose != 0 {
+            invalid!("B in blocks is not transposed, or something else is");
+        }
+        let columns = usize::try_from(l.constantK)?;
+        let each = |count: usize| product(&[l.constantN, i32::try_from(count)?]);
+        expected.push(("B_data", Some(each(format.row_bytes(columns))?)));
+        expected.push(("B_data_quantize_scales", Some(each(format.blocks(columns))?)));
+    } else if l.B_data.is_some() {
         expected.push(("B_data", Some(product(&[l.constantN, l.constantK])?)));
     }
     if l.constantC == 1 {

@@ -25,6 +25,7 @@ pub(in crate::ncnn) mod window;
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
+use crate::ncnn::block::BlockFormat;
 use crate::tensor::Tensor;
 use define::layers;
 use shape::{Sizes, Tops};
@@ -57,7 +58,20 @@ pub(crate) const EMPTY_BLOBS: u32 = 20260113;
 impl Layer {
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.
     pub fn is_int8(&self) -> bool {
-        self.int8_weight().is_some()
+        self.int8_weight().is_some() && !self.is_int8_table()
+    }
+
+    /// Returns the format and the name of the weight in blocks.
+    pub(crate) fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
+        match self {
+            Layer::Gemm(layer) => Some((BlockFormat::of_term(layer.quantize_term)?, "B_data")),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the layer reads a table of int8.
+    fn is_int8_table(&self) -> bool {
+        matches!(self, Layer::Embed(layer) if layer.weight_data_int8_scale.is_some())
     }
 
     /// Returns the name of the weight of int8.
@@ -67,6 +81,7 @@ impl Layer {
             Layer::ConvolutionDepthWise(layer) => (&layer.weight_data_int8_scales, "weight_data"),
             Layer::InnerProduct(layer) => (&layer.weight_data_int8_scales, "weight_data"),
             Layer::Gemm(layer) => (&layer.A_data_int8_scales, "A_data"),
+            Layer::Embed(layer) => (&layer.weight_data_int8_scale, "weight_data"),
             _ => return None,
         };
         scales.as_ref().map(|_| name)

@@ -3,11 +3,13 @@
 use super::shape::{Size, Sizes, Tops, extended, one, unknown};
 use super::{MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::error::{At, Result, unsupported};
+use crate::ncnn::block::BLOCKS_SINCE;
 
 layer! {
     /// `alpha * (A B + beta * C)`, with the rows of `A` and of the result along h. Constant matrices are
     /// weights, the others bottoms in this order. `A_data_int8_scales` are the factors of the rows of A in int8;
-    /// the runtime rounds B to 127 steps of its largest magnitude.
+    /// the runtime rounds B to 127 steps of its largest magnitude. `B_data_quantize_scales` are the inverse scales
+    /// of a transposed B in blocks, whose bytes are `B_data`.
     Gemm(between(0, 3), exactly(1)) {
         params {
             0 alpha: f32 = 1.0,
@@ -22,24 +24,38 @@ layer! {
             10 constant_broadcast_type_C: i32 = 0,
             /// 1: the rows of the result are along w.
             14 output_transpose: i32 = 0,
+            /// The format of a constant matrix of integers: 2 for A in int8; for B hundred for each bit, plus 0, 1 or
+            /// 2 for blocks of 32, 64 or 128 columns.
+            18 quantize_term: i32 = 0,
         }
         derived {
             4 constantA = |layer| i32::from(layer.A_data.is_some()),
             5 constantB = |layer| i32::from(layer.B_data.is_some()),
-            18 quantize_term = |layer| if layer.A_data_int8_scales.is_some() { 2 } else { 0 },
         }
         weights {
             Tagged A_data,
             Tagged B_data,
             Tagged C_data,
             Raw A_data_int8_scales,
+            Raw B_data_quantize_scales,
         }
         tops { Gemm::top }
-        since { |layer| if layer.A_data_int8_scales.is_some() { 20241226 } else { OLDEST } }
+        since { Gemm::first_release }
     }
 }
 
 impl Gemm {
+    /// The `quantize_term` of a constant A in int8.
+    pub(crate) const INT8_ROWS: i32 = 2;
+
+    fn first_release(&self) -> u32 {
+        match self.quantize_term {
+            0 => OLDEST,
+            Gemm::INT8_ROWS => 20241226,
+            _ => BLOCKS_SINCE,
+        }
+    }
+
     fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
         let mut left = bottoms.iter();
         let mut matrix = |constant: Option<[i32; 2]>, transposed: i32| {
@@ -147,7 +163,7 @@ layer! {
         tops { unknown }
     }
 
-    /// Rows of a table `[input_dim, num_output]` at int32 indices.
+    /// Rows of a table `[input_dim, num_output]` at int32 indices; one of int8 is divided by its scale.
     Embed(exactly(1), exactly(1)) {
         params {
             0 num_output: i32 = 0,
@@ -156,12 +172,15 @@ layer! {
         derived {
             2 bias_term = |layer| i32::from(layer.bias_data.is_some()),
             3 weight_data_size = |layer| weight_len(&layer.weight_data),
+            18 int8_scale_term = |layer| i32::from(layer.weight_data_int8_scale.is_some()),
         }
         weights {
             Tagged weight_data,
             Raw bias_data,
+            Raw weight_data_int8_scale,
         }
         tops { Embed::top }
+        since { |layer| if layer.weight_data_int8_scale.is_some() { 20241226 } else { OLDEST } }
     }
 }
 

@@ -3,7 +3,9 @@
 //! Refused: a second rounding (see `pass::rounding`).
 //! <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>
 
+mod blocks;
 mod contrib;
+mod kept;
 mod level;
 mod mixed;
 mod nearest;
@@ -22,6 +24,7 @@ use crate::tensor::{DType, Dim};
 use level::{Target, constant_int, int_scalar, levels, requantize, scalar};
 use product::{Places, convolve, multiply};
 
+pub(in crate::ops) use blocks::OPS as BLOCKS;
 pub(in crate::ops) use contrib::OPS as CONTRIB;
 pub(in crate::ops) use mixed::OPS as MIXED;
 pub(in crate::ops) use packed::OPS as PACKED;

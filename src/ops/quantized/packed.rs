@@ -3,6 +3,7 @@
 //!
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftmatmulnbits>.
 
+use super::kept::{keep_product, keep_table};
 use super::{MICROSOFT, first, level};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
@@ -17,19 +18,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .domain(MICROSOFT)
         .expand(expand)
         .ignore(&["accuracy_level", "weight_prepacked"])
-        .lowers_to("MatMul")
+        .lowers_to("MatMul; with `--weights`, Gemm of integers in blocks")
         .limits("weights not of 2, 4 or 8 bits; a column order; weights known only at run time"),
     Row::new("GatherBlockQuantized", &[1], Access::Any, infer_gather)
         .domain(MICROSOFT)
         .expand(expand_gather)
-        .lowers_to("Gather")
+        .lowers_to("Gather; with `--weights`, Embed of integers and of their scales")
         .limits(
             "other axes than rows of a matrix in blocks along its columns; tables known only at run time",
         ),
 ];
 
 /// Indices of the inputs.
-mod input {
+pub(super) mod input {
     pub const WEIGHT: usize = 1;
     pub const SCALES: usize = 2;
     pub const ZERO_POINTS: usize = 3;
@@ -38,11 +39,11 @@ mod input {
 }
 
 /// The sizes and the packing of the matrix.
-struct Matrix {
-    rows: i64,
-    columns: i64,
-    bits: i64,
-    block: i64,
+pub(super) struct WeightMatrix {
+    pub rows: i64,
+    pub columns: i64,
+    pub bits: i64,
+    pub block: i64,
 }
 
 fn check_bits(bits: i64) -> Result<()> {
@@ -52,7 +53,7 @@ fn check_bits(bits: i64) -> Result<()> {
     Ok(())
 }
 
-fn read_matrix(call: &Call) -> Result<Matrix> {
+fn read_matrix(call: &Call) -> Result<WeightMatrix> {
     let size = |name: &'static str| match required(call.int(name)?, name)? {
         size @ 1.. => Ok(size),
         size => Err(Error::invalid(format!("a size of {size}")).at_part(format!("attribute {name}"))),
@@ -62,7 +63,7 @@ fn read_matrix(call: &Call) -> Result<Matrix> {
     if call.has_input(input::ORDER) {
         unsupported!("a column order");
     }
-    Ok(Matrix { rows: size("K")?, columns: size("N")?, bits, block: size("block_size")? })
+    Ok(WeightMatrix { rows: size("K")?, columns: size("N")?, bits, block: size("block_size")? })
 }
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
@@ -83,10 +84,14 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand(x: &mut Expand) -> Result<bool> {
-    let Matrix { rows, columns, bits, block } = read_matrix(x)?;
+    let matrix = read_matrix(x)?;
     if x.constant(input::WEIGHT).is_none() {
         unsupported!("weights known only at run time");
     }
+    if keep_product(x, &matrix)? {
+        return Ok(true);
+    }
+    let WeightMatrix { rows, columns, bits, block } = matrix;
     let blocks = (rows - 1) / block + 1;
     let weight = unpack(x, input::WEIGHT, bits, [columns, blocks, block])?;
     let zero = if x.has_input(input::ZERO_POINTS) && x.dtype(input::ZERO_POINTS)? == DType::U8 {
@@ -96,7 +101,7 @@ fn expand(x: &mut Expand) -> Result<bool> {
         let zero = x.operand_as(input::ZERO_POINTS, DType::F32)?;
         x.reshape(zero, &[columns, blocks, 1])?
     } else {
-        level::scalar(x, middle(bits))?
+        level::scalar(x, f32::from(middle(bits)))?
     };
     let scale = x.operand_as(input::SCALES, DType::F32)?;
     let scale = x.reshape(scale, &[columns, blocks, 1])?;
@@ -118,16 +123,16 @@ fn expand(x: &mut Expand) -> Result<bool> {
 }
 
 /// Returns the zero point of unsigned values of which the model gives none.
-fn middle(bits: i64) -> f32 {
+pub(super) fn middle(bits: i64) -> u8 {
     match bits {
-        2 => 2.0,
-        4 => 8.0,
-        _ => 128.0,
+        2 => 2,
+        4 => 8,
+        _ => 128,
     }
 }
 
 /// Returns the number of packed values of a row of `count`, which begins at a byte.
-fn padded(count: i64, bits: i64) -> i64 {
+pub(super) fn padded(count: i64, bits: i64) -> i64 {
     let values = 8_i64.checked_div(bits).unwrap_or(1);
     count.saturating_add(values - 1).checked_div(values).unwrap_or(count).saturating_mul(values)
 }
@@ -155,7 +160,7 @@ fn unpack(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Op
 }
 
 /// The inputs of GatherBlockQuantized.
-mod table {
+pub(super) mod table {
     pub const DATA: usize = 0;
     pub const INDICES: usize = 1;
     pub const SCALES: usize = 2;
@@ -163,12 +168,12 @@ mod table {
 }
 
 /// A matrix of which rows are gathered.
-struct Table {
-    rows: i64,
-    columns: i64,
-    block: i64,
+pub(super) struct Table {
+    pub rows: i64,
+    pub columns: i64,
+    pub block: i64,
     /// The number of bits of values that are packed in bytes; `None` for a type of narrow integers.
-    packed: Option<i64>,
+    pub packed: Option<i64>,
 }
 
 fn read_table(call: &Call) -> Result<Table> {
@@ -202,10 +207,14 @@ fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_gather(x: &mut Expand) -> Result<bool> {
-    let Table { rows, columns, block, packed } = read_table(x)?;
+    let given = read_table(x)?;
     if x.constant(table::DATA).is_none() {
         unsupported!("a table known only at run time");
     }
+    if keep_table(x, &given)? {
+        return Ok(true);
+    }
+    let Table { rows, columns, block, packed } = given;
     let blocks = (columns - 1) / block + 1;
     let whole = blocks.saturating_mul(block);
     let values = |x: &mut Expand, index: usize, count: i64| match packed {
@@ -225,7 +234,7 @@ fn expand_gather(x: &mut Expand) -> Result<bool> {
         let zero = values(x, table::ZERO_POINTS, blocks)?;
         first(x, zero, 1, blocks)?
     } else {
-        level::scalar(x, packed.map_or(0.0, middle))?
+        level::scalar(x, packed.map_or(0.0, |bits| f32::from(middle(bits))))?
     };
     let scale = x.operand_as(table::SCALES, DType::F32)?;
     let scale = x.reshape(scale, &[rows, blocks, 1])?;

@@ -8,6 +8,7 @@ use crate::common::limits;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, Symbol, ValueId};
 use crate::op::{self, Call, NEWEST_OPSET};
+use crate::pass::blocks::Weights;
 use crate::pass::pattern::input;
 use crate::tensor::{Array, DType, Tensor};
 
@@ -20,6 +21,7 @@ pub(crate) struct Expand<'a> {
     pub(super) nodes: Vec<PendingNode>,
     /// The bytes of new constants.
     pub(super) made: u64,
+    pub(super) warnings: Vec<String>,
 }
 
 /// A value that a new node reads or computes.
@@ -59,9 +61,23 @@ impl Expand<'_> {
     /// it.
     pub fn release(&self) -> u32 {
         match self.stage {
-            Stage::Expand { release } => release,
+            Stage::Expand { release, .. } => release,
             Stage::Inline | Stage::Branch => 0,
         }
+    }
+
+    /// The storage of constant matrices.
+    pub fn weights(&self) -> Weights {
+        match self.stage {
+            Stage::Expand { weights, .. } => weights,
+            Stage::Inline | Stage::Branch => Weights::Float,
+        }
+    }
+
+    /// Adds a warning about the node.
+    pub fn warn(&mut self, warning: &str) {
+        let node = self.call.node();
+        self.warnings.push(Error::unsupported(warning).at_node(|| node.at()).to_string());
     }
 
     /// Returns input `index` of the node.

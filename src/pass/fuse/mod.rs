@@ -36,6 +36,9 @@ use crate::tensor::{DType, Dim, Tensor};
 /// The most views between a Range and the node that reads it as indices.
 const MAX_VIEWS: usize = 8;
 
+/// The fusion that makes weights of a layer of those of linear maps.
+pub(crate) const FUSE_ATTENTION: &str = "fuse_attention";
+
 /// The fusions, in the order in which they are tried.
 pub const FUSIONS: &[Rewrite] = &[
     Rewrite::by(
@@ -135,7 +138,7 @@ pub const FUSIONS: &[Rewrite] = &[
         shuffle::fuse_shuffle,
     ),
     Rewrite::by(
-        "fuse_attention",
+        FUSE_ATTENTION,
         "attention with its linear projections to MultiHeadAttention",
         &["Softmax"],
         attention::fuse_attention,

@@ -26,7 +26,7 @@ pub(super) struct Rounded<'a> {
 /// Replaces products of rounded values and quantized constants. `release` is the oldest release of ncnn that
 /// must load the net, if the user asked for one.
 pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>) -> Result<()> {
-    let by_row = Gemm { A_data_int8_scales: Some(Tensor::all(1.0, vec![1])?), ..Gemm::default() }.since();
+    let by_row = Gemm { quantize_term: Gemm::INT8_ROWS, ..Gemm::default() }.since();
     let has_gemm = release.is_none_or(|release| release >= by_row);
     let readers = Readers::of(graph);
     graph.rewrite_nodes(|graph, id| {

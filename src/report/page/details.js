@@ -42,7 +42,7 @@ function describeLayer(layer, index) {
   section("Computes", blobList(layer.tops, (blob) => readers.get(blob) ?? [], shapeOfBlob));
   if (layer.params.length) section("Params", pairs(layer.params.map((param) => [param.id + " " + param.name, valueText(param.value)])));
   if (layer.weights.length) {
-    section("Weights", pairs(layer.weights.map((weight) => [weight.name, weight.dtype + " \u00d7 " + weight.elements.toLocaleString("en") + ", " + bytesOf(weight.bytes)])));
+    section("Weights", pairs(layer.weights.map((weight) => [weight.name, weight.dtype + " \u00d7 " + weight.elements.toLocaleString("en") + ", " + bytesOf(weight.bytes) + (weight.error === undefined ? "" : ", error " + weight.error.toPrecision(2))])));
   }
   const reasons = layer.refused ? report.diagnostics.filter((found) => found.at.node?.index === report.nodes[layer.nodes[0]].index) : [];
   for (const found of reasons) parts.splice(2, 0, make("div", { class: "card error" }, make("span", { class: "kind", text: found.kind }), " " + show(found.reason), ...(found.help ? [make("p", { text: "Help: " + found.help })] : [])));

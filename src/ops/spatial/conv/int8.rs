@@ -159,6 +159,7 @@ fn lower_by_range(lower: &mut Lower, outputs: &Dim) -> Result<()> {
         A_data: Some(lower.required_constant(1)?.clone()),
         C_data: Some(lower.required_constant(3)?.clone()),
         A_data_int8_scales: Some(lower.required_constant(2)?.clone()),
+        quantize_term: Gemm::INT8_ROWS,
         ..Gemm::default()
     };
     let bottom = lower.blob_as(0, &[rows.clone(), size])?;

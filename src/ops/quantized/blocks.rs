@@ -1,0 +1,157 @@
+//! Products with matrices and tables of integers in blocks, which the net reads as they are: `BlockGemm` and
+//! `BlockEmbed` of ncnn's domain. Only `pass::blocks` and the expansions of onnxruntime's operators make them.
+
+use super::OWN_DOMAIN;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::lower::{AssumedFact, Lower};
+use crate::ncnn::layer::{Embed, Gemm, binary_op, broadcast_type_c, unary_op};
+use crate::op::{Access, Call, Fact, element_count, required};
+use crate::ops::Row;
+use crate::pass::blocks::{PRODUCT, TABLE};
+use crate::tensor::{Dim, Tensor, display_shape};
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new(PRODUCT, &[1], Access::Any, infer_product)
+        .domain(OWN_DOMAIN)
+        .multiply_adds(multiply_adds)
+        .lower(lower_product)
+        .lowers_to("Gemm"),
+    Row::new(TABLE, &[1], Access::Any, infer_table)
+        .domain(OWN_DOMAIN)
+        .lower(lower_table)
+        .lowers_to("Embed of the integers and of the scales, BinaryOp MUL"),
+];
+
+/// The indices of the inputs of both operators; the first is the other factor, or the indices of rows.
+mod input {
+    pub const LEVELS: usize = 1;
+    pub const SCALES: usize = 2;
+    pub const BIAS: usize = 3;
+}
+
+/// The number of values of the lower half of a byte.
+const HALF_BYTE: f32 = 16.0;
+
+fn columns(call: &Call) -> Result<Dim> {
+    Ok(Dim::Known(required(call.int("columns")?, "columns")?))
+}
+
+/// Returns the code of the format of the integers.
+fn term(call: &Call) -> Result<i32> {
+    Ok(i32::try_from(required(call.int("term")?, "term")?)?)
+}
+
+fn rows(call: &Call) -> Result<Dim> {
+    Ok(call.shape(input::SCALES)?.at(0)?.clone())
+}
+
+fn infer_product(call: &Call) -> Result<Vec<Fact>> {
+    let (mut shape, columns) = (call.shape(0)?.to_vec(), columns(call)?);
+    match shape.last_mut() {
+        Some(last) if last.known().is_none() || *last == columns => *last = rows(call)?,
+        _ => invalid!("a product of {} and a matrix of {columns} columns", display_shape(&shape)),
+    }
+    call.require_equal(call.shape(0)?.at(shape.len() - 1)?, &columns)?;
+    term(call)?;
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn multiply_adds(call: &Call) -> Option<u64> {
+    let columns = u64::try_from(columns(call).ok()?.known()?).ok()?;
+    Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(columns))
+}
+
+fn lower_product(lower: &mut Lower) -> Result<()> {
+    let (columns, outputs) = (columns(lower)?, rows(lower)?);
+    let size = |size: &Dim| -> Result<i32> { Ok(i32::try_from(size.known().unwrap_or_default())?) };
+    let shape = lower.shape(0)?;
+    let count = Dim::product(shape.iter().take(shape.len().saturating_sub(1)))?;
+    let mut layer = Gemm {
+        transB: 1,
+        constantC: 1,
+        constantN: size(&outputs)?,
+        constantK: size(&columns)?,
+        constant_broadcast_type_C: broadcast_type_c::NONE,
+        quantize_term: term(lower)?,
+        B_data: Some(lower.required_constant(input::LEVELS)?.clone()),
+        B_data_quantize_scales: Some(lower.required_constant(input::SCALES)?.clone()),
+        ..Gemm::default()
+    };
+    if lower.has_input(input::BIAS) {
+        let bias = lower.required_constant(input::BIAS)?;
+        layer.constant_broadcast_type_C = broadcast_type_c::ONE_N;
+        layer.C_data = Some(bias.reshaped(&[1, bias.len()])?);
+    }
+    // The runtime reads a bottom of one axis incorrectly in some formats.
+    let bottom = lower.blob_as(0, &[count.clone(), columns])?;
+    let product = lower.emit(layer, &[bottom], &[count, outputs])?;
+    lower.set(0, product)
+}
+
+/// Returns the number of columns of the table.
+fn table_columns(call: &Call) -> Result<i64> {
+    let bits = required(call.int("bits")?, "bits")?;
+    let stored = call.shape(input::LEVELS)?.at(1)?.known().unwrap_or_default();
+    match bits {
+        4 | 8 => Ok(stored * 8 / bits),
+        _ => invalid!("a table of {bits} bits"),
+    }
+}
+
+fn infer_table(call: &Call) -> Result<Vec<Fact>> {
+    let mut shape = call.shape(0)?.to_vec();
+    shape.push(Dim::Known(table_columns(call)?));
+    Ok(vec![Fact::new(call.dtype(input::SCALES)?, shape)])
+}
+
+fn lower_table(lower: &mut Lower) -> Result<()> {
+    let columns = Dim::Known(table_columns(lower)?);
+    let Some(indices) = lower.indices(0)? else { unsupported!("indices that are not an input of the graph") };
+    lower.assume(0, AssumedFact::NotNegative);
+    lower.compute_in_any_precision();
+    let count = lower.form(indices).at(0)?.clone();
+    let levels = lower.required_constant(input::LEVELS)?.clone();
+    let scales = lower.required_constant(input::SCALES)?.clone();
+    let one = Some(Tensor::all(1.0, vec![1])?);
+    let bytes = embed(lower, &levels, one, &count)?;
+    let levels = if lower.int("bits")? == Some(8) { bytes } else { halves(lower, bytes)? };
+    let blocks = scales.shape().at(1).copied().and_then(Dim::try_from)?;
+    let scales = embed(lower, &scales, None, &count)?;
+    let size = columns.floor_div(&blocks)?;
+    let levels = lower.reshape(levels, &[count.clone(), blocks.clone(), size])?;
+    let scales = lower.reshape(scales, &[count.clone(), blocks, Dim::Known(1)])?;
+    let product = lower.binary(binary_op::MUL, levels, scales)?;
+    let rows = lower.reshape(product, &[count, columns])?;
+    lower.set(0, rows)
+}
+
+/// Emits rows of a table.
+fn embed(
+    lower: &mut Lower,
+    table: &Tensor,
+    scale: Option<Tensor>,
+    count: &Dim,
+) -> Result<crate::ncnn::BlobId> {
+    let indices = lower.indices(0)?;
+    let (rows, width) = (*table.shape().at(0)?, *table.shape().at(1)?);
+    let layer = Embed {
+        num_output: i32::try_from(width)?,
+        input_dim: i32::try_from(rows)?,
+        weight_data: Some(table.clone()),
+        weight_data_int8_scale: scale,
+        ..Embed::default()
+    };
+    let bottoms: Vec<_> = indices.into_iter().collect();
+    lower.emit(layer, &bottoms, &[count.clone(), Dim::try_from(width)?])
+}
+
+/// Emits the integers of the left and the right half of each row: a signed byte is the left one plus 8, plus 16
+/// times the right one. All numbers are exact in half precision.
+fn halves(lower: &mut Lower, bytes: crate::ncnn::BlobId) -> Result<crate::ncnn::BlobId> {
+    let quotient = lower.binary_scalar(binary_op::MUL, bytes, 1.0 / HALF_BYTE)?;
+    let right = lower.unary(unary_op::FLOOR, quotient)?;
+    let above = lower.binary_scalar(binary_op::MUL, right, HALF_BYTE)?;
+    let low = lower.binary(binary_op::SUB, bytes, above)?;
+    let left = lower.binary_scalar(binary_op::SUB, low, HALF_BYTE / 2.0)?;
+    lower.concat(&[left, right], 1)
+}

@@ -1,0 +1,180 @@
+//! Constant matrices of floats, which are rounded to integers in blocks.
+
+use std::sync::Arc;
+
+use super::matrix::Rounded;
+use super::{Matrix, Weights, gemm_weights, is_graph_input, table_weights};
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::ncnn::BlockFormat;
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::{float, input, int};
+use crate::tensor::{DType, Tensor};
+
+/// The number of elements from which a matrix is rounded: smaller ones save little.
+const ROUNDED: usize = 1 << 12;
+
+/// The number of columns that share a scale.
+const BLOCK: usize = 64;
+
+/// The types of floats that are rounded.
+const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
+
+/// The fewest columns of a product, and a divisor of those of a table.
+const NARROW: usize = 32;
+
+/// The number of rows up to which a table is selected from by comparison (`ops/indexing/gather`).
+const FEW_ROWS: usize = 32;
+
+/// A product with a constant matrix, `[outputs, inputs]` if it is transposed.
+struct Product {
+    x: ValueId,
+    weight: Tensor,
+    transposed: bool,
+    /// The term that is added.
+    term: Option<ValueId>,
+}
+
+/// Rounds the constant matrices of products and tables.
+pub(crate) fn round_matrices(graph: &mut Graph, weights: Weights) -> Result<()> {
+    let Some(bits) = weights.bits() else { return Ok(()) };
+    graph.rewrite_nodes(|graph, id| {
+        let Some(node) = graph.node(id) else { return Ok(None) };
+        if let Some(product) = read_product(graph, node) {
+            let node = node.clone();
+            return round_product(graph, &node, &product, bits).map(Some);
+        }
+        if let Some(table) = read_table(graph, node) {
+            let node = node.clone();
+            return round_table(graph, &node, &table, bits).map(Some);
+        }
+        Ok(None)
+    })
+}
+
+fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
+    let is_gemm = node.is("Gemm");
+    if !is_gemm && !node.is("MatMul") {
+        return None;
+    }
+    let is = |name: &str, usual: f32| float(node, name).is_none_or(|value| value == usual);
+    let flag = |name: &str| int(node, name).is_some_and(|value| value != 0);
+    if is_gemm && (!is("alpha", 1.0) || !is("beta", 1.0) || flag("transA")) {
+        return None;
+    }
+    let x = input(node, 0)?;
+    let value = graph.value(x);
+    let is_row = value.shape.as_ref().is_some_and(|shape| !shape.is_empty());
+    let weight = constant(graph, node, 1).filter(|_| value.constant.is_none() && is_row)?;
+    let shape: Vec<usize> = weight.shape().iter().copied().skip_while(|size| *size == 1).collect();
+    let transposed = is_gemm && flag("transB");
+    let &[rows, columns] = shape.as_slice() else { return None };
+    let inputs = if transposed { columns } else { rows };
+    let is_large = rows.saturating_mul(columns) >= ROUNDED && inputs >= NARROW;
+    // A matrix of more axes than the other factor adds axes to the product.
+    let is_matrix = weight.shape().len() <= value.shape.as_ref().map_or(0, |shape| shape.len().max(2));
+    let term = if is_gemm { input(node, 2) } else { None };
+    (is_large && is_matrix).then(|| Product { x, weight: weight.clone(), transposed, term })
+}
+
+fn constant<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tensor> {
+    graph.value(input(node, index)?).constant.as_ref().filter(|tensor| FLOATS.contains(&tensor.dtype()))
+}
+
+fn round_product(graph: &mut Graph, node: &Node, product: &Product, bits: usize) -> Result<Vec<Node>> {
+    let shape: Vec<usize> = product.weight.shape().iter().copied().skip_while(|size| *size == 1).collect();
+    let (outputs, inputs) = match (shape.as_slice(), product.transposed) {
+        (&[outputs, inputs], true) | (&[inputs, outputs], false) => (outputs, inputs),
+        _ => (0, 0),
+    };
+    let format = BlockFormat { bits, size: BLOCK };
+    let matrix = Matrix::Rounded(Arc::new(Rounded {
+        weight: product.weight.clone(),
+        rows: outputs,
+        columns: inputs,
+        transposed: !product.transposed,
+        format,
+        loss: Arc::default(),
+    }));
+    let weights = gemm_weights(&matrix, format)?;
+    let row = |graph: &Graph, term: ValueId| {
+        let constant = graph.value(term).constant.as_ref();
+        constant.is_some_and(|tensor| tensor.len() == outputs && tensor.shape().last() == Some(&outputs))
+    };
+    let (bias, term) = match product.term {
+        Some(term) if row(graph, term) => (Some(term), None),
+        term => (None, term),
+    };
+    let mut point = InsertionPoint::in_place_of(graph, node, "", node.version);
+    let [levels, inverses] = add(&mut point, weights)?;
+    let mut inputs_of = vec![product.x, levels, inverses];
+    inputs_of.extend(bias);
+    let attributes = product_attributes(inputs, format)?;
+    match term {
+        None => point.own_last(super::PRODUCT, &inputs_of, &attributes),
+        Some(term) => {
+            let made = point.own_op(super::PRODUCT, &inputs_of, &attributes);
+            point.last("Add", &[made, term], &[]);
+        }
+    }
+    Ok(point.into_nodes())
+}
+
+/// Returns the attributes of a product of `columns` inputs.
+pub(crate) fn product_attributes(
+    columns: usize,
+    format: BlockFormat,
+) -> Result<[(&'static str, Attribute); 2]> {
+    let number = |number: usize| -> Result<Attribute> { Ok(Attribute::Int(i64::try_from(number)?)) };
+    Ok([("columns", number(columns)?), ("term", Attribute::Int(i64::from(format.term()?)))])
+}
+
+fn add(point: &mut InsertionPoint, weights: [Tensor; 2]) -> Result<[ValueId; 2]> {
+    let [levels, scales] = weights;
+    Ok([point.graph.add_constant("", levels)?, point.graph.add_constant("", scales)?])
+}
+
+/// Rows of a constant table.
+struct Table {
+    weight: Tensor,
+    indices: ValueId,
+    block: usize,
+}
+
+fn read_table(graph: &Graph, node: &Node) -> Option<Table> {
+    let indices = input(node, 1).filter(|_| node.is("Gather"))?;
+    let weight = constant(graph, node, 0)?;
+    let &[rows, columns] = weight.shape() else { return None };
+    let along_rows = matches!(int(node, "axis").unwrap_or(0), 0 | -2);
+    let is_large = rows > FEW_ROWS && rows.saturating_mul(columns) >= ROUNDED;
+    let is_read = is_graph_input(graph, Some(indices));
+    let block = [BLOCK, NARROW].into_iter().find(|block| columns.is_multiple_of(*block))?;
+    (along_rows && is_large && is_read).then(|| Table { weight: weight.clone(), indices, block })
+}
+
+fn round_table(graph: &mut Graph, node: &Node, table: &Table, bits: usize) -> Result<Vec<Node>> {
+    // A byte holds one integer or two.
+    let bits = if bits == 4 { 4 } else { 8 };
+    let (rows, columns) = match *table.weight.shape() {
+        [rows, columns] => (rows, columns),
+        _ => (0, 0),
+    };
+    let matrix = Matrix::Rounded(Arc::new(Rounded {
+        weight: table.weight.clone(),
+        rows,
+        columns,
+        transposed: false,
+        format: BlockFormat { bits, size: table.block },
+        loss: Arc::default(),
+    }));
+    let weights = table_weights(&matrix, bits)?;
+    let mut point = InsertionPoint::in_place_of(graph, node, "", node.version);
+    let [levels, scales] = add(&mut point, weights)?;
+    point.own_last(super::TABLE, &[table.indices, levels, scales], &table_attributes(bits)?);
+    Ok(point.into_nodes())
+}
+
+/// Returns the attributes of a table.
+pub(crate) fn table_attributes(bits: usize) -> Result<[(&'static str, Attribute); 1]> {
+    Ok([("bits", Attribute::Int(i64::try_from(bits)?))])
+}
