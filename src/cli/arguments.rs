@@ -84,6 +84,10 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub precise: bool,
 
+    /// Let the runtime keep the caches of a decoder (ncnn 20260113 or later)
+    #[arg(long, help_heading = "Result")]
+    pub kv_cache: bool,
+
     /// Compute a quantized model with int8 layers, by the scales of the model
     #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
     pub int8: bool,
@@ -117,6 +121,7 @@ impl Choices {
             .double_as_float(self.double_as_float)
             .fp16(self.fp16)
             .precise(self.precise)
+            .kv_cache(self.kv_cache)
             .strict(self.strict)
             .quantization(self.quantization())
             .check(self.check);

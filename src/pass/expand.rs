@@ -33,8 +33,9 @@ pub(crate) enum Stage {
     Inline,
     /// Inlines branches only, which leaves fewer nodes.
     Branch,
-    /// Expands operators for which some release of ncnn from this one on has no layer.
-    Expand { release: u32 },
+    /// Expands operators for which some release of ncnn from this one on has no layer. `kv_cache` asks for the forms in
+    /// which attention to a cache is one layer.
+    Expand { release: u32, kv_cache: bool },
 }
 
 impl Stage {
@@ -98,7 +99,9 @@ pub(crate) fn expand_nodes(
         }
         // A node that is not inlined may have another expansion; if not, its shape rule only states that it
         // was not inlined.
-        graph.node(*id).is_some_and(|node| find(node, Stage::Expand { release: 0 }).is_none())
+        graph
+            .node(*id)
+            .is_some_and(|node| find(node, Stage::Expand { release: 0, kv_cache: false }).is_none())
     }));
     Ok(())
 }

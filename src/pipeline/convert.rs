@@ -9,13 +9,13 @@ use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
-use crate::ncnn::layer::EMPTY_BLOBS;
+use crate::ncnn::layer::{CACHES, EMPTY_BLOBS};
 use crate::ncnn::{self, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, FUSIONS, MERGING, SIMPLIFICATIONS};
-use crate::pass::{dead, infer, input_shape, rounding};
+use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, SIMPLIFICATIONS};
+use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
 
@@ -61,7 +61,8 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
     rewrite::check_names(&options.skip)?;
-    let release = ncnn::release(options.ncnn_version)?;
+    let asked = oldest_release(options)?;
+    let release = ncnn::release(asked)?;
 
     let mut refused = DeferredErrors::new();
     let mut deferred = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
@@ -91,9 +92,10 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         }
     }
     rounding::check_rounding(&graph)?;
-    progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
+    fuse(&mut graph, &mut deferred, &mut progress)?;
     let nodes = graph.node_count();
-    expand_nodes(&mut graph, ops::expansion, Stage::Expand { release }, &mut deferred, &mut refused)?;
+    let stage = Stage::Expand { release, kv_cache: options.kv_cache };
+    expand_nodes(&mut graph, ops::expansion, stage, &mut deferred, &mut refused)?;
     progress.after("expand", &graph)?;
     if graph.node_count() > nodes {
         progress.rewrite(&mut graph, MERGING, &mut deferred)?;
@@ -104,12 +106,16 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut deferred)?;
     }
     // Expansions create patterns of their own, together with adjacent nodes.
-    progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
+    fuse(&mut graph, &mut deferred, &mut progress)?;
+    if options.kv_cache {
+        kv_cache::check(&graph)?;
+        progress.warnings.extend(kv_cache::add_length(&mut graph)?);
+    }
     deferred.extend(refused);
 
     let Progress { passes, mut warnings, .. } = progress;
     let Lowered { mut net, assumptions, mut conditions } =
-        lower_graph(&graph, ops::lowering, &mut deferred, options.double_as_float, options.ncnn_version)?;
+        lower_graph(&graph, ops::lowering, &mut deferred, options.double_as_float, asked)?;
     if options.strict {
         Assumption::refuse(&assumptions)?;
     }
@@ -130,7 +136,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
     conditions.append(&mut graph.conditions);
-    let bears_empty = options.ncnn_version.is_none_or(|asked| asked >= EMPTY_BLOBS);
+    let bears_empty = asked.is_none_or(|asked| asked >= EMPTY_BLOBS);
     conditions.extend(net.conditions(bears_empty)?);
     let conditions = SizeCondition::strictest(&conditions);
     let table = options.table.as_ref().map(|path| (net.table(&places), path.clone()));
@@ -154,6 +160,28 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         simplified,
         table,
     })
+}
+
+/// Applies the fusions that the options ask for.
+fn fuse(graph: &mut Graph, deferred: &mut DeferredErrors, progress: &mut Progress) -> Result<()> {
+    progress.rewrite(graph, FUSIONS, deferred)?;
+    if progress.options.kv_cache {
+        // Expansions leave copies of caches.
+        progress.rewrite(graph, SIMPLIFICATIONS, deferred)?;
+        progress.rewrite(graph, CACHE_FUSIONS, deferred)?;
+    }
+    Ok(())
+}
+
+/// Returns the oldest release of ncnn that must load the net, if the options state one.
+fn oldest_release(options: &Options) -> Result<Option<u32>> {
+    match options.ncnn_version {
+        Some(asked) if options.kv_cache && asked < CACHES => {
+            Err(Error::usage(format!("ncnn keeps caches since {CACHES}, and the net is for {asked}")))
+        }
+        None if options.kv_cache => Ok(Some(CACHES)),
+        asked => Ok(asked),
+    }
 }
 
 /// Refuses nodes of functions that follow another version of their operator than the model imports: onnxruntime

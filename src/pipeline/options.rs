@@ -23,6 +23,7 @@ pub(crate) struct Options {
     pub quantization: Quantization,
     pub fp16: bool,
     pub precise: bool,
+    pub kv_cache: bool,
     pub strict: bool,
     pub table: Option<PathBuf>,
     pub embedding: Embedding,

@@ -59,9 +59,14 @@ impl Expand<'_> {
     /// it.
     pub fn release(&self) -> u32 {
         match self.stage {
-            Stage::Expand { release } => release,
+            Stage::Expand { release, .. } => release,
             Stage::Inline | Stage::Branch => 0,
         }
+    }
+
+    /// Whether attention to a cache is to be one layer.
+    pub fn keeps_cache(&self) -> bool {
+        matches!(self.stage, Stage::Expand { kv_cache: true, .. })
     }
 
     /// Returns input `index` of the node.
