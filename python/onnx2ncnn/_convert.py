@@ -22,6 +22,7 @@ def convert(
     outputs: str | Sequence[str] | None = None,
     fp16: bool = False,
     precise: bool = False,
+    kv_cache: bool = False,
     int8: bool = False,
     dequantize: bool = False,
     set: Mapping[str, Any] | None = None,
@@ -46,6 +47,7 @@ def convert(
         outputs: Values that become the outputs: only the nodes before them are kept.
         fp16: Write weights in float16.
         precise: Let all layers compute in float32 on processors that compute in float16.
+        kv_cache: Let the runtime keep the caches of a decoder, see `Port.cache` (ncnn 20260113 or later).
         int8: Compute a quantized model with int8 layers of ncnn.
         dequantize: Remove the rounding of a quantized model, and compute in float32.
         set: Inputs that become constants, by name: numbers, nested lists, or arrays.
@@ -71,6 +73,7 @@ def convert(
         outputs=outputs,
         fp16=fp16,
         precise=precise,
+        kv_cache=kv_cache,
         int8=int8,
         dequantize=dequantize,
         set=set,

@@ -113,6 +113,9 @@ def verify(
         param, bin = net
         with open(param, encoding="utf8") as text, open(bin, "rb") as weights:
             loaded = _runtime.load(text.read(), weights.read(), {})
+    calls = [converted._conversion.calls_at(size) for size in _compare.SIZES]
+    if any(calls) and (data is not None or layers):
+        raise ValueError("data and layers do not fit caches that the runtime keeps")
     shapes = [converted._conversion.shapes_at(size) for size in _compare.SIZES]
     request = {
         "model": reference,
@@ -121,6 +124,7 @@ def verify(
         "outputs": [_pair(port) for port in converted.outputs],
         "layers": [{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
         "shapes": [found for found in shapes if found is not None],
+        "calls": [found for found in calls if found],
         "data": dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
         "rounds": rounds,
         "tolerance": tolerance,
@@ -135,4 +139,4 @@ def verify(
 
 
 def _pair(port: Port) -> dict[str, Any]:
-    return {"name": port.name, "blob": port.blob, "int32": port.int32}
+    return {"name": port.name, "blob": port.blob, "int32": port.int32, "cache": port.cache}

@@ -29,6 +29,7 @@ struct Options {
     rename: Vec<(String, String)>,
     fp16: bool,
     precise: bool,
+    kv_cache: bool,
     int8: bool,
     dequantize: bool,
     double_as_float: bool,
@@ -84,6 +85,7 @@ impl Converter {
             .outputs(options.outputs)
             .fp16(options.fp16)
             .precise(options.precise)
+            .kv_cache(options.kv_cache)
             .double_as_float(options.double_as_float)
             .strict(options.strict)
             .quantization(quantization)
