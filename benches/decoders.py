@@ -2,10 +2,12 @@
 
 usage: decoders.py export FOLDER [--match RE]
        decoders.py check FOLDER --convert 'onnx2ncnn {model} {param} {bin} --report {report}' [--match RE] [--out benches/decoders.md]
+       decoders.py chain FOLDER --convert 'onnx2ncnn {model} {param} {bin} --report {report}' [--match RE] [--out benches/decoders.md]
 
 `export` writes FOLDER/NAME/model.onnx; it needs the packages of benches/decoders.txt, and no network. `check` needs numpy, onnx,
 onnxruntime and ncnn. Each network is converted with the lengths of past and sequence free, and one net is run at several lengths, each
-in a process of its own. An empty past is given as a Mat with an axis of no elements.
+in a process of its own. An empty past is given as a Mat with an axis of no elements. `chain` converts the decoders with plain caches and
+with `--kv-cache`, runs both by `examples/decoder` from an empty cache, and writes the second table of the file, after the first.
 """
 import argparse, json, os, re, shutil, subprocess, sys, tempfile
 
@@ -17,6 +19,17 @@ prompt free. The numbers are the largest errors beside onnxruntime, as a part of
 lengths. The size is that of the `.bin` file as a part of the constants of the model; `--weights keep` keeps weights in blocks of four bits.
 
 """
+CHAIN_TITLE = "## Caches of the runtime"
+CHAIN_HEAD = """
+
+Written by `decoders.py chain`: greedy steps of the decoders among them, from an empty cache and a prompt of 6 tokens, of the net with
+`--kv-cache` and of that with plain caches. The error is the largest of all logits beside onnxruntime, as a part of their largest magnitude.
+Layers are those from the last SDPA but one to the last, and of the whole nets. Times are the least of 20 steps of one token at a cache of
+about 100, in milliseconds, on one thread.
+
+"""
+PROMPT, STEPS = [5, 17, 3, 88, 41, 9], 32
+CHAIN_TOLERANCE = 1e-4
 # (past, sequence)
 LENGTHS = [(7, 1), (5, 4), (31, 1), (0, 6)]
 SIZES = dict(vocab_size=160, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=128)
@@ -71,7 +84,8 @@ def gemma2():
 def gemma3():
     from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
-    config = Gemma3TextConfig(**GROUPED, **TOKENS, head_dim=16, query_pre_attn_scalar=16, sliding_window=64, layer_types=["sliding_attention", "full_attention"])
+    kinds = ["sliding_attention", "full_attention"] * 2
+    config = Gemma3TextConfig(**dict(GROUPED, num_hidden_layers=4), **TOKENS, head_dim=16, query_pre_attn_scalar=16, sliding_window=64, layer_types=kinds)
     return Gemma3ForCausalLM(config)
 
 
@@ -190,6 +204,8 @@ def save(path, folder):
 
 
 DECODERS = [llama, qwen2, qwen3, smollm3, phi3, gemma2, gemma3, gpt2]
+# Networks whose decoder also reads an encoder.
+ENCODED = ["t5", "marian", "whisper", "moonshine"]
 NETWORKS = {f"{model.__name__}_optimum": (model, by_optimum) for model in [*DECODERS, t5, marian, whisper, moonshine]}
 NETWORKS |= {f"{model.__name__}_dynamo": (model, by_dynamo) for model in DECODERS}
 for model in [llama, qwen2, qwen3, smollm3_with_positions, phi3, gemma]:
@@ -326,23 +342,118 @@ def check(arguments):
         print(" | ".join(rows[-1]), flush=True)
     if arguments.out:
         heads = ["network", "", *[f"past {past}, {sequence} tokens" for past, sequence in LENGTHS], "layers", "size", "conditions"]
-        with open(arguments.out, "w") as file:
-            file.write(HEAD)
-            for row in [heads, ["---"] * len(heads), *[row + [""] * (len(heads) - len(row)) for row in rows]]:
-                file.write("| " + " | ".join(row) + " |\n")
+        write(arguments.out, HEAD + table(heads, rows), None)
+
+
+def table(heads, rows):
+    rows = [heads, ["---"] * len(heads), *[row + [""] * (len(heads) - len(row)) for row in rows]]
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+
+
+def write(path, checked, chained):
+    """Replaces one of the two parts of the file."""
+    before, title, after = (open(path).read() if os.path.exists(path) else "").partition(CHAIN_TITLE)
+    checked, chained = checked or before.rstrip() + "\n", chained or title + after
+    with open(path, "w") as file:
+        file.write(checked + ("\n" + chained if chained else ""))
+
+
+def reference(session):
+    """The greedy tokens of onnxruntime, and the logits of each step."""
+    import numpy as np
+
+    past = {node.name: np.zeros([1, node.shape[1], 0, node.shape[3]], np.float32) for node in session.get_inputs() if node.name.startswith("past")}
+    names = [node.name for node in session.get_outputs()]
+    given, length, tokens, logits = PROMPT, 0, [], []
+    for _ in range(STEPS):
+        length += len(given)
+        feeds = {"input_ids": np.array([given]), "attention_mask": np.ones([1, length], np.int64), "position_ids": np.arange(length - len(given), length)[None]}
+        wanted = {node.name for node in session.get_inputs()}
+        results = dict(zip(names, session.run(None, {name: array for name, array in {**feeds, **past}.items() if name in wanted})))
+        past = dict(zip(past, [array for name, array in results.items() if name.startswith("present")]))
+        logits.append(results["logits"][0, -1])
+        given = [int(logits[-1].argmax())]
+        tokens += given
+    return tokens, np.array(logits)
+
+
+def follow(folder, name):
+    """Prints the tokens, the error and the time of a step of a converted net."""
+    import time
+    import numpy as np, onnxruntime
+
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "decoder"))
+    from decoder import Decoder
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    expected, wanted = reference(onnxruntime.InferenceSession(os.path.join(folder, "model.onnx"), options, providers=["CPUExecutionProvider"]))
+    decoder = Decoder(*[os.path.join(folder, f"{name}.{ending}") for ending in ["param", "bin", "json"]], num_threads=1)
+    given, tokens, logits = PROMPT, [], []
+    for _ in range(STEPS):
+        logits.append(decoder.step(given))
+        given = [int(logits[-1].argmax())]
+        tokens += given
+    # The chain again, to a cache of about 100.
+    decoder.clear()
+    decoder.step(PROMPT * 16)
+    times = []
+    for _ in range(20):
+        started = time.perf_counter()
+        decoder.step([7])
+        times.append(time.perf_counter() - started)
+    error = float(np.abs(np.array(logits) - wanted).max() / np.abs(wanted).max())
+    print(json.dumps({"same": tokens == expected, "error": error, "ms": min(times) * 1e3}))
+
+
+def chain(arguments):
+    rows = []
+    for name in NETWORKS:
+        folder = os.path.join(arguments.folder, name)
+        if not re.search(arguments.match, name) or not os.path.exists(os.path.join(folder, "model.onnx")) or name.split("_")[0] in ENCODED:
+            continue
+        cells, layers, block = [], [], ""
+        for net, more in [("kept", ["--kv-cache"]), ("plain", [])]:
+            paths = {word: os.path.join(folder, f"{net}.{ending}") for word, ending in [("param", "param"), ("bin", "bin"), ("report", "json")]}
+            command = [part.format(model=os.path.join(folder, "model.onnx"), **paths) for part in arguments.convert.split()]
+            run = subprocess.run(command + more, capture_output=True, text=True)
+            if run.returncode != 0:
+                cells += ["refused: " + next((line for line in run.stderr.splitlines() if ":" in line), "")[:160]]
+                break
+            kinds = [line.split()[0] for line in list(open(paths["param"]))[2:]]
+            layers.append(str(len(kinds)))
+            places = [place for place, kind in enumerate(kinds) if kind == "SDPA"]
+            # Layers that blocks share belong to none of them: the last block has no others.
+            block = block or str(places[-1] - places[-2])
+            one = subprocess.run([sys.executable, __file__, "follow", folder, net], capture_output=True, text=True)
+            try:
+                found = json.loads(one.stdout.splitlines()[-1])
+            except (ValueError, IndexError):
+                cells += [(one.stderr.splitlines() or ["died"])[-1][:120], ""]
+                continue
+            right = found["same"] and found["error"] <= CHAIN_TOLERANCE
+            cells += [f"{found['error']:.0e}" + ("" if right else " WRONG"), f"{found['ms']:.2f}"]
+        rows.append([name, *([*cells[:2], block, layers[0], *cells[2:], layers[1]] if len(cells) == 4 else cells)])
+        print(" | ".join(rows[-1]), flush=True)
+    if arguments.out:
+        heads = ["network", "error", "time", "layers of a block", "of the net", "error, plain", "time", "layers"]
+        write(arguments.out, None, CHAIN_TITLE + CHAIN_HEAD + table(heads, rows))
 
 
 def main():
     if sys.argv[1:2] == ["compare"]:
         return compare(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    if sys.argv[1:2] == ["follow"]:
+        return follow(sys.argv[2], sys.argv[3])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["export", "check"])
+    parser.add_argument("command", choices=["export", "check", "chain"])
     parser.add_argument("folder")
     parser.add_argument("--match", default="")
     parser.add_argument("--convert")
     parser.add_argument("--out")
     arguments = parser.parse_args()
-    {"export": export, "check": check}[arguments.command](arguments)
+    {"export": export, "check": check, "chain": chain}[arguments.command](arguments)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Runs a converted decoder from token ids to token ids: greedy, from an empty cache.
 
-    onnx2ncnn model.onnx net.param net.bin --report report.json
+    onnx2ncnn model.onnx net.param net.bin --report report.json --kv-cache
     decoder.py net.param net.bin report.json 5 17 3 --steps 32
 
 The model has the inputs `input_ids`, and where it needs them `attention_mask` and `position_ids`, an input for each cache, whose name
 begins with `past`, the output `logits`, and an output for each cache in the same order, whose name begins with `present`: as exported
-by optimum and onnxruntime-genai. The run of onnx2ncnn must print `may be 0` with the length of the cache.
+by optimum and onnxruntime-genai. With `--kv-cache` the runtime keeps the caches in a layout of its own. Without the option they are
+arrays as others, and the run of onnx2ncnn must print `may be 0` with their length.
 """
 
 import argparse
@@ -16,17 +17,24 @@ import numpy as np
 
 
 class Decoder:
-    def __init__(self, param, weights, report):
+    def __init__(self, param, weights, report, **options):
         self.net = ncnn.Net()
+        for option, value in options.items():
+            setattr(self.net.opt, option, value)
         # Half precision is faster and less exact.
         for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
             setattr(self.net.opt, f"use_{option}", False)
         if self.net.load_param(param) != 0 or self.net.load_model(weights) != 0:
             raise SystemExit("the net does not load")
-        ports = json.load(open(report))["net"]
+        with open(report) as file:
+            ports = json.load(file)["net"]
         self.inputs, self.outputs = ports["inputs"], ports["outputs"]
-        # The caches of no tokens.
-        self.caches = [ncnn.Mat() for port in self.inputs if port["name"].startswith("past")]
+        self.clear()
+
+    def clear(self):
+        """Forgets all tokens."""
+        # A cache of the runtime is not set at first; others are given without elements.
+        self.caches = [None if port["cache"] else ncnn.Mat() for port in self.inputs if is_past(port)]
         self.length = 0
 
     def step(self, tokens):
@@ -36,24 +44,33 @@ class Decoder:
             "input_ids": np.array(tokens),
             "attention_mask": np.ones(self.length),
             "position_ids": np.arange(self.length - len(tokens), self.length),
+            # Of nets whose caches do not tell it.
+            "kv_length": np.ones(self.length),
         }
         extractor, caches = self.net.create_extractor(), iter(self.caches)
         for port in self.inputs:
-            if port["name"].startswith("past"):
+            if is_past(port):
                 mat = next(caches)
             else:
                 # A Mat made of an array does not keep the array alive.
                 mat = ncnn.Mat(given[port["name"]].astype(np.int32 if port["int32"] else np.float32)).clone()
-            extractor.input(port["blob"], mat)
-        extracted = {port["name"]: self.extract(extractor, port["blob"]) for port in self.outputs}
+            if mat is not None:
+                extractor.input(port["blob"], mat)
+        extracted = {port["name"]: extract(extractor, port) for port in self.outputs}
         self.caches = [mat for name, mat in extracted.items() if name.startswith("present")]
         return np.array(extracted["logits"])[-1]
 
-    def extract(self, extractor, blob):
-        code, mat = extractor.extract(blob)
-        if code != 0:
-            raise SystemExit(f"{blob} cannot be extracted")
-        return mat
+
+def is_past(port):
+    return port["name"].startswith("past")
+
+
+def extract(extractor, port):
+    # Type 1 leaves a Mat in the layout of the runtime.
+    code, mat = extractor.extract(port["blob"], 1 if port["cache"] else 0)
+    if code != 0:
+        raise SystemExit(f"{port['blob']} cannot be extracted")
+    return mat
 
 
 def main():

@@ -23,6 +23,7 @@ def convert(
     fp16: bool = False,
     precise: bool = False,
     weights: str = "float",
+    kv_cache: bool = False,
     int8: bool = False,
     dequantize: bool = False,
     set: Mapping[str, Any] | None = None,
@@ -50,6 +51,7 @@ def convert(
         precise: Let all layers compute in float32 on processors that compute in float16.
         weights: The weights of matrix products and tables: "float"; "keep" for the integers in blocks of the model; or "int8", "int6",
             "int4" to round floats to such integers as well. Other than floats they require ncnn 20261020.
+        kv_cache: Let the runtime keep the caches of a decoder, see `Port.cache` (ncnn 20260113 or later).
         int8: Compute a quantized model with int8 layers of ncnn.
         dequantize: Remove the rounding of a quantized model, and compute in float32.
         set: Inputs that become constants, by name: numbers, nested lists, or arrays.
@@ -77,6 +79,7 @@ def convert(
         fp16=fp16,
         precise=precise,
         weights=weights,
+        kv_cache=kv_cache,
         int8=int8,
         dequantize=dequantize,
         set=set,

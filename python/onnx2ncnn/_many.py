@@ -16,7 +16,7 @@ from ._refused import Diagnostic, diagnostics
 # The exit codes of a batch that was run to its end.
 _CODES = (0, 1, 2, 3)
 
-_FLAGS = ("fp16", "precise", "int8", "dequantize", "strict", "double_as_float", "random_as_input")
+_FLAGS = ("fp16", "precise", "kv_cache", "int8", "dequantize", "strict", "double_as_float", "random_as_input")
 
 
 @dataclass(frozen=True)

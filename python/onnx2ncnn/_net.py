@@ -28,6 +28,9 @@ class Port:
         blob: The name of the blob.
         form: The shape of the blob, outermost axis first.
         int32: Whether the blob has 32-bit integers in place of floats.
+        cache: For a cache that the runtime keeps, the blob of the other side: of the output that continues an input, and reverse. It
+            is an `ncnn.Mat` in the runtime's own layout: extracted with type 1, and given to the next call as it is; the first call is
+            given none.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Port:
     blob: str
     form: tuple[int | str, ...]
     int32: bool
+    cache: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Assumption:
 
     Attributes:
         value: The name of the value.
-        fact: `exact_integer`, `not_negative`, `small_angle`, `exact_quotient`, `finite` or `whole_length`.
+        fact: `exact_integer`, `not_negative`, `small_angle`, `exact_quotient`, `finite`, `sees_key` or `whole_length`.
         text: The fact as a predicate of the elements, with the reason why it matters.
     """
 
@@ -218,18 +222,20 @@ class Net:
         outputs: str | Sequence[str] | None = None,
         *,
         round_integers: bool = False,
-    ) -> dict[str, np.ndarray]:
+    ) -> dict[str, np.ndarray | ncnn.Mat]:
         """Runs the net in ncnn on arrays in the shapes of the model, and returns its outputs in theirs.
 
         The net is loaded by the first call. Several threads may call at the same time.
 
         Args:
-            inputs: Arrays by the names of the inputs, or the array of the only input. Free first axes are batches, of size 1.
+            inputs: Arrays by the names of the inputs, or the array of the only input. Free first axes are batches, of size 1. A cache that
+                the runtime keeps is the `ncnn.Mat` of the call before, and left out at first.
             outputs: The names of the outputs to compute; by default all.
             round_integers: Round integers that float32 does not represent. Otherwise they are an error.
 
         Returns:
-            Arrays by the names of the outputs, in the types and shapes of the model; bfloat16 and narrower floats become float32.
+            Arrays by the names of the outputs, in the types and shapes of the model; bfloat16 and narrower floats become float32. Caches
+            that the runtime keeps are `ncnn.Mat`.
 
         Raises:
             ValueError: An input is missing, has another shape, violates a condition of the net, or has integers that float32 does not
@@ -259,8 +265,10 @@ class Net:
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
 
 
-def _port(name: str, dtype: str, shape: list[int | str], blob: str, form: list[int | str], int32: bool) -> Port:
-    return Port(name, dtype, tuple(shape), blob, tuple(form), int32)
+def _port(
+    name: str, dtype: str, shape: list[int | str], blob: str, form: list[int | str], int32: bool, cache: str | None
+) -> Port:
+    return Port(name, dtype, tuple(shape), blob, tuple(form), int32, cache)
 
 
 def _quantization(done: Quantization) -> dict[str, Any]:

@@ -11,7 +11,7 @@ Shape = Sequence[Union[int, str]]
 # Shapes by the names of inputs, or the shape of the only input.
 Shapes = Union[Mapping[str, Shape], Shape]
 
-_FLAGS = ("fp16", "precise", "int8", "dequantize", "double_as_float", "random_as_input", "strict", "keep_onnx")
+_FLAGS = ("fp16", "precise", "kv_cache", "int8", "dequantize", "double_as_float", "random_as_input", "strict", "keep_onnx")
 _DEFAULTS: dict[str, Any] = {
     "input_shapes": None,
     "inputs": None,

@@ -60,16 +60,33 @@ def load(param: str, data: bytes, options: Mapping[str, Any]) -> ncnn.Net:
 
 def run(
     net: Net, loaded: ncnn.Net, inputs: Any, outputs: str | Sequence[str] | None, round_integers: bool
-) -> dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """The outputs of a net, by name."""
+    caches = {}
+    if isinstance(inputs, Mapping):
+        caches = {port.name: inputs[port.name] for port in net.inputs if port.cache and port.name in inputs}
+        inputs = {name: array for name, array in inputs.items() if name not in caches}
+    for name, mat in caches.items():
+        if not isinstance(mat, ncnn.Mat):
+            raise TypeError(f'the cache "{name}" is the ncnn.Mat of the call before, not {type(mat).__name__}')
     arrays = _arrays(net, inputs)
-    forms, shapes = net._conversion.resolve({name: list(array.shape) for name, array in arrays.items()})
+    given = {name: list(array.shape) for name, array in arrays.items()}
+    for port in net.inputs:
+        if port.cache:
+            # The height of a cache is its length in any layout.
+            length = caches[port.name].h if port.name in caches else 0
+            given[port.name] = [size if isinstance(size, int) else length for size in port.shape]
+    forms, shapes = net._conversion.resolve(given)
     wanted = names("outputs", outputs)
     for name in wanted:
         if all(port.name != name for port in net.outputs):
             raise ValueError(f'the net has no output "{name}"; its outputs are {", ".join(port.name for port in net.outputs)}')
     extractor = loaded.create_extractor()
     for port, form in zip(net.inputs, forms):
+        if port.cache:
+            if port.name in caches and extractor.input(port.blob, caches[port.name]) != 0:
+                raise RuntimeError(f'ncnn does not take the input "{port.name}"')
+            continue
         array = _elements(port, arrays[port.name], round_integers).reshape(form)
         # The extractor keeps the blob, but not the array.
         if extractor.input(port.blob, ncnn.Mat(array).clone()) != 0:
@@ -78,9 +95,12 @@ def run(
     for port, shape in zip(net.outputs, shapes):
         if wanted and port.name not in wanted:
             continue
-        code, mat = extractor.extract(port.blob)
+        code, mat = extractor.extract(port.blob, 1 if port.cache else 0)
         if code != 0:
             raise RuntimeError(f'ncnn does not compute the output "{port.name}": error {code}')
+        if port.cache:
+            results[port.name] = mat
+            continue
         results[port.name] = _result(port, np.array(mat), shape)
     return results
 

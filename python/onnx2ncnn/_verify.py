@@ -119,6 +119,9 @@ def verify(
         param, bin = net
         with open(param, encoding="utf8") as text, open(bin, "rb") as weights:
             loaded = _runtime.load(text.read(), weights.read(), {})
+    calls = [converted._conversion.calls_at(size) for size in _scripts.SIZES]
+    if any(calls) and (data is not None or layers):
+        raise ValueError("data and layers do not fit caches that the runtime keeps")
     shapes = [converted._conversion.shapes_at(size) for size in _scripts.SIZES]
     return compare_net(
         reference,
@@ -126,6 +129,7 @@ def verify(
         loaded,
         layers=[{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
         shapes=[found for found in shapes if found is not None],
+        calls=[found for found in calls if found],
         data=dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
         rounds=rounds,
         tolerance=_TOLERANCE if tolerance is None else tolerance,
@@ -143,6 +147,7 @@ def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) 
         "inputs": [_pair(port) for port in net.inputs],
         "outputs": [_pair(port) for port in net.outputs],
         "layers": [],
+        "calls": [],
         "data": None,
         "tolerance": _TOLERANCE,
         **request,
@@ -157,4 +162,4 @@ def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) 
 
 
 def _pair(port: Port) -> dict[str, Any]:
-    return {"name": port.name, "blob": port.blob, "int32": port.int32}
+    return {"name": port.name, "blob": port.blob, "int32": port.int32, "cache": port.cache}

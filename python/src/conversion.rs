@@ -24,7 +24,7 @@ pub enum Size {
 
 /// An input or output: name, type and shape in the model, name and shape of the blob, and whether the blob has
 /// 32-bit integers.
-type PortParts = (String, String, Vec<Size>, String, Vec<Size>, bool);
+type PortParts = (String, String, Vec<Size>, String, Vec<Size>, bool, Option<String>);
 
 /// Shapes; `None` is an unknown size.
 type Shapes = Vec<Vec<Option<i64>>>;
@@ -186,6 +186,12 @@ impl Conversion {
         run(py, || self.conversion.shapes_at(size))
     }
 
+    /// Returns shapes of the inputs of two calls in turn, if the runtime keeps caches of the net; see
+    /// [`Conversion::calls_at`](onnx2ncnn::Conversion::calls_at).
+    fn calls_at(&self, py: Python<'_>, size: i64) -> PyResult<Vec<BTreeMap<String, Vec<i64>>>> {
+        run(py, || self.conversion.calls_at(size))
+    }
+
     /// Returns the blobs of intermediate values: value, blob, and whether it has 32-bit integers.
     fn inner_blobs(&self) -> Vec<(String, String, bool)> {
         let blobs = self.conversion.inner_blobs().into_iter();
@@ -209,8 +215,8 @@ impl Conversion {
 }
 
 fn port_parts(port: &Port) -> PortParts {
-    let Port { name, dtype, shape, blob, form, int32, .. } = port;
-    (name.clone(), dtype.clone(), sizes(shape), blob.clone(), sizes(form), *int32)
+    let Port { name, dtype, shape, blob, form, int32, cache, .. } = port;
+    (name.clone(), dtype.clone(), sizes(shape), blob.clone(), sizes(form), *int32, cache.clone())
 }
 
 fn sizes(shape: &[Dim]) -> Vec<Size> {

@@ -30,6 +30,7 @@ struct Options {
     fp16: bool,
     precise: bool,
     weights: String,
+    kv_cache: bool,
     int8: bool,
     dequantize: bool,
     double_as_float: bool,
@@ -89,6 +90,7 @@ impl Converter {
             .fp16(options.fp16)
             .precise(options.precise)
             .weights(weights)
+            .kv_cache(options.kv_cache)
             .double_as_float(options.double_as_float)
             .random_as_input(options.random_as_input)
             .strict(options.strict)

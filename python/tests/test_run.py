@@ -48,6 +48,35 @@ def test_a_folder_of_cases_is_judged(tmp_path, capsys):
     assert "wrong  other: y: " in capsys.readouterr().out
 
 
+def test_caches_of_the_runtime_are_given_to_the_next_call():
+    net = onnx2ncnn.convert(model("decoder/causal_attention"), kv_cache=True)
+    plain = onnx2ncnn.convert(model("decoder/causal_attention"))
+    kept = {port.name: port.cache for port in net.inputs}
+    assert kept == {"q": None, "k": None, "v": None, "pk": "nk", "pv": "nv", "kv_length": None}
+    rng, caches = np.random.default_rng(0), {}
+    past = {name: np.zeros((1, 2, 0, 16), np.float32) for name in ("pk", "pv")}
+    for length in (4, 1, 3):
+        given = {name: rng.normal(size=(1, length, size)).astype(np.float32) for name, size in (("q", 64), ("k", 32), ("v", 32))}
+        whole = np.ones(length + past["pk"].shape[2], np.float32)
+        outputs = net.run({**given, "kv_length": whole, **caches})
+        if past["pk"].size:
+            expected = plain.run({**given, **past})
+            assert np.abs(outputs["y"] - expected["y"]).max() < 1e-4
+            past = {"pk": expected["nk"], "pv": expected["nv"]}
+        else:
+            past = {f"p{name}": given[name].reshape(1, length, 2, 16).transpose(0, 2, 1, 3) for name in "kv"}
+        caches = {port.name: outputs[port.cache] for port in net.inputs if port.cache}
+        assert all(isinstance(mat, ncnn.Mat) and mat.h == past["pk"].shape[2] for mat in caches.values())
+    with pytest.raises(TypeError, match="the ncnn.Mat of the call before"):
+        net.run({**given, "kv_length": whole, **past})
+
+
+def test_calls_in_turn_are_verified():
+    assert onnx2ncnn.verify(model("decoder/causal_attention"), kv_cache=True)
+    with pytest.raises(ValueError, match="do not fit caches"):
+        onnx2ncnn.verify(model("decoder/causal_attention"), kv_cache=True, layers=True)
+
+
 def test_outputs_have_the_types_of_the_model():
     y = onnx2ncnn.convert(one_node("Less", ["a", "b"], [1, 3], out=TensorProto.BOOL)).run(
         {"a": np.zeros((1, 3)), "b": np.array([[0, 1, -1]])}

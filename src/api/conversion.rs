@@ -154,7 +154,8 @@ impl Conversion {
             SizeCondition::AtLeast(size, _) => size.symbol_name() == Some(name),
             _ => false,
         };
-        let lengths = self.inputs.iter().flat_map(|port| &port.shape).filter(|size| size.has_length());
+        let plain = self.inputs.iter().filter(|port| port.cache.is_none());
+        let lengths = plain.flat_map(|port| &port.shape).filter(|size| size.has_length());
         let names: BTreeSet<&str> = lengths.filter_map(Dim::symbol_name).collect();
         let names = names.into_iter();
         names

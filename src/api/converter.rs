@@ -176,6 +176,14 @@ impl Converter {
         self
     }
 
+    /// Lets the runtime keep the caches of a decoder, in a layout of its own: attention to a cache becomes one layer,
+    /// for ncnn 20260113 or later. See [`Port::cache`](crate::Port::cache).
+    #[must_use]
+    pub fn kv_cache(mut self, kv_cache: bool) -> Converter {
+        self.options.kv_cache = kv_cache;
+        self
+    }
+
     /// Refuses models of which the net computes the right result only under an assumption: see
     /// [`Conversion::assumptions`].
     #[must_use]

@@ -28,12 +28,68 @@ impl Conversion {
     ///
     /// The size of an input is too large.
     pub fn shapes_at(&self, size: i64) -> Result<Option<BTreeMap<String, Vec<i64>>>> {
+        self.shapes_with(size, &BTreeMap::new())
+    }
+
+    /// Returns shapes of the inputs of two calls in turn of a net whose caches the runtime keeps: the first one has empty
+    /// caches. Other free sizes are as by [`Conversion::shapes_at`]. Empty if there are no such caches, or conditions do
+    /// not hold.
+    ///
+    /// # Errors
+    ///
+    /// The size of an input is too large.
+    pub fn calls_at(&self, size: i64) -> Result<Vec<BTreeMap<String, Vec<i64>>>> {
+        let before = self.inputs.iter().filter(|port| port.cache.is_some());
+        let mut lengths: BTreeMap<String, Dim> = BTreeMap::new();
+        for length in before.flat_map(|port| &port.shape) {
+            lengths.extend(length.symbol_name().map(|name| (name.to_owned(), Dim::Known(0))));
+        }
+        if lengths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let first = self.shapes_with(size, &lengths)?;
+        let mut sizes = self.sizes_from(size);
+        sizes.extend(lengths);
+        let mut grown = BTreeMap::new();
+        for (input, output) in self.inputs.iter().filter_map(|port| Some((port, self.continued(port)?))) {
+            for (before, after) in
+                input.shape.iter().zip(&output.shape).filter(|(before, after)| before != after)
+            {
+                let after = after.substitute(&sizes)?;
+                grown.extend(before.symbol_name().map(|name| (name.to_owned(), after)));
+            }
+        }
+        let calls = first.zip(self.shapes_with(size, &grown)?);
+        Ok(calls.map_or_else(Vec::new, |(first, second)| vec![first, second]))
+    }
+
+    /// Returns the output that continues a cache.
+    fn continued(&self, input: &Port) -> Option<&Port> {
+        let blob = input.cache.as_ref()?;
+        self.outputs.iter().find(|output| output.blob == *blob)
+    }
+
+    /// Returns values of all free sizes from `size` on that satisfy the conditions on them alone.
+    fn sizes_from(&self, size: i64) -> BTreeMap<String, Dim> {
         let mut names = BTreeSet::new();
         for size in self.inputs.iter().flat_map(|port| &port.shape) {
             size.collect_symbols(&mut names);
         }
-        let sizes = names.iter().map(|name| (name.clone(), self.valid_size(name, size)));
-        let mut sizes: BTreeMap<String, Dim> = sizes.collect();
+        let sizes = names.into_iter().map(|name| {
+            let size = self.valid_size(&name, size);
+            (name, size)
+        });
+        sizes.collect()
+    }
+
+    /// Returns shapes of the inputs with these values of some free sizes.
+    fn shapes_with(
+        &self,
+        size: i64,
+        given: &BTreeMap<String, Dim>,
+    ) -> Result<Option<BTreeMap<String, Vec<i64>>>> {
+        let mut sizes = self.sizes_from(size);
+        sizes.extend(given.clone());
         self.raise_bounds(&mut sizes)?;
         if !self.conditions.iter().all(|condition| condition.holds(&sizes)) {
             return Ok(None);

@@ -89,6 +89,10 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub precise: bool,
 
+    /// Let the runtime keep the caches of a decoder (ncnn 20260113 or later)
+    #[arg(long, help_heading = "Result")]
+    pub kv_cache: bool,
+
     /// Compute a quantized model with int8 layers, by the scales of the model
     #[arg(long, conflicts_with = "dequantize", help_heading = "Result")]
     pub int8: bool,
@@ -123,6 +127,7 @@ impl Choices {
             .fp16(self.fp16)
             .precise(self.precise)
             .weights(self.weights)
+            .kv_cache(self.kv_cache)
             .strict(self.strict)
             .quantization(self.quantization())
             .check(self.check);

@@ -178,6 +178,7 @@ fn compare(
         bin,
         inputs: pairs(&conversion.inputs),
         shapes: Vec::new(),
+        calls: Vec::new(),
         outputs: pairs(&conversion.outputs),
         layers: Vec::new(),
         data: None,

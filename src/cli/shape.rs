@@ -45,6 +45,7 @@ mod tests {
             ("x: 1, 3", Some("x"), "[1, 3]"),
             ("a b,c:batch_size,s.0", Some("a b,c"), "[batch_size, s.0]"),
             ("n:7", Some("n"), "[7]"),
+            ("mask:1,past+sequence", Some("mask"), "[1, past+sequence]"),
         ] {
             assert_eq!(parsed(text), (name.map(str::to_owned), shape.to_owned()), "{text}");
         }
@@ -67,7 +68,7 @@ mod tests {
             "x:1;3",
             "0",
             "-1,3",
-            "1,H+1",
+            "1,H+",
             "1.5",
             "[1,3]",
             "99999999999999999999",

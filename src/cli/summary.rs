@@ -22,6 +22,9 @@ const MAX_ERRORS: usize = 5;
 /// The maximum number of named values of an assumption, without -v.
 const MAX_ASSUMED: usize = 2;
 
+/// The use of caches that the runtime keeps.
+const CACHES: &str = "the first call sets none; each call extracts them with type 1, and the next one is given them as they are";
+
 /// Returns the table of inputs and outputs, the warnings, and the written files.
 pub(super) fn describe(
     conversion: &Conversion,
@@ -35,6 +38,9 @@ pub(super) fn describe(
     describe_ports(&mut text, conversion, most);
     if let Some(rule) = interface_rule(conversion.inputs.iter().chain(&conversion.outputs)) {
         labelled(&mut text, STRONG, "note", &rule);
+    }
+    if conversion.inputs.iter().any(|port| port.cache.is_some()) {
+        labelled(&mut text, STRONG, "caches", CACHES);
     }
     let warnings: Vec<&String> = conversion.warnings.iter().chain(&written.warnings).collect();
     list(&mut text, "", &warnings, most, |text, warning| {
@@ -71,12 +77,17 @@ fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
                 format!("\"{}\" ", printable(&port.blob))
             };
             let int32 = if port.int32 { " as int32" } else { "" };
+            let form = match &port.cache {
+                None => format!("{}{int32}", display_form(&port.form)),
+                Some(other) if kind == "input" => format!("a cache, continued by \"{other}\""),
+                Some(other) => format!("a cache, continues \"{other}\""),
+            };
             rows.push([
                 kind.to_owned(),
                 format!("\"{}\"", printable(&port.name)),
                 port.dtype.clone(),
                 printable(&display_shape(&port.shape)),
-                format!("{renamed}{}{int32}", printable(&display_form(&port.form))),
+                format!("{renamed}{}", printable(&form)),
             ]);
         }
     }

@@ -20,8 +20,8 @@ Examples:
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
 
-Give --input-shape, --inputs, --outputs, --double-as-float, --int8, --dequantize, --weights and --rename as they were given for
-converting. With --dequantize the net is compared with the model without its rounding; with --int8 or rounded weights the cosine of
+Give --input-shape, --inputs, --outputs, --double-as-float, --int8, --dequantize, --weights, --kv-cache and --rename as they were given
+for converting. With --dequantize the net is compared with the model without its rounding; with --int8 or rounded weights the cosine of
 each output decides, unless there is a --tolerance.
 
 Exit codes:
@@ -82,6 +82,10 @@ pub(super) struct Verify {
     #[arg(long, conflicts_with = "dequantize", help_heading = "Model")]
     pub int8: bool,
 
+    /// As for the conversion: both are called twice, and the caches of the first call are given to the second
+    #[arg(long, conflicts_with_all = ["data", "layers"], help_heading = "Model")]
+    pub kv_cache: bool,
+
     /// As for the conversion: the model is run without its rounding
     #[arg(long, help_heading = "Model")]
     pub dequantize: bool,
@@ -141,6 +145,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     }
     let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
     let mut converter = arguments.source.converter().double_as_float(arguments.double_as_float);
+    converter = converter.kv_cache(arguments.kv_cache);
     let (mut model, mut path) = (model, arguments.model.clone());
     let mut is_plain = arguments.source.is_plain();
     if arguments.int8 {
@@ -152,7 +157,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
         // The requested part, with its shapes.
         model = Input::Path(path.clone());
-        converter = Converter::new().double_as_float(arguments.double_as_float);
+        converter = Converter::new().double_as_float(arguments.double_as_float).kv_cache(arguments.kv_cache);
         is_plain = true;
     }
     converter = converter.weights(arguments.weights);
@@ -169,12 +174,14 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     let pairs = |ports: &[Port]| ports.iter().map(pair_of).collect();
     let is_half = arguments.fp16 || arguments.bf16;
     let shapes: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.shapes_at(*size)).collect();
+    let calls: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.calls_at(*size)).collect();
     let request = NetRequest {
         model: path,
         param: arguments.param.clone(),
         bin: arguments.bin.clone(),
         inputs: pairs(&conversion.inputs),
         shapes: shapes?.into_iter().flatten().collect(),
+        calls: calls?.into_iter().filter(|calls| !calls.is_empty()).collect(),
         outputs: pairs(&conversion.outputs),
         layers,
         data: arguments.data.clone(),
@@ -191,12 +198,12 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
 }
 
 pub(super) fn pair_of(port: &Port) -> Pair {
-    Pair { name: port.name.clone(), blob: port.blob.clone(), int32: port.int32 }
+    Pair { name: port.name.clone(), blob: port.blob.clone(), int32: port.int32, cache: port.cache.clone() }
 }
 
 /// Returns the blobs of layers, in order, with the names of their values.
 fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
-    let pair = |InnerBlob { value, blob, int32, .. }| Pair { name: value, blob, int32 };
+    let pair = |InnerBlob { value, blob, int32, .. }| Pair { name: value, blob, int32, cache: None };
     conversion.inner_blobs().into_iter().map(pair).collect()
 }
 

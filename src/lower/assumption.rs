@@ -22,6 +22,8 @@ pub enum AssumedFact {
     ExactQuotient,
     /// Lengths are those of the whole sequence: none of its elements is padding.
     WholeLength,
+    /// In each row of a mask a key is not hidden by minus infinity.
+    SeesKey,
     /// Elements of an input are finite, and so is each float that is computed from them.
     Finite,
 }
@@ -35,6 +37,7 @@ impl AssumedFact {
             AssumedFact::SmallAngle => "small_angle",
             AssumedFact::ExactQuotient => "exact_quotient",
             AssumedFact::WholeLength => "whole_length",
+            AssumedFact::SeesKey => "sees_key",
             AssumedFact::Finite => "finite",
         }
     }
@@ -49,6 +52,9 @@ impl AssumedFact {
             }
             AssumedFact::ExactQuotient => "less than 2^24 divisors: float32 rounds larger quotients",
             AssumedFact::WholeLength => "the length of the whole sequence: the net has no padding",
+            AssumedFact::SeesKey => {
+                "not all minus infinity in a row: a query that sees no key gets the mean of all values"
+            }
             AssumedFact::Finite => {
                 "finite, and so are the floats computed from them: sums and activations of the runtime do not \
                  keep NaN and infinities as in ONNX"
@@ -69,7 +75,7 @@ impl AssumedFact {
                 let (dividend, divisor) = (call.range(index).magnitude(), call.range(1).magnitude());
                 dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
-            AssumedFact::WholeLength => false,
+            AssumedFact::WholeLength | AssumedFact::SeesKey => false,
             AssumedFact::Finite => !matches!(call.may_be_infinite(index), Ok(true)),
         }
     }

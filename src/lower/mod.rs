@@ -16,6 +16,7 @@ mod form;
 mod frontier;
 mod gather;
 mod index;
+mod port;
 mod precision;
 mod sizes;
 mod state;
@@ -23,16 +24,13 @@ mod state;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use smallvec::smallvec;
-
 use crate::common::limits;
-use crate::error::{At, Error, Errors, Result, unsupported};
+use crate::error::{Error, Errors, Result, unsupported};
 use crate::graph::{DeferredErrors, Graph, Node, NodeId, ValueId};
-use crate::ncnn::layer::Input;
-use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance};
+use crate::ncnn::{BlobId, BlobIds, Element, Layer, Net};
 use crate::op;
 use crate::op::Call;
-use crate::tensor::{DType, Dim, SizeCondition, Tensor};
+use crate::tensor::{Dim, SizeCondition, Tensor};
 pub use frontier::Cut;
 use frontier::propose_cuts;
 
@@ -40,10 +38,10 @@ pub(crate) use along::OPEN_END;
 pub use assumption::{AssumedFact, Assumption};
 pub(crate) use broadcast::ScalarOrBlob;
 pub(crate) use exact::{HALF_OF_INFINITY, check_integers, inexact_integer, is_power_of_two};
-use form::MAX_AXES;
 pub(crate) use form::{apart_form, groups, interface_form, isolate, same_elements};
 pub(crate) use gather::few_parts;
 pub(crate) use index::ramp;
+use port::{check_elements, lower_inputs, lower_output};
 use state::{Label, State, mismatch, reshape_layer};
 
 /// Expresses a node in ncnn layers.
@@ -114,12 +112,7 @@ pub(crate) fn lower_graph(
     state.net.release = crate::ncnn::release(asked)?;
     state.precise_values = precision::precise_values(graph);
     state.net.expect(graph.inputs.len() + graph.node_count() + graph.constant_count());
-    let mut errors = Vec::new();
-    for input in graph.given_inputs() {
-        if let Err(error) = lower_input(graph, input, double_as_float, &mut state) {
-            errors.push(error.at_part(format!("input \"{}\"", graph.value(input).name)));
-        }
-    }
+    let mut errors = lower_inputs(graph, double_as_float, &mut state);
     // Readers of a failed node have no bottoms: only the node itself is reported.
     let mut missing: BTreeSet<ValueId> = BTreeSet::new();
     if !errors.is_empty() {
@@ -226,83 +219,6 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     Ok(())
 }
 
-/// Refuses elements that are not numbers, or are complex.
-fn check_elements(dtype: DType) -> Result<()> {
-    match dtype {
-        DType::String | DType::C64 | DType::C128 => unsupported!("ncnn has no blobs of {dtype}"),
-        _ => Ok(()),
-    }
-}
-
-fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut State) -> Result<()> {
-    let value = graph.value(id);
-    let Some(shape) = &value.shape else {
-        unsupported!("its rank is unknown");
-    };
-    let Some(dtype) = value.dtype else {
-        unsupported!("ncnn has no blobs of an unknown type");
-    };
-    check_elements(dtype)?;
-    if dtype == DType::F64 && !double_as_float {
-        return Err(Error::unsupported(
-            "ncnn computes in float32, and float64 values may be out of its range",
-        )
-        .help("where the values fit, convert with --double-as-float"));
-    }
-    check_size(graph, id)?;
-    let form = interface_form(shape)?;
-    let blob = state.net.add_blob(Blob {
-        name: value.name.clone(),
-        shape: form.as_slice().into(),
-        element: Element::F32,
-        float32: state.precise_values.contains(id),
-    });
-    let sizes: Option<Vec<i32>> =
-        form.iter().map(|d| d.known().and_then(|n| i32::try_from(n).ok())).collect();
-    let mut input = Input::default();
-    match sizes.as_deref() {
-        Some([w]) => input.w = *w,
-        Some([h, w]) => (input.w, input.h) = (*w, *h),
-        Some([c, h, w]) => (input.w, input.h, input.c) = (*w, *h, *c),
-        Some([c, d, h, w]) => (input.w, input.h, input.d, input.c) = (*w, *h, *d, *c),
-        _ => {}
-    }
-    state.net.layers.push(NetLayer {
-        name: value.name.clone(),
-        layer: input.into(),
-        bottoms: BlobIds::new(),
-        tops: smallvec![blob],
-        float32: false,
-        provenance: Provenance::default(),
-    });
-    state.axes.add(blob, &form);
-    state.net.inputs.push(blob);
-    state.named.insert(blob);
-    let mut held = blob;
-    if value.dtype.is_some_and(DType::is_int) {
-        state.integers.add_input(id, blob);
-    } else if shape.len() > MAX_AXES && form.iter().any(|size| size.is(1)) {
-        // Some unit axes were dropped to save axes: users may drop all of them.
-        let reshape = reshape_layer(&form, &form)?;
-        let tops = state.emit((&value.name).into(), reshape.into(), &[blob], &[form])?;
-        held = *tops.at(0)?;
-    }
-    state.forms.insert(id, smallvec![held]);
-    Ok(())
-}
-
-fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
-    let value = graph.value(id);
-    let Some(shape) = &value.shape else {
-        unsupported!("its rank is unknown");
-    };
-    state.node = value.producer;
-    let blob = state.form(graph, id, &interface_form(shape)?)?;
-    state.net.outputs.push(Output { blob, name: value.name.clone() });
-    state.assume_exact_output(graph, id);
-    Ok(())
-}
-
 impl<'a> Lower<'a> {
     /// Returns the names of new layers and their tops: that of the node, or of its first output. A top has the
     /// name of an output only if it holds that value, see [`Lower::set`].
@@ -361,7 +277,9 @@ impl Lower<'_> {
     /// Returns a blob of three axes with this height and width, if there is one: layers read sizes from it.
     pub fn plane(&self, height: &Dim, width: &Dim) -> Option<BlobId> {
         let net = &self.state.net;
-        net.blob_ids().find(|blob| matches!(&*net.blob(*blob).shape, [_, h, w] if h == height && w == width))
+        let has_it =
+            |blob: &BlobId| matches!(&*net.blob(*blob).shape, [_, h, w] if h == height && w == width);
+        net.blob_ids().find(|blob| has_it(blob) && net.blob(*blob).element != Element::Cache)
     }
 
     /// The oldest release of ncnn that must load the net: newer layers may be used only if it has them.

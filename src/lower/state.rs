@@ -93,7 +93,7 @@ impl State {
         let mut tops = BlobIds::new();
         let float32 =
             self.float32 || layer.is_move() && bottoms.iter().any(|bottom| self.net.blob(*bottom).float32);
-        for shape in shapes.iter().map(AsRef::as_ref) {
+        for (place, shape) in shapes.iter().map(AsRef::as_ref).enumerate() {
             if shape.is_empty() || shape.len() > 4 {
                 unsupported!("a blob of shape {}: blobs have one to four axes", display_shape(shape));
             }
@@ -104,9 +104,12 @@ impl State {
             let shared = read.find(|read| ***read == *shape).cloned();
             let sizes = shared.unwrap_or_else(|| shape.into());
             let name = label.top.to_owned();
-            let blob = Blob { name, shape: sizes, element: Element::F32, float32 };
-            let top = self.net.add_blob(blob);
-            self.axes.add(top, shape);
+            let is_cache = layer.computes_cache(place);
+            let element = if is_cache { Element::Cache } else { Element::F32 };
+            let top = self.net.add_blob(Blob { name, shape: sizes, element, float32 });
+            if !is_cache {
+                self.axes.add(top, shape);
+            }
             tops.push(top);
         }
         if let Some(weight) = layer.weights().iter().find(|weight| weight.tensor.is_empty()) {

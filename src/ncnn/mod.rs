@@ -68,6 +68,9 @@ pub enum Element {
     I32,
     /// 8-bit integers between convolutions in int8.
     I8,
+    /// Keys or values that attention caches, in a layout of the runtime's own: the shape is that of the value in the
+    /// model, and not that of the Mat.
+    Cache,
 }
 
 /// A bottom or top of layers: a Mat of at most four axes.
@@ -172,6 +175,22 @@ impl Net {
             float32: false,
         });
         self.blobs.get(id.index()).unwrap_or_else(|| &MISSING)
+    }
+
+    /// Returns the other side of a cache: the blob that a layer computes from it, or that it was computed from.
+    pub(crate) fn continued(&self, id: BlobId) -> Option<BlobId> {
+        if self.blob(id).element != Element::Cache {
+            return None;
+        }
+        self.layers.iter().find_map(|layer| {
+            let made = layer.tops.iter().enumerate().filter(|(place, _)| layer.layer.computes_cache(*place));
+            let mut pairs = made.map(|(_, top)| top).rev().zip(layer.bottoms.iter().rev());
+            pairs.find_map(|(top, bottom)| match id {
+                id if id == *top => Some(*bottom),
+                id if id == *bottom => Some(*top),
+                _ => None,
+            })
+        })
     }
 
     /// Returns a blob for modification.

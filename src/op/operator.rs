@@ -88,6 +88,8 @@ pub(crate) struct Op {
     /// The inputs to which the node appends others, each with the axis along which it does. A network may be given
     /// such an input without elements: a cache of nothing.
     pub appends: Option<AppendRule>,
+    /// The inputs that only the runtime reads: caches that it made itself, in a layout of its own.
+    pub caches: &'static [usize],
     /// Whether a rounding error of an input can change the result by a whole step: a quotient that it reads
     /// must be exact.
     pub jumps: Option<Holds>,
@@ -152,6 +154,7 @@ impl Op {
             work: None,
             identity: None,
             appends: None,
+            caches: &[],
             jumps: None,
             chooses: false,
             nan: None,

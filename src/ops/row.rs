@@ -91,6 +91,11 @@ impl Row {
         self
     }
 
+    pub const fn caches(mut self, inputs: &'static [usize]) -> Row {
+        self.op.caches = inputs;
+        self
+    }
+
     pub const fn epsilon(mut self, epsilon: Epsilon) -> Row {
         self.op.epsilon = Some(epsilon);
         self

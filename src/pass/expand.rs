@@ -35,8 +35,8 @@ pub(crate) enum Stage {
     /// Inlines branches only, which leaves fewer nodes.
     Branch,
     /// Expands operators for which some release of ncnn from this one on has no layer, and weights in blocks
-    /// that are not kept.
-    Expand { release: u32, weights: Weights },
+    /// that are not kept. `kv_cache` asks for the forms in which attention to a cache is one layer.
+    Expand { release: u32, weights: Weights, kv_cache: bool },
 }
 
 impl Stage {
@@ -100,9 +100,8 @@ pub(crate) fn expand_nodes(
         }
         // A node that is not inlined may have another expansion; if not, its shape rule only states that it
         // was not inlined.
-        graph
-            .node(*id)
-            .is_some_and(|node| find(node, Stage::Expand { release: 0, weights: Weights::Float }).is_none())
+        let last = Stage::Expand { release: 0, weights: Weights::Float, kv_cache: false };
+        graph.node(*id).is_some_and(|node| find(node, last).is_none())
     }));
     Ok(())
 }

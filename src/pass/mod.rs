@@ -11,6 +11,7 @@ pub mod infer;
 pub mod input_shape;
 pub mod input_value;
 pub(crate) mod insertion;
+pub mod kv_cache;
 pub(crate) mod pattern;
 pub mod quantized;
 pub mod random;

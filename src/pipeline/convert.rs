@@ -9,15 +9,15 @@ use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
-use crate::ncnn::layer::EMPTY_BLOBS;
+use crate::ncnn::layer::{CACHES, EMPTY_BLOBS};
 use crate::ncnn::{self, BLOCKS_SINCE, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::blocks::{Weights, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, FUSIONS, MERGING, SIMPLIFICATIONS};
-use crate::pass::{dead, infer, input_shape, rounding};
+use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, SIMPLIFICATIONS};
+use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
 
@@ -91,15 +91,10 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         }
     }
     rounding::check_rounding(&graph)?;
-    progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
+    fuse(&mut graph, &mut deferred, &mut progress)?;
     let nodes = graph.node_count();
-    expand_nodes(
-        &mut graph,
-        ops::expansion,
-        Stage::Expand { release, weights: options.weights },
-        &mut deferred,
-        &mut refused,
-    )?;
+    let stage = Stage::Expand { release, weights: options.weights, kv_cache: options.kv_cache };
+    expand_nodes(&mut graph, ops::expansion, stage, &mut deferred, &mut refused)?;
     progress.after("expand", &graph)?;
     if graph.node_count() > nodes {
         progress.rewrite(&mut graph, MERGING, &mut deferred)?;
@@ -110,7 +105,11 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut deferred)?;
     }
     // Expansions create patterns of their own, together with adjacent nodes.
-    progress.rewrite(&mut graph, FUSIONS, &mut deferred)?;
+    fuse(&mut graph, &mut deferred, &mut progress)?;
+    if options.kv_cache {
+        kv_cache::check(&graph)?;
+        progress.warnings.extend(kv_cache::add_length(&mut graph)?);
+    }
     deferred.extend(refused);
     if options.weights.rounds() {
         round_matrices(&mut graph, options.weights)?;
@@ -181,16 +180,39 @@ fn apart_from_attention(options: &Options) -> Option<Options> {
     Some(options)
 }
 
-/// Returns the release of ncnn that the user asks for, of which weights in blocks are one. Refuses options that do
-/// not fit them.
+/// Applies the fusions that the options ask for.
+fn fuse(graph: &mut Graph, deferred: &mut DeferredErrors, progress: &mut Progress) -> Result<()> {
+    progress.rewrite(graph, FUSIONS, deferred)?;
+    if progress.options.kv_cache {
+        // Expansions leave copies of caches.
+        progress.rewrite(graph, SIMPLIFICATIONS, deferred)?;
+        progress.rewrite(graph, CACHE_FUSIONS, deferred)?;
+    }
+    Ok(())
+}
+
+/// Returns the release of ncnn that the user asks for, or which the options require. Refuses options that do not
+/// fit them.
 fn asked_release(options: &Options) -> Result<Option<u32>> {
-    if options.weights == Weights::Float {
-        return Ok(options.ncnn_version);
+    if options.weights != Weights::Float {
+        check_blocks(options)?;
     }
-    if let Some(release) = options.ncnn_version.filter(|release| *release < BLOCKS_SINCE) {
-        let message = format!("weights in blocks require ncnn {BLOCKS_SINCE}, and the net is for {release}");
-        return Err(Error::usage(message));
+    let required = [
+        (options.weights != Weights::Float, "weights in blocks require ncnn", BLOCKS_SINCE),
+        (options.kv_cache, "ncnn keeps caches since", CACHES),
+    ];
+    let mut least = None;
+    for (_, reason, since) in required.into_iter().filter(|(is_asked, ..)| *is_asked) {
+        if let Some(release) = options.ncnn_version.filter(|release| *release < since) {
+            return Err(Error::usage(format!("{reason} {since}, and the net is for {release}")));
+        }
+        least = least.max(Some(since));
     }
+    Ok(options.ncnn_version.or(least))
+}
+
+/// Refuses options that do not fit weights in blocks.
+fn check_blocks(options: &Options) -> Result<()> {
     if options.weights.rounds() && options.quantization == Quantization::Int8 {
         let message =
             "int8 layers have the scales of the model, and floats are not rounded again beside them";
@@ -201,7 +223,7 @@ fn asked_release(options: &Options) -> Result<Option<u32>> {
             "a table of scales for ncnn2int8 belongs to a net of floats, not to weights in blocks",
         ));
     }
-    Ok(options.ncnn_version.or(Some(BLOCKS_SINCE)))
+    Ok(())
 }
 
 /// Refuses nodes of functions that follow another version of their operator than the model imports: onnxruntime

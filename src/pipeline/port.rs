@@ -20,6 +20,10 @@ pub struct Port {
     pub form: Vec<Dim>,
     /// Whether the runtime reads the blob as 32-bit integers.
     pub int32: bool,
+    /// For a cache that the runtime keeps, the blob of the other side: of the output that continues an input, and
+    /// reverse. The output is extracted with type 1, and given to the input of the next call as it is; the input of the
+    /// first call is not set. The layout is the runtime's own.
+    pub cache: Option<String>,
 }
 
 impl Port {
@@ -29,6 +33,7 @@ impl Port {
     }
 
     fn new(graph: &Graph, net: &Net, value: ValueId, blob: BlobId) -> Port {
+        let cache = net.continued(blob).map(|other| net.blob(other).name.clone());
         let (value, blob) = (graph.value(value), net.blob(blob));
         Port {
             name: value.name.clone(),
@@ -37,6 +42,7 @@ impl Port {
             blob: blob.name.clone(),
             form: blob.shape.to_vec(),
             int32: blob.element == Element::I32,
+            cache,
         }
     }
 }

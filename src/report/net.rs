@@ -57,6 +57,8 @@ pub struct PortPart {
     pub axes: Axes,
     /// Whether the runtime reads the blob as 32-bit integers.
     pub int32: bool,
+    /// For a cache that the runtime keeps, the blob of the output that continues an input, and reverse.
+    pub cache: Option<String>,
 }
 
 /// The sizes of a blob by ncnn's names.
@@ -258,6 +260,7 @@ impl PortPart {
             blob: port.blob.clone(),
             axes: Axes::of(&port.form),
             int32: port.int32,
+            cache: port.cache.clone(),
         }
     }
 }

@@ -256,11 +256,15 @@ impl Dim {
     }
 }
 
-/// Parses a number from 1 on, or a name of letters, digits, `_` and `.`, which is a free size.
+/// Parses a number from 1 on, a name of letters, digits, `_` and `.`, which is a free size, or a sum of these, such as
+/// `past+sequence`.
 impl FromStr for Dim {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Dim> {
+        if let Some((first, rest)) = text.split_once('+') {
+            return first.trim().parse::<Dim>()?.add(&rest.trim().parse()?);
+        }
         let is_name = text.starts_with(|c: char| c.is_alphabetic() || c == '_')
             && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
         if is_name {

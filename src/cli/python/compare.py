@@ -178,10 +178,15 @@ def mat_of(array):
     return ncnn.Mat(np.ascontiguousarray(array)).clone()
 
 
-def feed(net, pairs, inputs):
+def feed(net, pairs, inputs, caches=None):
+    """An extractor with the inputs, and the caches by the names of the blobs of their inputs."""
     extractor = net.create_extractor()
     extractor.set_light_mode(False)
     for pair in pairs:
+        if pair.get("cache"):
+            if pair["blob"] in caches and extractor.input(pair["blob"], caches[pair["blob"]]) != 0:
+                raise NetFailure(f"the net has no input \"{pair['blob']}\"")
+            continue
         if pair["name"] not in inputs:
             continue
         array = inputs[pair["name"]].astype(np.int32 if pair["int32"] else np.float32)
@@ -231,6 +236,50 @@ def given_samples(request):
     return [samples[index] for index in sorted(samples)]
 
 
+def called_in_turn(session, request, generator):
+    """The inputs and outputs of the model in calls in turn: caches are outputs of the call before, and of nothing at first."""
+    caches = {pair["name"]: pair["cache"] for pair in request["inputs"] if pair.get("cache")}
+    names = {pair["blob"]: pair["name"] for pair in request["outputs"]}
+    first = None
+    for calls in request["calls"]:
+        # Masks grow with the caches, and hide nothing.
+        grown = [name for name in calls[0] if name not in caches and calls[0][name] != calls[1][name]]
+        done = []
+        try:
+            for shapes in calls:
+                inputs = {node.name: draw(node, shapes[node.name], INTEGERS[0], generator) for node in session.get_inputs()}
+                inputs.update({name: np.ones_like(inputs[name]) for name in grown if name in inputs})
+                if done:
+                    inputs.update({name: done[-1][1][names[blob]] for name, blob in caches.items()})
+                # Inputs of the net alone.
+                added = {name: np.ones(shape, np.float32) for name, shape in shapes.items() if name not in inputs}
+                done.append(({**inputs, **added}, run(session, inputs)))
+            return done
+        except Exception as error:
+            first = first or error
+    raise Failure(f"onnxruntime does not run the original: {first or 'no common size fits all free axes; give sizes with --input-shape'}")
+
+
+def compare_calls(session, net, request, generator, outputs):
+    """Adds the distances of a net whose caches the runtime keeps: these are in a layout of its own, and not compared."""
+    caches = {}
+    for inputs, expected in called_in_turn(session, request, generator):
+        extractor = feed(net, request["inputs"], inputs, caches)
+        for pair in request["outputs"]:
+            if pair.get("cache"):
+                code, mat = extractor.extract(pair["blob"], 1)
+                if code != 0:
+                    raise NetFailure(f"ncnn does not compute \"{pair['blob']}\"")
+                caches[pair["cache"]] = mat
+                continue
+            name, got = pair["name"], extract(extractor, pair, expected[pair["name"]])
+            if got is None:
+                new = {"name": name, "same": False, "max_abs": None, "why": "ncnn does not compute it"}
+            else:
+                new = distance(name, got, expected[name], request["tolerance"], request.get("cosine"))
+            outputs[name] = worst(outputs.get(name), new, request.get("cosine") is not None)
+
+
 def compare_net(request):
     """An ONNX model and a net on the same inputs."""
     load("numpy", "onnxruntime", "ncnn")
@@ -238,6 +287,10 @@ def compare_net(request):
     least_cosine = request.get("cosine")
     outputs, layers = {}, {}
     samples = given_samples(request) if request.get("samples") else []
+    if request.get("calls"):
+        for round in range(request["rounds"]):
+            compare_calls(session, net, request, np.random.default_rng(round), outputs)
+        return {"outputs": list(outputs.values()), "layers": []}
     for round in range(len(samples) if samples else 1 if request["data"] else request["rounds"]):
         if samples:
             inputs = samples[round]

@@ -48,6 +48,8 @@ pub(in crate::cli) struct NetRequest {
     pub inputs: Vec<Pair>,
     /// Shapes of the inputs by their names, to try until the model runs.
     pub shapes: Vec<BTreeMap<String, Vec<i64>>>,
+    /// The shapes of several calls in turn, for a net whose caches the runtime keeps.
+    pub calls: Vec<Vec<BTreeMap<String, Vec<i64>>>>,
     pub outputs: Vec<Pair>,
     /// Intermediate blobs in the order of layers; `model` has their values as outputs too.
     pub layers: Vec<Pair>,
@@ -117,6 +119,8 @@ pub(in crate::cli) struct Pair {
     pub name: String,
     pub blob: String,
     pub int32: bool,
+    /// The blob of the other side of a cache that the runtime keeps.
+    pub cache: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -118,6 +118,16 @@ impl Net {
         if (reads && !may_read) || computes != must_compute {
             invalid!("it reads or computes 8-bit integers as float32, or the reverse");
         }
+        let is_cache = |blob: &BlobId| self.blob(*blob).element == Element::Cache;
+        let continued =
+            layer.tops.iter().enumerate().filter(|(place, _)| layer.layer.computes_cache(*place)).count();
+        let (plain, continues) = layer.bottoms.split_at(layer.bottoms.len().saturating_sub(continued));
+        let computes = layer.tops.iter().skip(1).filter(|top| is_cache(top)).count();
+        let is_input = matches!(layer.layer, Layer::Input(_));
+        let matches = continues.iter().all(is_cache) && (is_input || computes == continued);
+        if !matches || plain.iter().any(is_cache) || (!is_input && layer.tops.first().is_some_and(is_cache)) {
+            invalid!("it reads or computes a cache of the runtime as numbers, or the reverse");
+        }
         Ok(())
     }
 

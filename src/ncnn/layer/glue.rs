@@ -5,8 +5,8 @@ use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer};
 use crate::error::{At, Result, unsupported};
 
 layer! {
-    /// An input of the net.
-    Input(exactly(0), exactly(1)) {
+    /// An input of the net, or several of unknown sizes.
+    Input(exactly(0), MANY) {
         params {
             0 w: i32 = 0,
             1 h: i32 = 0,

@@ -54,6 +54,8 @@ pub const OLDEST: u32 = 20240410;
 pub(crate) const EXPRESSIONS: u32 = 20250428;
 /// The release since which the runtime hands empty blobs on to layers.
 pub(crate) const EMPTY_BLOBS: u32 = 20260113;
+/// The release since which attention keeps caches (`sdpa.cpp`).
+pub(crate) const CACHES: u32 = 20260113;
 
 impl Layer {
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.
@@ -94,8 +96,16 @@ impl Layer {
             Layer::Split(_) => true,
             // Concat takes its layout from the first bottom.
             Layer::Concat(_) => place > 0,
+            // The caches, which follow the other bottoms.
+            Layer::SDPA(layer) if layer.kv_cache != 0 => place >= if layer.attn_mask != 0 { 4 } else { 3 },
             _ => self.reads_size_alone(place),
         }
+    }
+
+    /// Returns whether the top at `place` is a cache in a layout of the runtime's own. The last bottoms are the caches
+    /// that it continues.
+    pub(crate) fn computes_cache(&self, place: usize) -> bool {
+        matches!(self, Layer::SDPA(layer) if layer.kv_cache != 0) && place > 0
     }
 
     /// Returns whether the layer reads the size of the bottom at `place`, but no element. Crop unpacks all its

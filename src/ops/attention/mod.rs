@@ -1,6 +1,7 @@
 //! Attention and its state.
 
 pub(in crate::ops) mod cache;
+pub(in crate::ops) mod cached;
 pub(in crate::ops) mod flex_attention;
 pub(in crate::ops) mod linear_attention;
 pub(in crate::ops) mod multi_head;
@@ -11,4 +12,4 @@ use super::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] =
-    &[cache::OPS, flex_attention::OPS, linear_attention::OPS, multi_head::OPS, standard::OPS];
+    &[cache::OPS, cached::OPS, flex_attention::OPS, linear_attention::OPS, multi_head::OPS, standard::OPS];

@@ -160,15 +160,18 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
     let [mut q, mut k, v] = parts(x, &attention)?;
     let length = (input::QUERY, 1);
     let positions = Positions::of(x, length, length, (input::PAST_KEY, 2))?;
+    // RotaryEmbed turns rows of heads.
+    let apart = x.keeps_cache();
+    if apart {
+        (q, k) = (by_heads(x, q, heads, head)?, by_heads(x, k, kv_heads, head)?);
+    }
     if attention.rotary {
         let [cos, sin] = angles(x, &positions)?;
         q = rotate(x, q, [cos, sin], heads, &attention)?;
         k = rotate(x, k, [cos, sin], kv_heads, &attention)?;
     }
-    let perm = ("perm", Attribute::Ints(vec![0, 2, 1, 3]));
-    let cache = |x: &mut Expand, operand: Operand, past: usize, output: usize| -> Result<Operand> {
-        let apart = x.reshape(operand, &[0, 0, kv_heads, head])?;
-        let mut all = x.op("Transpose", &[apart], std::slice::from_ref(&perm))?;
+    let cache = |x: &mut Expand, new: Operand, past: usize, output: usize, apart: bool| -> Result<Operand> {
+        let mut all = if apart { new } else { by_heads(x, new, kv_heads, head)? };
         if x.has_input(past) {
             let past = x.operand(past)?;
             all = x.op("Concat", &[past, all], &[("axis", Attribute::Int(2))])?;
@@ -176,13 +179,14 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
         x.output(output, all)?;
         Ok(all)
     };
-    let keys = cache(x, k, input::PAST_KEY, 1)?;
-    let values = cache(x, v, input::PAST_VALUE, 2)?;
+    let keys = cache(x, k, input::PAST_KEY, 1, apart)?;
+    let values = cache(x, v, input::PAST_VALUE, 2, false)?;
     // The heads that share keys are rows of one product.
-    let apart = x.reshape(q, &[0, 0, heads, head])?;
-    let apart = x.op("Transpose", &[apart], std::slice::from_ref(&perm))?;
+    if !apart {
+        q = by_heads(x, q, heads, head)?;
+    }
     let scale = x.scalar_like(input::QUERY, attention.scale)?;
-    let scaled = x.op("Mul", &[apart, scale], &[])?;
+    let scaled = x.op("Mul", &[q, scale], &[])?;
     let grouped = x.reshape(scaled, &[1, kv_heads, -1, head])?;
     let columns = x.transpose(keys, &[0, 1, 3, 2])?;
     let scores = x.op("MatMul", &[grouped, columns], &[])?;
@@ -203,7 +207,7 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
     let grouped = x.reshape(weights, &[1, kv_heads, -1, 0])?;
     let result = x.op("MatMul", &[grouped, values], &[])?;
     let result = x.reshape(result, &[1, heads, -1, head])?;
-    let result = x.op("Transpose", &[result], &[perm])?;
+    let result = x.transpose(result, &[0, 2, 1, 3])?;
     let mut result = x.reshape(result, &[0, 0, -1])?;
     if x.has_input(input::SEQLENS_K) {
         let lengths = x.operand(input::SEQLENS_K)?;
@@ -211,6 +215,12 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
     }
     x.output(0, result)?;
     Ok(true)
+}
+
+/// Emits `[batch, length, heads * head]` as `[batch, heads, length, head]`.
+fn by_heads(x: &mut Expand, operand: Operand, heads: i64, head: i64) -> Result<Operand> {
+    let apart = x.reshape(operand, &[0, 0, heads, head])?;
+    x.transpose(apart, &[0, 2, 1, 3])
 }
 
 /// Returns queries, keys and values, `[batch, length, heads * head]`.

@@ -74,6 +74,11 @@ impl Expand<'_> {
         }
     }
 
+    /// Whether attention to a cache is to be one layer.
+    pub fn keeps_cache(&self) -> bool {
+        matches!(self.stage, Stage::Expand { kv_cache: true, .. })
+    }
+
     /// Adds a warning about the node.
     pub fn warn(&mut self, warning: &str) {
         let node = self.call.node();

@@ -22,9 +22,9 @@ use crate::tensor::DType;
 const SAME_SCALE: f64 = 1e-6;
 
 /// Added to the scores of masked keys in place of minus infinity, which ncnn does not handle.
-const HIDDEN: f32 = -1e30;
+pub(super) const HIDDEN: f32 = -1e30;
 /// A score below all others: a key with it is masked if another key is not.
-const FAR: f64 = -1e9;
+pub(super) const FAR: f64 = -1e9;
 
 /// `x * weight + bias`.
 #[derive(Clone, Copy, Debug)]
@@ -238,7 +238,7 @@ fn is_scores(matcher: &Matcher, value: ValueId) -> bool {
 }
 
 /// The Softmax that computes a value, and whether NaN is replaced by 0 after it.
-fn softmax_of<'a>(
+pub(super) fn softmax_of<'a>(
     matcher: &Matcher<'a>,
     value: ValueId,
     inner: &mut BTreeSet<ValueId>,

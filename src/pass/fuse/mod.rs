@@ -5,6 +5,7 @@
 
 mod affine;
 mod attention;
+mod cached_attention;
 mod focus;
 mod gather_nd;
 mod gelu;
@@ -13,8 +14,10 @@ mod group_norm;
 mod hard_swish;
 mod l2_normalize;
 mod layer_norm;
+mod layout;
 mod look_up;
 mod mish;
+mod rotary;
 mod shuffle;
 mod softmax;
 mod split;
@@ -32,6 +35,8 @@ use crate::pass::pattern::{Readers, constant_ints, input, producer, scalar};
 use crate::pass::rewrite::Rewrite;
 use crate::pass::simplify::SHARE_SLICES;
 use crate::tensor::{DType, Dim, Tensor};
+
+pub(super) use cached_attention::refused_attentions;
 
 /// The most views between a Range and the node that reads it as indices.
 const MAX_VIEWS: usize = 8;
@@ -144,6 +149,22 @@ pub const FUSIONS: &[Rewrite] = &[
         attention::fuse_attention,
     ),
     SHARE_SLICES,
+];
+
+/// The fusions for caches of the runtime, after the others.
+pub const CACHE_FUSIONS: &[Rewrite] = &[
+    Rewrite::by(
+        "fuse_rotary_embed",
+        "with --kv-cache: pairs of elements turned by angles to RotaryEmbed",
+        &["Add", "Concat"],
+        rotary::fuse_rotary_embed,
+    ),
+    Rewrite::by(
+        "fuse_cached_attention",
+        "with --kv-cache: attention to a cache to SDPA",
+        &["Softmax"],
+        cached_attention::fuse_cached_attention,
+    ),
 ];
 
 /// A graph in which patterns are matched.

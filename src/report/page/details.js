@@ -69,7 +69,7 @@ function choose(id, center) {
   refreshTables();
 }
 
-const portFacts = (port) => [pairs([["in the model", port.dtype + " " + sizesOf(port.shape)], ...(net ? [["in ncnn", port.sizes + (port.int32 ? " as int32" : "")]] : []),
+const portFacts = (port) => [pairs([["in the model", port.dtype + " " + sizesOf(port.shape)], ...(net ? [["in ncnn", port.cache ? "a cache of the runtime, with " + port.cache : port.sizes + (port.int32 ? " as int32" : "")]] : []),
   ...(port.name === port.blob ? [] : [["name in the model", port.name]])])];
 
 // The content without a selection.

@@ -4,7 +4,7 @@ use super::{center, deviation, repeat};
 use crate::error::{Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{LayerNorm, RMSNorm, binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, binary_op, reduction_op, unary_op};
 use crate::op::{Call, Fact, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
@@ -196,12 +196,14 @@ pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
 }
 
 /// Returns ncnn's layer, if every supported release has it and the scale has an element for each position of
-/// a row.
+/// a row, or is 1.
 fn rms_layer(lower: &Lower, norm: &LayerNormAttributes, size: &Dim) -> Result<Option<RMSNorm>> {
     let Some(affine_size) = size.known().and_then(|size| i32::try_from(size).ok()) else { return Ok(None) };
-    let Some(gamma) = lower.constant(1).filter(|_| matches!(is_row(lower, norm.axis, 1), Ok(true))) else {
+    let gamma = lower.constant(1).filter(|_| matches!(is_row(lower, norm.axis, 1), Ok(true)));
+    // The root is an estimate in releases before those with caches, and the layer is not needed for a weight.
+    if gamma.is_none() && !(is_plain(lower)? && lower.release() >= CACHES) {
         return Ok(None);
-    };
-    let layer = RMSNorm { affine_size, eps: norm.epsilon, gamma_data: Some(gamma.clone()) };
+    }
+    let layer = RMSNorm { affine_size, eps: norm.epsilon, gamma_data: gamma.cloned() };
     Ok(Some(layer).filter(|layer| layer.since() <= lower.release()))
 }

@@ -1,0 +1,143 @@
+//! The inputs and outputs of a net.
+
+use std::collections::BTreeSet;
+
+use smallvec::smallvec;
+
+use super::check_size;
+use super::form::{MAX_AXES, interface_form};
+use super::state::{State, reshape_layer};
+use crate::error::{At, Error, Result, unsupported};
+use crate::graph::{Graph, ValueId};
+use crate::ncnn::layer::Input;
+use crate::ncnn::{Blob, BlobId, BlobIds, Element, NetLayer, Output, Provenance};
+use crate::op;
+use crate::tensor::DType;
+
+/// The name of the layer whose tops are the caches of the runtime.
+const CACHE: &str = "kv_cache";
+
+/// Refuses elements that are not numbers, or are complex.
+pub(super) fn check_elements(dtype: DType) -> Result<()> {
+    match dtype {
+        DType::String | DType::C64 | DType::C128 => unsupported!("ncnn has no blobs of {dtype}"),
+        _ => Ok(()),
+    }
+}
+
+/// Adds the blobs of all inputs, and the layers that make them. Inputs that fail are returned as errors.
+pub(super) fn lower_inputs(graph: &Graph, double_as_float: bool, state: &mut State) -> Vec<Error> {
+    let caches = caches(graph);
+    let mut errors = Vec::new();
+    let mut tops = BlobIds::new();
+    for input in graph.given_inputs() {
+        let added = match caches.contains(&input) {
+            true => add_cache(graph, input, state).map(|blob| tops.push(blob)),
+            false => lower_input(graph, input, double_as_float, state),
+        };
+        if let Err(error) = added {
+            errors.push(error.at_part(format!("input \"{}\"", graph.value(input).name)));
+        }
+    }
+    if !tops.is_empty() {
+        push_input(state, CACHE, Input::default(), tops);
+    }
+    errors
+}
+
+/// Returns the inputs that nodes read as caches of the runtime.
+fn caches(graph: &Graph) -> BTreeSet<ValueId> {
+    let mut caches = BTreeSet::new();
+    for (_, node) in graph.nodes() {
+        let places = op::find(node).map_or(&[][..], |op| op.caches);
+        caches.extend(places.iter().filter_map(|place| node.inputs.get(*place).copied().flatten()));
+    }
+    caches
+}
+
+/// Adds the blob of a cache, from which no layer reads a size.
+fn add_cache(graph: &Graph, id: ValueId, state: &mut State) -> Result<BlobId> {
+    let value = graph.value(id);
+    let Some(shape) = &value.shape else { unsupported!("its rank is unknown") };
+    let shape = interface_form(shape)?;
+    let blob =
+        Blob { name: value.name.clone(), shape: shape.into(), element: Element::Cache, float32: false };
+    let blob = state.net.add_blob(blob);
+    state.net.inputs.push(blob);
+    state.named.insert(blob);
+    state.forms.insert(id, smallvec![blob]);
+    Ok(blob)
+}
+
+fn push_input(state: &mut State, name: &str, layer: Input, tops: BlobIds) {
+    state.net.layers.push(NetLayer {
+        name: name.to_owned(),
+        layer: layer.into(),
+        bottoms: BlobIds::new(),
+        tops,
+        float32: false,
+        provenance: Provenance::default(),
+    });
+}
+
+fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut State) -> Result<()> {
+    let value = graph.value(id);
+    let Some(shape) = &value.shape else {
+        unsupported!("its rank is unknown");
+    };
+    let Some(dtype) = value.dtype else {
+        unsupported!("ncnn has no blobs of an unknown type");
+    };
+    check_elements(dtype)?;
+    if dtype == DType::F64 && !double_as_float {
+        return Err(Error::unsupported(
+            "ncnn computes in float32, and float64 values may be out of its range",
+        )
+        .help("where the values fit, convert with --double-as-float"));
+    }
+    check_size(graph, id)?;
+    let form = interface_form(shape)?;
+    let blob = state.net.add_blob(Blob {
+        name: value.name.clone(),
+        shape: form.as_slice().into(),
+        element: Element::F32,
+        float32: state.precise_values.contains(id),
+    });
+    let sizes: Option<Vec<i32>> =
+        form.iter().map(|d| d.known().and_then(|n| i32::try_from(n).ok())).collect();
+    let mut input = Input::default();
+    match sizes.as_deref() {
+        Some([w]) => input.w = *w,
+        Some([h, w]) => (input.w, input.h) = (*w, *h),
+        Some([c, h, w]) => (input.w, input.h, input.c) = (*w, *h, *c),
+        Some([c, d, h, w]) => (input.w, input.h, input.d, input.c) = (*w, *h, *d, *c),
+        _ => {}
+    }
+    push_input(state, &value.name, input, smallvec![blob]);
+    state.axes.add(blob, &form);
+    state.net.inputs.push(blob);
+    state.named.insert(blob);
+    let mut held = blob;
+    if value.dtype.is_some_and(DType::is_int) {
+        state.integers.add_input(id, blob);
+    } else if shape.len() > MAX_AXES && form.iter().any(|size| size.is(1)) {
+        // Some unit axes were dropped to save axes: users may drop all of them.
+        let reshape = reshape_layer(&form, &form)?;
+        let tops = state.emit((&value.name).into(), reshape.into(), &[blob], &[form])?;
+        held = *tops.at(0)?;
+    }
+    state.forms.insert(id, smallvec![held]);
+    Ok(())
+}
+
+pub(super) fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
+    let value = graph.value(id);
+    let Some(shape) = &value.shape else {
+        unsupported!("its rank is unknown");
+    };
+    state.node = value.producer;
+    let blob = state.form(graph, id, &interface_form(shape)?)?;
+    state.net.outputs.push(Output { blob, name: value.name.clone() });
+    state.assume_exact_output(graph, id);
+    Ok(())
+}

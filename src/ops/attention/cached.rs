@@ -1,0 +1,120 @@
+//! CachedAttention and RotaryEmbed of ncnn's domain, as ncnn's layers compute them.
+//!
+//! CachedAttention appends keys and values to a cache, and attends to all of them. Its inputs are queries, keys and
+//! values, `[1, heads, positions, elements]`; the cached keys and values, in the shapes of the model; the mask, which
+//! is added to the scores. The outputs are the result and the grown caches.
+//!
+//! RotaryEmbed turns pairs of elements, half the last axis apart, by an angle for each position, the last axis but
+//! one. The inputs are the elements, and the cosine and sine for each position and pair.
+
+use crate::error::{At, Error, Result, invalid};
+use crate::lower::{AssumedFact, Lower, interface_form};
+use crate::ncnn::layer::{RotaryEmbed, SDPA};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, required, resolve_axis};
+use crate::ops::Row;
+use crate::tensor::Dim;
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("CachedAttention", &[1], Access::Any, infer_cached)
+        .domain(OWN_DOMAIN)
+        .caches(&[input::PAST_KEY, input::PAST_VALUE])
+        .lower(lower_cached)
+        .lowers_to("SDPA"),
+    Row::new("RotaryEmbed", &[1], Access::Any, infer_rotary)
+        .domain(OWN_DOMAIN)
+        .lower(lower_rotary)
+        .lowers_to("RotaryEmbed"),
+];
+
+/// The indices of the inputs of CachedAttention.
+mod input {
+    pub const Q: usize = 0;
+    pub const K: usize = 1;
+    pub const V: usize = 2;
+    pub const PAST_KEY: usize = 3;
+    pub const PAST_VALUE: usize = 4;
+    pub const MASK: usize = 5;
+}
+
+/// The attributes of CachedAttention.
+struct Cached {
+    /// The factor of the scores.
+    scale: f32,
+    /// The axes of the caches along which they grow.
+    axes: [i64; 2],
+    /// Whether the mask may hide all keys of a query by minus infinity.
+    hides_all: bool,
+}
+
+fn read_cached(call: &Call) -> Result<Cached> {
+    Ok(Cached {
+        scale: required(call.float("scale")?, "scale")?,
+        axes: [
+            required(call.int("key_axis")?, "key_axis")?,
+            required(call.int("value_axis")?, "value_axis")?,
+        ],
+        hides_all: call.flag("hides_all", false)?,
+    })
+}
+
+fn infer_cached(call: &Call) -> Result<Vec<Fact>> {
+    let Cached { axes: [key_axis, value_axis], .. } = read_cached(call)?;
+    let (q, v) = (call.shape(input::Q)?, call.shape(input::V)?);
+    let ([batch, heads, positions, _], [.., width]) = (q, v) else { invalid!("queries without four axes") };
+    let grown = |past: usize, axis: i64| -> Result<Fact> {
+        let mut shape = call.shape(past)?.to_vec();
+        let axis = resolve_axis(axis, shape.len())?;
+        let length = shape.at(axis)?.add(positions)?;
+        if let Some(slot) = shape.get_mut(axis) {
+            *slot = length;
+        }
+        Ok(Fact::new(call.dtype(past)?, shape))
+    };
+    let y = vec![batch.clone(), heads.clone(), positions.clone(), width.clone()];
+    let (keys, values) = (grown(input::PAST_KEY, key_axis)?, grown(input::PAST_VALUE, value_axis)?);
+    Ok(vec![Fact::new(call.dtype(input::Q)?, y), keys, values])
+}
+
+fn lower_cached(lower: &mut Lower) -> Result<()> {
+    let Cached { scale, hides_all, .. } = read_cached(lower)?;
+    let mut bottoms = Vec::new();
+    for index in [input::Q, input::K, input::V] {
+        let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
+        bottoms.push(lower.blob_as(index, &form)?);
+    }
+    let attn_mask = i32::from(lower.has_input(input::MASK));
+    if attn_mask == 1 {
+        let shape = lower.shape(input::MASK)?.to_vec();
+        let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("the mask is a scalar") };
+        let heads = Dim::product(outer)?;
+        let heads = Some(heads).filter(|heads| !heads.is(1));
+        let form: Vec<Dim> = heads.into_iter().chain([queries.clone(), keys.clone()]).collect();
+        bottoms.push(lower.blob_as(input::MASK, &form)?);
+        if hides_all {
+            lower.assume(input::MASK, AssumedFact::SeesKey);
+        }
+    }
+    for index in [input::PAST_KEY, input::PAST_VALUE] {
+        bottoms.push(lower.blob(index)?);
+    }
+    let y = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
+    let forms = [y, interface_form(lower.output_shape(1)?)?, interface_form(lower.output_shape(2)?)?];
+    let tops = lower.emit_n(SDPA { attn_mask, scale, kv_cache: 1 }, &bottoms, &forms)?;
+    tops.into_iter().enumerate().try_for_each(|(index, top)| lower.set(index, top))
+}
+
+fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
+fn lower_rotary(lower: &mut Lower) -> Result<()> {
+    let shape = lower.shape(0)?.to_vec();
+    let [outer @ .., positions, elements] = shape.as_slice() else { invalid!("an input without positions") };
+    let pairs = elements.known().map(|elements| Dim::Known(elements / 2));
+    let pairs = pairs.ok_or_else(|| Error::unsupported("elements of free number"))?;
+    let form = [Dim::product(outer)?, positions.clone(), elements.clone()];
+    let angles = [positions.clone(), pairs];
+    let bottoms = [lower.blob_as(0, &form)?, lower.blob_as(1, &angles)?, lower.blob_as(2, &angles)?];
+    let y = lower.emit(RotaryEmbed::default(), &bottoms, &form)?;
+    lower.set(0, y)
+}

@@ -1,0 +1,240 @@
+//! `y = softmax(scale * q * transpose(heads(keys)) + mask) * heads(values)`
+//!
+//! with `keys = concat(past_keys, k)` and `values = concat(past_values, v)`, of which the pasts are inputs of the
+//! graph and the concatenations outputs, becomes `CachedAttention` of this program's own domain, which also
+//! computes both concatenations.
+//!
+//! `heads` repeats keys and values for the heads of queries that share them, in any form: also if these heads are
+//! rows of one product. Masks are added, or hide keys by `where`; NaN after the Softmax may be replaced by 0. Masks
+//! are made finite: if a query sees no key, the result is the mean of all values.
+
+mod find;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use smallvec::smallvec;
+
+use super::attention::HIDDEN;
+use super::{Matcher, first, output, to_f32};
+use crate::error::{Error, Result};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, Value, ValueId};
+use crate::op::{NEWEST_OPSET, OWN_DOMAIN, range};
+use crate::pass::dead::remove_dead_nodes;
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::Readers;
+use crate::tensor::{DType, Dim};
+use find::{Reason, find};
+
+/// [`HIDDEN`] for constants of float16.
+const HIDDEN_IN_HALF: f32 = -6e4;
+
+/// A term that hides keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mask {
+    /// Added to the scores.
+    Added(ValueId),
+    /// A condition that hides a key if it is equal to the boolean, and whether it is hidden by minus infinity.
+    Hidden(ValueId, bool, bool),
+}
+
+/// A concatenation of an input with computed values that is an output.
+#[derive(Clone, Copy)]
+struct Appended {
+    past: ValueId,
+    new: ValueId,
+    /// The concatenation, and the output, which may be an Identity of it.
+    whole: ValueId,
+    present: ValueId,
+    axis: usize,
+}
+
+/// New keys or values behind those of a cache.
+struct Cache {
+    appended: Appended,
+    /// The axes of the cache: heads, positions, and elements of a head.
+    axes: [usize; 3],
+    /// The sizes along these axes of the new part.
+    sizes: [Dim; 3],
+}
+
+struct Parts {
+    q: ValueId,
+    heads: i64,
+    keys: Cache,
+    values: Cache,
+    masks: Vec<Mask>,
+    scale: f64,
+}
+
+pub(crate) fn fuse_cached_attention(graph: &mut Graph) -> Result<bool> {
+    let readers = Readers::of(graph);
+    let matcher = Matcher { graph, readers: &readers };
+    let matches = graph.nodes().filter_map(|(id, node)| Some((id, find(&matcher, node)?.ok()?)));
+    let mut found: BTreeMap<NodeId, Parts> = matches.collect();
+    if found.is_empty() {
+        return Ok(false);
+    }
+    let caches = || found.values().flat_map(|parts| [&parts.keys, &parts.values]);
+    let made = caches().flat_map(|cache| [cache.appended.whole, cache.appended.present]);
+    let appending: BTreeSet<NodeId> = made.filter_map(|value| graph.value(value).producer).collect();
+    let grown: BTreeMap<ValueId, Appended> =
+        caches().map(|cache| (cache.appended.whole, cache.appended)).collect();
+    graph.rewrite_nodes(|graph, id| {
+        let Some(node) = graph.node(id).filter(|node| node.is("Shape")).cloned() else { return Ok(None) };
+        let Some(parts) = first(&node).and_then(|x| grown.get(&x)) else { return Ok(None) };
+        shape_of_whole(graph, &node, *parts).map(Some)
+    })?;
+    // Layers with the same masks share a blob.
+    let mut masks = BTreeMap::new();
+    graph.rewrite_nodes(|graph, id| {
+        let (Some(parts), Some(node)) = (found.remove(&id), graph.node(id).cloned()) else { return Ok(None) };
+        build(graph, &node, parts, &mut masks).map(Some)
+    })?;
+    graph.rewrite_nodes(|_, id| Ok(appending.contains(&id).then(Vec::new)))?;
+    // The other nodes of the patterns read the concatenations before they are computed now.
+    remove_dead_nodes(graph);
+    graph.sort_nodes()?;
+    Ok(true)
+}
+
+/// Returns the attentions over a cache that the layer does not compute, and the caches that they append to, with
+/// the reasons.
+pub(crate) fn refused_attentions(graph: &Graph) -> Vec<(NodeId, Reason)> {
+    let readers = Readers::of(graph);
+    let matcher = Matcher { graph, readers: &readers };
+    graph.nodes().filter_map(|(id, node)| Some((id, find(&matcher, node)?.err()?))).collect()
+}
+
+/// The shape of a concatenation, from those of its parts.
+fn shape_of_whole(
+    graph: &mut Graph,
+    node: &Node,
+    Appended { past, new, axis, .. }: Appended,
+) -> Result<Vec<Node>> {
+    let rank = graph.value(past).shape.as_deref().map_or(0, <[Dim]>::len);
+    let mut made = InsertionPoint::in_place_of(graph, node, "", node.version);
+    let mut grows = vec![0; rank];
+    if let Some(slot) = grows.get_mut(axis) {
+        *slot = 1;
+    }
+    let place = |name: &str, default: usize| -> usize {
+        let Some(Attribute::Int(place)) = node.attributes.get(name) else { return default };
+        let place = if *place < 0 { place.saturating_add(i64::try_from(rank).unwrap_or(0)) } else { *place };
+        usize::try_from(place).unwrap_or(0).min(rank)
+    };
+    let (start, end) = (place("start", 0), place("end", rank));
+    let grows: Vec<i64> = grows.into_iter().take(end).skip(start).collect();
+    let grows = made.ints(&grows)?;
+    let mut shape = |of: ValueId| made.op_of(None, "Shape", [Some(of)], node.attributes.clone());
+    let (before, added) = (shape(past), shape(new));
+    let added = made.op("Mul", &[added, grows], &[]);
+    made.last("Add", &[before, added], &[]);
+    Ok(made.into_nodes())
+}
+
+fn build(
+    graph: &mut Graph,
+    node: &Node,
+    parts: Parts,
+    masks: &mut BTreeMap<Vec<Mask>, (ValueId, bool)>,
+) -> Result<Vec<Node>> {
+    let result = output(node).ok_or_else(|| Error::internal("a product without a result"))?;
+    let Parts { q, heads, keys, values, masks: own, scale } = parts;
+    let mut made = InsertionPoint::in_place_of(graph, node, "", NEWEST_OPSET);
+    let known = |cache: &Cache, place: usize| cache.sizes.get(place).and_then(Dim::known).unwrap_or(-1);
+    let q = by_heads(&mut made, q, &[1, heads, -1, known(&keys, 2)])?;
+    let mut inputs = vec![q];
+    for cache in [&keys, &values] {
+        let Appended { new, .. } = cache.appended;
+        let rank = made.sizes(new).len();
+        let mut perm: Vec<usize> = (0..rank).filter(|axis| !cache.axes.contains(axis)).collect();
+        perm.extend(cache.axes);
+        let new = if perm.is_sorted() { new } else { made.transpose(new, &perm)? };
+        inputs.push(by_heads(&mut made, new, &[1, known(cache, 0), -1, known(cache, 2)])?);
+    }
+    inputs.extend([keys.appended.past, values.appended.past]);
+    let mut hides_all = false;
+    if !own.is_empty() {
+        let (mask, may_hide_all) = match masks.get(&own) {
+            Some(known) => *known,
+            None => mask_value(&mut made, &own, q)?,
+        };
+        masks.insert(own, (mask, may_hide_all));
+        inputs.push(mask);
+        hides_all = may_hide_all;
+    }
+    let axis = |cache: &Cache| i64::try_from(cache.axes[1]).map(Attribute::Int);
+    let attributes: AttributeMap = [
+        ("scale".into(), Attribute::Float(to_f32(scale))),
+        ("key_axis".into(), axis(&keys)?),
+        ("value_axis".into(), axis(&values)?),
+        ("hides_all".into(), Attribute::Int(hides_all.into())),
+    ]
+    .into_iter()
+    .collect();
+    let target: Vec<i64> = made.result_sizes().iter().map(|size| size.unwrap_or(-1)).collect();
+    let plain = target == [1, heads, target.get(2).copied().unwrap_or(0), known(&values, 2)];
+    let dtype = made.graph.value(result).dtype;
+    let y = if plain { result } else { made.graph.add_value(Value { dtype, ..Value::default() }) };
+    made.push(Node {
+        name: node.name.clone(),
+        index: node.index,
+        domain: OWN_DOMAIN.into(),
+        op_type: "CachedAttention".into(),
+        version: NEWEST_OPSET,
+        inputs: inputs.into_iter().map(Some).collect(),
+        outputs: smallvec![Some(y), Some(keys.appended.present), Some(values.appended.present)],
+        attributes,
+    });
+    if !plain {
+        let shape = made.ints(&target)?;
+        made.last("Reshape", &[y, shape], &[]);
+    }
+    Ok(made.into_nodes())
+}
+
+/// A value in a shape of four axes with one free size.
+fn by_heads(made: &mut InsertionPoint, value: ValueId, shape: &[i64; 4]) -> Result<ValueId> {
+    let sizes = made.sizes(value);
+    let has_it = sizes.len() == shape.len()
+        && sizes.iter().zip(shape).all(|(size, wanted)| *wanted == -1 || *size == Some(*wanted));
+    if has_it { Ok(value) } else { made.reshape(value, shape) }
+}
+
+/// The sum of masks without infinities, and whether it may hide all keys of a query where NaN would be the result.
+fn mask_value(made: &mut InsertionPoint, masks: &[Mask], like: ValueId) -> Result<(ValueId, bool)> {
+    let (mut sum, mut hides_all) = (None, false);
+    let is_half = made.graph.value(like).dtype == Some(DType::F16);
+    let lowest = if is_half { HIDDEN_IN_HALF } else { HIDDEN };
+    for mask in masks {
+        let value = match *mask {
+            Mask::Added(value) => {
+                let least = range::range(made.graph, value).least;
+                hides_all |= least == f64::NEG_INFINITY;
+                if least < f64::from(lowest) {
+                    let lowest = made.filled(lowest, &[], like)?;
+                    made.op("Max", &[value, lowest], &[])
+                } else {
+                    value
+                }
+            }
+            Mask::Hidden(condition, hides, by_infinity) => {
+                hides_all |= by_infinity;
+                let (hidden, seen) = (made.filled(lowest, &[], like)?, made.filled(0.0, &[], like)?);
+                let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
+                made.op("Where", &[condition, yes, no], &[])
+            }
+        };
+        sum = Some(match sum {
+            Some(sum) => made.op("Add", &[sum, value], &[]),
+            None => value,
+        });
+    }
+    let sum = sum.ok_or_else(|| Error::internal("a mask of no terms"))?;
+    // Assumptions name it.
+    if let (Some(Mask::Added(of) | Mask::Hidden(of, ..)), true) = (masks.first(), hides_all) {
+        let name = format!("{}_mask", made.graph.value(*of).name);
+        made.graph.value_mut(sum)?.name = name;
+    }
+    Ok((sum, hides_all))
+}

@@ -1,0 +1,167 @@
+//! Layouts: the axes of a value as products of the axes of its source. Free sizes are compared as expressions.
+
+use std::collections::BTreeSet;
+
+use super::view::scaling;
+use super::{Matcher, first, output};
+use crate::graph::{Node, ValueId};
+use crate::pass::pattern::ints;
+use crate::tensor::Dim;
+
+/// The most nodes of a chain.
+const MAX_CHAIN: usize = 16;
+
+/// A factor of the size of an axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Factor {
+    /// The axis of the source; `None` for a repetition of all elements.
+    pub axis: Option<usize>,
+    pub size: Dim,
+}
+
+/// The axes of a value, each as a product of factors, the outermost first. Factors of size 1 are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub axes: Vec<Vec<Factor>>,
+}
+
+impl Layout {
+    /// The layout of a source.
+    fn of(shape: &[Dim]) -> Layout {
+        let factors = |(axis, size): (usize, &Dim)| {
+            let factor = Factor { axis: Some(axis), size: size.clone() };
+            if size.is(1) { Vec::new() } else { vec![factor] }
+        };
+        Layout { axes: shape.iter().enumerate().map(factors).collect() }
+    }
+
+    fn transposed(&self, perm: &[usize]) -> Option<Layout> {
+        let axes = perm.iter().map(|axis| self.axes.get(*axis).cloned()).collect::<Option<_>>()?;
+        Some(Layout { axes })
+    }
+
+    /// The layout after a Reshape; `None` if that splits a factor.
+    fn reshaped(&self, shape: &[Dim]) -> Option<Layout> {
+        let mut factors = self.axes.iter().flatten().cloned();
+        let mut axes = Vec::with_capacity(shape.len());
+        for size in shape {
+            let (mut axis, mut product) = (Vec::new(), Dim::Known(1));
+            while product != *size {
+                let factor = factors.next()?;
+                product = product.mul(&factor.size).ok()?;
+                axis.push(factor);
+            }
+            axes.push(axis);
+        }
+        factors.next().is_none().then_some(Layout { axes })
+    }
+
+    /// The layout after an Expand of a value of shape `from`.
+    fn expanded(&self, from: &[Dim], to: &[Dim]) -> Option<Layout> {
+        let added = to.len().checked_sub(from.len())?;
+        let mut axes = Vec::with_capacity(to.len());
+        for (place, size) in to.iter().enumerate() {
+            let own = place.checked_sub(added);
+            let (factors, before) = match own {
+                Some(own) => (self.axes.get(own)?.clone(), from.get(own)?.clone()),
+                None => (Vec::new(), Dim::Known(1)),
+            };
+            if before == *size {
+                axes.push(factors);
+            } else if before.is(1) {
+                axes.push(vec![Factor { axis: None, size: size.clone() }]);
+            } else {
+                return None;
+            }
+        }
+        Some(Layout { axes })
+    }
+}
+
+/// A value as a layout of a source.
+pub(super) struct LaidOut {
+    pub source: ValueId,
+    pub layout: Layout,
+    /// The factor of the elements.
+    pub scale: f64,
+    /// The values of the chain without the source.
+    pub inner: BTreeSet<ValueId>,
+}
+
+/// Traces a value back to the first that `is_source`, over nodes that move, repeat or scale elements.
+pub(super) fn trace_layout(
+    matcher: &Matcher,
+    value: ValueId,
+    is_source: impl Fn(ValueId) -> bool,
+) -> Option<LaidOut> {
+    let mut chain = Vec::new();
+    let (mut source, mut scale) = (value, 1.0);
+    while !is_source(source) {
+        let node = matcher.producer(source).filter(|_| chain.len() < MAX_CHAIN)?;
+        if let Some((x, factor)) = scaling(matcher, node) {
+            scale *= factor;
+            chain.push((source, None));
+            source = x;
+        } else {
+            chain.push((source, Some(node)));
+            source = first(node)?;
+        }
+    }
+    let mut layout = Layout::of(matcher.shape(source)?);
+    for (made, node) in chain.iter().rev() {
+        if let Some(node) = node {
+            layout = step(matcher, node, *made, &layout)?;
+        }
+    }
+    Some(LaidOut { source, layout, scale, inner: chain.into_iter().map(|(made, _)| made).collect() })
+}
+
+fn step(matcher: &Matcher, node: &Node, made: ValueId, layout: &Layout) -> Option<Layout> {
+    let shape = matcher.shape(made)?;
+    if is_reshape(matcher, node) {
+        return layout.reshaped(shape);
+    }
+    if node.is("Transpose") {
+        let perm: Vec<usize> = match ints(node, "perm") {
+            Some(perm) => perm.iter().map(|axis| usize::try_from(*axis).ok()).collect::<Option<_>>()?,
+            None => (0..shape.len()).rev().collect(),
+        };
+        return layout.transposed(&perm);
+    }
+    node.is("Expand").then(|| layout.expanded(matcher.shape(first(node)?)?, shape)).flatten()
+}
+
+/// Whether a node gives its input another shape, with the elements in the same order.
+pub(super) fn is_reshape(matcher: &Matcher, node: &Node) -> bool {
+    const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
+    if ["Cast", "Identity"].iter().any(|op_type| node.is(op_type)) {
+        return first(node).zip(output(node)).is_some_and(|(x, result)| matcher.alike(x, result));
+    }
+    RESHAPES.iter().any(|op_type| node.is(op_type))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_heads_are_merged() {
+        let (length, known) = (Dim::symbol("T"), Dim::Known);
+        let source = Layout::of(&[known(1), known(2), length.clone(), known(16)]);
+        let apart = [known(1), known(2), known(1), length.clone(), known(16)];
+        let repeated = [known(1), known(2), known(3), length.clone(), known(16)];
+        let expanded = source.reshaped(&apart).unwrap().expanded(&apart, &repeated).unwrap();
+        let merged = expanded.reshaped(&[known(1), known(6), length.clone(), known(16)]).unwrap();
+        let axis = |axis: usize, size: Dim| Factor { axis: Some(axis), size };
+        let heads = vec![axis(1, known(2)), Factor { axis: None, size: known(3) }];
+        assert_eq!(merged.axes, [vec![], heads, vec![axis(2, length)], vec![axis(3, known(16))]]);
+    }
+
+    #[test]
+    fn splits_of_axes_are_unknown() {
+        let source = Layout::of(&[Dim::Known(4), Dim::symbol("T")]);
+        assert_eq!(source.reshaped(&[Dim::Known(2), Dim::Known(2), Dim::symbol("T")]), None);
+        assert_eq!(source.reshaped(&[Dim::symbol("T"), Dim::Known(4)]), None);
+        assert!(source.transposed(&[1, 0]).unwrap().reshaped(&[Dim::symbol("T"), Dim::Known(4)]).is_some());
+    }
+}

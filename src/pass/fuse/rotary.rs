@@ -1,0 +1,237 @@
+//! `y = x * cos + concat(-x2, x1) * sin` with `x = concat(x1, x2)`, `cos = f(concat(a, a))`, `sin = g(concat(a, a))`
+//!
+//! and
+//!
+//! `y = concat(x1 * cos - x2 * sin, x1 * sin + x2 * cos)` with adjacent slices `x1`, `x2` of `x`, also with further
+//! parts
+//!
+//! become `RotaryEmbed(x, cos, sin)` of this program's own domain, with an angle for each pair of elements. `f` and
+//! `g` are functions of one element, such as the cosine times a constant.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::layout::is_reshape;
+use super::{Found, Matcher, first, fuse, orders, output, two};
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::op;
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::{axis, input};
+use crate::tensor::Dim;
+
+/// The most functions of one element between angles and their use.
+const MAX_CHAIN: usize = 8;
+
+/// Angles of pairs, or their cosines or sines.
+#[derive(Clone)]
+enum Angles {
+    /// With an element for each pair.
+    Of(ValueId),
+    /// Functions of one element, the last one first, each with the place of its operand, and the value with an element
+    /// for each pair of which they are.
+    By(Vec<(Node, usize)>, ValueId),
+}
+
+struct Parts {
+    x: ValueId,
+    /// The first element of the first pair, and the number of pairs.
+    start: i64,
+    pairs: i64,
+    /// The parts of the result before and after the pairs.
+    others: [Vec<ValueId>; 2],
+    /// Cosines and sines, with the values that the pattern reads.
+    cos: (ValueId, Angles),
+    sin: (ValueId, Angles),
+}
+
+pub(crate) fn fuse_rotary_embed(graph: &mut Graph) -> Result<bool> {
+    // Layers share cosines and sines.
+    let mut made_angles = BTreeMap::new();
+    fuse(graph, find, |made, parts| build(made, parts, &mut made_angles))
+}
+
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
+    if node.is("Add") { halves_turned(matcher, node) } else { parts_turned(matcher, node) }
+}
+
+/// The first form.
+fn halves_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
+    let y = output(node)?;
+    let [real, imaginary] = two(node)?;
+    [(real, imaginary), (imaginary, real)].into_iter().find_map(|(real, imaginary)| {
+        let (of_real, of_imaginary) = (matcher.made_by(real, "Mul")?, matcher.made_by(imaginary, "Mul")?);
+        let turned = |value: ValueId| {
+            let concat = matcher.made_by(value, "Concat")?;
+            let [negative, x1] = two(concat)?;
+            let x2 = first(matcher.made_by(negative, "Neg")?)?;
+            let rank = matcher.rank(value)?;
+            (axis(concat, 0, rank)? + 1 == rank).then_some(())?;
+            let (of_first, of_second) = (part(matcher, x1)?, part(matcher, x2)?);
+            let (x, 0, pairs) = of_first else { return None };
+            (of_second == (x, pairs, pairs)).then_some((x, pairs, [value, negative, x1, x2]))
+        };
+        orders(of_imaginary).find_map(|(value, sin)| {
+            let (x, pairs, inner) = turned(value)?;
+            let cos = orders(of_real).find_map(|(of, cos)| (of == x).then_some(cos))?;
+            let all = matcher.shape(x)?.last()?.is(pairs.checked_mul(2)?);
+            let halved = |value| Some((value, halved(matcher, value, x, pairs)?));
+            let others = [Vec::new(), Vec::new()];
+            let parts = Parts { x, start: 0, pairs, others, cos: halved(cos)?, sin: halved(sin)? };
+            let inner = BTreeSet::from_iter(inner.into_iter().chain([real, imaginary]));
+            (all && matcher.alike(x, y)).then_some(Found { inner, parts })
+        })
+    })
+}
+
+/// The second form.
+fn parts_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
+    let rank = matcher.rank(output(node)?)?;
+    (node.is("Concat") && axis(node, 0, rank)? + 1 == rank).then_some(())?;
+    let parts: Vec<ValueId> = node.inputs.iter().copied().collect::<Option<_>>()?;
+    parts.windows(2).enumerate().find_map(|(place, pair)| {
+        let [real, imaginary] = *pair else { return None };
+        let mut found = pair_turned(matcher, real, imaginary)?;
+        let (before, after) = (parts.get(..place)?, parts.get(place + 2..)?);
+        found.parts.others = [before.to_vec(), after.to_vec()];
+        Some(found)
+    })
+}
+
+fn pair_turned(matcher: &Matcher, real: ValueId, imaginary: ValueId) -> Option<Found<Parts>> {
+    let [x1_cos, x2_sin] = two(matcher.made_by(real, "Sub")?)?;
+    let product = |value: ValueId| matcher.made_by(value, "Mul");
+    let (of_first, of_second) = (product(x1_cos)?, product(x2_sin)?);
+    orders(of_first).find_map(|(x1, cos)| {
+        let (x, start, pairs) = part(matcher, x1)?;
+        let (x2, sin) = orders(of_second)
+            .find(|(x2, _)| part(matcher, *x2) == Some((x, start.saturating_add(pairs), pairs)))?;
+        let is = |value: ValueId, a: ValueId, b: ValueId| {
+            product(value).is_some_and(|node| orders(node).any(|(x, y)| (x, y) == (a, b)))
+        };
+        let (x1_sin, x2_cos) = orders(matcher.made_by(imaginary, "Add")?)
+            .find(|(first, second)| is(*first, x1, sin) && is(*second, x2, cos))?;
+        let whole = |value: ValueId| {
+            fits(matcher.shape(value)?, matcher.shape(x)?, pairs).then_some((value, Angles::Of(value)))
+        };
+        let others = [Vec::new(), Vec::new()];
+        let parts = Parts { x, start, pairs, others, cos: whole(cos)?, sin: whole(sin)? };
+        // Slices may be shared with other readers.
+        let inner = BTreeSet::from([real, imaginary, x1_cos, x2_sin, x1_sin, x2_cos]);
+        matcher.is_float(x).then_some(Found { inner, parts })
+    })
+}
+
+/// A value as elements of the last axis of another: that value, the first element, and their number.
+fn part(matcher: &Matcher, value: ValueId) -> Option<(ValueId, i64, i64)> {
+    let node = matcher.producer(value)?;
+    let x = first(node)?;
+    let rank = matcher.rank(value)?;
+    let size = |value: ValueId| matcher.shape(value)?.last()?.known();
+    let count = size(value)?;
+    if node.is("Split") {
+        (axis(node, 0, rank)? + 1 == rank).then_some(())?;
+        let mut start = 0;
+        for output in node.outputs.iter().copied() {
+            if output? == value {
+                return Some((x, start, count));
+            }
+            start += size(output?)?;
+        }
+        return None;
+    }
+    let one = |index: usize| match *matcher.ints(input(node, index)?)?.as_slice() {
+        [n] => Some(n),
+        _ => None,
+    };
+    let start = one(1).filter(|_| node.is("Slice"))?;
+    let axis = op::resolve_axis(one(3)?, rank).ok()?;
+    let plain = axis + 1 == rank && input(node, 4).is_none_or(|_| one(4) == Some(1));
+    let start = if start < 0 { start.checked_add(size(x)?)? } else { start };
+    (plain && start >= 0).then_some((x, start, count))
+}
+
+/// Whether a value has an element for each pair at each position of `x`, the last axis but one.
+fn fits(shape: &[Dim], x: &[Dim], pairs: i64) -> bool {
+    let ([outer @ .., rows, columns], [.., positions, _]) = (shape, x) else { return false };
+    rows == positions && columns.is(pairs) && outer.iter().all(|size| size.is(1))
+}
+
+/// Reads a value whose last axis has every element twice as functions of its half.
+fn halved(matcher: &Matcher, value: ValueId, x: ValueId, pairs: i64) -> Option<Angles> {
+    let whole = matcher.shape(value)?;
+    if !fits(whole, matcher.shape(x)?, pairs.checked_mul(2)?) {
+        return None;
+    }
+    let (mut functions, mut source) = (Vec::new(), value);
+    for _ in 0..MAX_CHAIN {
+        let node = matcher.producer(source)?;
+        let is_function = ["Cos", "Sin", "Cast"].iter().any(|op_type| node.is(op_type));
+        if let Some([half, other]) = two(node).filter(|_| node.is("Concat")) {
+            let rank = matcher.rank(source)?;
+            let last = axis(node, 0, rank)? + 1 == rank;
+            let shape = matcher.shape(half)?;
+            let rows = whole.iter().rev().nth(1)?;
+            let fits = matches!(shape, [outer @ .., of, columns]
+                if of == rows && columns.is(pairs) && outer.iter().all(|size| size.is(1)));
+            return (last && half == other && fits).then_some(Angles::By(functions, half));
+        }
+        if is_reshape(matcher, node) {
+            source = first(node)?;
+        } else if is_function {
+            functions.push((node.clone(), 0));
+            source = first(node)?;
+        } else if node.is("Mul") {
+            let operand = matcher.with_scalar(node)?.0;
+            functions.push((node.clone(), node.inputs.iter().position(|input| *input == Some(operand))?));
+            source = operand;
+        } else {
+            return None;
+        }
+    }
+    None
+}
+
+fn build(
+    made: &mut InsertionPoint,
+    parts: Parts,
+    made_angles: &mut BTreeMap<ValueId, ValueId>,
+) -> Result<()> {
+    let Parts { mut x, start, pairs, others: [before, after], cos, sin } = parts;
+    let count = pairs.saturating_mul(2);
+    if made.sizes(x).last() != Some(&Some(count)) {
+        let (from, to) = (made.ints(&[start])?, made.ints(&[start.saturating_add(count)])?);
+        let axis = made.ints(&[-1])?;
+        x = made.op("Slice", &[x, from, to, axis], &[]);
+    }
+    let mut inputs = vec![x];
+    for (value, angles) in [cos, sin] {
+        let known = made_angles.get(&value).copied();
+        let angles = match (known, angles) {
+            (Some(known), _) => known,
+            (None, Angles::Of(value)) => value,
+            (None, Angles::By(functions, half)) => computed(made, functions, half),
+        };
+        made_angles.insert(value, angles);
+        inputs.push(angles);
+    }
+    if before.is_empty() && after.is_empty() {
+        made.own_last("RotaryEmbed", &inputs, &[]);
+        return Ok(());
+    }
+    let turned = made.own_op("RotaryEmbed", &inputs, &[]);
+    let parts: Vec<ValueId> = before.into_iter().chain([turned]).chain(after).collect();
+    made.last("Concat", &parts, &[("axis", Attribute::Int(-1))]);
+    Ok(())
+}
+
+/// Computes functions of another value, the last one first.
+fn computed(made: &mut InsertionPoint, functions: Vec<(Node, usize)>, mut value: ValueId) -> ValueId {
+    for (node, place) in functions.into_iter().rev() {
+        let dtype = output(&node).and_then(|result| made.graph.value(result).dtype);
+        let inputs = node.inputs.iter().enumerate();
+        let inputs = inputs.map(|(index, input)| if index == place { Some(value) } else { *input });
+        let inputs: Vec<Option<ValueId>> = inputs.collect();
+        value = made.op_of(dtype, node.op_type.clone(), inputs, node.attributes.clone());
+    }
+    value
+}
