@@ -1,5 +1,5 @@
 //! The values that half precision does not represent: integers beyond those of bfloat16, magnitudes beyond
-//! those of float16, and coordinates.
+//! those of float16, coordinates, and angles of positions.
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
@@ -19,11 +19,15 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         }
     }
     let mut coordinates = Vec::new();
+    // Floats that are computed from integers alone, such as the positions of tokens times frequencies.
+    let mut positions = IndexSet::default();
     for (_, node) in graph.nodes() {
         let Some((op, call)) = Call::of(graph, node) else { continue };
+        // The bounds of a Slice are not elements of its result.
         let is_large = |id: &ValueId| match &graph.value(*id).constant {
+            _ if !graph.value(*id).dtype.is_some_and(DType::is_float) => false,
             Some(tensor) => exceeds_half(tensor),
-            None => found.contains(*id) && graph.value(*id).dtype.is_some_and(DType::is_float),
+            None => found.contains(*id),
         };
         let handed = keeps_magnitude(op) && node.inputs.iter().flatten().any(is_large);
         for output in node.outputs.iter().flatten().copied() {
@@ -35,18 +39,33 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         // A rounding error of a float may change an integer that is computed from it.
         let is_rounded = matches!(op.access, Access::Elementwise | Access::Broadcast)
             && node.outputs.iter().flatten().any(|id| graph.value(*id).dtype.is_some_and(DType::is_int));
-        let needs_digits = |index| is_rounded || op.precise.is_some_and(|rule| rule(&call, index));
+        let is_position =
+            |id: &ValueId| positions.contains(*id) || graph.value(*id).dtype.is_some_and(DType::is_int);
+        let needs_digits = |index| {
+            let is_angle = || op.takes_angles && node.inputs.iter().flatten().all(is_position);
+            is_rounded || is_angle() || op.precise.is_some_and(|rule| rule(&call, index))
+        };
         let inputs = node.inputs.iter().enumerate().filter(|(index, _)| needs_digits(*index));
         coordinates.extend(inputs.filter_map(|(_, input)| *input));
+        let mut computed =
+            node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none()).peekable();
+        // The rows of a table are no positions.
+        let is_table = call.constant(0).is_some() && matches!(op.access, Access::Selection);
+        if computed.peek().is_some() && !is_table && computed.all(is_position) {
+            let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
+            positions.extend(node.outputs.iter().flatten().copied().filter(is_float));
+        }
     }
-    // Coordinates are as exact as the values from which they are computed, element by element.
+    // Coordinates are as exact as the values from which they are computed, element by element; angles of
+    // positions also by products of matrices.
     while let Some(id) = coordinates.pop() {
         let value = graph.value(id);
         if value.constant.is_some() || !value.dtype.is_some_and(DType::is_float) || !found.insert(id) {
             continue;
         }
         let producer = value.producer.and_then(|node| graph.node(node));
-        if let Some(node) = producer.filter(|node| !matches!(op::access(node), Access::Any)) {
+        let is_traced = |node: &&Node| !matches!(op::access(node), Access::Any) || positions.contains(id);
+        if let Some(node) = producer.filter(is_traced) {
             coordinates.extend(node.inputs.iter().flatten());
         }
     }

@@ -109,6 +109,8 @@ pub(crate) struct Op {
     pub further_range: Option<RangeRule>,
     /// The inputs whose digits matter beyond half precision, such as coordinates.
     pub precise: Option<InputRule>,
+    /// Whether the elements of the input are angles.
+    pub takes_angles: bool,
     /// Whether a large element of an input may be an element of the result. It is so for moves.
     pub keeps_magnitude: bool,
     /// The epsilon of a normalization with constant statistics.
@@ -163,6 +165,7 @@ impl Op {
             range: None,
             further_range: None,
             precise: None,
+            takes_angles: false,
             keeps_magnitude: false,
             epsilon: None,
             padding: None,

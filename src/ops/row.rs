@@ -192,6 +192,11 @@ impl Row {
         self
     }
 
+    pub const fn takes_angles(mut self) -> Row {
+        self.op.takes_angles = true;
+        self
+    }
+
     pub const fn keeps_magnitude(mut self) -> Row {
         self.op.keeps_magnitude = true;
         self

@@ -37,7 +37,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(LOSES_NAN),
     unary("Atanh", HYPERBOLIC).nan(except_zero).lowers_to("UnaryOp, BinaryOp"),
     unary("Ceil", OLD).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
-    unary("Cos", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
+    unary("Cos", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
     unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp").differs(LOSES_NAN),
     unary("Erf", &[9, 13]).lowers_to("Erf"),
     unary("Exp", OLD).lowers_to("UnaryOp").differs(LOSES_NAN),
@@ -56,10 +56,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
     unary("Round", &[11, 22]).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
     unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold").differs(LOSES_NAN),
-    unary("Sin", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
+    unary("Sin", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
     unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
     unary("Sqrt", OLD).nan(except_one).lowers_to("UnaryOp"),
-    unary("Tan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
+    unary("Tan", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
 ];
 
 const fn unary(name: &'static str, since: &'static [i64]) -> Row {
