@@ -137,8 +137,8 @@ impl Conversion {
         let is_large = net > model.saturating_mul(2).saturating_add(GROWTH);
         is_large.then(|| {
             format!(
-                "the weights take {} MB, the model {} MB: layers of ncnn do not share weights, and most hold \
-                    float32 or float16",
+                "the weights take {} MB, the model {} MB: layers of ncnn do not share weights, and hold float32 \
+                    unless fewer bits are asked for",
                 net / 1_000_000,
                 model / 1_000_000
             )
