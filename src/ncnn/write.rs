@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::layer::Weight;
-use super::{BlockFormat, Embedding, Layer, Net, float16};
+use super::{BlockFormat, Embedding, Layer, Net, NetLayer, float16};
 use crate::common::output::{self, Out, PIECE, Staged, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{DType, Tensor};
@@ -93,12 +93,12 @@ impl Net {
     /// The size is out of range.
     pub fn bin_bytes(&self) -> Result<Option<u64>> {
         let mut bytes = 0_u64;
-        for layer in self.layers.iter().map(|layer| &layer.layer) {
-            for weight in layer.weights() {
-                if self.half && float16::may_be_float16(layer, &weight) {
+        for layer in &self.layers {
+            for weight in layer.layer.weights() {
+                if self.may_be_float16(layer, &weight) {
                     return Ok(None);
                 }
-                let stored = Stored::of(dtype_of(layer, &weight), layer, &weight)?;
+                let stored = Stored::of(dtype_of(&layer.layer, &weight), &layer.layer, &weight)?;
                 bytes = bytes.saturating_add(stored.bytes);
             }
         }
@@ -154,9 +154,8 @@ impl Net {
             text.clear();
             for weight in layer.layer.weights() {
                 let describe = || format!("{} of layer \"{}\"", weight.name, layer.name);
-                let (dtype, kept) = self
-                    .write_weight(&layer.layer, &weight, bin)
-                    .map_err(|error| error.at_part(describe()))?;
+                let (dtype, kept) =
+                    self.write_weight(layer, &weight, bin).map_err(|error| error.at_part(describe()))?;
                 stored.push(Stored::of(dtype, &layer.layer, &weight)?);
                 warnings.extend(kept.map(|reason| format!("{} stays in float32: {reason}", describe())));
             }
@@ -164,19 +163,26 @@ impl Net {
         Ok((stored, warnings))
     }
 
+    /// Returns whether a weight is written as float16, if its elements fit. Layers that must compute in float32
+    /// keep the digits of their weights, such as the frequencies of positions.
+    fn may_be_float16(&self, layer: &NetLayer, weight: &Weight<'_>) -> bool {
+        self.half && float16::may_be_float16(&layer.layer, weight) && !self.is_float32(layer)
+    }
+
     /// Writes a weight; returns the type written, and the reason if a weight that could be float16 is not.
     fn write_weight(
         &self,
-        layer: &Layer,
+        net_layer: &NetLayer,
         weight: &Weight<'_>,
         out: &mut Out,
     ) -> Result<(DType, Option<&'static str>)> {
+        let layer = &net_layer.layer;
         let mut kept = None;
         if dtype_of(layer, weight) == DType::I8 {
             write_integers(weight.tensor, float16::is_tagged(layer, weight), out)?;
             return Ok((DType::I8, None));
         }
-        if self.half && float16::may_be_float16(layer, weight) {
+        if self.may_be_float16(net_layer, weight) {
             let constant = float16::is_tagged_constant(layer);
             kept = float16::write_float16(weight.tensor, constant, out)?;
             if kept.is_none() {
