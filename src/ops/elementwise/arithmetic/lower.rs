@@ -42,8 +42,9 @@ fn refuse_far_sums(lower: &Lower) -> Result<()> {
 fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
     refuse_far_sums(lower)?;
     let sides = lower_operands(lower)?;
-    let result = chain(lower, op_type, &sides)?;
     let dtype = lower.dtype(0)?;
+    compute_before_wrapping(lower, dtype);
+    let result = chain(lower, op_type, &sides)?;
     let wrapped = lower.wrap(result, dtype)?;
     lower.set(0, wrapped)
 }
@@ -89,8 +90,17 @@ pub(super) fn lower_mul(lower: &mut Lower) -> Result<()> {
     lower.set(0, product)
 }
 
+/// Lets the following layers compute in float32, if their result is wrapped: it is larger than an integer of
+/// that type.
+fn compute_before_wrapping(lower: &mut Lower, dtype: DType) {
+    if dtype.is_narrow_int() {
+        lower.compute_in_float32();
+    }
+}
+
 /// Emits the product, wrapped to an integer type.
 pub(super) fn multiply(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, dtype: DType) -> Result<BlobId> {
+    compute_before_wrapping(lower, dtype);
     if !dtype.is_int() || dtype.bits() != 16 {
         let product = lower.combine(binary_op::MUL, a, b)?;
         return lower.wrap(product, dtype);
