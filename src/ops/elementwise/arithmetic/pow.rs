@@ -109,6 +109,8 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
 
 /// Emits `exp(y * log|x|)`, negative for negative `x` and odd `y`, NaN for negative `x` and fractional `y`.
 fn general_power(lower: &mut Lower, base: BlobId, exponent: BlobId) -> Result<BlobId> {
+    // An exponential multiplies the rounding error of the logarithm.
+    lower.compute_in_float32();
     let size = lower.unary(unary_op::ABS, base)?;
     let log = lower.map_3d(Log::default(), size)?;
     let log = lower.map(Clip { min: -MAX_LOG, max: MAX_LOG }, log)?;
