@@ -123,6 +123,8 @@ impl Lower<'_> {
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of
     /// sums with a single weight of 1, [`Lower::doubled`] restores the element, infinities included.
     pub fn bounded_half(&mut self, x: BlobId) -> Result<BlobId> {
+        // The bound is infinite in half precision.
+        self.compute_in_float32();
         let half = self.binary_scalar(binary_op::MUL, x, 0.5)?;
         self.map(Clip { min: -HALF_OF_INFINITY, max: HALF_OF_INFINITY }, half)
     }
