@@ -21,6 +21,7 @@ EVERY, WORKERS = 6, 2
 # Cases that differ in half precision, and why.
 KNOWN = {
     "movement/top_k_of_infinities": "the bound of finite numbers is infinite in float16, and its product with 0 NaN",
+    "operator/ms_attention_causal": "float16 rounds scores away where -10000 masks all keys of a query",
     "movement/reverse_sequence_of_infinities": "as top_k_of_infinities",
     "elementwise/where_is_nan": "minima keep NaN on ARM64; the net states that its inputs are finite",
 }
