@@ -95,7 +95,7 @@ def test_the_model_is_not_overwritten(tmp_path):
     [
         ({"input_shapes": {"none": [1]}}, "none"),
         ({"input_shapes": {"x": [0, 3]}}, "not a size"),
-        ({"input_shapes": {"x": ["H+1"]}}, "not a size"),
+        ({"input_shapes": {"x": ["H*2"]}}, "not a size"),
         ({"input_shapes": {"x": [-1]}}, "out of range"),
         ({"outputs": "none"}, "none"),
         ({"skip": ["none"]}, "none"),
