@@ -56,7 +56,8 @@ fn reduce_floats(a: &ArrayD<f64>, kind: Kind, reduced: &[bool]) -> ArrayD<f64> {
     match kind {
         Kind::Sum => sum(a),
         Kind::Mean => {
-            let count: f64 = count(a.shape(), reduced).as_();
+            // The mean of no elements is 0, as in onnxruntime.
+            let count: f64 = count(a.shape(), reduced).max(1).as_();
             sum(a) / count
         }
         Kind::L1 => sum(&a.mapv(f64::abs)),
@@ -159,6 +160,7 @@ mod tests {
         let none = ArrayD::<f64>::zeros(IxDyn(&[0]));
         let reduce = |kind| reduce_floats(&none, kind, &[true]).first().copied().unwrap();
         assert_eq!(reduce(Kind::Sum), 0.0);
+        assert_eq!(reduce(Kind::Mean), 0.0);
         assert_eq!(reduce(Kind::Prod), 1.0);
         assert_eq!(reduce(Kind::Max), f64::NEG_INFINITY);
         assert_eq!(reduce(Kind::LogSumExp), f64::NEG_INFINITY);
