@@ -31,7 +31,7 @@ class Distance:
         max_abs: The maximum absolute difference.
         relative: That difference, relative to the largest magnitude of the value.
         cosine: The cosine of the angle between both.
-        why: The reason why there are no numbers.
+        why: The reason why the numbers are missing.
     """
 
     name: str

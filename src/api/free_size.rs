@@ -32,8 +32,8 @@ impl Conversion {
     }
 
     /// Returns shapes of the inputs of two calls in turn of a net whose caches the runtime keeps: the first one has empty
-    /// caches. Other free sizes are as by [`Conversion::shapes_at`]. Empty if there are no such caches, or conditions do
-    /// not hold.
+    /// caches. Other free sizes are as by [`Conversion::shapes_at`]. Empty without such caches, or if
+    /// conditions do not hold.
     ///
     /// # Errors
     ///

@@ -178,7 +178,7 @@ fn describe_phone(text: &mut String, net: &Net) {
     for layer in net.layers.iter().filter(|layer| !net.runs_on_gpu(layer)) {
         *types.entry(layer.layer.type_name()).or_default() += 1;
     }
-    let float32 = net.layers.iter().filter(|layer| net.needs_float32(layer)).count();
+    let float32 = net.layers.iter().filter(|layer| net.is_float32(layer)).count();
     if float32 != 0 {
         labelled(
             text,

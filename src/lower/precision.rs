@@ -49,7 +49,7 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         coordinates.extend(inputs.filter_map(|(_, input)| *input));
         let mut computed =
             node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none()).peekable();
-        // The rows of a table are no positions.
+        // Rows of a table are not positions.
         let is_table = call.constant(0).is_some() && matches!(op.access, Access::Selection);
         if computed.peek().is_some() && !is_table && computed.all(is_position) {
             let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);

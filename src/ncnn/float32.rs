@@ -67,8 +67,9 @@ fn read_elements(layer: &NetLayer) -> impl Iterator<Item = (usize, &BlobId)> {
 }
 
 impl Net {
-    /// Returns whether a layer computes in float32.
-    pub(super) fn is_float32(&self, layer: &NetLayer) -> bool {
+    /// Returns whether a layer computes in float32 on runtimes of half precision too, which would not represent its
+    /// numbers.
+    pub fn is_float32(&self, layer: &NetLayer) -> bool {
         let holds = |blob: &BlobId| self.blob(*blob).float32;
         match layer.layer {
             // Embed has no code for half precision.

@@ -16,12 +16,6 @@ const GPU: &[&str] = &[
 ];
 
 impl Net {
-    /// Returns whether a layer computes in float32 on runtimes of half precision too, which would not represent
-    /// its numbers.
-    pub fn needs_float32(&self, layer: &NetLayer) -> bool {
-        self.is_float32(layer)
-    }
-
     /// Returns whether a layer runs on the GPU if the runtime uses one.
     pub fn runs_on_gpu(&self, layer: &NetLayer) -> bool {
         let is_source = matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_));

@@ -89,7 +89,7 @@ impl Net {
         } else {
             0
         };
-        if self.avoids_gpu(layer) {
+        if self.broadcasts_four_axes(layer) {
             mask |= VULKAN;
         }
         match params.iter_mut().find(|(id, _)| *id == FEATURE_MASK) {

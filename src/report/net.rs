@@ -296,7 +296,7 @@ impl LayerPart {
             params: layer.layer.params().into_iter().map(param).collect(),
             weights: Vec::new(),
             multiply_adds: net.multiply_adds(layer),
-            needs_float32: net.needs_float32(layer),
+            needs_float32: net.is_float32(layer),
             runs_on_gpu: net.runs_on_gpu(layer),
             nodes,
         }

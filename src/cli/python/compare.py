@@ -58,6 +58,10 @@ def run(session, inputs):
     return dict(zip([node.name for node in session.get_outputs()], values))
 
 
+def not_run(reason):
+    return Failure(f"onnxruntime does not run the original: {reason or 'no common size fits all free axes; give sizes with --input-shape'}")
+
+
 def run_somehow(session, generator, choices):
     """Inputs with which the model runs, of one of the choices of their shapes, and its outputs."""
     first = None
@@ -70,7 +74,7 @@ def run_somehow(session, generator, choices):
                 return inputs, run(session, inputs)
             except Exception as error:
                 first = first or error
-    raise Failure(f"onnxruntime does not run the original: {first or 'no common size fits all free axes; give sizes with --input-shape'}")
+    raise not_run(first)
 
 
 def distance(name, got, expected, tolerance, least_cosine=None):
@@ -257,7 +261,7 @@ def called_in_turn(session, request, generator):
             return done
         except Exception as error:
             first = first or error
-    raise Failure(f"onnxruntime does not run the original: {first or 'no common size fits all free axes; give sizes with --input-shape'}")
+    raise not_run(first)
 
 
 def compare_calls(session, net, request, generator, outputs):

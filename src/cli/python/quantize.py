@@ -48,7 +48,7 @@ def channel_axis(node):
     for axis in (-3, -1):
         if len(node.shape) in (3, 4) and node.shape[axis] in (1, 3):
             return axis
-    raise Failure(f'the input "{node.name}" of shape {node.shape} is no image of 1 or 3 channels')
+    raise Failure(f'the input "{node.name}" of shape {node.shape} is not that of an image of 1 or 3 channels')
 
 
 def read_image(path, node, request):

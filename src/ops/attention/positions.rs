@@ -32,7 +32,7 @@ impl Positions {
     }
 
     /// Emits booleans, `[queries, keys]`: whether a key is at most `after` positions after its query, and at most
-    /// `before` before it. `None` if there is no bound.
+    /// `before` before it. `None` without a bound.
     pub fn near(&self, x: &mut Expand, before: Option<i64>, after: Option<i64>) -> Result<Option<Operand>> {
         let axis = x.ints(&[1])?;
         let queries = x.op("Unsqueeze", &[self.queries, axis], &[])?;

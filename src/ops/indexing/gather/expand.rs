@@ -41,9 +41,7 @@ pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
         (expand.size(data, place)?, expand.positions(data, place)?, expand.scalar(0)?);
     let indices = expand.cast(indices, DType::I64)?;
     let indices = expand.reshape(indices, &[-1, 1])?;
-    let negative = expand.op("Less", &[indices, zero], &[])?;
-    let counted = expand.op("Add", &[indices, size], &[])?;
-    let front = expand.op("Where", &[negative, counted, indices], &[])?;
+    let front = from_front(expand, indices, size, zero)?;
     let equal = expand.op("Equal", &[front, positions], &[])?;
     let hits = expand.cast(equal, DType::F32)?;
     let (outer, inner): (i64, i64) = (before.iter().product(), after.iter().product());
@@ -52,6 +50,13 @@ pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
     let found = expand.reshape(found, &[before, index_sizes, after].concat())?;
     expand.output(0, found)?;
     Ok(true)
+}
+
+/// Emits indices with negative ones counted from the front of axes of these sizes.
+fn from_front(expand: &mut Expand, indices: Operand, sizes: Operand, zero: Operand) -> Result<Operand> {
+    let negative = expand.op("Less", &[indices, zero], &[])?;
+    let counted = expand.op("Add", &[indices, sizes], &[])?;
+    expand.op("Where", &[negative, counted, indices], &[])
 }
 
 /// Returns whether input 1 is a constant whose elements few layers gather.
@@ -148,9 +153,7 @@ pub(in crate::ops) fn row_indices(
     let count: i64 = tuples.iter().product();
     let wide = expand.reshape(wide, &[count, width])?;
     let (zero, whole, strides) = (expand.ints(&[0])?, expand.ints(indexed)?, expand.ints(&strides)?);
-    let negative = expand.op("Less", &[wide, zero], &[])?;
-    let counted = expand.op("Add", &[wide, whole], &[])?;
-    let front = expand.op("Where", &[negative, counted, wide], &[])?;
+    let front = from_front(expand, wide, whole, zero)?;
     let scaled = expand.op("Mul", &[front, strides], &[])?;
     let axes = expand.ints(&[1])?;
     let mut rows = expand.op("ReduceSum", &[scaled, axes], &[("keepdims", Attribute::Int(0))])?;
