@@ -18,6 +18,8 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
             found.insert(id);
         }
     }
+    let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
+    let is_int = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_int);
     let mut coordinates = Vec::new();
     // Floats that are computed from integers alone, such as the positions of tokens times frequencies.
     let mut positions = IndexSet::default();
@@ -25,22 +27,20 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         let Some((op, call)) = Call::of(graph, node) else { continue };
         // The bounds of a Slice are not elements of its result.
         let is_large = |id: &ValueId| match &graph.value(*id).constant {
-            _ if !graph.value(*id).dtype.is_some_and(DType::is_float) => false,
+            _ if !is_float(id) => false,
             Some(tensor) => exceeds_half(tensor),
             None => found.contains(*id),
         };
         let handed = keeps_magnitude(op) && node.inputs.iter().flatten().any(is_large);
         for output in node.outputs.iter().flatten().copied() {
-            let is_float = graph.value(output).dtype.is_some_and(DType::is_float);
-            if handed && is_float || is_large_integer(graph, output) {
+            if handed && is_float(&output) || is_large_integer(graph, output) {
                 found.insert(output);
             }
         }
         // A rounding error of a float may change an integer that is computed from it.
         let is_rounded = matches!(op.access, Access::Elementwise | Access::Broadcast)
-            && node.outputs.iter().flatten().any(|id| graph.value(*id).dtype.is_some_and(DType::is_int));
-        let is_position =
-            |id: &ValueId| positions.contains(*id) || graph.value(*id).dtype.is_some_and(DType::is_int);
+            && node.outputs.iter().flatten().any(is_int);
+        let is_position = |id: &ValueId| positions.contains(*id) || is_int(id);
         let needs_digits = |index| {
             let is_angle = || op.takes_angles && node.inputs.iter().flatten().all(is_position);
             is_rounded || is_angle() || op.precise.is_some_and(|rule| rule(&call, index))
@@ -52,7 +52,6 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         // Rows of a table are not positions.
         let is_table = call.constant(0).is_some() && matches!(op.access, Access::Selection);
         if computed.peek().is_some() && !is_table && computed.all(is_position) {
-            let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
             positions.extend(node.outputs.iter().flatten().copied().filter(is_float));
         }
     }
@@ -60,7 +59,7 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
     // positions also by products of matrices.
     while let Some(id) = coordinates.pop() {
         let value = graph.value(id);
-        if value.constant.is_some() || !value.dtype.is_some_and(DType::is_float) || !found.insert(id) {
+        if value.constant.is_some() || !is_float(&id) || !found.insert(id) {
             continue;
         }
         let producer = value.producer.and_then(|node| graph.node(node));

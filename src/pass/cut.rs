@@ -16,15 +16,7 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
     if !inputs.is_empty() {
         let new = find_values(graph, inputs)?;
         for id in &new {
-            let producer = graph.value(*id).producer;
-            if let Some(node) = producer.and_then(|producer| graph.node_mut(producer)) {
-                for output in node.outputs.iter_mut().filter(|output| **output == Some(*id)) {
-                    *output = None;
-                }
-            }
-            let value = graph.value_mut(*id)?;
-            value.producer = None;
-            value.constant = None;
+            detach(graph, *id)?;
         }
         let dropped: Vec<ValueId> = graph.inputs.iter().copied().filter(|id| !new.contains(id)).collect();
         graph.inputs = new;
@@ -37,6 +29,19 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
             )));
         }
     }
+    Ok(())
+}
+
+/// Makes a value one that nothing computes, as inputs are.
+pub(super) fn detach(graph: &mut Graph, id: ValueId) -> Result<()> {
+    let producer = graph.value(id).producer;
+    if let Some(node) = producer.and_then(|producer| graph.node_mut(producer)) {
+        for output in node.outputs.iter_mut().filter(|output| **output == Some(id)) {
+            *output = None;
+        }
+    }
+    let value = graph.value_mut(id)?;
+    (value.producer, value.constant) = (None, None);
     Ok(())
 }
 

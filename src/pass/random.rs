@@ -1,8 +1,9 @@
 //! Random numbers that become inputs.
 
+use super::cut::detach;
 use super::{dead, infer};
 use crate::error::Result;
-use crate::graph::{Graph, NodeId, ValueId};
+use crate::graph::{Graph, NodeId};
 use crate::op;
 
 /// Makes the results of operators of random numbers inputs, with their inferred types and shapes.
@@ -17,12 +18,11 @@ pub fn make_random_inputs(graph: &mut Graph) -> Result<()> {
     let mut inferred = graph.clone();
     infer::infer_and_fold(&mut inferred)?;
     for id in random {
-        let Some(node) = graph.node_mut(id) else { continue };
-        let outputs: Vec<ValueId> = node.outputs.iter_mut().filter_map(Option::take).collect();
-        for output in outputs {
-            let (dtype, shape) = (inferred.value(output).dtype, inferred.value(output).shape.clone());
+        let outputs = graph.node(id).map(|node| node.outputs.clone()).unwrap_or_default();
+        for output in outputs.into_iter().flatten() {
+            detach(graph, output)?;
             let value = graph.value_mut(output)?;
-            (value.producer, value.dtype, value.shape) = (None, dtype, shape);
+            (value.dtype, value.shape) = (inferred.value(output).dtype, inferred.value(output).shape.clone());
             graph.inputs.push(output);
         }
     }
