@@ -4,8 +4,9 @@ usage: runtime.py CASES --convert 'onnx2ncnn {model} {param} {bin}' --pnnx PNNX 
 
 CASES holds a folder a model: model.onnx, inputs.npz, outputs.npz. PNNX is the executable of the wheel `pnnx`, which needs no torch
 where it is installed by `pip install --no-deps`. Both networks of a model are loaded in one process and run in turns on one thread;
-the time is the median of the processor time of a run, since the machine may be busy with other things. A network counts where its
-outputs are right.
+the time is the median of the processor time of a run, since the machine may be busy with other things. The place of a network in
+memory matters too: the one that is loaded first can be slower by several parts in a hundred. So each model is measured in two
+processes, loaded in the opposite order, and the time is the geometric mean of both. A network counts where its outputs are right.
 """
 import argparse, json, math, os, re, statistics, subprocess, sys, tempfile, time
 
@@ -152,11 +153,12 @@ def measure(request):
     inputs = dict(np.load(os.path.join(case, "inputs.npz")))
     expected = dict(np.load(os.path.join(case, "outputs.npz")))
     result, nets = {}, {}
-    for who, make in (("ours", ours), ("pnnx", theirs)):
+    makers = {"ours": ours, "pnnx": theirs}
+    for who in request["order"]:
         if not request.get(who):
             continue
         try:
-            nets[who] = make(ncnn, *request[who], inputs, expected)
+            nets[who] = makers[who](ncnn, *request[who], inputs, expected)
             result[who + "_layers"] = nets[who].layers
         except Exception as error:
             result[who + "_fault"] = str(error)
@@ -206,7 +208,7 @@ def given_sizes(case):
 
 def run_case(case, args):
     with tempfile.TemporaryDirectory() as folder:
-        request = {"case": case, "seconds": args.seconds}
+        request = {"case": case, "seconds": args.seconds / 2}
         param, binary = os.path.join(folder, "ours.param"), os.path.join(folder, "ours.bin")
         words = args.convert.format(model=os.path.join(case, "model.onnx"), param=param, bin=binary).split()
         if command(words, folder):
@@ -227,6 +229,15 @@ def run_case(case, args):
 
 
 def ask(request):
+    """The results of two processes, in which the networks are loaded in the opposite order."""
+    first, second = ask_once(dict(request, order=["ours", "pnnx"])), ask_once(dict(request, order=["pnnx", "ours"]))
+    for who in ("ours", "pnnx"):
+        if who in first and who in second:
+            first[who] = math.sqrt(first[who] * second[who])
+    return first
+
+
+def ask_once(request):
     words = [sys.executable, os.path.abspath(__file__), "--child", json.dumps(request)]
     done = subprocess.run(words, capture_output=True, text=True)
     try:
@@ -278,7 +289,7 @@ def main():
     text = table(rows)
     print(text[text.rfind("\n\n"):] if "\n\n" in text else "")
     if args.out:
-        head = "# Time in ncnn beside pnnx\n\nProcessor time of a run on one thread, the median of many in turns. Where pnnx cannot do without the sizes of inputs, both are given them. Made by\n\n    python benches/runtime.py "
+        head = "# Time in ncnn beside pnnx\n\nProcessor time of a run on one thread, the median of many in turns, in two processes in which the networks are loaded in the opposite order. Where pnnx cannot do without the sizes of inputs, both are given them. Made by\n\n    python benches/runtime.py "
         shown = f"CASES --convert 'onnx2ncnn {{model}} {{param}} {{bin}}' --pnnx PNNX --out {args.out}"
         with open(args.out, "w") as file:
             file.write(f"{head}{shown}\n\n{text}")
