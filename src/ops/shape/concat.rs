@@ -99,14 +99,14 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
             parts.push(index);
         }
     }
-    let first = *parts.first().ok_or_else(|| Error::unsupported("all parts are empty"))?;
-    let (blob, place) = lower.isolated(first, &[axis])?;
+    let leading = largest_part(lower, &parts, axis)?;
+    let (blob, place) = lower.isolated(leading, &[axis])?;
     let place = *place.at(0)?;
     let pattern = lower.form(blob);
-    let merged = groups(&pattern, lower.shape(first)?);
-    // All parts take the form of the first, with their own sizes: equal sizes may be different expressions.
-    let like_first = |shape: &[Dim]| -> Result<Vec<Dim>> {
-        // An axis of size 1 in the first part may be merged with a neighbour there.
+    let merged = groups(&pattern, lower.shape(leading)?);
+    // All parts take the form of one, with their own sizes: equal sizes may be different expressions.
+    let like_leading = |shape: &[Dim]| -> Result<Vec<Dim>> {
+        // An axis of size 1 in the leading part may be merged with a neighbour there.
         let sizes = |axes: &Vec<usize>| {
             Dim::product(axes.iter().filter(|other| **other != axis).filter_map(|other| shape.get(*other)))
         };
@@ -118,10 +118,10 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
     };
     let mut blobs = Vec::with_capacity(parts.len());
     for index in parts {
-        let form = like_first(lower.shape(index)?)?;
+        let form = like_leading(lower.shape(index)?)?;
         blobs.push(lower.blob_as(index, &form)?);
     }
-    let form = like_first(&shape)?;
+    let form = like_leading(&shape)?;
     let top = match blobs.as_slice() {
         [only] => *only,
         [first, ..] if lower.bears_empty() && lower.form(*first).at(place)?.has_length() => {
@@ -130,6 +130,19 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
         _ => lower.emit(Concat { axis: i32::try_from(place)? }, &blobs, &form)?,
     };
     lower.set(0, top)
+}
+
+/// Returns the first of the parts that are longest along `axis`, since the others may have to be copied to another
+/// form. A free size is not compared.
+fn largest_part(lower: &Lower, parts: &[usize], axis: usize) -> Result<usize> {
+    let mut largest = *parts.first().ok_or_else(|| Error::unsupported("all parts are empty"))?;
+    let length = |part| -> Result<_> { Ok(lower.shape(part)?.at(axis)?.known()) };
+    for part in parts.iter().copied() {
+        if length(largest)?.zip(length(part)?).is_some_and(|(most, length)| length > most) {
+            largest = part;
+        }
+    }
+    Ok(largest)
 }
 
 /// Concatenates blobs of which the first may be empty. Concat takes the element type and the packing of all blobs
