@@ -85,6 +85,32 @@ for s in onnx.defs.get_all_schemas_with_history(): print(s.domain, s.name, s.sin
 }
 
 #[test]
+fn the_rows_know_the_largest_number_of_inputs() {
+    let script = "import onnx.defs
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+schemas = onnx.defs.get_all_schemas_with_history()
+schemas += [s for s in get_all_operator_schema() if s.domain == 'com.microsoft']
+for s in schemas: print(s.domain, s.name, s.since_version, s.max_input, sep='\\t')";
+    let output = Command::new(support::python()).args(["-c", script]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let rows: BTreeMap<(&str, &str), Supported> =
+        supported().into_iter().map(|row| ((row.domain, row.name), row)).collect();
+    let mut wrong = Vec::new();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let [domain, name, since, most] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let Some(row) = rows.get(&(domain, name)) else { continue };
+        let counts = row.inputs.iter().rev();
+        let known = counts.copied().find(|(from, _)| *from <= since.parse().unwrap());
+        // The schemas give the largest integer of 32 bits for any number.
+        let most: Option<usize> = (most != "2147483647").then(|| most.parse().unwrap());
+        if known.map(|(_, most)| most) != most {
+            wrong.push(format!("{line}: taken for {known:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
 fn a_fixture_uses_every_operator_that_is_converted() {
     let mut used = BTreeSet::new();
     for path in models() {

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::Op;
+use super::input_count::most_inputs;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node};
 use crate::tensor::Tensor;
@@ -20,6 +21,11 @@ impl<'a> Attributes<'a> {
     /// Creates a reader of `node`, whose operator is `op`.
     pub fn new(node: &'a Node, op: &'a Op) -> Attributes<'a> {
         Attributes { node, op, read: RefCell::default() }
+    }
+
+    /// Returns the largest number of inputs that the operator takes.
+    pub fn most_inputs(&self) -> usize {
+        most_inputs(self.op, self.node.version)
     }
 
     /// Returns the operator.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ops::{Deref, RangeInclusive};
+use std::ops::Deref;
 
 use super::{Attributes, Op, registry};
 use crate::common::limits;
@@ -134,16 +134,6 @@ impl<'a> Call<'a> {
     /// Returns the number of inputs, including omitted ones.
     pub fn input_count(&self) -> usize {
         self.node.inputs.len()
-    }
-
-    /// Checks the number of inputs, including omitted ones.
-    pub fn check_input_count(&self, takes: RangeInclusive<usize>) -> Result<()> {
-        let count = self.input_count();
-        if takes.contains(&count) {
-            return Ok(());
-        }
-        let expected = if count < *takes.start() { takes.start() } else { takes.end() };
-        invalid!("{count} inputs, expected {expected}");
     }
 
     /// Returns whether input `index` is given.

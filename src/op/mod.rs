@@ -4,6 +4,7 @@
 mod attributes;
 mod call;
 pub(crate) mod identity;
+mod input_count;
 mod operator;
 pub(crate) mod range;
 mod registry;
@@ -11,6 +12,7 @@ mod window;
 
 pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, distinct_axes, element_count, required_input, resolve_axis};
+pub(crate) use input_count::input_counts;
 pub(crate) use operator::{
     Access, AppendRule, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
     Padding, Work,

@@ -71,6 +71,9 @@ enum Visited {
 fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     let op = op::find_handled(node)?;
     let call = Call::new(graph, node, op);
+    if call.input_count() > call.most_inputs() {
+        invalid!("{} inputs, expected at most {}", call.input_count(), call.most_inputs());
+    }
     let facts = (op.infer)(&call)?;
     call.attributes().check_all_read()?;
     let conditions = call.into_conditions();

@@ -75,7 +75,7 @@ pub fn ints(name: &str, list: &[i64]) -> Vec<u8> {
 pub fn model(shape: &[&str], parts: &[Vec<u8>]) -> Vec<u8> {
     let output = message(12, &[text(1, "y")]);
     let graph = [text(2, "graph"), value(11, "x", shape), output, parts.concat()];
-    [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
+    [number(1, 8), message(8, &[text(1, ""), number(2, 18)]), message(7, &graph)].concat()
 }
 
 /// The beginning of a model whose only output is a constant of `count` float16 elements; only their bytes

@@ -68,13 +68,9 @@ fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
 /// Infers one output of type `dtype`, of the broadcast shape.
 pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     read_alignment(call)?;
-    call.check_input_count(match call.op_type() {
-        "Max" | "Mean" | "Min" | "Sum" => 1..=usize::MAX,
-        "Where" => 3..=3,
-        "BitwiseNot" => 1..=1,
-        _ => 2..=2,
-    })?;
-    for index in 0..call.input_count() {
+    // An operator that takes any number of inputs needs one.
+    let required = if call.most_inputs() == usize::MAX { 1 } else { call.most_inputs() };
+    for index in 0..required.max(call.input_count()) {
         if call.input(index)?.shape.is_none() {
             return Ok(vec![Fact::unranked(dtype)]);
         }

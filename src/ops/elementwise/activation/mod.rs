@@ -151,7 +151,6 @@ fn read_approximate(attributes: &Attributes) -> Result<bool> {
 }
 
 fn infer_activation(call: &Call) -> Result<Vec<Fact>> {
-    call.check_input_count(1..=1)?;
     read_activation(call)?;
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
