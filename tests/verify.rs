@@ -58,6 +58,19 @@ fn a_net_is_compared_with_its_model() {
 }
 
 #[test]
+fn nets_are_compared_as_on_phones_where_the_machine_can() {
+    let room = room_with("network/free_sizes", "");
+    let line = format!("verify model.onnx m.param m.bin {}", python());
+    let data = format!("{line} --data inputs.npz");
+    let same = "the same in onnxruntime and ncnn";
+    assert_ne!(room.expect(&format!("{data} --bf16"), 0, same), room.expect(&data, 0, same));
+    if cfg!(target_arch = "x86_64") {
+        let text = room.expect(&format!("{line} --fp16"), 2, "nothing could be compared");
+        assert!(text.contains("ncnn computes in float32 on this machine, and not in float16"), "{text}");
+    }
+}
+
+#[test]
 fn a_model_with_constant_inputs_is_compared() {
     let options = "--set rate=8000";
     let room = room_with_model("control/if_on_a_rate", options);

@@ -55,7 +55,7 @@ pub(super) struct Verify {
     #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Comparison")]
     pub tolerance: Option<f64>,
 
-    /// Run the net as on phones: with float16 where the processor has it, as ARM64 has
+    /// Run the net in float16, as on phones: on ARM64, or on a GPU with --vulkan
     #[arg(long, conflicts_with = "bf16", help_heading = "Comparison")]
     pub fp16: bool,
 

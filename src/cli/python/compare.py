@@ -14,6 +14,12 @@ import sys
 INTEGERS = (4, 2, 1)
 # The tolerance by type, relative to the largest magnitude of an output.
 TOLERANCES = {"float16": 2**-8, "bfloat16": 2**-6}
+# A net that multiplies by 1.
+UNCHANGED = """7767517
+2 2
+Input x 0 1 x
+BinaryOp y 1 1 x y 0=2 1=1 2=1.0
+"""
 
 
 class NetFailure(Failure):
@@ -158,15 +164,38 @@ def mat_shape(shape):
     return sizes
 
 
-def open_net(request):
-    if request.get("net") is not None:
-        return request["net"]
+def check_options(request):
+    """Fails if the runtime has an option of the request not on this machine: it ignores that in silence."""
+    if request.get("vulkan") and not (hasattr(ncnn, "get_gpu_count") and ncnn.get_gpu_count()):
+        raise Failure("ncnn finds no GPU with Vulkan on this machine")
+    for option, name in (("fp16", "float16"), ("bf16", "bfloat16")):
+        if not request.get(option):
+            continue
+        net, number = new_net(request), np.array([1.001], np.float32)
+        net.load_param_mem(UNCHANGED)
+        net.load_model_mem(b"")
+        extractor = net.create_extractor()
+        extractor.input("x", mat_of(number))
+        if np.array_equal(np.array(extractor.extract("y")[1]), number):
+            raise Failure(f"ncnn computes in float32 on this machine, and not in {name}")
+
+
+def new_net(request):
+    """A net with the options of a request."""
     net = ncnn.Net()
     net.opt.use_vulkan_compute = request.get("vulkan", False)
     for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage"):
         # Older runtimes do not have all of them.
         if hasattr(net.opt, f"use_{option}"):
             setattr(net.opt, f"use_{option}", request.get(option[:4], False))
+    return net
+
+
+def open_net(request):
+    if request.get("net") is not None:
+        return request["net"]
+    check_options(request)
+    net = new_net(request)
     # The layers report errors on standard error.
     if net.load_param(request["param"]) != 0:
         raise NetFailure(f"ncnn does not load {request['param']}")
