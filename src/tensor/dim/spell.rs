@@ -31,7 +31,7 @@ impl Dim {
             *side = join("+", side.take(), e.constant.unsigned_abs().to_string());
         }
         match less {
-            Some(less) => join("-", sum, less).filter(|_| self.lower_bound().is_some()),
+            Some(less) => join("-", sum, less),
             None => sum,
         }
     }
