@@ -138,7 +138,10 @@ impl SizeCondition {
         let (size, most) = match greatest_symbol(&excess) {
             Some((_, ..1)) if !size.has_length() => invalid!("the size {size} is greater than {most}"),
             Some((name, bound)) => (Dim::symbol(&name), bound),
-            None => (size.clone(), most),
+            None => {
+                let constant = excess.sum().constant;
+                (excess.sub(&Dim::Known(constant))?, constant.saturating_neg())
+            }
         };
         Ok(Some(SizeCondition::AtMost(size, Dim::Known(most))))
     }
