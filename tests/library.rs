@@ -126,11 +126,15 @@ fn conditions_on_free_sizes_are_stated() {
         ("slice_before_the_end", "H >= 6"),
         ("slice_between_two_ends", "H >= 8"),
         ("slice_of_a_middle", "H >= 3"),
+        ("slice_from_a_difference", "H >= 5"),
+        ("slice_from_three_to_a_size", "H >= 4"),
         ("slice_of_a_tail", ""),
+        ("slice_to_a_difference", "H >= 6"),
         ("squeezed", "H := 1"),
         ("sum_of_two", "A = B, or one of them is 1"),
         ("sum_with_a_part_of_a_table", "H <= 9"),
         ("sum_with_a_table", "H is 1 or 5"),
+        ("table_around_its_middle", "L <= 10"),
         ("window_of_seven", "H >= 7; W >= 7"),
     ] {
         let model = Path::new("fixtures/condition").join(fixture).join("model.onnx");
