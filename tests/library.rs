@@ -116,6 +116,8 @@ fn conditions_on_free_sizes_are_stated() {
         ("half_of_a_difference", "H >= 5"),
         ("halved_and_doubled", "H is a multiple of 2; W is a multiple of 2"),
         ("mirrored", "H >= 6"),
+        ("mirrored_by_a_difference", "H >= 5"),
+        ("padded_to_a_length", "H <= 7"),
         ("parts_of_a_whole", "H := 8"),
         ("parts_of_equal_length", "B := A"),
         ("past_and_total", "T := P+1"),

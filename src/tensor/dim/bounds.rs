@@ -125,8 +125,10 @@ impl Dim {
             let (least, above) = rest.bounds();
             return (least, both(above, Some(most), i64::checked_add));
         }
-        let has_multiple =
-            e.terms.iter().any(|(product, times)| *times > 1 && matches!(product.as_slice(), [Atom::FloorDiv(..)]));
+        let has_multiple = e
+            .terms
+            .iter()
+            .any(|(product, times)| *times > 1 && matches!(product.as_slice(), [Atom::FloorDiv(..)]));
         let opposite = if has_multiple { self.mul(&Dim::Known(-1)).ok() } else { None };
         if let Some((rest, most)) = opposite.and_then(|opposite| opposite.without_remainder()) {
             let ((least, above), negated) = (rest.bounds(), |n: Option<i64>| n.and_then(i64::checked_neg));

@@ -12,6 +12,7 @@ use crate::op::resolve_axis;
 use crate::ops::indexing::one_hot::{one_hot, pick};
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::expand::{Expand, Operand};
+use crate::pass::pattern::input;
 use crate::tensor::{Array, DType, Dim};
 
 /// The maximum number of elements that are compared with the first.
@@ -101,6 +102,9 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
     }
     let dtype = expand.dtype(0)?;
     let data = cut_to_indices(expand, axis)?;
+    if multiply_rows(expand, data, axis)? {
+        return Ok(true);
+    }
     let place = i64::try_from(axis)?;
     let before = expand.ints(&[place])?;
     let data = expand.op("Unsqueeze", &[data, before], &[])?;
@@ -110,6 +114,47 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
         let kept = expand.op("Mul", &[hits, data], &[])?;
         expand.op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])
     })?;
+    expand.output(0, found)?;
+    Ok(true)
+}
+
+/// Expands to a product with a matrix of zeros and ones if the indices are the same along one axis: it has fewer
+/// elements than the products above.
+fn multiply_rows(expand: &mut Expand, data: Operand, axis: usize) -> Result<bool> {
+    let id = expand.node().inputs.get(1).copied().flatten();
+    let producer = id.and_then(|id| expand.graph().node(expand.graph().value(id).producer?));
+    let Some(source) = producer.filter(|node| node.is("Expand")).and_then(|node| input(node, 0)) else {
+        return Ok(false);
+    };
+    let (Some(shape), index_shape) = (&expand.graph().value(source).shape, expand.shape(1)?) else {
+        return Ok(false);
+    };
+    let (rank, depth) = (index_shape.len(), expand.shape(0)?.at(axis)?.known());
+    let repeated = |other: &usize| {
+        *other != axis
+            && shape.get(*other).is_some_and(|size| size.is(1))
+            && shape.get(*other) != index_shape.get(*other)
+    };
+    let rows: Vec<usize> = (0..rank).filter(repeated).collect();
+    let ([rows], Some(depth), true) = (rows.as_slice(), depth, shape.len() == rank) else { return Ok(false) };
+    if shape.get(axis) != index_shape.get(axis) {
+        return Ok(false);
+    }
+    let mut order: Vec<usize> = (0..rank).filter(|other| other != rows && *other != axis).collect();
+    order.extend([*rows, axis]);
+    let perm: Result<Vec<i64>> = order.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
+    let mut back = vec![0; rank];
+    for (place, axis) in (0_i64..).zip(&order) {
+        back = resized(&back, *axis, place);
+    }
+    let (perm, row) = (perm?, expand.ints(&[i64::try_from(rank)? - 2])?);
+    let indices = expand.transpose(Operand::Value(source), &perm)?;
+    let indices = expand.op("Squeeze", &[indices, row], &[])?;
+    let hits = one_hot(expand, indices, depth, -2, DType::F32)?;
+    let data = expand.transpose(data, &perm)?;
+    let dtype = expand.dtype(0)?;
+    let found = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[data, hits], &[]))?;
+    let found = expand.transpose(found, &back)?;
     expand.output(0, found)?;
     Ok(true)
 }

@@ -124,13 +124,7 @@ fn start_within(start: Dim, size: &Dim, require: Decide) -> Result<Dim> {
     }
 }
 
-fn cut(
-    axis: usize,
-    size: &Dim,
-    (start, end): (&Dim, &Dim),
-    step: i64,
-    require: Decide,
-) -> Result<AxisSlice> {
+fn cut(axis: usize, size: &Dim, (start, end): (&Dim, &Dim), step: i64, require: Decide) -> Result<AxisSlice> {
     let (zero, before, last) = (Dim::Known(0), Dim::Known(-1), size.sub(&Dim::Known(1))?);
     let (start, end) = (from_front(start, size, require)?, from_front(end, size, require)?);
     let (start, distance) = match step {
