@@ -169,7 +169,8 @@ impl Lower<'_> {
         };
         let mut texts = self.state.texts(blob).ok_or_else(refuse)?;
         // Negative numbers count from the end at run time.
-        self.call.require(SizeCondition::at_least(start, 0))?;
+        let condition = SizeCondition::at_least(start, 0).map_err(|_| refuse())?;
+        self.call.require(Ok(condition))?;
         let starts_expr = texts.spell(start).ok_or_else(refuse)?;
         let ends_expr = texts.spell(&start.add(count)?).ok_or_else(refuse)?;
         let axes_expr = place.to_string();

@@ -118,8 +118,8 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Expands to a product with a matrix of zeros and ones if the indices are the same along one axis: it has fewer
-/// elements than the products above.
+/// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those of all
+/// heads of an attention: a product for each element has as many times the elements.
 fn multiply_rows(expand: &mut Expand, data: Operand, axis: usize) -> Result<bool> {
     let id = expand.node().inputs.get(1).copied().flatten();
     let producer = id.and_then(|id| expand.graph().node(expand.graph().value(id).producer?));
@@ -136,20 +136,20 @@ fn multiply_rows(expand: &mut Expand, data: Operand, axis: usize) -> Result<bool
             && shape.get(*other) != index_shape.get(*other)
     };
     let rows: Vec<usize> = (0..rank).filter(repeated).collect();
-    let ([rows], Some(depth), true) = (rows.as_slice(), depth, shape.len() == rank) else { return Ok(false) };
+    let ([row], Some(depth), true) = (rows.as_slice(), depth, shape.len() == rank) else { return Ok(false) };
     if shape.get(axis) != index_shape.get(axis) {
         return Ok(false);
     }
-    let mut order: Vec<usize> = (0..rank).filter(|other| other != rows && *other != axis).collect();
-    order.extend([*rows, axis]);
+    let mut order: Vec<usize> = (0..rank).filter(|other| other != row && *other != axis).collect();
+    order.extend([*row, axis]);
     let perm: Result<Vec<i64>> = order.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
     let mut back = vec![0; rank];
     for (place, axis) in (0_i64..).zip(&order) {
         back = resized(&back, *axis, place);
     }
-    let (perm, row) = (perm?, expand.ints(&[i64::try_from(rank)? - 2])?);
+    let (perm, before) = (perm?, expand.ints(&[i64::try_from(rank)? - 2])?);
     let indices = expand.transpose(Operand::Value(source), &perm)?;
-    let indices = expand.op("Squeeze", &[indices, row], &[])?;
+    let indices = expand.op("Squeeze", &[indices, before], &[])?;
     let hits = one_hot(expand, indices, depth, -2, DType::F32)?;
     let data = expand.transpose(data, &perm)?;
     let dtype = expand.dtype(0)?;

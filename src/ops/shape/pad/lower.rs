@@ -115,7 +115,10 @@ fn may_add(amount: &Dim) -> bool {
 /// Requires that amounts which may be positive never remove elements.
 fn require_signs(lower: &Lower, amounts: [&Dim; 2]) -> Result<()> {
     let mut free = amounts.into_iter().filter(|amount| amount.known().is_none() && may_add(amount));
-    free.try_for_each(|amount| lower.require(SizeCondition::at_least(amount, 0)))
+    free.try_for_each(|amount| match SizeCondition::at_least(amount, 0) {
+        Ok(condition) => lower.require(Ok(condition)),
+        Err(_) => unsupported!("the free amount {amount} removes elements"),
+    })
 }
 
 /// Pads an axis by amounts without an upper bound: joins as many copies of an element to each end.

@@ -78,9 +78,9 @@ fn read_cuts(
 
 /// The position of a bound.
 enum Bound {
-    /// Counted from the front, but maybe before it.
+    /// A bound that may lie before the front or after the end.
     Counted(Dim),
-    /// Behind the front, because the sign of the bound is required not to be negative.
+    /// A bound that is required not to be negative.
     Required(Dim),
 }
 
@@ -92,10 +92,14 @@ fn from_front(bound: &Dim, size: &Dim, require: Decide) -> Result<Bound> {
         _ => match bound.bounds() {
             (Some(0..), _) => bound.clone(),
             (_, Some(..0)) => size.add(bound)?,
-            _ => {
-                require(SizeCondition::at_least(bound, 0))?;
-                return Ok(Bound::Required(bound.clone()));
-            }
+            _ => match SizeCondition::at_least(bound, 0) {
+                Ok(condition) => {
+                    require(Ok(condition))?;
+                    return Ok(Bound::Required(bound.clone()));
+                }
+                // It is negative for all sizes.
+                Err(_) => size.add(bound)?,
+            },
         },
     }))
 }
@@ -137,9 +141,12 @@ fn cut(axis: usize, size: &Dim, (start, end): (&Dim, &Dim), step: i64, require: 
             };
             let (start, end) = match start {
                 Bound::Required(start) => {
-                    // Sizes for which the slice begins behind the front may also be too large for its end.
-                    require(SizeCondition::at_least(&size.sub(&end)?, 0))?;
-                    (start, end)
+                    // Where the slice begins depends on the size, and so may its end: it is required to be in
+                    // the axis, which spares a minimum in the size of the result.
+                    match SizeCondition::at_least(&size.sub(&end)?, 0) {
+                        Ok(condition) => require(Ok(condition)).map(|()| (start, end))?,
+                        Err(_) => (start, size.clone()),
+                    }
                 }
                 Bound::Counted(start) => {
                     (start_within(start.larger(&zero)?, size, require)?, end.smaller(size)?)
