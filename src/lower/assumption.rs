@@ -121,6 +121,7 @@ pub(super) struct Assumptions {
 
 impl Assumptions {
     fn add(&mut self, graph: &Graph, fact: AssumedFact, value: ValueId, node: Option<NodeAt>) {
+        let value = named(graph, value);
         if self.known.insert((fact, value)) {
             self.list.push(Assumption { value: graph.value(value).name.clone(), fact, node });
         }
@@ -188,6 +189,17 @@ impl State {
             self.assumptions.add(graph, AssumedFact::ExactInteger, id, producer.map(Node::at));
         }
     }
+}
+
+/// Returns the value, or the nearest named one from which it is computed.
+fn named(graph: &Graph, mut id: ValueId) -> ValueId {
+    while graph.value(id).name.is_empty()
+        && let Some(node) = graph.value(id).producer.and_then(|node| graph.node(node))
+        && let Some(input) = node.inputs.iter().flatten().find(|id| graph.value(**id).constant.is_none())
+    {
+        id = *input;
+    }
+    id
 }
 
 /// Returns whether a value may have integers that float32 does not represent.

@@ -6,7 +6,7 @@ use super::{Lower, State};
 use crate::error::{Error, Result};
 use crate::ncnn::layer::{Crop, EXPRESSIONS, Reshape};
 use crate::ncnn::{BlobId, Layer, is_readable};
-use crate::tensor::Dim;
+use crate::tensor::{Dim, SizeCondition};
 
 /// Expressions refer to a bottom by one digit.
 const MAX_BOTTOMS: usize = 10;
@@ -169,8 +169,9 @@ impl Lower<'_> {
         };
         let mut texts = self.state.texts(blob).ok_or_else(refuse)?;
         // Negative numbers count from the end at run time.
-        let whole = start.lower_bound().is_some_and(|bound| bound >= 0);
-        let starts_expr = texts.spell(start).filter(|_| whole).ok_or_else(refuse)?;
+        let condition = SizeCondition::at_least(start, 0).map_err(|_| refuse())?;
+        self.call.require(Ok(condition))?;
+        let starts_expr = texts.spell(start).ok_or_else(refuse)?;
         let ends_expr = texts.spell(&start.add(count)?).ok_or_else(refuse)?;
         let axes_expr = place.to_string();
         let bottoms = texts.finish(&[&starts_expr, &ends_expr]).ok_or_else(refuse)?;

@@ -1,10 +1,13 @@
 //! Conditions on free sizes.
 
+mod bound;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::{Dim, Operation, Sum};
 use crate::error::{Error, Result, invalid};
+use bound::{greatest_symbol, least_symbol, only_symbol, value_at};
 
 /// A condition on free sizes, for other values of which a net is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,12 +24,6 @@ pub enum SizeCondition {
     /// A size is a multiple of a number.
     Multiple(Dim, i64),
 }
-
-/// The largest bound of a single free size that is searched.
-const MAX_BOUND: i64 = 1 << 24;
-
-/// The number of sizes above a bound that are tried one by one before the rest is proved.
-const TRIED_SIZES: i64 = 64;
 
 impl SizeCondition {
     /// Creates the simplest condition under which two sizes are equal; `None` if they always are.
@@ -54,6 +51,7 @@ impl SizeCondition {
             return match (operation, bound.known()) {
                 (Operation::Max, Some(least)) => SizeCondition::at_least(size, least),
                 (Operation::Max, None) => Ok(Some(SizeCondition::AtMost(bound, size.clone()))),
+                (_, Some(most)) => SizeCondition::at_most(size, most),
                 _ => Ok(Some(SizeCondition::AtMost(size.clone(), bound))),
             };
         }
@@ -114,11 +112,38 @@ impl SizeCondition {
             (_, Some(..0)) => invalid!("the size {size} is less than {least}"),
             _ => {}
         }
+        let opposite = size.mul(&Dim::Known(-1))?;
+        if opposite.is_rising() && least > i64::MIN {
+            return SizeCondition::at_most(&opposite, -least);
+        }
         let Some((name, bound)) = least_symbol(&missing) else {
             return Ok(Some(SizeCondition::AtLeast(size.clone(), least)));
         };
         let is_stricter = bound > 1 || size.has_length();
         Ok(is_stricter.then(|| SizeCondition::AtLeast(Dim::symbol(&name), bound)))
+    }
+
+    /// Creates the simplest condition under which a size is at most a number; `None` if it always is.
+    ///
+    /// # Errors
+    ///
+    /// If it never is.
+    pub(crate) fn at_most(size: &Dim, most: i64) -> Result<Option<SizeCondition>> {
+        let excess = size.sub(&Dim::Known(most))?;
+        match excess.bounds() {
+            (_, Some(..=0)) => return Ok(None),
+            (Some(1..), _) => invalid!("the size {size} is greater than {most}"),
+            _ => {}
+        }
+        let (size, most) = match greatest_symbol(&excess) {
+            Some((_, ..1)) if !size.has_length() => invalid!("the size {size} is greater than {most}"),
+            Some((name, bound)) => (Dim::symbol(&name), bound),
+            None => {
+                let constant = excess.sum().constant;
+                (excess.sub(&Dim::Known(constant))?, constant.saturating_neg())
+            }
+        };
+        Ok(Some(SizeCondition::AtMost(size, Dim::Known(most))))
     }
 
     /// Creates the condition under which a size is a multiple of a positive number; `None` if it always is.
@@ -155,7 +180,10 @@ impl SizeCondition {
             SizeCondition::AtLeast(size, least) => SizeCondition::at_least(&size.substitute(values)?, *least),
             SizeCondition::AtMost(size, most) => {
                 let (size, most) = (size.substitute(values)?, most.substitute(values)?);
-                SizeCondition::equal(&size, &size.smaller(&most)?)
+                match most.known() {
+                    Some(most) => SizeCondition::at_most(&size, most),
+                    None => SizeCondition::equal(&size, &size.smaller(&most)?),
+                }
             }
             SizeCondition::Multiple(size, of) => SizeCondition::multiple(&size.substitute(values)?, *of),
         }
@@ -175,6 +203,9 @@ impl SizeCondition {
     pub(crate) fn strictest(conditions: &BTreeSet<SizeCondition>) -> Vec<SizeCondition> {
         let implies = |other: &SizeCondition, one: &SizeCondition| match (other, one) {
             (SizeCondition::AtLeast(x, bound), SizeCondition::AtLeast(y, least)) => x == y && bound > least,
+            (SizeCondition::AtMost(x, Dim::Known(bound)), SizeCondition::AtMost(y, Dim::Known(most))) => {
+                x == y && bound < most
+            }
             (SizeCondition::Multiple(x, of), SizeCondition::AtLeast(y, least)) => x == y && of >= least,
             (SizeCondition::Multiple(x, of), SizeCondition::Multiple(y, part)) => {
                 x == y && of > part && of.checked_rem(*part) == Some(0)
@@ -251,51 +282,10 @@ fn solve(size: &Dim) -> Option<(Dim, Dim)> {
     found
 }
 
-/// Returns the only symbol of an expression, and its least value from which on the expression is not
-/// negative; `None` if no bound is found and proved.
-fn least_symbol(size: &Dim) -> Option<(String, i64)> {
-    let name = only_symbol(size)?;
-    let at = |n: i64| value_at(size, &name, n);
-    let (mut below, mut above) = (0, 1);
-    while at(above)? < 0 {
-        (below, above) = (above, above.checked_mul(2).filter(|bound| *bound <= MAX_BOUND)?);
-    }
-    while above - below > 1 {
-        let middle = i64::midpoint(below, above);
-        if at(middle)? < 0 {
-            below = middle;
-        } else {
-            above = middle;
-        }
-    }
-    // Minima and maxima with numbers have one value from some size on. Up to there each size is tried.
-    let tried = above.checked_add(TRIED_SIZES)?;
-    if (above..=tried).any(|n| at(n).is_none_or(|value| value < 0)) {
-        return None;
-    }
-    // Symbols are not less than 1.
-    let larger = Dim::symbol(&name).add(&Dim::Known(tried)).ok()?;
-    let rest = size.substitute(&BTreeMap::from([(name.clone(), larger)])).ok()?;
-    let holds = rest.lower_bound().is_some_and(|least| least >= 0)
-        || Line::of(&rest).is_some_and(|line| line.rise >= 0 && line.values.iter().all(|value| *value >= 0));
-    holds.then_some((name, above))
-}
-
 fn symbols_of(size: &Dim) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     size.collect_symbols(&mut names);
     names
-}
-
-/// Returns the symbol of an expression that has one.
-fn only_symbol(size: &Dim) -> Option<String> {
-    let mut names = symbols_of(size);
-    let name = names.pop_first()?;
-    names.is_empty().then_some(name)
-}
-
-fn value_at(size: &Dim, name: &str, n: i64) -> Option<i64> {
-    size.substitute(&BTreeMap::from([(name.to_owned(), Dim::Known(n))])).ok()?.known()
 }
 
 /// An expression of one symbol that grows by the same number in each period: a sum of the symbol and of its
@@ -415,9 +405,14 @@ mod tests {
             (least(&below(&part(1, 2), 1)), "H >= 3"),
             (least(&h().sub(&part(1, 2)).unwrap()), "H >= 2"),
             (least(&below(&h(), 5).sub(&h().smaller(&number(2)).unwrap()).unwrap()), "H >= 8"),
-            (least(&number(7).sub(&h()).unwrap()), "-H+7 >= 1"),
+            (least(&number(7).sub(&h()).unwrap()), "H <= 6"),
             (least(&h().sub(&below(&h(), 5).larger(&number(0)).unwrap()).unwrap()), "always"),
             (broadcast(&h(), &h().larger(&w).unwrap()), "H = W, or one of them is 1"),
+            (least(&number(7).sub(&part(1, 2)).unwrap()), "H <= 12"),
+            (least(&number(7).sub(&h()).unwrap().sub(&w).unwrap()), "H+W <= 6"),
+            (shown(SizeCondition::at_most(&part(0, 3), 1 << 20)), "H <= 3145730"),
+            (shown(SizeCondition::at_most(&h(), 0)), "never"),
+            (shown(SizeCondition::at_most(&h().smaller(&number(9)).unwrap(), 9)), "always"),
             (least(&h().add(&below(&w, 3)).unwrap()), "H+W-3 >= 1"),
             (least(&number(0).sub(&h()).unwrap()), "never"),
             (shown(SizeCondition::multiple(&h(), 8)), "H is a multiple of 8"),
@@ -433,12 +428,14 @@ mod tests {
     fn implied_conditions_are_dropped() {
         let least = |n: i64| SizeCondition::AtLeast(h(), n);
         let multiple = |n: i64| SizeCondition::Multiple(h(), n);
+        let most = |n: i64| SizeCondition::AtMost(h(), n.into());
         // (H - 8) * H
         let area = h().sub(&8.into()).unwrap().mul(&h()).unwrap();
         for (given, left) in [
             ([least(3), least(7), multiple(2)].to_vec(), [least(7), multiple(2)].to_vec()),
             ([least(3), multiple(4), multiple(8)].to_vec(), [multiple(8)].to_vec()),
             ([least(9), SizeCondition::AtLeast(area, 1)].to_vec(), [least(9)].to_vec()),
+            ([most(9), most(7)].to_vec(), [most(7)].to_vec()),
             ([multiple(8), SizeCondition::Equal(part(0, 4), part(3, 4))].to_vec(), [multiple(8)].to_vec()),
         ] {
             assert_eq!(SizeCondition::strictest(&given.into_iter().collect()), left);

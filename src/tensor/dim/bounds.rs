@@ -56,6 +56,18 @@ impl Atom {
     }
 }
 
+impl Atom {
+    /// Returns whether the atom is proved not to fall when symbols grow.
+    fn is_rising(&self) -> bool {
+        match self {
+            Atom::Symbol(_) | Atom::Length(_) => true,
+            Atom::FloorDiv(a, Dim::Known(1..)) => a.is_rising(),
+            Atom::Min(a, b) | Atom::Max(a, b) => a.is_rising() && b.is_rising(),
+            Atom::FloorDiv(..) | Atom::Mod(..) => false,
+        }
+    }
+}
+
 impl Dim {
     /// Returns the minimum.
     pub fn smaller(&self, other: &Dim) -> Result<Dim> {
@@ -113,6 +125,15 @@ impl Dim {
             let (least, above) = rest.bounds();
             return (least, both(above, Some(most), i64::checked_add));
         }
+        let has_multiple = e
+            .terms
+            .iter()
+            .any(|(product, times)| *times > 1 && matches!(product.as_slice(), [Atom::FloorDiv(..)]));
+        let opposite = if has_multiple { self.mul(&Dim::Known(-1)).ok() } else { None };
+        if let Some((rest, most)) = opposite.and_then(|opposite| opposite.without_remainder()) {
+            let ((least, above), negated) = (rest.bounds(), |n: Option<i64>| n.and_then(i64::checked_neg));
+            return (negated(both(above, Some(most), i64::checked_add)), negated(least));
+        }
         let mut sum = (Some(e.constant), Some(e.constant));
         for (product, coefficient) in &e.terms {
             let (mut least, mut most) = (Some(1_i64), Some(1_i64));
@@ -144,6 +165,14 @@ impl Dim {
             let rest = self.sub(&whole).ok()?.add(&multiple).ok()?;
             let terms = |dim: &Dim| if let Dim::Expr(e) = dim { e.terms.len() } else { 0 };
             (terms(&rest) < e.terms.len()).then_some((rest, n - 1))
+        })
+    }
+
+    /// Returns whether the size is proved not to fall when symbols grow.
+    pub(crate) fn is_rising(&self) -> bool {
+        let Dim::Expr(e) = self else { return true };
+        e.terms.iter().all(|(product, coefficient)| {
+            *coefficient > 0 && matches!(product.as_slice(), [atom] if atom.is_rising())
         })
     }
 

@@ -38,6 +38,15 @@ impl Expr {
     }
 }
 
+impl Expr {
+    /// Returns the expression with coefficients from 0 up to `n`, which has the same remainder.
+    fn reduced(&self, n: i64) -> Result<Dim> {
+        let reduced = |times: &i64| times.checked_rem_euclid(n).unwrap_or(*times);
+        let terms = self.terms.iter().map(|(product, times)| (product.clone(), reduced(times)));
+        Dim::from_parts(reduced(&self.constant), terms.collect())
+    }
+}
+
 impl Atom {
     /// Returns a number by which symbols may be increased so that the size grows by a constant: the product of
     /// its nested divisors. `None` for products, minima, maxima and divisions by expressions.
@@ -143,6 +152,11 @@ impl Dim {
                 if let Some(known) = rest.known() {
                     return whole.add(&Dim::Known(known.div_euclid(*n)));
                 }
+                if rest.parts().1.values().all(|times| *times < 0) {
+                    // The runtime divides numbers that are not negative.
+                    let opposite = Dim::Known(n.saturating_sub(1)).sub(&rest)?;
+                    return whole.sub(&opposite.floor_div(other)?);
+                }
                 whole.add(&rest.quotient(*n)?)
             }
             _ => Dim::from_atom(Atom::FloorDiv(self.clone(), other.clone())).bounded(),
@@ -213,6 +227,7 @@ impl Dim {
         match (self, other) {
             (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
             (Dim::Known(_), Dim::Known(_)) => self.sub(&self.floor_div(other)?.mul(other)?),
+            (Dim::Expr(e), Dim::Known(n @ 1..)) if e.reduced(*n)? != *self => e.reduced(*n)?.modulo(other),
             _ => Ok(Dim::from_atom(Atom::Mod(self.clone(), other.clone()))).and_then(Dim::bounded),
         }
     }

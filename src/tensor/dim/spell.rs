@@ -31,7 +31,7 @@ impl Dim {
             *side = join("+", side.take(), e.constant.unsigned_abs().to_string());
         }
         match less {
-            Some(less) => join("-", sum, less).filter(|_| self.lower_bound().is_some()),
+            Some(less) => join("-", sum, less),
             None => sum,
         }
     }
@@ -94,7 +94,9 @@ mod tests {
             (rest, Some("-(0h,*(//(0h,2),2))")),
             // No blob has the size, or the dividend may be negative.
             (w.clone(), None),
-            (Dim::Known(4).sub(&h).unwrap().floor_div(&Dim::Known(3)).unwrap(), None),
+            (h.sub(&w.mul(&two).unwrap()).unwrap().floor_div(&Dim::Known(3)).unwrap(), None),
+            (Dim::Known(4).sub(&h).unwrap().floor_div(&Dim::Known(3)).unwrap(), Some("-(1,//(+(0h,1),3))")),
+            (Dim::Known(0).sub(&h).unwrap().modulo(&two).unwrap(), Some("-(0h,*(//(0h,2),2))")),
         ] {
             assert_eq!(spelled(&dim).as_deref(), text, "{dim}");
         }

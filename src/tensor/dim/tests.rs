@@ -95,6 +95,8 @@ fn bounds_assume_positive_sizes() {
     // The remainder of a division, and that of the quotient of another one.
     let (two, four) = (Dim::Known(2), Dim::Known(4));
     let left = |whole: Dim, part: Dim| whole.sub(&part.mul(&two).unwrap()).unwrap().bounds();
+    let missing = |part: Dim, whole: Dim| part.mul(&two).unwrap().sub(&whole).unwrap().bounds();
+    assert_eq!(missing(h().ceil_div(&two).unwrap(), h()), (Some(0), Some(1)));
     assert_eq!(left(h(), h().floor_div(&two).unwrap()), (Some(0), Some(1)));
     assert_eq!(left(h().floor_div(&two).unwrap(), h().floor_div(&four).unwrap()), (Some(0), Some(1)));
     assert_eq!(left(h().floor_div(&three).unwrap(), h().floor_div(&four).unwrap()), (None, None));

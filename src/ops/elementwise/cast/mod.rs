@@ -11,6 +11,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Cast.html>.
 
 mod narrow;
+mod quotient;
 
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Graph, Node, ValueId};
@@ -118,7 +119,11 @@ fn range_cast(call: &Call, inputs: &[Range]) -> Range {
 
 fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
     read_narrowing(call)?;
-    Ok(vec![call.like(0, read_cast(call)?)?])
+    let to = read_cast(call)?;
+    if let Some(sizes) = quotient::truncated(call, to)? {
+        return Ok(vec![Fact::elements(sizes)?]);
+    }
+    Ok(vec![call.like(0, to)?])
 }
 
 fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -12,6 +12,7 @@ use crate::op::resolve_axis;
 use crate::ops::indexing::one_hot::{one_hot, pick};
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::expand::{Expand, Operand};
+use crate::pass::pattern::input;
 use crate::tensor::{Array, DType, Dim};
 
 /// The maximum number of elements that are compared with the first.
@@ -69,46 +70,120 @@ fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usi
     Ok(few_parts(&places?))
 }
 
-/// Expands to the sum over `i` of `(index == i) * data[i]`, for data and indices as `[outer, axis, inner]`.
+/// Emits data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
+fn cut_to_indices(expand: &mut Expand, axis: usize) -> Result<Operand> {
+    let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
+    let (data, indices) = (expand.operand(0)?, expand.operand(1)?);
+    let differ = |other: &usize| *other != axis && shape.get(*other) != index_shape.get(*other);
+    let shorter: Result<Vec<i64>> =
+        (0..shape.len()).filter(differ).map(|other| Ok(i64::try_from(other)?)).collect();
+    let shorter = shorter?;
+    if shorter.is_empty() {
+        return Ok(data);
+    }
+    let (starts, axes) = (expand.ints(&vec![0; shorter.len()])?, expand.ints(&shorter)?);
+    let sizes = expand.op("Shape", &[indices], &[])?;
+    let ends = expand.op("Gather", &[sizes, axes], &[])?;
+    expand.op("Slice", &[data, starts, ends, axes], &[])
+}
+
+/// Expands to the sum over `i` of `(index == i) * data[i]`: an axis of the indices before that of the data.
 pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
     if expand_uniform(expand)? {
         return Ok(true);
     }
-    let (sizes, index_sizes) = (expand.sizes(0)?, expand.sizes(1)?);
-    let axis = resolve_axis(expand.int_or("axis", 0)?, sizes.len())?;
+    let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
+    let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
     if is_moved(expand, |sizes, indices| element_places(sizes, indices, axis))? {
         return Ok(false);
     }
-    if index_sizes.len() != sizes.len() {
-        invalid!("the indices have {} axes, the data {}", index_sizes.len(), sizes.len());
+    if index_shape.len() != shape.len() {
+        invalid!("the indices have {} axes, the data {}", index_shape.len(), shape.len());
     }
-    let (depth, count) = (*sizes.at(axis)?, *index_sizes.at(axis)?);
-    let outer: i64 = index_sizes.iter().take(axis).product();
-    let inner: i64 = index_sizes.iter().skip(axis + 1).product();
     let dtype = expand.dtype(0)?;
-    let mut data = expand.operand(0)?;
-    let shorter: Vec<usize> = (0..sizes.len())
-        .filter(|other| *other != axis && sizes.get(*other) != index_sizes.get(*other))
-        .collect();
-    if !shorter.is_empty() {
-        let ends: Result<Vec<i64>> = shorter.iter().map(|other| index_sizes.at(*other).copied()).collect();
-        let axes: Result<Vec<i64>> = shorter.iter().map(|other| Ok(i64::try_from(*other)?)).collect();
-        let (starts, ends, axes) =
-            (expand.ints(&vec![0; shorter.len()])?, expand.ints(&ends?)?, expand.ints(&axes?)?);
-        data = expand.op("Slice", &[data, starts, ends, axes], &[])?;
+    let data = cut_to_indices(expand, axis)?;
+    if multiply_rows(expand, data, axis)? {
+        return Ok(true);
     }
-    let indices = expand.operand(1)?;
-    let indices = expand.reshape(indices, &[outer, count, inner])?;
-    let data = expand.reshape(data, &[outer, 1, depth, inner])?;
-    let hits = one_hot(expand, indices, depth, 2, DType::F32)?;
-    let axes = expand.ints(&[2])?;
+    let place = i64::try_from(axis)?;
+    let before = expand.ints(&[place])?;
+    let data = expand.op("Unsqueeze", &[data, before], &[])?;
+    let hits = element_hits(expand, place, true, DType::F32)?;
+    let axes = expand.ints(&[place + 1])?;
     let found = pick(expand, data, dtype, |expand, data| {
         let kept = expand.op("Mul", &[hits, data], &[])?;
         expand.op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])
     })?;
-    let found = expand.reshape(found, &index_sizes)?;
     expand.output(0, found)?;
     Ok(true)
+}
+
+/// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those of all
+/// heads of an attention: a product for each element has as many times the elements.
+fn multiply_rows(expand: &mut Expand, data: Operand, axis: usize) -> Result<bool> {
+    let id = expand.node().inputs.get(1).copied().flatten();
+    let producer = id.and_then(|id| expand.graph().node(expand.graph().value(id).producer?));
+    let Some(source) = producer.filter(|node| node.is("Expand")).and_then(|node| input(node, 0)) else {
+        return Ok(false);
+    };
+    let (Some(shape), index_shape) = (&expand.graph().value(source).shape, expand.shape(1)?) else {
+        return Ok(false);
+    };
+    let (rank, depth) = (index_shape.len(), expand.shape(0)?.at(axis)?.known());
+    let repeated = |other: &usize| {
+        *other != axis
+            && shape.get(*other).is_some_and(|size| size.is(1))
+            && shape.get(*other) != index_shape.get(*other)
+    };
+    let rows: Vec<usize> = (0..rank).filter(repeated).collect();
+    let ([row], Some(depth), true) = (rows.as_slice(), depth, shape.len() == rank) else { return Ok(false) };
+    if shape.get(axis) != index_shape.get(axis) {
+        return Ok(false);
+    }
+    let mut order: Vec<usize> = (0..rank).filter(|other| other != row && *other != axis).collect();
+    order.extend([*row, axis]);
+    let perm: Result<Vec<i64>> = order.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
+    let mut back = vec![0; rank];
+    for (place, axis) in (0_i64..).zip(&order) {
+        back = resized(&back, *axis, place);
+    }
+    let (perm, before) = (perm?, expand.ints(&[i64::try_from(rank)? - 2])?);
+    let indices = expand.transpose(Operand::Value(source), &perm)?;
+    let indices = expand.op("Squeeze", &[indices, before], &[])?;
+    let hits = one_hot(expand, indices, depth, -2, DType::F32)?;
+    let data = expand.transpose(data, &perm)?;
+    let dtype = expand.dtype(0)?;
+    let found = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[data, hits], &[]))?;
+    let found = expand.transpose(found, &back)?;
+    expand.output(0, found)?;
+    Ok(true)
+}
+
+/// Emits 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the data, else
+/// 0: the axis of the positions is before that of the indices, or after it.
+pub(in crate::ops) fn element_hits(
+    expand: &mut Expand,
+    axis: i64,
+    after: bool,
+    dtype: DType,
+) -> Result<Operand> {
+    let depth = expand.shape(0)?.at(usize::try_from(axis)?)?.known();
+    let (data, indices) = (expand.operand(0)?, expand.operand(1)?);
+    let place = axis + i64::from(after);
+    if let Some(depth) = depth {
+        return one_hot(expand, indices, depth, place, dtype);
+    }
+    let (size, positions, zero) =
+        (expand.size(data, axis)?, expand.positions(data, axis)?, expand.scalar(0)?);
+    let indices = expand.cast(indices, DType::I64)?;
+    let front = from_front(expand, indices, size, zero)?;
+    let place = expand.ints(&[place])?;
+    let front = expand.op("Unsqueeze", &[front, place], &[])?;
+    let inner = i64::try_from(expand.shape(1)?.len())? - axis - i64::from(after);
+    let column: Vec<i64> = std::iter::once(-1).chain((0..inner).map(|_| 1)).collect();
+    let positions = expand.reshape(positions, &column)?;
+    let equal = expand.op("Equal", &[front, positions], &[])?;
+    if dtype == DType::Bool { Ok(equal) } else { expand.cast(equal, dtype) }
 }
 
 /// Expands a gather from constant data with equal elements to one of them.

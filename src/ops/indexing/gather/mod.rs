@@ -17,7 +17,7 @@ use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
 
-pub(in crate::ops) use expand::row_indices;
+pub(in crate::ops) use expand::{element_hits, row_indices};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather)
@@ -54,7 +54,7 @@ pub(super) fn rows_at(offsets: &[usize], width: usize) -> Vec<usize> {
 }
 
 /// Returns an index counted from the front; a negative one counts from the end of an axis of `size`.
-fn resolve_index(index: i64, size: i64) -> Result<i64> {
+pub(in crate::ops) fn resolve_index(index: i64, size: i64) -> Result<i64> {
     let counted = if index < 0 { index.saturating_add(size) } else { index };
     if !(0..size).contains(&counted) {
         invalid!("index {index} is out of range for an axis of size {size}");

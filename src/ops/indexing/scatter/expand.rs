@@ -1,16 +1,20 @@
 //! Expands Scatter with indices computed at run time, or many unordered constant ones.
 
+use num_traits::ToPrimitive;
+
 use super::{Reduction, read_reduction, replaced_rows};
 use crate::common::limits;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
-use crate::ops::indexing::gather::{element_places, row_indices, rows_at, tuple_places};
+use crate::ops::indexing::gather::{
+    element_hits, element_places, resolve_index, row_indices, rows_at, tuple_places,
+};
 use crate::ops::indexing::one_hot::one_hot;
-use crate::ops::shape::data_sizes;
+use crate::ops::shape::{data_sizes, resized};
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::tensor::{Array, DType, Dim, display_shape};
 
 /// Returns whether the indices are constant, and few parts make up data with these elements replaced.
 fn is_moved(
@@ -102,30 +106,75 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     finish(expand, result)
 }
 
-/// Expands ScatterElements over `[outer, axis, updates, inner]`.
+/// Expands ScatterElements: an axis of the updates after that of the data.
 pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
-    let (sizes, index_sizes) = (expand.sizes(0)?, expand.sizes(1)?);
-    let axis = resolve_axis(expand.int_or("axis", 0)?, sizes.len())?;
+    let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
+    let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
     if is_moved(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))? {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;
-    let others = |list: &[i64]| {
-        list.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, n)| *n).collect::<Vec<_>>()
+    let others = |list: &[Dim]| resized(list, axis, Dim::Known(1));
+    if others(&shape) != others(&index_shape) {
+        unsupported!(
+            "indices of shape {} for data of shape {} are computed at run time",
+            display_shape(&index_shape),
+            display_shape(&shape)
+        );
+    }
+    if reduction == Reduction::Replace && replace_one(expand, axis)? {
+        return Ok(true);
+    }
+    let sizes = shape.iter().chain(index_shape.get(axis));
+    let compared = sizes.filter_map(Dim::known).fold(1_i64, i64::saturating_mul);
+    if compared > limits::COMPARED {
+        let (count, depth) = (index_shape.at(axis)?, shape.at(axis)?);
+        unsupported!(
+            "{count} updates, each compared with {depth} positions, for data of shape {}",
+            display_shape(&shape)
+        );
+    }
+    let place = i64::try_from(axis)?;
+    let hits = element_hits(expand, place, false, DType::Bool)?;
+    let dtype = expand.dtype(0)?;
+    let (data, updates) = (expand.operand_as(0, DType::F32)?, expand.operand_as(2, DType::F32)?);
+    let before = expand.ints(&[place])?;
+    let updates = expand.op("Unsqueeze", &[updates, before], &[])?;
+    let mut result = apply(expand, data, &Matches { hits, updates, axis: place + 1 }, reduction)?;
+    if dtype != DType::F32 {
+        result = expand.cast(result, dtype)?;
+    }
+    expand.output(0, result)?;
+    Ok(true)
+}
+
+/// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the updates with
+/// the data before and after them.
+fn replace_one(expand: &mut Expand, axis: usize) -> Result<bool> {
+    let range = expand.range(1);
+    let only = Some(range.least).filter(|least| range.most <= *least && least.fract() == 0.0);
+    let count = expand.shape(1)?.at(axis)?;
+    let Some(index) = only.and_then(|index| index.to_i64()).filter(|_| count.is(1)) else { return Ok(false) };
+    let size = expand.shape(0)?.at(axis)?.clone();
+    let index = match size.known() {
+        Some(size) => resolve_index(index, size)?,
+        None if index < 0 => return Ok(false),
+        None => index,
     };
-    if others(&sizes) != others(&index_sizes) {
-        unsupported!("indices of shape {index_sizes:?} for data of shape {sizes:?} are computed at run time");
+    let place = i64::try_from(axis)?;
+    let (data, updates) = (expand.operand(0)?, expand.operand(2)?);
+    let (front, from, end, axes) =
+        (expand.ints(&[0])?, expand.ints(&[index])?, expand.ints(&[i64::MAX])?, expand.ints(&[place])?);
+    let mut parts = Vec::new();
+    if index > 0 {
+        parts.push(expand.op("Slice", &[data, front, from, axes], &[])?);
     }
-    let outer: i64 = sizes.iter().take(axis).product();
-    let inner: i64 = sizes.iter().skip(axis + 1).product();
-    let (depth, count) = (*sizes.at(axis)?, *index_sizes.at(axis)?);
-    if outer.saturating_mul(inner).saturating_mul(depth).saturating_mul(count) > limits::COMPARED {
-        unsupported!("{count} updates, each compared with {depth} positions in {} lanes", outer * inner);
+    parts.push(updates);
+    if !size.is(index + 1) {
+        let after = expand.ints(&[index + 1])?;
+        parts.push(expand.op("Slice", &[data, after, end, axes], &[])?);
     }
-    let indices = expand.operand(1)?;
-    let indices = expand.reshape(indices, &[outer, count, inner])?;
-    let hits = one_hot(expand, indices, depth, 1, DType::Bool)?;
-    let (data, updates) = operands(expand, &[outer, depth, inner], &[outer, 1, count, inner])?;
-    let result = apply(expand, data, &Matches { hits, updates, axis: 2 }, reduction)?;
-    finish(expand, result)
+    let joined = expand.op("Concat", &parts, &[("axis", Attribute::Int(place))])?;
+    expand.output(0, joined)?;
+    Ok(true)
 }

@@ -1,10 +1,11 @@
 //! Lowers Pad and CenterCropPad: elements are first removed, then added.
 
 use super::{Amounts, Mode, call_amounts, center_amounts, center_target, read_mode, source};
+use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::Padding;
+use crate::ncnn::layer::{Padding, binary_op};
 use crate::ops::shape::resized;
 use crate::tensor::{Dim, SizeCondition, Tensor};
 
@@ -40,19 +41,27 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
     let mut blob = lower.blob(0)?;
     let mut added = Vec::new();
     let mut surplus = Vec::new();
-    let mut mirrored = Vec::new();
+    let mut apart = Vec::new();
     for (axis, (before, after)) in amounts.iter().enumerate() {
         let is_free = before.known().is_none() || after.known().is_none();
-        let adds = |amount: &Dim| amount.lower_bound().is_some_and(|least| least >= 0);
-        if mode == Mode::Reflect && is_free && adds(before) && adds(after) {
-            mirrored.push((axis, before, after));
+        let grows = may_add(before) && may_add(after);
+        if is_free && mode != Mode::Wrap {
+            require_signs(lower, [before, after])?;
+        }
+        if mode == Mode::Reflect && is_free && grows {
+            apart.push((axis, before, after));
             continue;
         }
+        let repeats = matches!(mode, Mode::Constant | Mode::Edge);
         let most = |amount: &Dim| match amount.bounds() {
-            (Some(0..), most) if mode == Mode::Constant => most,
+            (_, Some(most)) if repeats => Some(most).filter(|most| *most <= limits::BLOB_ELEMENTS),
             _ => amount.known(),
         };
         let (Some(most_before), Some(most_after)) = (most(before), most(after)) else {
+            if repeats && grows && value.is_finite() {
+                apart.push((axis, before, after));
+                continue;
+            }
             return Err(Error::unsupported(format!(
                 "axis {axis} is padded by the free sizes {before} and {after}"
             ))
@@ -89,10 +98,65 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
         top = lower.crop_by_expression(alone, place, &start, &size)?;
         shape = resized(&shape, axis, size);
     }
-    for (axis, before, after) in mirrored {
-        top = mirror(lower, top, &mut shape, axis, (before, after))?;
+    for (axis, before, after) in apart {
+        top = match mode {
+            Mode::Reflect => mirror(lower, top, &mut shape, axis, (before, after))?,
+            _ => repeat(lower, top, &mut shape, axis, (before, after), (mode, value))?,
+        };
     }
     lower.set(0, top)
+}
+
+/// Returns whether an amount may be positive, or is 0.
+fn may_add(amount: &Dim) -> bool {
+    amount.is(0) || !matches!(amount.bounds(), (_, Some(..=0)))
+}
+
+/// Requires that amounts which may be positive never remove elements.
+fn require_signs(lower: &Lower, amounts: [&Dim; 2]) -> Result<()> {
+    let mut free = amounts.into_iter().filter(|amount| amount.known().is_none() && may_add(amount));
+    free.try_for_each(|amount| match SizeCondition::at_least(amount, 0) {
+        Ok(condition) => lower.require(Ok(condition)),
+        Err(_) => unsupported!("the free amount {amount} removes elements"),
+    })
+}
+
+/// Pads an axis by amounts without an upper bound: joins as many copies of an element to each end.
+fn repeat(
+    lower: &mut Lower,
+    blob: BlobId,
+    shape: &mut Vec<Dim>,
+    axis: usize,
+    (before, after): (&Dim, &Dim),
+    (mode, value): (Mode, f32),
+) -> Result<BlobId> {
+    let one = Dim::Known(1);
+    let (mut blob, place) = lower.alone(blob, shape, axis)?;
+    let mut size = shape.at(axis)?.clone();
+    for (amount, is_front) in [(before, true), (after, false)] {
+        if amount.is(0) {
+            continue;
+        }
+        // One more than needed: a blob is not empty.
+        let (longer, whole) = (amount.add(&one)?, size.add(amount)?);
+        let (start, end) = if is_front { (0, Some(1)) } else { (-1, None) };
+        let copies = if mode == Mode::Edge {
+            let element = lower.crop(blob, place, start, end, &one)?;
+            let line = resized(&vec![one.clone(); lower.form(element).len()], place, longer);
+            let ones = lower.ones(&line)?;
+            lower.binary(binary_op::MUL, element, ones)?
+        } else {
+            let ones = lower.ones(&resized(&lower.form(blob), place, longer))?;
+            lower.binary_scalar(binary_op::MUL, ones, value)?
+        };
+        let parts = if is_front { [copies, blob] } else { [blob, copies] };
+        let joined = lower.concat(&parts, place)?;
+        let (start, end) = if is_front { (1, None) } else { (0, Some(-1)) };
+        blob = lower.crop(joined, place, start, end, &whole)?;
+        size = whole;
+    }
+    *shape = resized(shape, axis, size);
+    Ok(blob)
 }
 
 /// Pads an axis by reflection: joins a reversed copy without the edge element to each end.

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | negative amounts | Crop |
 //! | constant, edge, reflect | Padding of up to three axes at once |
+//! | constant, edge by a free size | Padding by its upper bound and Crop; Concat of a product with ones if it has none |
+//! | reflect by a free size | Concat with Flip |
 //! | reflect by the size of the axis or more, wrap | Crop and Concat; the sizes must be fixed |
 //! | an infinite constant | Padding with a value per channel: a param cannot be infinite |
 //!
@@ -37,8 +39,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(unpadded)
         .transparent(|_, _| true)
         .lowers_to(
-            "Padding; Crop for negative amounts; Crop and Concat for wrap, and for reflections by the size \
-            of the axis or more",
+            "Padding; Crop for negative amounts; Crop and Concat for wrap, for reflections by the size of the \
+            axis or more, and for free sizes without an upper bound",
         )
         .limits("amounts or a constant computed at run time"),
 ];

@@ -5,13 +5,13 @@
 mod computed;
 
 use super::{array_dims, input_dims, known_dims, resized};
-use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
+use crate::error::{At, Error, ErrorKind, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Lower, OPEN_END};
 use crate::op::identity::same_shape;
 use crate::op::{self, Access, Attributes, Call, Fact, required, required_input, resolve_axis};
 use crate::ops::Row;
-use crate::tensor::{Array, Dim, Shape};
+use crate::tensor::{Array, Dim, Shape, SizeCondition};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Access::Selection, infer_slice)
     .fold(fold_slice)
@@ -40,11 +40,15 @@ struct AxisSlice {
     count: Dim,
 }
 
+/// Takes a bound whose sign depends on sizes as counted from the front, or refuses it.
+type Decide<'a> = &'a dyn Fn(Result<Option<SizeCondition>>) -> Result<()>;
+
 /// Reads bounds and steps: attributes in version 1, then inputs.
 fn read_cuts(
     attributes: &Attributes,
     input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
     shape: &[Dim],
+    require: Decide,
 ) -> Result<Vec<AxisSlice>> {
     let (starts, ends, axes, steps) = if attributes.since() == 1 {
         let list = |name| Ok::<_, Error>(attributes.ints(name)?.map(known_dims));
@@ -67,39 +71,94 @@ fn read_cuts(
         if cuts.iter().any(|cut| cut.axis == axis) {
             invalid!("axis {axis} is sliced twice");
         }
-        cuts.push(cut(axis, shape.at(axis)?, start, end, fixed(steps.at(i)?)?)?);
+        cuts.push(cut(axis, shape.at(axis)?, (start, end), fixed(steps.at(i)?)?, require)?);
     }
     Ok(cuts)
 }
 
-/// Returns a bound counted from the front; its sign must be known.
-fn from_front(bound: &Dim, size: &Dim) -> Result<Dim> {
-    match bound.known() {
-        Some(n) if n >= BEYOND => Ok(size.clone()),
-        Some(n) if n <= -BEYOND => Ok(Dim::Known(-1)),
+/// The position of a bound.
+enum Bound {
+    /// A bound that may lie before the front or after the end.
+    Counted(Dim),
+    /// A bound that is required not to be negative.
+    Required(Dim),
+}
+
+/// Returns a bound counted from the front.
+fn from_front(bound: &Dim, size: &Dim, require: Decide) -> Result<Bound> {
+    Ok(Bound::Counted(match bound.known() {
+        Some(n) if n >= BEYOND => size.clone(),
+        Some(n) if n <= -BEYOND => Dim::Known(-1),
         _ => match bound.bounds() {
-            (Some(0..), _) => Ok(bound.clone()),
-            (_, Some(..0)) => size.add(bound),
-            _ => unsupported!("the sign of the bound {bound} is known only at run time"),
+            (Some(0..), _) => bound.clone(),
+            (_, Some(..0)) => size.add(bound)?,
+            _ => match SizeCondition::at_least(bound, 0) {
+                Ok(condition) => {
+                    require(Ok(condition))?;
+                    return Ok(Bound::Required(bound.clone()));
+                }
+                // It is negative for all sizes.
+                Err(_) => size.add(bound)?,
+            },
         },
+    }))
+}
+
+impl Bound {
+    /// Returns the position, at least `least`, which is not positive.
+    fn at_least(self, least: &Dim) -> Result<Dim> {
+        match self {
+            Bound::Counted(place) => place.larger(least),
+            Bound::Required(place) => Ok(place),
+        }
     }
 }
 
-fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<AxisSlice> {
+/// Returns a start that is not after the end of the axis. Requires that of an axis of free size, because the
+/// result is empty otherwise.
+fn start_within(start: Dim, size: &Dim, require: Decide) -> Result<Dim> {
+    let clamped = start.smaller(size)?;
+    if clamped == start || size.known().is_some() || size.has_length() {
+        return Ok(clamped);
+    }
+    match SizeCondition::at_least(&size.sub(&start)?, 0) {
+        Ok(condition) => require(Ok(condition)).map(|()| start),
+        // The result is always empty.
+        Err(_) => Ok(clamped),
+    }
+}
+
+fn cut(axis: usize, size: &Dim, (start, end): (&Dim, &Dim), step: i64, require: Decide) -> Result<AxisSlice> {
     let (zero, before, last) = (Dim::Known(0), Dim::Known(-1), size.sub(&Dim::Known(1))?);
-    let (mut start, mut end) = (from_front(start, size)?, from_front(end, size)?);
-    let distance = match step {
+    let (start, end) = (from_front(start, size, require)?, from_front(end, size, require)?);
+    let (start, distance) = match step {
         0 => invalid!("the step is 0"),
         1.. => {
-            start = start.larger(&zero)?.smaller(size)?;
             // A negative end leaves an empty result, which is not a blob: a free end needs no lower clamp.
-            end = if end.known().is_some() { end.larger(&zero)? } else { end }.smaller(size)?;
-            end.sub(&start)?
+            let end = match end {
+                Bound::Counted(end @ Dim::Known(_)) => end.larger(&zero)?,
+                Bound::Counted(end) | Bound::Required(end) => end,
+            };
+            let (start, end) = match start {
+                Bound::Required(start) => {
+                    // Where the slice begins depends on the size, and so may its end: it is required to be in
+                    // the axis, which spares a minimum in the size of the result.
+                    match SizeCondition::at_least(&size.sub(&end)?, 0) {
+                        Ok(condition) => require(Ok(condition)).map(|()| (start, end))?,
+                        Err(_) => (start, size.clone()),
+                    }
+                }
+                Bound::Counted(start) => {
+                    (start_within(start.larger(&zero)?, size, require)?, end.smaller(size)?)
+                }
+            };
+            let distance = end.sub(&start)?;
+            (start, distance)
         }
         _ => {
-            start = start.larger(&zero)?.smaller(&last)?;
-            end = end.larger(&before)?.smaller(&last)?;
-            start.sub(&end)?
+            let start = start.at_least(&zero)?.smaller(&last)?;
+            let distance = start.sub(&end.at_least(&before)?.smaller(&last)?)?;
+            (start, distance)
         }
     };
     let stride = step.checked_abs().unwrap_or(i64::MAX);
@@ -112,8 +171,9 @@ fn cut(axis: usize, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Axi
     Ok(AxisSlice { axis, start, step, count })
 }
 
+/// Returns the slices of a node. Requires that bounds of unknown sign are not negative.
 fn call_cuts(call: &Call) -> Result<Vec<AxisSlice>> {
-    read_cuts(call, |index| input_dims(call, index), call.shape(0)?)
+    read_cuts(call, |index| input_dims(call, index), call.shape(0)?, &|condition| call.require(condition))
 }
 
 /// Returns the data if all of it is kept in order.
@@ -142,7 +202,8 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
 fn fold_slice(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let mut data = required_input(inputs, 0)?.clone();
     let shape = Shape::try_from(data.shape())?;
-    for cut in read_cuts(attributes, |index| array_dims(inputs, index), &shape)? {
+    let refuse = |_| Err(Error::unsupported("the sign of a bound is known only at run time"));
+    for cut in read_cuts(attributes, |index| array_dims(inputs, index), &shape, &refuse)? {
         let places: Result<Vec<usize>> =
             cut.places()?.into_iter().map(|place| Ok(usize::try_from(place)?)).collect();
         data = data.gather(cut.axis, &places?)?;
@@ -236,7 +297,8 @@ mod tests {
             (5, 1, 1000, i64::MAX, 1, 1),
             (5, 3, -9, i64::MIN, 3, 1),
         ] {
-            let cut = cut(0, &Dim::Known(size), &Dim::Known(start), &Dim::Known(end), step).unwrap();
+            let bounds = (&Dim::Known(start), &Dim::Known(end));
+            let cut = cut(0, &Dim::Known(size), bounds, step, &|_| Ok(())).unwrap();
             assert_eq!((cut.start, cut.count), (first.into(), count.into()), "[{start}:{end}:{step}]");
         }
     }
@@ -253,7 +315,7 @@ mod tests {
             (Dim::Known(0), half, 1, "min(floor_div(H, 2), H)", None),
             (Dim::Known(0), Dim::Known(i64::MAX), 2, "floor_div(H+1, 2)", None),
         ] {
-            let cut = cut(0, &h, &start, &end, step).unwrap();
+            let cut = cut(0, &h, (&start, &end), step, &|_| Ok(())).unwrap();
             assert_eq!(cut.count.to_string(), count, "[{start}:{end}:{step}]");
             assert_eq!(cut.crop(&h).unwrap(), crop, "[{start}:{end}:{step}]");
         }

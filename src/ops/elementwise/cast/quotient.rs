@@ -1,0 +1,193 @@
+//! Casts to integers of floats computed from sizes, such as `Cast(Ceil(Cast(size) / 8 + 1))`: the elements are
+//! sizes.
+//!
+//! The floats are quotients of sizes by numbers. Their arithmetic in float32 is exact, or rounds to the same
+//! integers, up to sizes that are required as conditions.
+
+use ndarray::ArrayD;
+use num_traits::AsPrimitive;
+
+use crate::error::Result;
+use crate::graph::{Graph, ValueId};
+use crate::op::{Access, Call, find};
+use crate::tensor::{Array, DType, Dim, Elements, SizeCondition, try_zip_broadcast};
+
+/// The maximum number of operators between two casts.
+const MAX_DEPTH: usize = 16;
+
+/// The largest numerator: float32 represents all integers up to it, and their quotients by powers of two.
+const MAX_EXACT: i64 = 1 << 24;
+
+/// The largest numerator over another number: the errors of a quotient and of a sum are together less than its
+/// distance from the next integer.
+const MAX_ROUNDED: i64 = 1 << 22;
+
+/// The largest divisor of a constant.
+const MAX_DIVISOR: i64 = 1 << 10;
+
+/// Floats that are integers over a number.
+struct Quotients {
+    numerators: ArrayD<Dim>,
+    /// At least 1.
+    divisor: i64,
+    /// Whether a division by other than a power of two has rounded them.
+    rounded: bool,
+}
+
+/// Returns the elements of input 0 as integers, if they are computed from sizes. Requires that float32 computes the
+/// same ones.
+pub(super) fn truncated(call: &Call, to: DType) -> Result<Option<Array>> {
+    let Some(id) = call.node().inputs.first().copied().flatten() else { return Ok(None) };
+    let value = call.graph().value(id);
+    let is_float = matches!(value.dtype, Some(DType::F32 | DType::F64));
+    if !is_float || !matches!(to, DType::I32 | DType::I64) || value.constant.is_some() {
+        return Ok(None);
+    }
+    let mut required = Vec::new();
+    let Some(found) = quotients(call.graph(), id, MAX_DEPTH, &mut required) else { return Ok(None) };
+    let whole = |x: &Dim| {
+        let divisor = Dim::Known(found.divisor);
+        if x.exact_div(&divisor).is_none() {
+            required.push(SizeCondition::at_least(x, 0));
+        }
+        x.floor_div(&divisor)
+    };
+    let elements: Result<Vec<Dim>> = found.numerators.iter().map(whole).collect();
+    // No size satisfies both: the layers compute the cast.
+    let required: Result<Vec<_>> = required.into_iter().collect();
+    let (Ok(elements), Ok(required)) = (elements, required) else { return Ok(None) };
+    required.into_iter().try_for_each(|condition| call.require(Ok(condition)))?;
+    let elements = ArrayD::from_shape_vec(found.numerators.raw_dim(), elements)?;
+    Ok(Some(Array::new(to, Elements::Dim(elements))))
+}
+
+/// Conditions on sizes, or the errors of those that no size satisfies.
+type Required = Vec<Result<Option<SizeCondition>>>;
+
+/// Returns the elements of a float value.
+fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) -> Option<Quotients> {
+    let value = graph.value(id);
+    if let Some(constant) = &value.constant {
+        return constants(&constant.load_listed().ok()?);
+    }
+    let node = graph.node(value.producer?)?;
+    let depth = depth.checked_sub(1)?;
+    let input = |index: usize| node.inputs.get(index).copied().flatten();
+    if node.is("Cast") {
+        if let Some(elements) = &graph.value(input(0)?).elements {
+            let numerators = elements.to_dims().ok()?;
+            return Quotients { numerators, divisor: 1, rounded: false }.within(required);
+        }
+        let is_wide = matches!(value.dtype, Some(DType::F32 | DType::F64));
+        return quotients(graph, input(0)?, depth, required).filter(|_| is_wide);
+    }
+    if find(node).is_some_and(|op| op.access == Access::View) {
+        let x = quotients(graph, input(0)?, depth, required)?;
+        let sizes: Option<Vec<usize>> =
+            value.shape.as_deref()?.iter().map(|size| usize::try_from(size.known()?).ok()).collect();
+        return Some(Quotients { numerators: x.numerators.into_shape_with_order(sizes?).ok()?, ..x });
+    }
+    let mut of = |index: usize| quotients(graph, input(index)?, depth, required);
+    let found = match OPERATORS.iter().find(|(op_type, _)| node.is(op_type))?.1 {
+        Operator::Floor => of(0)?.rounded(Dim::floor_div),
+        Operator::Ceil => of(0)?.rounded(Dim::ceil_div),
+        Operator::Sum => of(0)?.plus(&of(1)?, 1),
+        Operator::Difference => of(0)?.plus(&of(1)?, -1),
+        Operator::Product => of(0)?.times(&of(1)?),
+        Operator::Quotient => of(0)?.over(&of(1)?),
+    };
+    found?.within(required)
+}
+
+#[derive(Clone, Copy)]
+enum Operator {
+    Floor,
+    Ceil,
+    Sum,
+    Difference,
+    Product,
+    Quotient,
+}
+
+const OPERATORS: [(&str, Operator); 6] = [
+    ("Floor", Operator::Floor),
+    ("Ceil", Operator::Ceil),
+    ("Add", Operator::Sum),
+    ("Sub", Operator::Difference),
+    ("Mul", Operator::Product),
+    ("Div", Operator::Quotient),
+];
+
+/// Returns constants as quotients by a power of two.
+fn constants(array: &Array) -> Option<Quotients> {
+    let elements = array.to_f64().ok()?;
+    let scaled = |divisor: i64| {
+        let by: f64 = divisor.as_();
+        elements.mapv(|x| x * by)
+    };
+    let is_whole = |divisor: &i64| scaled(*divisor).iter().all(|x| x.fract() == 0.0);
+    let divisor = std::iter::successors(Some(1_i64), |n| n.checked_mul(2))
+        .take_while(|n| *n <= MAX_DIVISOR)
+        .find(is_whole)?;
+    let numerators = scaled(divisor).mapv(|x| Dim::Known(x.as_()));
+    Some(Quotients { numerators, divisor, rounded: false })
+}
+
+impl Quotients {
+    /// Requires that float32 represents the quotients, or so near that they are rounded to the same integers.
+    fn within(self, required: &mut Required) -> Option<Quotients> {
+        let most = if self.rounded { MAX_ROUNDED } else { MAX_EXACT };
+        for numerator in &self.numerators {
+            required.push(SizeCondition::at_most(numerator, most));
+            required.push(SizeCondition::at_least(numerator, -most));
+        }
+        Some(self)
+    }
+
+    /// Returns the integers to which a division rounds.
+    fn rounded(self, divide: fn(&Dim, &Dim) -> Result<Dim>) -> Option<Quotients> {
+        let divisor = Dim::Known(self.divisor);
+        let whole: Result<Vec<Dim>> = self.numerators.iter().map(|x| divide(x, &divisor)).collect();
+        let numerators = ArrayD::from_shape_vec(self.numerators.raw_dim(), whole.ok()?).ok()?;
+        Some(Quotients { numerators, divisor: 1, rounded: false })
+    }
+
+    /// Returns whether a sum with the integers or quotients of `other` has the error that is accounted for.
+    fn adds(&self, other: &Quotients) -> bool {
+        !self.rounded || (other.divisor == 1 && !other.rounded)
+    }
+
+    fn plus(&self, other: &Quotients, sign: i64) -> Option<Quotients> {
+        if !self.adds(other) || !other.adds(self) {
+            return None;
+        }
+        let divisor = self.divisor.checked_mul(other.divisor)?;
+        let (own, others) = (Dim::Known(other.divisor), Dim::Known(self.divisor.checked_mul(sign)?));
+        let sum = |x: &Dim, y: &Dim| x.mul(&own)?.add(&y.mul(&others)?);
+        let numerators = try_zip_broadcast(&self.numerators, &other.numerators, sum).ok()?;
+        Some(Quotients { numerators, divisor, rounded: self.rounded || other.rounded })
+    }
+
+    fn times(&self, other: &Quotients) -> Option<Quotients> {
+        let divisor = self.divisor.checked_mul(other.divisor)?;
+        let numerators = try_zip_broadcast(&self.numerators, &other.numerators, Dim::mul).ok()?;
+        (!self.rounded && !other.rounded).then_some(Quotients { numerators, divisor, rounded: false })
+    }
+
+    /// Returns the quotients by a number.
+    fn over(&self, other: &Quotients) -> Option<Quotients> {
+        let mut divisors = other.numerators.iter().map(Dim::known);
+        let by = divisors.next()?.filter(|by| *by > 0)?;
+        if self.rounded || divisors.any(|other| other != Some(by)) {
+            return None;
+        }
+        let divisor = self.divisor.checked_mul(by)?;
+        let times = Dim::Known(other.divisor);
+        let numerators = try_zip_broadcast(&self.numerators, &other.numerators, |x, _| x.mul(&times)).ok()?;
+        Some(Quotients { numerators, divisor, rounded: !is_power_of_two(divisor) })
+    }
+}
+
+fn is_power_of_two(n: i64) -> bool {
+    n.count_ones() == 1
+}
