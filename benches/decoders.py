@@ -1,6 +1,6 @@
 """Decoders with random weights, exported by current exporters, converted with free sizes, and compared with onnxruntime.
 
-usage: decoders.py export FOLDER [--match RE]
+usage: decoders.py export FOLDER [--match RE] [--big]
        decoders.py check FOLDER --convert 'onnx2ncnn {model} {param} {bin} --report {report}' [--match RE] [--out benches/decoders.md]
        decoders.py chain FOLDER --convert 'onnx2ncnn {model} {param} {bin} --report {report}' [--match RE] [--out benches/decoders.md]
        decoders.py big FOLDER --convert 'onnx2ncnn {model} {param} {bin} --report {report}' [--match RE] [--out benches/decoders.md]
@@ -9,7 +9,7 @@ usage: decoders.py export FOLDER [--match RE]
 onnxruntime and ncnn. Each network is converted with the lengths of past and sequence free, and one net is run at several lengths, each
 in a process of its own. An empty past is given as a Mat with an axis of no elements. `chain` converts the decoders with plain caches and
 with `--kv-cache`, runs both by `examples/decoder` from an empty cache, and writes the second table of the file, after the first.
-`big` exports decoders of more than 1 GB, measures their conversion beside `cp`, and writes the third table; FOLDER needs 5 GB.
+`export --big` writes decoders of more than 1 GB, and `big` measures their conversion beside `cp` and writes the third table; FOLDER needs 5 GB.
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile, time
 
@@ -214,7 +214,19 @@ for model in [llama, qwen2, qwen3, smollm3_with_positions, phi3, gemma]:
         NETWORKS[f"{model.__name__}_genai_{precision}"] = (model, by_genai(precision))
 
 
+def big_llama():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = dict(vocab_size=32000, hidden_size=1536, intermediate_size=4096, num_hidden_layers=8, num_attention_heads=16, num_key_value_heads=8)
+    return LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=2048, **TOKENS))
+
+
+BIG = {"llama_optimum": by_optimum, "llama_dynamo": by_dynamo}
+
+
 def export(arguments):
+    if arguments.big:
+        return export_all(BIG, arguments, lambda exporter, folder: exporter(big_llama().eval(), folder, external=True))
     export_all(NETWORKS, arguments, lambda network, folder: network[1](network[0]().eval().float(), folder))
 
 
@@ -357,16 +369,6 @@ def chain(arguments):
         write(arguments.out, CHAIN_TITLE, CHAIN_HEAD + table(heads, rows))
 
 
-def big_llama():
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    sizes = dict(vocab_size=32000, hidden_size=1536, intermediate_size=4096, num_hidden_layers=8, num_attention_heads=16, num_key_value_heads=8)
-    return LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=2048, **TOKENS))
-
-
-BIG = {"llama_optimum": by_optimum, "llama_dynamo": by_dynamo}
-
-
 def measured(command, written):
     """The time of a command and its largest resident memory in bytes; the files that it writes are removed.
 
@@ -374,7 +376,7 @@ def measured(command, written):
     for _ in range(2):
         subprocess.run(["sync"], check=True)
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         taken = time.perf_counter() - started
@@ -385,7 +387,6 @@ def measured(command, written):
 
 
 def big(arguments):
-    export_all(BIG, arguments, lambda exporter, folder: exporter(big_llama().eval(), folder, external=True))
     rows = []
     for name, folder in exported(BIG, arguments).items():
         conversion = Conversion(arguments.convert, folder)
@@ -421,6 +422,7 @@ def main():
     parser.add_argument("command", choices=["export", "check", "chain", "big"])
     parser.add_argument("folder")
     parser.add_argument("--match", default="")
+    parser.add_argument("--big", action="store_true")
     parser.add_argument("--convert")
     parser.add_argument("--out")
     arguments = parser.parse_args()

@@ -2,7 +2,7 @@
 
 A network NAME is the folder FOLDER/NAME: model.onnx, and for each conversion a net with its report and the output of the command.
 """
-import json, os, re, subprocess, sys, traceback
+import json, os, re, shutil, subprocess, sys, traceback
 
 HALF = ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage")
 
@@ -31,8 +31,10 @@ def export_all(networks, arguments, export):
         try:
             with torch.no_grad():
                 export(network, folder)
+            open_session(folder)
             print("exported", name, flush=True)
         except Exception:
+            shutil.rmtree(folder, ignore_errors=True)
             print("not exported", name, traceback.format_exc(), flush=True)
 
 

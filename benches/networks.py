@@ -120,7 +120,7 @@ def by_dynamo(network, folder):
 
 
 def by_tracing(network, folder):
-    """For modules that the newer exporter does not export, or exports as models that onnxruntime does not load."""
+    """For modules that the newer exporter does not export."""
     by_torch(network, folder, False)
 
 
@@ -349,7 +349,7 @@ def vitpose():
 RESIDUAL = dict(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1] * 4)
 QUERIES = dict(encoder_hidden_dim=32, encoder_in_channels=[16, 24, 32], feat_strides=[8, 16, 32], encoder_ffn_dim=32, d_model=32, num_queries=10)
 QUERIES |= dict(decoder_in_channels=[32] * 3, decoder_ffn_dim=32, decoder_layers=2, decoder_attention_heads=4, encoder_attention_heads=4)
-QUERIES |= dict(num_labels=4, anchor_image_size=[64, 64])
+QUERIES |= dict(num_labels=4)
 
 
 def rt_detr():
@@ -437,6 +437,15 @@ def parakeet():
     return ParakeetForCTC(ParakeetCTCConfig(vocab_size=40, encoder_config=FAST_CONFORMER))
 
 
+def pixart():
+    import torch
+
+    module = in_diffusers("PixArtTransformer2DModel", **PIXART)()
+    # The exporter writes a Squeeze of an axis that is not 1 for `squeeze(1)`, which changes nothing.
+    module.proj_out = torch.nn.Sequential(module.proj_out, torch.nn.Unflatten(0, (1, 1)))
+    return module
+
+
 def call_controlnet(module, sample, timestep, states, image):
     downs, middle = module(sample, timestep, states, image, return_dict=False)
     return (*downs, middle)
@@ -482,7 +491,7 @@ NETWORKS = {
     "hiera": fixed_image(in_transformers("HieraModel", "HieraConfig", image_size=[64, 64], embed_dim=16, depths=[1, 1, 1, 1], num_heads=[1, 2, 2, 4], masked_unit_size=[8, 8], num_query_pool=3)),
     "levit": fixed_image(in_transformers("LevitModel", "LevitConfig", image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[2, 2, 2], depths=[1, 1, 1], key_dim=[8, 8, 8])),
     "mobilenet_v2_optimum": image(in_transformers("MobileNetV2Model", "MobileNetV2Config", image_size=64, tf_padding=True), (64, 64), export=by_optimum("feature-extraction")),
-    "mobilevit": image(in_transformers("MobileViTModel", "MobileViTConfig", image_size=64, hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 16, 16, 24, 32, 40])),
+    "mobilevit": fixed_image(in_transformers("MobileViTModel", "MobileViTConfig", image_size=64, hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 16, 16, 24, 32, 40])),
     "pvt_v2": image(in_transformers("PvtV2Model", "PvtV2Config", image_size=64, hidden_sizes=[8, 16, 24, 32], depths=[1] * 4, num_attention_heads=[1, 2, 2, 4])),
     "resnet": image(in_transformers("ResNetModel", "ResNetConfig", **RESIDUAL), outputs=("last_hidden_state", "pooler_output")),
     "resnet_optimum": image(in_transformers("ResNetForImageClassification", "ResNetConfig", **RESIDUAL), export=by_optimum("image-classification")),
@@ -498,6 +507,7 @@ NETWORKS = {
     "dpt": fixed_image(dpt, outputs=("predicted_depth",)),
     "raft": Network(raft, dict(first=floats(1, 3, "height", "width"), second=floats(1, 3, "height", "width")), images((128, 128), (128, 160), (192, 136)), call=lambda module, first, second: module(first, second, num_flow_updates=2)[-1]),
     "rt_detr": image(rt_detr, outputs=("logits", "pred_boxes")),
+    "rt_detr_optimum": image(rt_detr, export=by_optimum("object-detection")),
     "sam_decoder": Network(sam, dict(embeddings=floats(1, 32, 4, 4), points=between(0, 64, 1, 1, "points", 2), labels=constant(1, 1, 1, "points")), [{"points": count} for count in (3, 1, 2, 7)], call=call_sam),
     "sam_encoder": fixed_image(in_transformers("SamVisionModel", "SamVisionConfig", **SAM, hidden_size=32, output_channels=16, num_hidden_layers=2, num_attention_heads=2, num_pos_feats=16, global_attn_indexes=[1], window_size=3, initializer_range=0.02)),
     "segformer": image(in_transformers("SegformerForSemanticSegmentation", "SegformerConfig", hidden_sizes=[16, 32, 48, 64], depths=[1] * 4, num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=32), outputs=("logits",)),
@@ -530,7 +540,7 @@ NETWORKS = {
     # Diffusion.
     "controlnet": Network(in_diffusers("ControlNetModel", **CONTROLLED), dict(LATENT, image=floats(1, 3, "image_height", "image_width")), CONTROL_SIZES, call=call_controlnet),
     "flux": Network(in_diffusers("FluxTransformer2DModel", **FLUX), FLUX_INPUTS, [dict(patches=patches, length=length) for patches, length in [(16, 7), (24, 5), (9, 12), (64, 3)]], call=call_flux),
-    "pixart": Network(in_diffusers("PixArtTransformer2DModel", **PIXART), LATENT, LATENTS, call=lambda module, sample, timestep, states: module(sample, states, timestep, added_cond_kwargs={}, return_dict=False)[0], export=by_tracing),
+    "pixart": Network(pixart, LATENT, LATENTS, call=lambda module, sample, timestep, states: module(sample, states, timestep, added_cond_kwargs={}, return_dict=False)[0]),
     "sd3": Network(in_diffusers("SD3Transformer2DModel", **SD3), dict(LATENT, pooled=floats(1, 16)), LATENTS, call=lambda module, sample, timestep, states, pooled: module(sample, states, pooled, timestep, return_dict=False)[0]),
     "unet": Network(in_diffusers("UNet2DConditionModel", sample_size=16, out_channels=4, up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), **CONDITIONED), LATENT, LATENTS, call=lambda module, *inputs: module(*inputs, return_dict=False)[0]),
     "vae_decoder": Network(vae, dict(latents=floats(1, 4, "height", "width")), vae_sizes, call=lambda module, latents: module.decode(latents, return_dict=False)[0]),
