@@ -10,6 +10,8 @@ free that its exporter leaves free. Each net runs in processes of its own, the f
 import argparse, json, os, subprocess, sys, tempfile, zipfile
 from typing import Callable, NamedTuple
 
+import numpy as np
+
 from exported import Conversion, cell, compare, export_all, exported, open_session, save, table
 
 TOLERANCE = 1e-4
@@ -55,21 +57,15 @@ def ids(*shape):
 
 
 def constant(value, *shape, dtype="int64"):
-    import numpy as np
-
     return Input(shape, lambda generator, shape: np.full(shape, value, dtype))
 
 
 def positions(length):
-    import numpy as np
-
     return Input((1, length), lambda generator, shape: np.arange(shape[1])[None])
 
 
 def mask(*shape):
     """Ones, and zeros for the last quarter, the padding."""
-    import numpy as np
-
     return Input(shape, lambda generator, shape: np.broadcast_to(np.arange(shape[-1]) < shape[-1] - shape[-1] // 4, shape).astype("int64"))
 
 
@@ -87,8 +83,6 @@ class Network(NamedTuple):
     options: tuple = ()
 
     def feeds(self, sizes):
-        import numpy as np
-
         generator = np.random.default_rng(sum(sizes.values()))
         return {name: kind.array(sizes, generator) for name, kind in self.inputs.items()}
 
@@ -195,22 +189,25 @@ def images(*all):
     return [{"height": height, "width": width} for height, width in all]
 
 
+IDS = dict(input_ids=ids(1, "length"), attention_mask=mask(1, "length"))
+
+
 def text(kind, config, outputs=("last_hidden_state",), sizes=lengths(9, 4, 17, 30), **more):
     build = in_transformers(kind, config, **{**TEXT, **more})
-    inputs = dict(input_ids=ids(1, "length"), attention_mask=mask(1, "length"))
-    return Network(build, inputs, sizes, outputs, lambda module, ids, mask: module(input_ids=ids, attention_mask=mask))
+    return Network(build, IDS, sizes, outputs, lambda module, ids, mask: module(input_ids=ids, attention_mask=mask))
 
 
 def text_by_optimum(kind, config, types=False, **more):
-    inputs = dict(input_ids=ids(1, "length"), attention_mask=mask(1, "length"))
-    if types:
-        inputs |= dict(token_type_ids=constant(0, 1, "length"))
+    inputs = dict(IDS, token_type_ids=constant(0, 1, "length")) if types else IDS
     return Network(in_transformers(kind, config, **{**TEXT, **more}), inputs, lengths(9, 4, 17, 30), export=by_optimum("feature-extraction"))
+
+
+PICTURE = floats(1, 3, "height", "width")
 
 
 def image(build, *all, outputs=("last_hidden_state",), call=None, export=None):
     """A network of images of any size. The first size is that of the export."""
-    return Network(build, dict(pixel_values=floats(1, 3, "height", "width")), images(*(all or [(64, 96), (64, 64), (128, 64), (96, 160)])), outputs, call, export)
+    return Network(build, dict(pixel_values=PICTURE), images(*(all or [(64, 96), (64, 64), (128, 64), (96, 160)])), outputs, call, export)
 
 
 def fixed_image(build, height=64, width=64, outputs=("last_hidden_state",)):
@@ -318,6 +315,10 @@ def raft():
     return raft_small()
 
 
+def call_raft(module, first, second):
+    return module(first, second, num_flow_updates=2)[-1]
+
+
 DINO = dict(hidden_size=32, num_attention_heads=4, patch_size=14, image_size=70)
 STAGES = dict(out_features=["stage1", "stage2", "stage3", "stage4"], reshape_hidden_states=False, apply_layernorm=True)
 NECK = dict(neck_hidden_sizes=[8, 8, 16, 16], fusion_hidden_size=16)
@@ -404,14 +405,30 @@ def decoded_by_mimi(module, states):
 
 
 dac = in_transformers("DacModel", "DacConfig", encoder_hidden_size=8, decoder_hidden_size=32, downsampling_ratios=[2, 4], n_codebooks=2, codebook_size=32, codebook_dim=4)
-vae = in_diffusers("AutoencoderKL", block_out_channels=(16, 32), norm_num_groups=4, latent_channels=4, down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2)
+mamba = in_transformers("MambaForCausalLM", "MambaConfig", vocab_size=99, hidden_size=32, state_size=8, num_hidden_layers=1)
+wav2vec2_bert = in_transformers("Wav2Vec2BertModel", "Wav2Vec2BertConfig", **SMALL, feature_projection_input_dim=20, conv_depthwise_kernel_size=7)
+VAE = dict(block_out_channels=(16, 32), down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2)
+vae = in_diffusers("AutoencoderKL", **VAE, norm_num_groups=4, latent_channels=4)
 vae_sizes = images((16, 16), (8, 12), (20, 16), (32, 24))
-FLUX = dict(in_channels=8, num_layers=1, num_single_layers=1, attention_head_dim=16, num_attention_heads=2, joint_attention_dim=24, pooled_projection_dim=16, axes_dims_rope=(4, 6, 6))
-SD3 = dict(sample_size=16, in_channels=4, out_channels=4, num_layers=2, attention_head_dim=8, num_attention_heads=4, joint_attention_dim=24, caption_projection_dim=32, pooled_projection_dim=16, pos_embed_max_size=24, qk_norm="rms_norm")
-PIXART = dict(sample_size=16, num_attention_heads=4, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=2, cross_attention_dim=32, caption_channels=24, norm_num_groups=4)
+FLUX = dict(in_channels=8, num_layers=1, num_single_layers=1, attention_head_dim=16, num_attention_heads=2)
+FLUX |= dict(joint_attention_dim=24, pooled_projection_dim=16, axes_dims_rope=(4, 6, 6))
+PATCHED = dict(sample_size=16, in_channels=4, num_layers=2, num_attention_heads=4, attention_head_dim=8)
+SD3 = dict(PATCHED, out_channels=4, joint_attention_dim=24, caption_projection_dim=32, pooled_projection_dim=16, pos_embed_max_size=24, qk_norm="rms_norm")
+PIXART = dict(PATCHED, out_channels=8, cross_attention_dim=32, caption_channels=24, norm_num_groups=4)
 MOONSHINE = dict(SMALL, encoder_num_hidden_layers=2, decoder_num_hidden_layers=2, encoder_num_attention_heads=4, decoder_num_attention_heads=4, vocab_size=99)
 VITS = dict(vocab_size=38, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, ffn_dim=32, flow_size=16, spectrogram_bins=9, upsample_initial_channel=32)
-VITS |= dict(upsample_rates=[4, 2], upsample_kernel_sizes=[8, 4], duration_predictor_filter_channels=16, posterior_encoder_num_wavenet_layers=2, noise_scale=0.0, noise_scale_duration=0.0)
+VITS |= dict(upsample_rates=[4, 2], upsample_kernel_sizes=[8, 4], duration_predictor_filter_channels=16, posterior_encoder_num_wavenet_layers=2)
+VITS |= dict(noise_scale=0.0, noise_scale_duration=0.0)
+DEBERTA = dict(relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=16, share_att_key=True, norm_rel_ebd="layer_norm")
+DEBERTA |= dict(max_relative_positions=-1, position_biased_input=False, type_vocab_size=0)
+SWIN = dict(image_size=64, patch_size=4, embed_dim=16, depths=[1, 2], num_heads=[2, 4], window_size=4)
+HIERA = dict(image_size=[64, 64], embed_dim=16, depths=[1] * 4, num_heads=[1, 2, 2, 4], masked_unit_size=[8, 8], num_query_pool=3)
+SEGFORMER = dict(hidden_sizes=[16, 32, 48, 64], depths=[1] * 4, num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=32)
+HIFIGAN = dict(model_in_dim=16, upsample_initial_channel=32, upsample_rates=[4, 4], upsample_kernel_sizes=[8, 8], initializer_range=0.1)
+WHISPER = dict(CODER, **TOKENS, vocab_size=99, num_mel_bins=16, max_source_positions=50)
+SAM_VISION = dict(SAM, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, num_pos_feats=16, global_attn_indexes=[1], window_size=3)
+SAM_PROMPT = dict(embeddings=floats(1, 32, 4, 4), points=between(0, 64, 1, 1, "points", 2), labels=constant(1, 1, 1, "points"))
+UNET = dict(CONDITIONED, sample_size=16, out_channels=4, up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"))
 CONTROLLED = dict(CONDITIONED, conditioning_embedding_out_channels=(8, 16, 24, 32))
 FAST_CONFORMER = dict(SMALL, subsampling_conv_channels=8, num_mel_bins=80)
 # With padding onnxruntime computes NaN, because a row of the mask of attention is empty.
@@ -425,6 +442,7 @@ LATENTS = [{**size, "length": length} for size, length in zip(CONTROL, [7, 5, 12
 CONTROL_SIZES = [{**size, "image_height": 8 * size["height"], "image_width": 8 * size["width"]} for size in LATENTS]
 FLUX_INPUTS = dict(patches=floats(1, "patches", 8), states=floats(1, "length", 24), pooled=floats(1, 16), timestep=constant(0.5, 1, dtype="float32"))
 FLUX_INPUTS |= dict(patch_positions=between(0, 9, "patches", 3), text_positions=constant(0, "length", 3, dtype="float32"))
+FLUX_SIZES = [dict(patches=patches, length=length) for patches, length in [(16, 7), (24, 5), (9, 12), (64, 3)]]
 
 
 def call_flux(module, patches, states, pooled, timestep, positions, text_positions):
@@ -444,6 +462,22 @@ def pixart():
     # The exporter writes a Squeeze of an axis that is not 1 for `squeeze(1)`, which changes nothing.
     module.proj_out = torch.nn.Sequential(module.proj_out, torch.nn.Unflatten(0, (1, 1)))
     return module
+
+
+def call_pixart(module, sample, timestep, states):
+    return module(sample, states, timestep, added_cond_kwargs={}, return_dict=False)[0]
+
+
+def call_sd3(module, sample, timestep, states, pooled):
+    return module(sample, states, pooled, timestep, return_dict=False)[0]
+
+
+def call_unet(module, sample, timestep, states):
+    return module(sample, timestep, states, return_dict=False)[0]
+
+
+def call_parakeet(module, mel, mask):
+    return module(input_features=mel, attention_mask=mask)
 
 
 def call_controlnet(module, sample, timestep, states, image):
@@ -467,8 +501,8 @@ NETWORKS = {
     "bert_optimum": text_by_optimum("BertModel", "BertConfig", types=True),
     "clip_text": text("CLIPTextModel", "CLIPTextConfig", ("last_hidden_state", "pooler_output"), eos_token_id=2),
     "clip_text_projected": text("CLIPTextModelWithProjection", "CLIPTextConfig", ("text_embeds",), projection_dim=16, eos_token_id=5),
-    "deberta_v3": text("DebertaV2Model", "DebertaV2Config", relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=16, share_att_key=True, norm_rel_ebd="layer_norm", max_relative_positions=-1, position_biased_input=False, type_vocab_size=0),
-    "deberta_v3_optimum": text_by_optimum("DebertaV2Model", "DebertaV2Config", relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=16, share_att_key=True, norm_rel_ebd="layer_norm", max_relative_positions=-1, position_biased_input=False, type_vocab_size=0),
+    "deberta_v3": text("DebertaV2Model", "DebertaV2Config", **DEBERTA),
+    "deberta_v3_optimum": text_by_optimum("DebertaV2Model", "DebertaV2Config", **DEBERTA),
     "distilbert_optimum": text_by_optimum("DistilBertModel", "DistilBertConfig", dim=32, n_layers=2, n_heads=4, hidden_dim=64),
     "electra": text("ElectraModel", "ElectraConfig", embedding_size=16),
     "modernbert": text("ModernBertModel", "ModernBertConfig", local_attention=8, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2, attn_implementation="eager"),
@@ -478,7 +512,7 @@ NETWORKS = {
     "t5_encoder": text("T5EncoderModel", "T5Config", d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
     "xlm_roberta": text("XLMRobertaModel", "XLMRobertaConfig"),
     # Language models without caches.
-    "mamba": Network(in_transformers("MambaForCausalLM", "MambaConfig", vocab_size=99, hidden_size=32, state_size=8, num_hidden_layers=1), dict(input_ids=ids(1, 9)), [{}], ("logits",), lambda module, ids: module(input_ids=ids, use_cache=False)),
+    "mamba": Network(mamba, dict(input_ids=ids(1, 9)), outputs=("logits",), call=lambda module, ids: module(input_ids=ids, use_cache=False)),
     "mixtral_optimum": language(mixtral, "Qwen3MoeOnnxConfig"),
     "qwen3_moe_optimum": language(in_transformers("Qwen3MoeForCausalLM", "Qwen3MoeConfig", **TEXT, **GROUPED, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2)),
     # Images.
@@ -488,16 +522,16 @@ NETWORKS = {
     "dinov2": image(in_transformers("Dinov2Model", "Dinov2Config", **DINO, num_hidden_layers=2), (70, 84), (70, 70), (98, 56), (112, 140)),
     "dinov3": image(in_transformers("DINOv3ViTModel", "DINOv3ViTConfig", **VISION, num_register_tokens=2)),
     "efficientnet": image(in_transformers("EfficientNetModel", "EfficientNetConfig", image_size=64, width_coefficient=0.25, depth_coefficient=0.3, hidden_dim=320)),
-    "hiera": fixed_image(in_transformers("HieraModel", "HieraConfig", image_size=[64, 64], embed_dim=16, depths=[1, 1, 1, 1], num_heads=[1, 2, 2, 4], masked_unit_size=[8, 8], num_query_pool=3)),
+    "hiera": fixed_image(in_transformers("HieraModel", "HieraConfig", **HIERA)),
     "levit": fixed_image(in_transformers("LevitModel", "LevitConfig", image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[2, 2, 2], depths=[1, 1, 1], key_dim=[8, 8, 8])),
     "mobilenet_v2_optimum": image(in_transformers("MobileNetV2Model", "MobileNetV2Config", image_size=64, tf_padding=True), (64, 64), export=by_optimum("feature-extraction")),
     "mobilevit": fixed_image(in_transformers("MobileViTModel", "MobileViTConfig", image_size=64, hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 16, 16, 24, 32, 40])),
     "pvt_v2": image(in_transformers("PvtV2Model", "PvtV2Config", image_size=64, hidden_sizes=[8, 16, 24, 32], depths=[1] * 4, num_attention_heads=[1, 2, 2, 4])),
     "resnet": image(in_transformers("ResNetModel", "ResNetConfig", **RESIDUAL), outputs=("last_hidden_state", "pooler_output")),
     "resnet_optimum": image(in_transformers("ResNetForImageClassification", "ResNetConfig", **RESIDUAL), export=by_optimum("image-classification")),
-    "swin": fixed_image(in_transformers("SwinModel", "SwinConfig", image_size=64, patch_size=4, embed_dim=16, depths=[1, 2], num_heads=[2, 4], window_size=4)),
-    "swin_free": image(in_transformers("SwinModel", "SwinConfig", image_size=64, patch_size=4, embed_dim=16, depths=[1, 2], num_heads=[2, 4], window_size=4)),
-    "swinv2": fixed_image(in_transformers("Swinv2Model", "Swinv2Config", image_size=64, patch_size=4, embed_dim=16, depths=[1, 2], num_heads=[2, 4], window_size=4)),
+    "swin": fixed_image(in_transformers("SwinModel", "SwinConfig", **SWIN)),
+    "swin_free": image(in_transformers("SwinModel", "SwinConfig", **SWIN)),
+    "swinv2": fixed_image(in_transformers("Swinv2Model", "Swinv2Config", **SWIN)),
     "swin2sr": fixed_image(in_transformers("Swin2SRForImageSuperResolution", "Swin2SRConfig", image_size=32, embed_dim=16, depths=[2, 2], num_heads=[2, 2], window_size=8), 32, 32, ("reconstruction",)),
     "vit": image(in_transformers("ViTModel", "ViTConfig", **VISION), call=interpolated),
     "vit_optimum": image(in_transformers("ViTModel", "ViTConfig", **VISION), (64, 64), (70, 64), (64, 79), (75, 75), export=by_optimum("feature-extraction")),
@@ -505,13 +539,13 @@ NETWORKS = {
     "depth_anything": image(depth_anything, (70, 84), (70, 70), (98, 56), (112, 140), outputs=("predicted_depth",)),
     "detr": image(detr, outputs=("logits", "pred_boxes")),
     "dpt": fixed_image(dpt, outputs=("predicted_depth",)),
-    "raft": Network(raft, dict(first=floats(1, 3, "height", "width"), second=floats(1, 3, "height", "width")), images((128, 128), (128, 160), (192, 136)), call=lambda module, first, second: module(first, second, num_flow_updates=2)[-1]),
+    "raft": Network(raft, dict(first=PICTURE, second=PICTURE), images((128, 128), (128, 160), (192, 136)), call=call_raft),
     "rt_detr": image(rt_detr, outputs=("logits", "pred_boxes")),
     "rt_detr_optimum": image(rt_detr, export=by_optimum("object-detection")),
-    "sam_decoder": Network(sam, dict(embeddings=floats(1, 32, 4, 4), points=between(0, 64, 1, 1, "points", 2), labels=constant(1, 1, 1, "points")), [{"points": count} for count in (3, 1, 2, 7)], call=call_sam),
-    "sam_encoder": fixed_image(in_transformers("SamVisionModel", "SamVisionConfig", **SAM, hidden_size=32, output_channels=16, num_hidden_layers=2, num_attention_heads=2, num_pos_feats=16, global_attn_indexes=[1], window_size=3, initializer_range=0.02)),
-    "segformer": image(in_transformers("SegformerForSemanticSegmentation", "SegformerConfig", hidden_sizes=[16, 32, 48, 64], depths=[1] * 4, num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=32), outputs=("logits",)),
-    "segformer_optimum": image(in_transformers("SegformerForSemanticSegmentation", "SegformerConfig", hidden_sizes=[16, 32, 48, 64], depths=[1] * 4, num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=32), export=by_optimum("semantic-segmentation")),
+    "sam_decoder": Network(sam, SAM_PROMPT, [{"points": count} for count in (3, 1, 2, 7)], call=call_sam),
+    "sam_encoder": fixed_image(in_transformers("SamVisionModel", "SamVisionConfig", **SAM_VISION, output_channels=16, initializer_range=0.02)),
+    "segformer": image(in_transformers("SegformerForSemanticSegmentation", "SegformerConfig", **SEGFORMER), outputs=("logits",)),
+    "segformer_optimum": image(in_transformers("SegformerForSemanticSegmentation", "SegformerConfig", **SEGFORMER), export=by_optimum("semantic-segmentation")),
     "vitpose": fixed_image(vitpose, 64, 48, ("heatmaps",)),
     "yolo": image(yolo),
     "yolos": image(in_transformers("YolosForObjectDetection", "YolosConfig", **{**VISION, "image_size": [64, 64]}, num_detection_tokens=5), outputs=("logits", "pred_boxes")),
@@ -522,27 +556,27 @@ NETWORKS = {
     "data2vec_audio": wave(in_transformers("Data2VecAudioModel", "Data2VecAudioConfig", **SMALL, conv_dim=[16] * 7, num_conv_pos_embeddings=2)),
     "encodec_decoder": Network(part(encodec, "decoder"), dict(states=floats(1, 16, "length")), lengths(40, 17, 64, 101), export=by_tracing),
     "encodec_encoder": wave(part(encodec, "encoder"), 320, 200, 512, 333, channels=(1,))._replace(export=by_tracing),
-    "fastconformer": Network(in_transformers("ParakeetEncoder", "ParakeetEncoderConfig", **FAST_CONFORMER), MEL, PARAKEET_LENGTHS, call=lambda module, mel, mask: module(input_features=mel, attention_mask=mask)),
-    "hifigan": Network(in_transformers("SpeechT5HifiGan", "SpeechT5HifiGanConfig", model_in_dim=16, upsample_initial_channel=32, upsample_rates=[4, 4], upsample_kernel_sizes=[8, 8], initializer_range=0.1), dict(spectrogram=floats(1, "length", 16)), lengths(20, 7, 33, 64)),
+    "fastconformer": Network(in_transformers("ParakeetEncoder", "ParakeetEncoderConfig", **FAST_CONFORMER), MEL, PARAKEET_LENGTHS, call=call_parakeet),
+    "hifigan": Network(in_transformers("SpeechT5HifiGan", "SpeechT5HifiGanConfig", **HIFIGAN), dict(spectrogram=floats(1, "length", 16)), lengths(20, 7, 33, 64)),
     "hubert": wave(in_transformers("HubertModel", "HubertConfig", **WAVE)),
     "mimi_decoder": Network(mimi, dict(states=floats(1, 32, "length")), lengths(20, 9, 33, 64), call=decoded_by_mimi),
     "mimi_encoder": wave(part(mimi, "encoder"), 320, 200, 512, 336, channels=(1,)),
     "moonshine_encoder": wave(part(in_transformers("MoonshineModel", "MoonshineConfig", **MOONSHINE), "encoder"), 8000, 4000, 9111, 16000),
-    "parakeet_ctc": Network(parakeet, MEL, PARAKEET_LENGTHS, ("logits",), lambda module, mel, mask: module(input_features=mel, attention_mask=mask)),
+    "parakeet_ctc": Network(parakeet, MEL, PARAKEET_LENGTHS, ("logits",), call_parakeet),
     "silero_v5": Network(None, SILERO, export=from_package("silero-vad==5.1.2", "silero_vad/data/silero_vad.onnx"), options=("--set", "sr=16000")),
     "silero_v6": Network(None, SILERO, export=from_package("silero-vad==6.2.3", "silero_vad/data/silero_vad.onnx"), options=("--set", "sr=16000")),
-    "vits": Network(in_transformers("VitsModel", "VitsConfig", **VITS), dict(input_ids=ids(1, "length"), attention_mask=mask(1, "length")), lengths(9, 4, 17), export=by_optimum("text-to-audio")),
+    "vits": Network(in_transformers("VitsModel", "VitsConfig", **VITS), IDS, lengths(9, 4, 17), export=by_optimum("text-to-audio")),
     "wav2vec2": wave(in_transformers("Wav2Vec2Model", "Wav2Vec2Config", **WAVE)),
-    "wav2vec2_bert": Network(in_transformers("Wav2Vec2BertModel", "Wav2Vec2BertConfig", **SMALL, feature_projection_input_dim=20, conv_depthwise_kernel_size=7), dict(input_features=floats(1, "length", 20)), lengths(30, 12, 64, 101), call=lambda module, mel: module(input_features=mel)),
+    "wav2vec2_bert": Network(wav2vec2_bert, dict(input_features=floats(1, "length", 20)), lengths(30, 12, 64, 101)),
     "wav2vec2_conformer": wave(in_transformers("Wav2Vec2ConformerModel", "Wav2Vec2ConformerConfig", **WAVE, conv_depthwise_kernel_size=7)),
     "wavlm": wave(in_transformers("WavLMModel", "WavLMConfig", **WAVE)),
-    "whisper_encoder": Network(part(in_transformers("WhisperModel", "WhisperConfig", vocab_size=99, **CODER, **TOKENS, num_mel_bins=16, max_source_positions=50), "encoder"), dict(input_features=floats(1, 16, 100))),
+    "whisper_encoder": Network(part(in_transformers("WhisperModel", "WhisperConfig", **WHISPER), "encoder"), dict(input_features=floats(1, 16, 100))),
     # Diffusion.
     "controlnet": Network(in_diffusers("ControlNetModel", **CONTROLLED), dict(LATENT, image=floats(1, 3, "image_height", "image_width")), CONTROL_SIZES, call=call_controlnet),
-    "flux": Network(in_diffusers("FluxTransformer2DModel", **FLUX), FLUX_INPUTS, [dict(patches=patches, length=length) for patches, length in [(16, 7), (24, 5), (9, 12), (64, 3)]], call=call_flux),
-    "pixart": Network(pixart, LATENT, LATENTS, call=lambda module, sample, timestep, states: module(sample, states, timestep, added_cond_kwargs={}, return_dict=False)[0]),
-    "sd3": Network(in_diffusers("SD3Transformer2DModel", **SD3), dict(LATENT, pooled=floats(1, 16)), LATENTS, call=lambda module, sample, timestep, states, pooled: module(sample, states, pooled, timestep, return_dict=False)[0]),
-    "unet": Network(in_diffusers("UNet2DConditionModel", sample_size=16, out_channels=4, up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), **CONDITIONED), LATENT, LATENTS, call=lambda module, *inputs: module(*inputs, return_dict=False)[0]),
+    "flux": Network(in_diffusers("FluxTransformer2DModel", **FLUX), FLUX_INPUTS, FLUX_SIZES, call=call_flux),
+    "pixart": Network(pixart, LATENT, LATENTS, call=call_pixart),
+    "sd3": Network(in_diffusers("SD3Transformer2DModel", **SD3), dict(LATENT, pooled=floats(1, 16)), LATENTS, call=call_sd3),
+    "unet": Network(in_diffusers("UNet2DConditionModel", **UNET), LATENT, LATENTS, call=call_unet),
     "vae_decoder": Network(vae, dict(latents=floats(1, 4, "height", "width")), vae_sizes, call=lambda module, latents: module.decode(latents, return_dict=False)[0]),
     "vae_encoder": Network(vae, dict(image=floats(1, 3, "height", "width")), images((32, 32), (16, 24), (40, 32), (64, 48)), call=lambda module, image: module._encode(image)),
 }
