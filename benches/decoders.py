@@ -1,37 +1,46 @@
 """Decoders with random weights, exported by current exporters, converted with free sizes, and compared with onnxruntime.
 
-usage: decoders.py export FOLDER [--match RE]
+usage: decoders.py export FOLDER [--match RE] [--big]
        decoders.py check FOLDER --convert 'onnx2ncnn {model} {param} {bin} --report {report}' [--match RE] [--out benches/decoders.md]
        decoders.py chain FOLDER --convert 'onnx2ncnn {model} {param} {bin} --report {report}' [--match RE] [--out benches/decoders.md]
+       decoders.py big FOLDER --convert 'onnx2ncnn {model} {param} {bin} --report {report}' [--match RE] [--out benches/decoders.md]
 
-`export` writes FOLDER/NAME/model.onnx; it needs the packages of benches/decoders.txt, and no network. `check` needs numpy, onnx,
+`export` writes FOLDER/NAME/model.onnx; it needs the packages of benches/exporters.txt, and no network. `check` needs numpy, onnx,
 onnxruntime and ncnn. Each network is converted with the lengths of past and sequence free, and one net is run at several lengths, each
 in a process of its own. An empty past is given as a Mat with an axis of no elements. `chain` converts the decoders with plain caches and
 with `--kv-cache`, runs both by `examples/decoder` from an empty cache, and writes the second table of the file, after the first.
+`export --big` writes decoders of more than 1 GB, and `big` measures their conversion beside `cp` and writes the third table; FOLDER needs 5 GB.
 """
-import argparse, json, os, re, shutil, subprocess, sys, tempfile
+import argparse, json, os, statistics, subprocess, sys, tempfile, time
+
+from exported import Conversion, cell, compare, export_all, exported, model_of, open_session, save, table, write
 
 TOLERANCE = 1e-5
-HEAD = """# Decoders
-
-Written by `decoders.py check`: decoders with random weights from the exporters of `decoders.txt`, converted with the lengths of cache and
+TITLE = "# Decoders"
+HEAD = """Written by `decoders.py check`: decoders with random weights from the exporters of `exporters.txt`, converted with the lengths of cache and
 prompt free. The numbers are the largest errors beside onnxruntime, as a part of the largest magnitude of an output, of one net at several
 lengths. The size is that of the `.bin` file as a part of the constants of the model; `--weights keep` keeps weights in blocks of four bits.
 
 """
 CHAIN_TITLE = "## Caches of the runtime"
-CHAIN_HEAD = """
-
-Written by `decoders.py chain`: greedy steps of the decoders among them, from an empty cache and a prompt of 6 tokens, of the net with
+CHAIN_HEAD = """Written by `decoders.py chain`: greedy steps of the decoders among them, from an empty cache and a prompt of 6 tokens, of the net with
 `--kv-cache` and of that with plain caches. The error is the largest of all logits beside onnxruntime, as a part of their largest magnitude.
 Layers are those from the last SDPA but one to the last, and of the whole nets. Times are the least of 20 steps of one token at a cache of
 about 100, in milliseconds, on one thread.
+
+"""
+BIG_TITLE = "## A decoder of 1 GB"
+BIG_HEAD = """Written by `decoders.py big`: a llama whose weights of float32 are in a file beside the model, converted with the lengths of cache and
+prompt free, beside `cp` of both files. Times are the medians of {rounds} rounds in turns, in seconds; the ratio is that of the medians. The memory is the
+largest that was resident, pages of mapped files included. The errors are those of the first table.
 
 """
 PROMPT, STEPS = [5, 17, 3, 88, 41, 9], 32
 CHAIN_TOLERANCE = 1e-4
 # (past, sequence)
 LENGTHS = [(7, 1), (5, 4), (31, 1), (0, 6)]
+LENGTH_HEADS = [f"past {past}, {sequence} tokens" for past, sequence in LENGTHS]
+BIG_ROUNDS = 7
 SIZES = dict(vocab_size=160, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=128)
 GROUPED = dict(SIZES, num_key_value_heads=2)
 TOKENS = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
@@ -130,21 +139,21 @@ def moonshine():
     return MoonshineForConditionalGeneration(config)
 
 
-def by_optimum(model, folder):
+def by_optimum(model, folder, external=False):
     from optimum.exporters.onnx import onnx_export_from_model
 
     if model.config.is_encoder_decoder:
         task = "automatic-speech-recognition-with-past" if hasattr(model.config, "num_mel_bins") or model.config.model_type == "moonshine" else "text2text-generation-with-past"
     else:
         task = "text-generation-with-past"
-    with tempfile.TemporaryDirectory() as exported:
-        onnx_export_from_model(model, exported, task=task, do_validation=False, no_post_process=True)
-        names = sorted(os.listdir(exported))
+    with tempfile.TemporaryDirectory() as written:
+        onnx_export_from_model(model, written, task=task, do_validation=False, no_post_process=True)
+        names = sorted(os.listdir(written))
         wanted = "decoder_with_past_model.onnx" if "decoder_with_past_model.onnx" in names else "model.onnx"
-        save(os.path.join(exported, wanted), folder)
+        save(os.path.join(written, wanted), folder, external)
 
 
-def by_dynamo(model, folder):
+def by_dynamo(model, folder, external=False):
     import torch
     from transformers.cache_utils import DynamicCache
 
@@ -175,10 +184,10 @@ def by_dynamo(model, folder):
     args = (torch.ones(1, seq, dtype=torch.int64), torch.ones(1, past + seq, dtype=torch.int64), caches)
     names = ["input_ids", "attention_mask"] + [f"past.{i // 2}.{'kv'[i % 2]}" for i in range(2 * layers)]
     presents = [f"present.{i // 2}.{'kv'[i % 2]}" for i in range(2 * layers)]
-    with tempfile.TemporaryDirectory() as exported:
-        path = os.path.join(exported, "model.onnx")
-        torch.onnx.export(Step().eval(), args, path, dynamo=True, input_names=names, output_names=["logits", *presents], dynamic_shapes=shapes, external_data=False)
-        save(path, folder)
+    with tempfile.TemporaryDirectory() as written:
+        path = os.path.join(written, "model.onnx")
+        torch.onnx.export(Step().eval(), args, path, dynamo=True, input_names=names, output_names=["logits", *presents], dynamic_shapes=shapes, external_data=external)
+        save(path, folder, external)
 
 
 def by_genai(precision):
@@ -187,20 +196,12 @@ def by_genai(precision):
 
         for name in ("make_genai_config", "save_processing"):
             setattr(builder.Model, name, lambda *args, **kwargs: None)
-        with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as exported, tempfile.TemporaryDirectory() as cache:
+        with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as written, tempfile.TemporaryDirectory() as cache:
             model.save_pretrained(source)
-            builder.create_model("", source, exported, precision, "cpu", cache, **({"int4_accuracy_level": 0, "int4_block_size": 32} if precision == "int4" else {}))
-            save(os.path.join(exported, "model.onnx"), folder)
+            builder.create_model("", source, written, precision, "cpu", cache, **({"int4_accuracy_level": 0, "int4_block_size": 32} if precision == "int4" else {}))
+            save(os.path.join(written, "model.onnx"), folder)
 
     return export
-
-
-def save(path, folder):
-    """One file with its weights inside."""
-    import onnx
-
-    os.makedirs(folder, exist_ok=True)
-    onnx.save(onnx.load(path), os.path.join(folder, "model.onnx"))
 
 
 DECODERS = [llama, qwen2, qwen3, smollm3, phi3, gemma2, gemma3, gpt2]
@@ -213,20 +214,20 @@ for model in [llama, qwen2, qwen3, smollm3_with_positions, phi3, gemma]:
         NETWORKS[f"{model.__name__}_genai_{precision}"] = (model, by_genai(precision))
 
 
-def export(arguments):
-    import torch, traceback
+def big_llama():
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    for name, (model, exporter) in NETWORKS.items():
-        folder = os.path.join(arguments.folder, name)
-        if not re.search(arguments.match, name) or os.path.exists(os.path.join(folder, "model.onnx")):
-            continue
-        torch.manual_seed(0)
-        try:
-            with torch.no_grad():
-                exporter(model().eval().float(), folder)
-            print("exported", name, flush=True)
-        except Exception:
-            print("not exported", name, traceback.format_exc(), flush=True)
+    sizes = dict(vocab_size=32000, hidden_size=1536, intermediate_size=4096, num_hidden_layers=8, num_attention_heads=16, num_key_value_heads=8)
+    return LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=2048, **TOKENS))
+
+
+BIG = {"llama_optimum": by_optimum, "llama_dynamo": by_dynamo}
+
+
+def export(arguments):
+    if arguments.big:
+        return export_all(BIG, arguments, lambda exporter, folder: exporter(big_llama().eval(), folder, external=True))
+    export_all(NETWORKS, arguments, lambda network, folder: network[1](network[0]().eval().float(), folder))
 
 
 def sizes_of(name, shape, past, sequence):
@@ -249,16 +250,10 @@ def sizes_of(name, shape, past, sequence):
     return sizes
 
 
-def compare(folder, past, sequence):
-    """Prints the largest error of each output, relative to its largest magnitude."""
-    import ncnn, numpy as np, onnxruntime
+def compare_at(folder, net, past, sequence):
+    import numpy as np
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    # Beyond this, weights are rounded to narrower types for speed.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    session = onnxruntime.InferenceSession(os.path.join(folder, "model.onnx"), options, providers=["CPUExecutionProvider"])
-    report = json.load(open(os.path.join(folder, "report.json")))
+    session = open_session(folder)
     generator = np.random.default_rng(past * 100 + sequence)
     feeds = {}
     for node in session.get_inputs():
@@ -271,32 +266,7 @@ def compare(folder, past, sequence):
             feeds[node.name] = np.arange(past, past + sequence).reshape(sizes)
         else:
             feeds[node.name] = generator.integers(3, 150, sizes)
-    expected = dict(zip([node.name for node in session.get_outputs()], session.run(None, feeds)))
-    net = ncnn.Net()
-    for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
-        setattr(net.opt, f"use_{option}", False)
-    assert net.load_param(os.path.join(folder, "net.param")) == 0 and net.load_model(os.path.join(folder, "net.bin")) == 0
-    extractor = net.create_extractor()
-    for port in report["net"]["inputs"]:
-        array = feeds[port["name"]]
-        array = array.astype(np.int32 if port["int32"] else np.float32)
-        if array.ndim > 1 and array.shape[0] == 1:
-            array = array[0]
-        assert extractor.input(port["blob"], ncnn.Mat(np.ascontiguousarray(array)).clone() if array.size else empty(ncnn, array.shape)) == 0
-    errors = {}
-    for port in report["net"]["outputs"]:
-        code, mat = extractor.extract(port["blob"])
-        wanted = expected[port["name"]]
-        if code != 0 or mat.empty() or np.array(mat).size != wanted.size:
-            errors[port["blob"]] = None
-            continue
-        got = np.array(mat)
-        errors[port["blob"]] = float(np.abs(got.reshape(wanted.shape) - wanted).max(initial=0) / (np.abs(wanted).max(initial=0) or 1))
-    print(json.dumps(errors))
-
-
-def empty(ncnn, shape):
-    return ncnn.Mat(*reversed(shape))
+    compare(folder, net, session, feeds)
 
 
 def weight_bytes(path):
@@ -308,54 +278,21 @@ def weight_bytes(path):
 
 def check(arguments):
     rows = []
-    # Weights in blocks are converted to floats, and kept.
-    runs = [(name, options) for name in NETWORKS for options in ([""] + ["--weights keep"] * name.endswith("int4"))]
-    for name, options in runs:
-        folder = os.path.join(arguments.folder, name)
-        if not re.search(arguments.match, name) or not os.path.exists(os.path.join(folder, "model.onnx")):
-            continue
-        title = f"{name} {options}".strip()
-        paths = {word: os.path.join(folder, file) for word, file in [("model", "model.onnx"), ("param", "net.param"), ("bin", "net.bin"), ("report", "report.json")]}
-        command = [part.format(**paths) for part in arguments.convert.split() + options.split()]
-        run = subprocess.run(command, capture_output=True, text=True)
-        log = os.path.join(folder, "log.txt")
-        with open(log, "w") as file:
-            file.write(run.stdout + run.stderr)
-        if run.returncode != 0:
-            reason = next((line for line in run.stderr.splitlines() if ":" in line), "")
-            rows.append([title, "refused", reason[:160]])
-        else:
-            results = []
-            for past, sequence in LENGTHS:
-                one = subprocess.run([sys.executable, __file__, "compare", folder, str(past), str(sequence)], capture_output=True, text=True)
-                try:
-                    errors = json.loads(one.stdout.splitlines()[-1])
-                    worst = max(errors.values(), key=lambda error: float("inf") if error is None or error != error else error)
-                    results.append("no output" if worst is None else f"{worst:.0e}" + ("" if worst <= TOLERANCE else " WRONG"))
-                except (ValueError, IndexError):
-                    last = (one.stderr.splitlines() or [""])[-1]
-                    results.append(f"died {one.returncode} {last[:120]}")
-            conditions = [line for line in run.stdout.splitlines() + run.stderr.splitlines() if "valid if" in line]
-            layers = sum(1 for _ in open(paths["param"])) - 2
-            size = f"{os.path.getsize(paths['bin']) / weight_bytes(paths['model']):.3f}"
-            rows.append([title, "converted", *results, f"{layers} layers", size, " ".join(conditions).strip()[:300]])
-        print(" | ".join(rows[-1]), flush=True)
+    for name, folder in exported(NETWORKS, arguments).items():
+        # Weights in blocks are converted to floats, and kept.
+        for options in [[], ["--weights", "keep"]] if name.endswith("int4") else [[]]:
+            title = " ".join([name, *options])
+            conversion = Conversion(arguments.convert, folder, options=options)
+            if conversion.succeeded:
+                results = [cell(conversion.compare(__file__, *lengths), TOLERANCE) for lengths in LENGTHS]
+                size = f"{os.path.getsize(conversion.path('bin')) / weight_bytes(model_of(folder)):.3f}"
+                rows.append([title, "converted", *results, f"{len(conversion.layers())} layers", size, conversion.conditions()])
+            else:
+                rows.append([title, "refused", conversion.reason()])
+            print(" | ".join(rows[-1]), flush=True)
     if arguments.out:
-        heads = ["network", "", *[f"past {past}, {sequence} tokens" for past, sequence in LENGTHS], "layers", "size", "conditions"]
-        write(arguments.out, HEAD + table(heads, rows), None)
-
-
-def table(heads, rows):
-    rows = [heads, ["---"] * len(heads), *[row + [""] * (len(heads) - len(row)) for row in rows]]
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
-
-
-def write(path, checked, chained):
-    """Replaces one of the two parts of the file."""
-    before, title, after = (open(path).read() if os.path.exists(path) else "").partition(CHAIN_TITLE)
-    checked, chained = checked or before.rstrip() + "\n", chained or title + after
-    with open(path, "w") as file:
-        file.write(checked + ("\n" + chained if chained else ""))
+        heads = ["network", "", *LENGTH_HEADS, "layers", "size", "conditions"]
+        write(arguments.out, TITLE, HEAD + table(heads, rows))
 
 
 def reference(session):
@@ -379,16 +316,12 @@ def reference(session):
 
 def follow(folder, name):
     """Prints the tokens, the error and the time of a step of a converted net."""
-    import time
-    import numpy as np, onnxruntime
+    import numpy as np
 
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "decoder"))
     from decoder import Decoder
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    expected, wanted = reference(onnxruntime.InferenceSession(os.path.join(folder, "model.onnx"), options, providers=["CPUExecutionProvider"]))
+    expected, wanted = reference(open_session(folder))
     decoder = Decoder(*[os.path.join(folder, f"{name}.{ending}") for ending in ["param", "bin", "json"]], num_threads=1)
     given, tokens, logits = PROMPT, [], []
     for _ in range(STEPS):
@@ -409,19 +342,14 @@ def follow(folder, name):
 
 def chain(arguments):
     rows = []
-    for name in NETWORKS:
-        folder = os.path.join(arguments.folder, name)
-        if not re.search(arguments.match, name) or not os.path.exists(os.path.join(folder, "model.onnx")) or name.split("_")[0] in ENCODED:
-            continue
+    for name, folder in exported([name for name in NETWORKS if name.split("_")[0] not in ENCODED], arguments).items():
         cells, layers, block = [], [], ""
         for net, more in [("kept", ["--kv-cache"]), ("plain", [])]:
-            paths = {word: os.path.join(folder, f"{net}.{ending}") for word, ending in [("param", "param"), ("bin", "bin"), ("report", "json")]}
-            command = [part.format(model=os.path.join(folder, "model.onnx"), **paths) for part in arguments.convert.split()]
-            run = subprocess.run(command + more, capture_output=True, text=True)
-            if run.returncode != 0:
-                cells += ["refused: " + next((line for line in run.stderr.splitlines() if ":" in line), "")[:160]]
+            conversion = Conversion(arguments.convert, folder, net, more)
+            if not conversion.succeeded:
+                cells += ["refused: " + conversion.reason()]
                 break
-            kinds = [line.split()[0] for line in list(open(paths["param"]))[2:]]
+            kinds = conversion.layers()
             layers.append(str(len(kinds)))
             places = [place for place, kind in enumerate(kinds) if kind == "SDPA"]
             # Layers that blocks share belong to none of them: the last block has no others.
@@ -438,22 +366,67 @@ def chain(arguments):
         print(" | ".join(rows[-1]), flush=True)
     if arguments.out:
         heads = ["network", "error", "time", "layers of a block", "of the net", "error, plain", "time", "layers"]
-        write(arguments.out, None, CHAIN_TITLE + CHAIN_HEAD + table(heads, rows))
+        write(arguments.out, CHAIN_TITLE, CHAIN_HEAD + table(heads, rows))
+
+
+def measured(command, written):
+    """The time of a command and its largest resident memory in bytes; the files that it writes are removed.
+
+    The first of two runs does not count: free memory that a virtual machine has given back costs more than the copy."""
+    for _ in range(2):
+        subprocess.run(["sync"], check=True)
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        taken = time.perf_counter() - started
+        assert process.returncode == 0, command
+        for path in written:
+            os.remove(path)
+    return taken, usage.ru_maxrss * 1024
+
+
+def big(arguments):
+    rows = []
+    for name, folder in exported(BIG, arguments).items():
+        conversion = Conversion(arguments.convert, folder)
+        assert conversion.succeeded, conversion.reason()
+        errors = [cell(conversion.compare(__file__, *lengths), TOLERANCE) for lengths in LENGTHS]
+        written = [conversion.path(ending) for ending in ["param", "bin", "json"]]
+        models = [model_of(folder), os.path.join(folder, "model.data")]
+        copies = [path + ".copy" for path in models]
+        paths = dict(zip(["model", "param", "bin", "report"], [models[0], *written]))
+        convert = [part.format(**paths) for part in arguments.convert.split()]
+        copy = ["sh", "-c", 'cp "$1" "$3" && cp "$2" "$4"', "sh", *models, *copies]
+        times, memory = {"convert": [], "cp": []}, 0
+        for place in range(BIG_ROUNDS):
+            for kind in ["convert", "cp"] if place % 2 else ["cp", "convert"]:
+                taken, resident = measured(*((convert, written) if kind == "convert" else (copy, copies)))
+                times[kind].append(taken)
+                memory = max(memory, resident if kind == "convert" else 0)
+        convert, copy = (statistics.median(all) for all in times.values())
+        size = sum(map(os.path.getsize, models)) / 1e9
+        rows.append([name, *errors, f"{size:.2f} GB", f"{convert:.2f}", f"{copy:.2f}", f"{convert / copy:.2f}", f"{memory / 1e6:.0f} MB"])
+        print(" | ".join(rows[-1]), flush=True)
+    if arguments.out:
+        heads = ["network", *LENGTH_HEADS, "files", "conversion", "cp", "ratio", "memory"]
+        write(arguments.out, BIG_TITLE, BIG_HEAD.format(rounds=BIG_ROUNDS) + table(heads, rows))
 
 
 def main():
     if sys.argv[1:2] == ["compare"]:
-        return compare(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        return compare_at(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     if sys.argv[1:2] == ["follow"]:
         return follow(sys.argv[2], sys.argv[3])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["export", "check", "chain"])
+    parser.add_argument("command", choices=["export", "check", "chain", "big"])
     parser.add_argument("folder")
     parser.add_argument("--match", default="")
+    parser.add_argument("--big", action="store_true")
     parser.add_argument("--convert")
     parser.add_argument("--out")
     arguments = parser.parse_args()
-    {"export": export, "check": check, "chain": chain}[arguments.command](arguments)
+    {"export": export, "check": check, "chain": chain, "big": big}[arguments.command](arguments)
 
 
 if __name__ == "__main__":

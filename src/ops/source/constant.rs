@@ -178,8 +178,12 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
         }
         return Ok(Dim::Known(count.as_()));
     }
-    let (start, limit, delta) = (size_element(start)?, size_element(limit)?, size_element(delta)?);
-    let distance = limit.sub(&start)?;
+    let delta = size_element(delta, |number| number)?;
+    // Between integers and in whole steps, a fraction of a bound adds or removes no element.
+    let is_downwards = delta.known().is_some_and(|step| step < 0);
+    let (of_start, of_limit): (Rounding, Rounding) =
+        if is_downwards { (f64::ceil, f64::floor) } else { (f64::floor, f64::ceil) };
+    let distance = size_element(limit, of_limit)?.sub(&size_element(start, of_start)?)?;
     let count = match delta.known() {
         Some(0) => invalid!("a range in steps of 0"),
         // `ceil_div` rounds up only for positive divisors.
@@ -190,10 +194,13 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
     Ok(count.known().map_or(count, |n| Dim::Known(n.max(0))))
 }
 
-/// Returns the only element of an array, which is an integer.
-fn size_element(array: &Array) -> Result<Dim> {
+/// A function that makes an integer of a fraction.
+type Rounding = fn(f64) -> f64;
+
+/// Returns the only element of an array, which is an integer after the rounding.
+fn size_element(array: &Array, rounding: Rounding) -> Result<Dim> {
     if let Elements::F32(_) | Elements::F64(_) = array.elements() {
-        let number = array.to_f64()?.iter().copied().next().unwrap_or(0.0);
+        let number = rounding(array.to_f64()?.iter().copied().next().unwrap_or(0.0));
         if number.fract() != 0.0 {
             unsupported!("a range of free length with the fraction {number}");
         }
@@ -232,9 +239,9 @@ fn range_range(call: &Call, inputs: &[Range]) -> Range {
     of(0).union(of(1))
 }
 
-/// Emits `start + index * delta` for a start or delta computed at run time.
+/// Emits `start + index * delta` for a delta, or a start other than a size, computed at run time.
 fn expand_range(expand: &mut Expand) -> Result<bool> {
-    if expand.array(0).is_ok() && expand.array(2).is_ok() {
+    if range_operand(expand, 0).is_ok() && expand.array(2).is_ok() {
         return Ok(false);
     }
     let [len] = expand.output_shape(0)? else { invalid!("a range of other than one axis") };
@@ -264,7 +271,7 @@ fn lower_range(lower: &mut Lower) -> Result<()> {
     let range = match start.scalar_f32() {
         Ok(start) => lower.binary_scalar(binary_op::ADD, scaled, start - delta)?,
         Err(_) => {
-            let start = lower.materialize(&[size_element(&start)?])?;
+            let start = lower.materialize(&[size_element(&start, |number| number)?])?;
             let range = lower.binary(binary_op::ADD, scaled, start)?;
             lower.binary_scalar(binary_op::SUB, range, delta)?
         }

@@ -63,7 +63,7 @@ fn diagonal(expand: &mut Expand, mut value: Labelled) -> Result<Labelled> {
         let last = i64::try_from(rest.len())?;
         let square = n.checked_mul(n).ok_or_else(|| Error::limit("the diagonal is too long"))?;
         let merged: Vec<Dim> = sizes.iter().cloned().chain([Dim::Known(square)]).collect();
-        let flat = reshape(expand, moved, &merged)?;
+        let flat = reshape(expand, moved, &sizes, &merged)?;
         let bounds = [[0], [square], [last], [n + 1]].map(|list| expand.ints(&list));
         let [start, end, axis, step] = bounds;
         let operand = expand.op("Slice", &[flat, start?, end?, axis?, step?], &[])?;
@@ -191,7 +191,10 @@ fn matrix_product(
         operand = match (rows.len(), columns.len()) {
             (0, 1) => squeeze(expand, operand, batch.len())?,
             (1, 0) => squeeze(expand, operand, batch.len() + 1)?,
-            _ => reshape(expand, operand, &sizes)?,
+            _ => {
+                let batch_sizes = sizes.get(..batch.len()).unwrap_or_default();
+                reshape(expand, operand, batch_sizes, &sizes)?
+            }
         };
     }
     Ok(Labelled { operand, labels, sizes })
@@ -215,7 +218,7 @@ fn stack(expand: &mut Expand, value: Labelled, [batch, rows, columns]: [&[Label]
             let mut sizes = batch_sizes.to_vec();
             sizes.push(Dim::product(row_sizes)?);
             sizes.push(Dim::product(column_sizes)?);
-            reshape(expand, value.operand, &sizes)
+            reshape(expand, value.operand, &value.sizes, &sizes)
         }
     }
 }
@@ -255,9 +258,12 @@ fn squeeze(expand: &mut Expand, x: Operand, axis: usize) -> Result<Operand> {
     expand.op("Squeeze", &[x, axes], &[])
 }
 
-/// Emits another shape, with at most one free size.
-fn reshape(expand: &mut Expand, x: Operand, sizes: &[Dim]) -> Result<Operand> {
-    let shape: Vec<i64> = sizes.iter().map(|size| size.known().unwrap_or(-1)).collect();
+/// Emits another shape, with at most one free size other than those that stay in place. `from` has the sizes
+/// of the operand, or the first ones.
+fn reshape(expand: &mut Expand, x: Operand, from: &[Dim], to: &[Dim]) -> Result<Operand> {
+    let stays = |axis: usize, size: &Dim| from.get(axis) == Some(size);
+    let entry = |(axis, size): (usize, &Dim)| size.known().unwrap_or(if stays(axis, size) { 0 } else { -1 });
+    let shape: Vec<i64> = to.iter().enumerate().map(entry).collect();
     if shape.iter().filter(|size| **size == -1).count() > 1 {
         return Err(Error::unsupported("several free sizes of operands").help("fix them with --input-shape"));
     }

@@ -92,7 +92,10 @@ fn read_pool(attributes: &Attributes) -> Result<Pool> {
             Kind::Max
         }
         "AveragePool" | "QLinearAveragePool" => {
-            Kind::Average { count_include_pad: attributes.flag("count_include_pad", false)? }
+            // Elements that `ceil_mode` adds are no padding, and never counted.
+            let is_bare =
+                matches!(&window.pads, Pads::Explicit(pads) if pads.iter().all(|pad| *pad == (0, 0)));
+            Kind::Average { count_include_pad: attributes.flag("count_include_pad", false)? && !is_bare }
         }
         _ => Kind::Lp { p: read_p(attributes)? },
     };
