@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::progress::Progress;
 use super::simplify::{prepare, reduce};
-use super::warning::{changed_names, defaulted_inputs, weights_in_blocks, without_scales};
+use super::warning::{changed_names, defaulted_inputs, unchosen_experts, weights_in_blocks, without_scales};
 use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
@@ -118,6 +118,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         progress.after("round weights", &graph)?;
     }
     progress.warnings.append(&mut graph.warnings);
+    progress.warnings.extend(unchosen_experts(&graph));
 
     let Progress { passes, mut warnings, .. } = progress;
     let Lowered { mut net, assumptions, mut conditions } =
