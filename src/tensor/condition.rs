@@ -92,11 +92,18 @@ impl SizeCondition {
             }
         }
         let may_be_one = |size: &Dim| size.bounds().0.is_none_or(|least| least < 2);
+        let reaches_one = |found: &Result<Option<SizeCondition>>| match found {
+            Ok(Some(SizeCondition::AtMost(_, bound) | SizeCondition::AtLeast(bound, _))) => may_be_one(bound),
+            _ => false,
+        };
         match SizeCondition::equal(a, b) {
-            found @ Ok(
-                None
-                | Some(SizeCondition::Multiple(..) | SizeCondition::AtMost(..) | SizeCondition::AtLeast(..)),
-            ) => found,
+            found @ Ok(None | Some(SizeCondition::Multiple(..))) => found,
+            // A minimum is 1 if its bound is, and a maximum meets a size of 1.
+            found @ Ok(Some(SizeCondition::AtMost(..) | SizeCondition::AtLeast(..)))
+                if !reaches_one(&found) =>
+            {
+                found
+            }
             found if !may_be_one(a) && !may_be_one(b) => found,
             _ => Ok(Some(SizeCondition::Broadcast(a.min(b).clone(), a.max(b).clone()))),
         }
@@ -410,6 +417,9 @@ mod tests {
             (broadcast(&number(3), &number(48)), "never"),
             (broadcast(&h(), &times(&part(1, 2), 2)), "H is a multiple of 2"),
             (broadcast(&h(), &w), "H = W, or one of them is 1"),
+            (broadcast(&h(), &h().smaller(&number(9)).unwrap()), "H <= 9"),
+            (broadcast(&h(), &h().larger(&number(9)).unwrap()), "H = max(H, 9), or one of them is 1"),
+            (broadcast(&h(), &h().smaller(&w).unwrap()), "H = min(H, W), or one of them is 1"),
             (least(&below(&h(), 6)), "H >= 7"),
             (least(&below(&times(&h(), 4), 6)), "H >= 2"),
             (least(&below(&part(1, 2), 1)), "H >= 3"),
