@@ -29,6 +29,12 @@ const MAX_BOUND: i64 = 1 << 24;
 const TRIED_SIZES: i64 = 64;
 
 impl SizeCondition {
+    /// Creates the condition under which the first elements of an axis are elements of it; `None` if they always
+    /// are.
+    pub(crate) fn first_of(count: &Dim, size: &Dim) -> Result<Option<SizeCondition>> {
+        SizeCondition::equal(count, &count.smaller(size)?)
+    }
+
     /// Creates the simplest condition under which two sizes are equal; `None` if they always are.
     ///
     /// # Errors
@@ -185,6 +191,9 @@ impl SizeCondition {
             (SizeCondition::Multiple(x, of), SizeCondition::AtLeast(y, least)) => x == y && of >= least,
             (SizeCondition::Multiple(x, of), SizeCondition::Multiple(y, part)) => {
                 x == y && of > part && of.checked_rem(*part) == Some(0)
+            }
+            (_, SizeCondition::Broadcast(a, b)) => {
+                SizeCondition::equal(a, b).is_ok_and(|equal| equal.as_ref() == Some(other))
             }
             _ => false,
         };
