@@ -90,7 +90,7 @@ fn expand_experts(x: &mut Expand) -> Result<bool> {
     }
     let (input, router) = (x.operand(0)?, x.operand(1)?);
     let last = ("axis", Attribute::Int(-1));
-    let probabilities = x.op("Softmax", &[router], &[last.clone()])?;
+    let probabilities = x.op("Softmax", &[router], std::slice::from_ref(&last))?;
     let count = x.ints(&[choices])?;
     let top = x.op_n("TopK", &[Some(probabilities), Some(count)], &[last], 2)?;
     let &[mut weights, chosen] = top.as_slice() else { invalid!("TopK has two outputs") };

@@ -100,23 +100,22 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
     if images > MAX_LAYERS {
         unsupported!("a batch of {images} in this mode: each image becomes a layer (at most {MAX_LAYERS})");
     }
-    let batch = images;
     let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let mut tops = Vec::new();
-    for image in 0..batch {
-        let x = image_of(lower, 0, image, &Dim::Known(batch))?;
-        let grid = image_of(lower, 1, image, &Dim::Known(batch))?;
+    for image in 0..images {
+        let x = image_of(lower, 0, image, &batch)?;
+        let grid = image_of(lower, 1, image, &batch)?;
         let grid = prepared(lower, grid, &layer)?;
         tops.push(lower.emit(layer.clone(), &[x, grid], &form)?);
     }
-    if batch == 1 {
+    if images == 1 {
         let top = *tops.at(0)?;
         return lower.set(0, top);
     }
     // Images concatenated along the outermost axis have their elements in the order of the batch.
     let top = lower.concat(&tops, 0)?;
     if let Some(channels) = form.first_mut() {
-        *channels = channels.mul(&Dim::Known(batch))?;
+        *channels = channels.mul(&batch)?;
     }
     lower.set(0, top)
 }

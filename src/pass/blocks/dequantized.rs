@@ -1,9 +1,11 @@
 //! Products of rows and matrices that DequantizeLinear computes from integers with a scale for each block of columns
 //! become MatMulNBits, whose weights the net keeps.
 
+use smallvec::smallvec;
+
 use crate::error::{Error, Result};
-use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::op::{CONTRIB_DOMAIN, NEWEST_OPSET};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
+use crate::op::CONTRIB_DOMAIN;
 use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{axis, float, input, int, ints, producer};
 use crate::tensor::{Array, DType, Tensor};
@@ -31,9 +33,7 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
         else {
             return Ok(None);
         };
-        let (Some(x), Some(output)) = (input(&node, 0), node.outputs.first().copied().flatten()) else {
-            return Ok(None);
-        };
+        let Some(x) = input(&node, 0) else { return Ok(None) };
         let bits = found.levels.dtype().bits();
         let size = |name: &'static str, size: usize| -> Result<(&'static str, Attribute)> {
             Ok((name, Attribute::Int(i64::try_from(size)?)))
@@ -67,15 +67,11 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
             return Ok(Some(made.into_nodes()));
         };
         let product = made.op("MatMulNBits", &inputs, &attributes);
-        let version = if node.domain.is_empty() { node.version } else { NEWEST_OPSET };
         made.push(Node {
             op_type: "Add".into(),
-            domain: "".into(),
-            version,
-            inputs: [Some(product), Some(bias)].into_iter().collect(),
-            outputs: [Some(output)].into_iter().collect(),
-            attributes: Default::default(),
-            ..node.clone()
+            inputs: smallvec![Some(product), Some(bias)],
+            attributes: AttributeMap::default(),
+            ..node
         });
         Ok(Some(made.into_nodes()))
     })
@@ -171,6 +167,6 @@ fn packed(found: &Blocks, tensor: &Tensor, each: usize) -> Result<Tensor> {
                 *byte |= (level + shift) << (bit % 8);
             }
         }
-        Ok(Array::i64(ndarray::ArrayD::from_shape_vec(bytes.as_slice(), packed)?).cast(DType::U8)?)
+        Array::i64(ndarray::ArrayD::from_shape_vec(bytes.as_slice(), packed)?).cast(DType::U8)
     })
 }

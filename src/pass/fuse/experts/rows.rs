@@ -185,16 +185,16 @@ impl Function {
                 continue;
             };
             let Some(constant) = matcher.constant(value) else {
-                if op.access == Access::Elementwise && index > 0 || is_product && index > 0 {
+                if index > 0 && (op.access == Access::Elementwise || is_product) {
                     return None;
                 }
                 inputs.push(Some(self.read(matcher, value, leaf)?));
                 continue;
             };
             let shared = match constant.shape() {
+                shape if is_product && index == 1 => shape.len() == 2,
                 shape if shape.iter().all(|size| *size == 1) => shape.len() <= 2 || !matrix,
                 [_] | [1, _] => matrix,
-                [_, _] => is_product && index == 1,
                 _ => false,
             };
             if !shared {
