@@ -13,7 +13,7 @@ use room::{Room, fixture};
 
 /// The fixtures, with options of the conversion, and the layers of which the net has this many: attentions, and pairs
 /// turned by angles.
-const RIGHT: [(&str, &str, usize, usize); 9] = [
+const RIGHT: [(&str, &str, usize, usize); 14] = [
     // As exported by torch: repeated keys, rotated halves, a mask of padding.
     ("repeated_keys_after_5", "", 1, 2),
     ("repeated_keys_after_0", "--input-shape mask:1,P+S", 1, 2),
@@ -26,6 +26,11 @@ const RIGHT: [(&str, &str, usize, usize); 9] = [
     ("causal_attention_of_a_prompt", "--ncnn-version 20260526", 1, 0),
     ("attention_to_all", "", 1, 0),
     ("attention_to_all", "--fp16", 1, 0),
+    ("masked_attention", "", 1, 0),
+    ("computed_causal_mask", "", 1, 0),
+    ("computed_causal_mask", "--ncnn-version 20260526", 1, 0),
+    ("computed_causal_terms", "", 1, 0),
+    ("given_mask_of_causal_attention", "", 1, 0),
 ];
 
 #[test]
@@ -84,7 +89,7 @@ fn other_caches_are_refused() {
     let room = Room::new();
     for (name, options, code, said) in [
         ("decoder/bounded_scores", "", 1, "its scores are bounded before the Softmax"),
-        ("decoder/masked_attention", "", 1, "its weights are not the Softmax of products"),
+        ("decoder/mask_for_all_queries", "", 1, "its mask has not an element for each new position"),
         ("decoder/cache", "", 1, "it is not read by an attention that SDPA computes"),
         ("decoder/attention_to_all", "--input-shape pk:1,2,5,16", 1, "the length of its cache is fixed"),
         (

@@ -66,6 +66,12 @@ fn the_narrowest_integers_hold_the_differences_to_zero_points() {
 }
 
 #[test]
+fn integers_of_dequantize_linear_are_kept() {
+    assert_eq!(terms(&converted("blocks/dequantized", Weights::Keep)), [400, 600, 600, 400, 600, 402]);
+    assert_eq!(terms(&converted("blocks/other_dequantized", Weights::Int8)), [800, 0, 0, 0]);
+}
+
+#[test]
 fn weights_that_are_not_kept_are_told() {
     for (name, reasons) in [
         (

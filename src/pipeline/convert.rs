@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::progress::Progress;
 use super::simplify::{prepare, reduce};
-use super::warning::{changed_names, defaulted_inputs, weights_in_blocks, without_scales};
+use super::warning::{changed_names, defaulted_inputs, unchosen_experts, weights_in_blocks, without_scales};
 use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
@@ -12,7 +12,7 @@ use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
 use crate::ncnn::layer::{CACHES, EMPTY_BLOBS};
 use crate::ncnn::{self, BLOCKS_SINCE, Net};
 use crate::onnx::{Model, Sources};
-use crate::pass::blocks::{Weights, round_matrices};
+use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::quantized::{Quantization, requantize};
@@ -68,6 +68,9 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     let asked = asked_release(options)?;
     let release = ncnn::release(asked)?;
 
+    if options.weights != Weights::Float {
+        pack_dequantized(&mut graph)?;
+    }
     let mut refused = DeferredErrors::new();
     let mut deferred = reduce(&mut graph, Some(Stage::Inline), &mut refused, &mut progress)?;
     if input_shape::fix_sizes(&mut graph, &mut progress.warnings)? {
@@ -118,6 +121,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
         progress.after("round weights", &graph)?;
     }
     progress.warnings.append(&mut graph.warnings);
+    progress.warnings.extend(unchosen_experts(&graph));
 
     let Progress { passes, mut warnings, .. } = progress;
     let Lowered { mut net, assumptions, mut conditions } =

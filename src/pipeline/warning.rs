@@ -1,9 +1,14 @@
 //! Warnings of a conversion.
 
+use std::collections::BTreeMap;
+
 use super::Options;
+use crate::graph::Graph;
 use crate::ncnn::{BLOCKS_SINCE, Changes, Layer, Net, Renamed};
 use crate::onnx::{FIRST_IR_WITH_CONSTANTS, Model};
+use crate::op::OWN_DOMAIN;
 use crate::pass::blocks::Weights;
+use crate::pass::pattern::{input, int};
 
 /// Warns of inputs with a constant value. Models of older versions list every constant as an input, and get
 /// no warning.
@@ -58,4 +63,29 @@ pub(super) fn weights_in_blocks(net: &Net, options: &Options) -> Option<String> 
              release may read them incorrectly"
         ),
     })
+}
+
+/// Warns of experts that are computed although a token does not choose them, with the cost.
+pub(super) fn unchosen_experts(graph: &Graph) -> Vec<String> {
+    // By the numbers of experts and choices: the number of mixtures, and their multiply-adds for a token.
+    let mut mixtures: BTreeMap<(i64, i64), (usize, i64)> = BTreeMap::new();
+    for (_, node) in graph.nodes() {
+        if node.domain != OWN_DOMAIN || node.op_type.as_str() != "ExpertWeights" {
+            continue;
+        }
+        let choices = input(node, 0).and_then(|indices| graph.value(indices).shape.as_ref()?.last()?.known());
+        let (Some(experts), Some(choices)) = (int(node, "experts"), choices) else { continue };
+        let (count, multiply_adds) = mixtures.entry((experts, choices)).or_default();
+        *count += 1;
+        *multiply_adds = multiply_adds.saturating_add(int(node, "multiply_adds").unwrap_or(0));
+    }
+    let describe = |((experts, choices), (count, all)): ((i64, i64), (usize, i64))| {
+        let chosen = all.saturating_mul(choices).checked_div(experts).unwrap_or(all);
+        let layers = if count == 1 { "a mixture".to_owned() } else { format!("{count} mixtures") };
+        format!(
+            "{layers} of {experts} experts, of which a token chooses {choices}: all are computed, with {all} multiply-adds \
+             for a token in place of {chosen}, and those that are not chosen have to be finite"
+        )
+    };
+    mixtures.into_iter().filter(|((experts, choices), _)| choices < experts).map(describe).collect()
 }

@@ -6,6 +6,7 @@
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>.
 
 mod attention;
+pub(in crate::ops) mod experts;
 mod gemm;
 pub(in crate::ops) mod group_query;
 
@@ -87,7 +88,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand_fused_conv)
         .lowers_to("Conv, Add, the activation")
         .limits("uncommon activations"),
+    Row::new("SparseAttention", &[1], Access::Any, refuse_sparse_attention)
+        .domain(DOMAIN)
+        .limits(NO_SPARSE_ATTENTION),
 ];
+
+const NO_SPARSE_ATTENTION: &str = "attention to blocks of keys that a sparse layout selects for each head: ncnn's attention has no \
+                                   such layout, and a dense mask of it is not implemented";
+
+fn refuse_sparse_attention(_: &Call) -> Result<Vec<Fact>> {
+    Err(Error::unsupported(NO_SPARSE_ATTENTION))
+}
 
 fn like_input(call: &Call) -> Result<Fact> {
     Ok(Fact::new(call.dtype(0)?, call.shape(0)?.to_vec()))

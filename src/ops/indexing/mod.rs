@@ -1,5 +1,6 @@
 //! Operators that select or replace elements by index.
 
+mod expert_weights;
 pub(in crate::ops) mod gather;
 pub(in crate::ops) mod one_hot;
 pub(in crate::ops) mod scatter;
@@ -9,4 +10,5 @@ pub(in crate::ops) mod top_k;
 use super::Row;
 
 /// The families of this shelf.
-pub(super) const FAMILIES: &[&[Row]] = &[gather::OPS, one_hot::OPS, scatter::OPS, selection::OPS, top_k::OPS];
+pub(super) const FAMILIES: &[&[Row]] =
+    &[expert_weights::OPS, gather::OPS, one_hot::OPS, scatter::OPS, selection::OPS, top_k::OPS];

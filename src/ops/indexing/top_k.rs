@@ -17,6 +17,7 @@ use crate::op::{Access, Attributes, Call, Fact, range, required, required_input,
 use crate::ops::Row;
 use crate::ops::shape::resized;
 use crate::pass::expand::{Expand, Operand};
+use crate::pass::pattern::{inverse, perm_attribute};
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
@@ -27,7 +28,8 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Acce
     .expand(expand_top_k)
     .lowers_to("MatMul with a matrix of zeros and ones from the rank of each element")
     .limits(
-        "long axes: comparing every pair of elements takes more than 256 MiB; a K known only at run time",
+        "long axes: comparing every pair of elements takes more than 256 MiB; a free size of the axis; a K known only at run \
+         time",
     )];
 
 struct Order {
@@ -128,28 +130,30 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     if let Some(data) = expand.constant(0).filter(|data| data.dtype().is_float()) {
         check_order(&data.load_listed()?.to_f64()?)?;
     }
-    let sizes = expand.sizes(0)?;
-    let order = read_order(expand, sizes.len())?;
+    let shape = expand.shape(0)?.to_vec();
+    let order = read_order(expand, shape.len())?;
     let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("K is known only at run time") };
-    let n = *sizes.at(order.axis)?;
-    let total: i64 = sizes.iter().product();
+    let Some(n) = shape.at(order.axis)?.known() else { unsupported!("the axis has a free size") };
+    let total = shape.iter().filter_map(Dim::known).fold(1, i64::saturating_mul);
     if total.saturating_mul(n) > limits::COMPARED {
         unsupported!("{total} elements, each compared with {n} others");
     }
-    let outer: i64 = sizes.iter().take(order.axis).product();
-    let inner: i64 = sizes.iter().skip(order.axis + 1).product();
-    let data = expand.operand(0)?;
-    // [lanes, n]: the axis is the last one.
-    let rows = expand.reshape(data, &[outer, n, inner])?;
-    let rows = expand.transpose(rows, &[0, 2, 1])?;
-    let lanes = outer * inner;
-    let (row, column) = (expand.reshape(rows, &[lanes, 1, n])?, expand.reshape(rows, &[lanes, n, 1])?);
+    // The axis comes last.
+    let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
+    perm.push(order.axis);
+    let mut rows = expand.operand(0)?;
+    if !perm.is_sorted() {
+        rows = expand.op("Transpose", &[rows], &[perm_attribute(&perm)?])?;
+    }
+    let (row, column) = (expand.reshape(rows, &[-1, 1, n])?, expand.reshape(rows, &[-1, n, 1])?);
     let rank = ranks(expand, column, row, n, order.largest)?;
 
     // [lanes, k, n]: row r has its 1 at the element of rank r.
     let dtype = expand.dtype(0)?;
     let matrix = one_hot(expand, rank, k, 1, DType::F32)?;
-    let shape = resized(&sizes, order.axis, k);
+    let lanes = expand.op("Shape", &[rows], &[("end", Attribute::Int(-1))])?;
+    let count = expand.ints(&[k])?;
+    let shape = expand.op("Concat", &[lanes, count], &[("axis", Attribute::Int(0))])?;
     let indices = ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], (0..n).collect())?;
     let indices = expand.literal(&Array::i64(indices))?;
     for (index, column) in [column, indices].into_iter().enumerate() {
@@ -158,9 +162,10 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
         }
         let from = if index == 0 { dtype } else { DType::I64 };
         let found = pick(expand, column, from, |expand, column| expand.op("MatMul", &[matrix, column], &[]))?;
-        let found = expand.reshape(found, &[outer, inner, k])?;
-        let found = expand.transpose(found, &[0, 2, 1])?;
-        let found = expand.reshape(found, &shape)?;
+        let mut found = expand.op("Reshape", &[found, shape], &[])?;
+        if !perm.is_sorted() {
+            found = expand.op("Transpose", &[found], &[perm_attribute(&inverse(&perm))?])?;
+        }
         expand.output(index, found)?;
     }
     Ok(true)

@@ -10,7 +10,7 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{GridSample, binary_op, unary_op};
+use crate::ncnn::layer::{GridSample, Padding, binary_op, unary_op};
 use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
@@ -24,13 +24,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GridSample", &[16, 20, 22], Access::Any, infer_grid_sample)
         .precise(|_, index| index == 1)
         .lower(lower_grid_sample)
-        .lowers_to("GridSample for each image")
-        .limits("mode cubic over three axes; large batches")
+        .lowers_to("GridSample, of several images as slices of a volume")
+        .limits(
+            "mode cubic over three axes; more than 64 images with mode cubic or three axes; a batch of free size",
+        )
         .differs("infinities beside a sample, whose weight may be 0"),
 ];
 
-/// The maximum batch size: each image becomes a layer.
-const MAX_BATCH: i64 = 64;
+/// The maximum batch size for which each image becomes a layer.
+const MAX_LAYERS: i64 = 64;
+/// The maximum batch size for which that is preferred to a volume.
+const FEW_LAYERS: i64 = 4;
 /// `GridSample::sample_type`.
 const NEAREST: i32 = 2;
 /// See [`NEAREST`].
@@ -84,34 +88,94 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
     if !(4..=5).contains(&rank) || (rank == 5 && layer.sample_type == CUBIC) {
         unsupported!("this mode over {} spatial axes", rank - 2);
     }
-    let Some(batch) = lower.output_shape(0)?.at(0)?.known().filter(|batch| *batch <= MAX_BATCH) else {
+    let batch = lower.output_shape(0)?.at(0)?.clone();
+    let Some(images) = batch.known() else {
         unsupported!(
-            "a batch of {}: each image becomes a layer (at most {MAX_BATCH})",
-            lower.output_shape(0)?.at(0)?
+            "a batch of {batch} images: ncnn's layer has no batch axis, and the coordinates depend on its size"
         );
     };
+    if images > FEW_LAYERS && rank == 4 && layer.sample_type != CUBIC {
+        return lower_as_volume(lower, &layer, images);
+    }
+    if images > MAX_LAYERS {
+        unsupported!("a batch of {images} in this mode: each image becomes a layer (at most {MAX_LAYERS})");
+    }
     let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let mut tops = Vec::new();
-    for image in 0..batch {
-        let x = image_of(lower, 0, image, &Dim::Known(batch))?;
-        let mut grid = image_of(lower, 1, image, &Dim::Known(batch))?;
-        if layer.sample_type == NEAREST {
-            grid = rounded(lower, grid, layer.align_corner != 0)?;
-        }
-        if layer.padding_mode == REFLECTION {
-            grid = reflected(lower, grid)?;
-        }
+    for image in 0..images {
+        let x = image_of(lower, 0, image, &batch)?;
+        let grid = image_of(lower, 1, image, &batch)?;
+        let grid = prepared(lower, grid, &layer)?;
         tops.push(lower.emit(layer.clone(), &[x, grid], &form)?);
     }
-    if batch == 1 {
+    if images == 1 {
         let top = *tops.at(0)?;
         return lower.set(0, top);
     }
     // Images concatenated along the outermost axis have their elements in the order of the batch.
     let top = lower.concat(&tops, 0)?;
     if let Some(channels) = form.first_mut() {
-        *channels = channels.mul(&Dim::Known(batch))?;
+        *channels = channels.mul(&batch)?;
     }
+    lower.set(0, top)
+}
+
+/// Emits the coordinates with which ncnn samples as ONNX does.
+fn prepared(lower: &mut Lower, mut grid: BlobId, layer: &GridSample) -> Result<BlobId> {
+    if layer.sample_type == NEAREST {
+        grid = rounded(lower, grid, layer.align_corner != 0)?;
+    }
+    if layer.padding_mode == REFLECTION {
+        grid = reflected(lower, grid)?;
+    }
+    Ok(grid)
+}
+
+/// Samples all images as the slices of a volume, each at the depth of its slice. The volume is padded to a depth
+/// at which the coordinates of slices are exact, so that no other slice has a weight.
+fn lower_as_volume(lower: &mut Lower, layer: &GridSample, images: i64) -> Result<()> {
+    let (one, two) = (Dim::Known(1), Dim::Known(2));
+    let [_, channels, height, width] = lower.shape(0)? else { invalid!("an image of four axes") };
+    let image = [channels.clone(), height.clone(), width.clone()];
+    let [channels, height, width] = image;
+    let [_, rows, columns, _] = lower.shape(1)? else { invalid!("a grid of four axes") };
+    let (rows, columns) = (rows.clone(), columns.clone());
+    let batch = Dim::Known(images);
+    let slices = if channels.is(1) {
+        lower.blob_as(0, &[one.clone(), batch.clone(), height.clone(), width.clone()])?
+    } else {
+        let x = lower.blob_as(0, &[batch.clone(), channels.clone(), height.clone(), width.clone()])?;
+        lower.permute(x, &[1, 0, 2, 3])?
+    };
+    // The positions are (z + 1) / 2 * (depth - 1), or ((z + 1) * depth - 1) / 2.
+    let corners = layer.align_corner != 0;
+    let power = u64::try_from(images - i64::from(corners))?.next_power_of_two();
+    let depth = i64::try_from(power)? + i64::from(corners);
+    let padding = Padding { behind: i32::try_from(depth - images)?, ..Padding::default() };
+    let volume = match padding.behind {
+        0 => slices,
+        _ => lower.emit(padding, &[slices], &[channels.clone(), Dim::Known(depth), height, width])?,
+    };
+    let depth: f64 = depth.as_();
+    let coordinate = |image: i64| -> f32 {
+        let image: f64 = image.as_();
+        let z = if corners { 2.0 * image / (depth - 1.0) - 1.0 } else { (2.0 * image + 1.0) / depth - 1.0 };
+        z.as_()
+    };
+    let depths = Tensor::from_f32(&[usize::try_from(images)?], (0..images).map(coordinate).collect())?;
+    let depths = lower.memory_data(&depths, &[batch.clone(), one.clone(), one.clone(), one.clone()])?;
+    let places = lower.ones(&[one.clone(), rows.clone(), columns.clone(), one])?;
+    let depths = lower.binary(binary_op::MUL, depths, places)?;
+    let grid = lower.blob_as(1, &[batch.clone(), rows.clone(), columns.clone(), two])?;
+    let grid = prepared(lower, grid, layer)?;
+    let grid = lower.concat(&[grid, depths], 3)?;
+    let form = [channels, batch, rows, columns];
+    let top = lower.emit(layer.clone(), &[volume, grid], &form)?;
+    let top = if form.first().is_some_and(|channels| channels.is(1)) {
+        top
+    } else {
+        lower.permute(top, &[1, 0, 2, 3])?
+    };
     lower.set(0, top)
 }
 

@@ -3,6 +3,7 @@
 //! [`Weights`] is the choice of the user. Products become the node `BlockGemm` and tables `BlockEmbed`, both of
 //! ncnn's domain.
 
+mod dequantized;
 mod float;
 mod matrix;
 
@@ -15,6 +16,7 @@ use crate::op::{self, Access};
 use crate::pass::pattern::input;
 use crate::tensor::{DType, Tensor};
 
+pub(crate) use dequantized::pack_dequantized;
 pub(crate) use float::{product_attributes, round_matrices, table_attributes};
 pub(crate) use matrix::{Matrix, Packed, Zero, stored_bytes};
 

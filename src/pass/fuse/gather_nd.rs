@@ -15,12 +15,13 @@ use super::{Found, Matcher, first, fuse, two};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::pattern::{axis, input, int};
-use crate::tensor::Dim;
+use crate::tensor::{Dim, SizeCondition};
 
 struct Part {
     x: ValueId,
-    /// The axes of `x` of which only the first elements are taken, and their number, a scalar.
-    sliced: Vec<(usize, ValueId)>,
+    /// The axes of `x` of which only the first elements are taken: their number as a scalar and as a size, and the
+    /// size of the axis.
+    sliced: Vec<(usize, ValueId, [Dim; 2])>,
     /// The axes of `x` of size 1 that the result lacks.
     dropped: Vec<i64>,
     /// The order of the other axes.
@@ -32,7 +33,9 @@ struct Part {
 pub(crate) fn fuse_gather_nd_of_all(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, Part { x, sliced, dropped, perm, added }| {
         let mut moved = x;
-        for (axis, count) in sliced {
+        for (axis, count, [taken, size]) in sliced {
+            // A Slice takes fewer elements from a shorter axis, where a GatherND fails.
+            made.graph.conditions.extend(SizeCondition::first_of(&taken, &size)?);
             let (start, axis) = (made.ints(&[0])?, made.ints(&[i64::try_from(axis)?])?);
             let end = made.reshape(count, &[1])?;
             moved = made.op("Slice", &[moved, start, end, axis], &[]);
@@ -70,8 +73,9 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
             None if size.is(1) => dropped.push(i64::try_from(from).ok()?),
             None => return None,
             Some(Count { axis, number }) => {
-                if taken.get(axis)? != size {
-                    sliced.push((from, number?));
+                let count = taken.get(axis)?;
+                if count != size {
+                    sliced.push((from, number?, [count.clone(), size.clone()]));
                 }
                 places.push((axis, from));
             }

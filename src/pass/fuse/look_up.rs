@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::pattern::{axis, input, int};
-use crate::tensor::{DType, Dim};
+use crate::tensor::{DType, Dim, SizeCondition};
 
 /// The largest ratio of the gathered constant to the table.
 const MAX_GROWTH: usize = 4;
@@ -83,14 +83,18 @@ struct Front {
     axis: usize,
     /// The number of elements, a scalar; `None` for all elements.
     count: Option<ValueId>,
+    /// The number of elements, and the size of the axis.
+    sizes: [Dim; 2],
     /// The axes of size 1 that the result has beside those of `x`.
     added: Vec<i64>,
 }
 
 pub(crate) fn remove_gathers_of_all(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_front, |made, Front { x, axis, count, added }| {
+    fuse(graph, find_front, |made, Front { x, axis, count, sizes: [taken, size], added }| {
         let mut part = x;
         if let Some(count) = count {
+            // A Slice takes fewer elements from a shorter axis, where a Gather fails.
+            made.graph.conditions.extend(SizeCondition::first_of(&taken, &size)?);
             let (start, axis) = (made.ints(&[0])?, made.ints(&[i64::try_from(axis)?])?);
             let end = made.reshape(count, &[1])?;
             part = made.op("Slice", &[x, start, end, axis], &[]);
@@ -119,5 +123,8 @@ fn find_front(matcher: &Matcher, node: &Node) -> Option<Found<Front>> {
     }
     let added = shape.iter().enumerate().filter(|(_, size): &(usize, &Dim)| size.is(1));
     let added = added.map(|(at, _)| i64::try_from(axis + at).ok()).collect::<Option<_>>()?;
-    Some(Found { inner: BTreeSet::new(), parts: Front { x, axis, count, added } })
+    Some(Found {
+        inner: BTreeSet::new(),
+        parts: Front { x, axis, count, sizes: [taken.clone(), size.clone()], added },
+    })
 }

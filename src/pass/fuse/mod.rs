@@ -6,6 +6,7 @@
 mod affine;
 mod attention;
 mod cached_attention;
+mod experts;
 mod focus;
 mod gather_nd;
 mod gelu;
@@ -69,6 +70,18 @@ pub const FUSIONS: &[Rewrite] = &[
         "ScatterND to all positions in order to its updates",
         &["ScatterND"],
         gather_nd::remove_scatters_to_all,
+    ),
+    Rewrite::by(
+        "fuse_gathered_experts",
+        "experts with matrices gathered for each token to products with the matrices of all experts",
+        &["Gather", "GatherND"],
+        experts::fuse_gathered_experts,
+    ),
+    Rewrite::by(
+        "fuse_scattered_experts",
+        "experts of the tokens that choose them to weighted experts of all tokens",
+        &["NonZero"],
+        experts::fuse_scattered_experts,
     ),
     Rewrite::by("fuse_split", "Slices that partition an axis to Split", &["Slice"], split::fuse_split),
     Rewrite::by(

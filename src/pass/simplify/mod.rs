@@ -6,6 +6,7 @@ mod common;
 mod edit;
 mod gemm;
 mod layout;
+mod noise;
 mod padding;
 mod part;
 mod reduce;
@@ -35,6 +36,12 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         &["Expand", "Tile"],
     ),
     Rewrite::forward("eliminate_nop_flatten", "Flatten to the shape of the input", &["Flatten"]),
+    Rewrite::by(
+        "eliminate_noise_of_zero",
+        "random factors of products with zero",
+        &["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"],
+        noise::eliminate_noise,
+    ),
     Rewrite::forward(
         "eliminate_nop_pad",
         "Pad and CenterCropPad that add nothing",

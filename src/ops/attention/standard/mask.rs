@@ -26,6 +26,8 @@ pub(super) struct Bias {
     pub added: Vec<Operand>,
     /// 1 for each query that sees a key, as a column; `None` if all do.
     pub rows: Option<Operand>,
+    /// Whether the weights of a query that sees no key are NaN, which stand for 0.
+    pub leaves_nan: bool,
     /// Added to scores that are an output: with infinities. `None` for booleans computed at run time.
     pub infinite: Option<Vec<Operand>>,
 }
@@ -42,7 +44,11 @@ pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, si
     let mut visible = structure(expand, attention, sizes)?;
     let mut bias = Bias { infinite: infinite(expand, visible.as_ref())?, ..Bias::default() };
     let mut each_sees_itself = sizes.queries == sizes.keys && !expand.has_input(input::NONPAD_KV_SEQLEN);
-    if expand.has_input(input::ATTN_MASK) {
+    if let Some(mask) = cached_mask(expand, sizes)? {
+        bias.added.push(mask);
+        bias.infinite = bias.infinite.map(|terms| [terms, vec![mask]].concat());
+        bias.leaves_nan = true;
+    } else if expand.has_input(input::ATTN_MASK) {
         each_sees_itself = false;
         let mask = read_mask(expand, sizes)?;
         let of_mask = match mask.numbers {
@@ -84,6 +90,22 @@ pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, si
         }
     }
     Ok(bias)
+}
+
+/// Emits the mask in the input with infinities, which the attention to a cache of the runtime takes as it is.
+fn cached_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Option<Operand>> {
+    if !expand.keeps_cache() || !expand.has_input(input::ATTN_MASK) || !expand.has_input(input::PAST_KEY) {
+        return Ok(None);
+    }
+    if expand.shape(input::ATTN_MASK)?.last() != Some(&sizes.total()?) {
+        return Ok(None);
+    }
+    let mask = expand.operand(input::ATTN_MASK)?;
+    if expand.dtype(input::ATTN_MASK)? != DType::Bool {
+        return Ok(Some(to_float32(expand, mask)?));
+    }
+    let (seen, hidden) = (number(expand, 0.0)?, number(expand, f32::NEG_INFINITY)?);
+    Ok(Some(expand.op("Where", &[mask, seen, hidden], &[])?))
 }
 
 /// Emits -inf for each hidden key.

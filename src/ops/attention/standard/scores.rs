@@ -57,6 +57,10 @@ pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
         scores = expand.op("Add", &[scores, *added], &[])?;
     }
     let mut weights = expand.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
+    if bias.leaves_nan {
+        let (nan, zero) = (expand.op("IsNaN", &[weights], &[])?, number(expand, 0.0)?);
+        weights = expand.op("Where", &[nan, zero, weights], &[])?;
+    }
     // A query without visible keys gives 0.
     if let Some(rows) = bias.rows {
         weights = expand.op("Mul", &[weights, rows], &[])?;

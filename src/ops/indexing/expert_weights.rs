@@ -1,0 +1,47 @@
+//! ExpertWeights, of this program: the weight of each expert for each token, from the indices of the experts that
+//! a token chooses and their weights. Experts that it does not choose have weight 0.
+
+use crate::error::{Result, unsupported};
+use crate::lower::{Lower, ramp};
+use crate::ncnn::layer::{binary_op, reduction_op};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, required};
+use crate::ops::Row;
+use crate::tensor::Dim;
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("ExpertWeights", &[1], Access::Any, infer)
+    .domain(OWN_DOMAIN)
+    .lower(lower)
+    // For readers of the graph: the work of all experts for a token.
+    .ignore(&["multiply_adds"])
+    .lowers_to("BinaryOp, ReLU, Reduction: the distance of each index to the number of each expert")];
+
+/// Returns the shape of the choices: tokens, and choices of each.
+fn choices<'a>(call: &Call<'a>) -> Result<&'a [Dim; 2]> {
+    let Ok(shape) = call.shape(0)?.try_into() else { unsupported!("choices with other than two axes") };
+    Ok(shape)
+}
+
+fn infer(call: &Call) -> Result<Vec<Fact>> {
+    let [tokens, _] = choices(call)?;
+    let experts = Dim::Known(required(call.int("experts")?, "experts")?);
+    Ok(vec![Fact::new(call.dtype(1)?, vec![tokens.clone(), experts])])
+}
+
+fn lower(lower: &mut Lower) -> Result<()> {
+    let [tokens, count] = choices(lower)?.clone();
+    let experts = required(lower.int("experts")?, "experts")?;
+    let one = Dim::Known(1);
+    let apart = [tokens, count, one.clone()];
+    let mut indices = lower.blob_as(0, &apart)?;
+    if lower.range(0).least < 0.0 {
+        indices = lower.counted_from_front(indices, experts)?;
+    }
+    let experts = Dim::Known(experts);
+    let numbers = lower.memory_data(&ramp(&experts)?, &[one.clone(), one, experts])?;
+    let distance = lower.binary(binary_op::SUB, indices, numbers)?;
+    let chosen = lower.equals_zero(distance)?;
+    let weights = lower.blob_as(1, &apart)?;
+    let weighted = lower.binary(binary_op::MUL, chosen, weights)?;
+    let sum = lower.reduce(reduction_op::SUM, weighted, &[1])?;
+    lower.set(0, sum)
+}

@@ -1,0 +1,244 @@
+//! Experts whose matrices are gathered for each choice of a token.
+
+use std::collections::BTreeSet;
+
+use super::super::{Found, Matcher, first, fuse, orders, two};
+use super::Choices;
+use super::rows::{Function, Layout, Part, Step};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::resolve_axis;
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::{input, int, ints};
+use crate::tensor::Dim;
+
+/// The pattern.
+struct Experts {
+    /// The rows, whatever their shape.
+    tokens: ValueId,
+    /// The number of elements of a row.
+    width: i64,
+    choices: Choices,
+    function: Function,
+    /// The result of the function.
+    inner: (usize, usize),
+    /// The last matrices, and whether they are of shape `[experts, in, out]`.
+    last: (ValueId, bool),
+    /// The addends of the last products, if any.
+    bias: Option<ValueId>,
+    /// The shape of the result.
+    shape: Vec<i64>,
+}
+
+pub(crate) fn fuse_gathered_experts(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, |matcher, node| Some(Found { inner: BTreeSet::new(), parts: find(matcher, node)? }), build)
+}
+
+fn build(made: &mut InsertionPoint, found: Experts) -> Result<()> {
+    let Experts {
+        tokens,
+        width,
+        choices,
+        function,
+        inner: (step, output),
+        last: (matrices, transposed),
+        bias,
+        shape,
+    } = found;
+    let experts = choices.experts;
+    let tokens = made.reshape(tokens, &[-1, width])?;
+    let weights = choices.expert_weights(made)?;
+    let results = function.apply(made, tokens, Some(experts))?;
+    let result = results.get(step).and_then(|step| step.get(output)).copied();
+    let result = result.ok_or_else(|| Error::internal("a step that is not computed"))?;
+    let &[_, a, b] = made.constant_shape(matrices) else {
+        return Err(Error::internal("the matrices of the experts have other axes"));
+    };
+    let (rows, columns) = if transposed { (a, b) } else { (b, a) };
+    let (rows, columns) = (i64::try_from(rows)?, i64::try_from(columns)?);
+    let apart = made.reshape(result, &[-1, experts, rows])?;
+    let column = made.reshape(weights, &[-1, experts, 1])?;
+    let weighted = made.op("Mul", &[apart, column], &[]);
+    let weighted = made.reshape(weighted, &[-1, experts * rows])?;
+    let ordered = if transposed { matrices } else { made.transpose(matrices, &[0, 2, 1])? };
+    let all = made.reshape(ordered, &[experts * rows, columns])?;
+    let mut sum = made.op("MatMul", &[weighted, all], &[]);
+    if let Some(bias) = bias {
+        let addend = made.op("MatMul", &[weights, bias], &[]);
+        sum = made.op("Add", &[sum, addend], &[]);
+    }
+    let shape = made.ints(&shape)?;
+    made.last("Reshape", &[sum, shape], &[]);
+    Ok(())
+}
+
+/// Reads a sum over the choices of each token.
+fn find(matcher: &Matcher, node: &Node) -> Option<Experts> {
+    let x = first(node).filter(|_| node.is("ReduceSum"))?;
+    let [tokens, choices, width] = matcher.shape(x)? else { return None };
+    let axes =
+        input(node, 1).map_or_else(|| ints(node, "axes").map(<[i64]>::to_vec), |axes| matcher.ints(axes))?;
+    if !matches!(axes.as_slice(), [axis] if resolve_axis(*axis, 3).ok() == Some(1)) {
+        return None;
+    }
+    let (count, width) = (choices.known()?, width.known()?);
+    let all = tokens.mul(choices).ok()?;
+    let keeps = int(node, "keepdims").is_none_or(|keeps| keeps != 0);
+    let shape = if keeps { vec![-1, 1, width] } else { vec![-1, width] };
+    let layout = Layout::Choices { tokens: tokens.clone(), choices: choices.clone(), all };
+    let weighted = matcher.made_by(layout.origin(matcher, x), "Mul")?;
+    orders(weighted).find_map(|(value, weights)| {
+        let is_weight = layout.row(matcher, weights)?.0.is(1) && matcher.is_float(weights);
+        let mut reader =
+            Reader { matcher, layout: layout.clone(), indices: None, experts: None, tokens: None, sizes: 0 };
+        let found = reader.expert(value).filter(|_| is_weight)?;
+        let (source, row) = reader.tokens?;
+        let choices = Choices {
+            indices: reader.indices?,
+            weights,
+            choices: count,
+            experts: i64::try_from(reader.experts?).ok()?,
+            multiply_adds: i64::try_from(reader.sizes).ok()?,
+        };
+        let Applied { function, inner, last, bias } = found;
+        Some(Experts {
+            tokens: source,
+            width: row,
+            choices,
+            function,
+            inner,
+            last,
+            bias,
+            shape: shape.clone(),
+        })
+    })
+}
+
+/// An expert applied to the tokens.
+struct Applied {
+    function: Function,
+    inner: (usize, usize),
+    last: (ValueId, bool),
+    bias: Option<ValueId>,
+}
+
+struct Reader<'a, 'g> {
+    matcher: &'a Matcher<'g>,
+    layout: Layout,
+    indices: Option<ValueId>,
+    experts: Option<usize>,
+    /// The tokens, and the number of elements of each.
+    tokens: Option<(ValueId, i64)>,
+    /// The number of elements of all matrices.
+    sizes: usize,
+}
+
+impl Reader<'_, '_> {
+    fn expert(&mut self, value: ValueId) -> Option<Applied> {
+        let matcher = self.matcher;
+        let mut last = self.layout.origin(matcher, value);
+        let mut bias = None;
+        if let Some(add) = matcher.made_by(last, "Add") {
+            let (sum, table) = orders(add).find_map(|(sum, table)| Some((sum, self.table(table, 2)?)))?;
+            bias = Some(table);
+            last = self.layout.origin(matcher, sum);
+        }
+        let (matrices, transposed, x) = self.product(matcher.made_by(last, "MatMul")?)?;
+        let mut function = Function::new(self.layout.clone());
+        let part = function.read(matcher, x, &mut |function, value| self.leaf(function, value))?;
+        let Part::Made { step, output } = part else { return None };
+        Some(Applied { function, inner: (step, output), last: (matrices, transposed), bias })
+    }
+
+    /// Reads a product of the rows with gathered matrices: the constant, whether its matrices are of shape
+    /// `[in, out]`, and the rows.
+    fn product(&mut self, node: &Node) -> Option<(ValueId, bool, ValueId)> {
+        let [a, b] = two(node)?;
+        let (table, transposed, x) = match self.table(a, 3) {
+            Some(table) => (table, false, b),
+            None => (self.table(b, 3)?, true, a),
+        };
+        // The rows are columns, or rows, of matrices.
+        let along = self.layout.row(self.matcher, x)?.1;
+        let rank = self.matcher.rank(x)?;
+        let place = if transposed { 2 } else { 1 };
+        if rank != 3 || along.is_some_and(|axis| axis != place) {
+            return None;
+        }
+        self.sizes = self.sizes.checked_add(self.matcher.constant(table)?.shape().iter().product())?;
+        Some((table, transposed, x))
+    }
+
+    /// Reads a constant with an element of `rank - 1` axes for each expert, gathered for each choice.
+    fn table(&mut self, value: ValueId, rank: usize) -> Option<ValueId> {
+        let matcher = self.matcher;
+        let node = matcher.producer(value)?;
+        let [table, indices] = two(node)?;
+        let shape = matcher.constant(table)?.shape();
+        let gathers = node.is("Gather") && int(node, "axis").is_none_or(|axis| axis == 0);
+        let of = matcher.shape(indices)?;
+        let gathers_rows = node.is("GatherND")
+            && int(node, "batch_dims").is_none_or(|count| count == 0)
+            && of.last().is_some_and(|size| size.is(1));
+        let Layout::Choices { all, .. } = &self.layout else { return None };
+        if !(gathers || gathers_rows)
+            || shape.len() != rank
+            || matcher.rank(value)? != rank
+            || Dim::product(of).ok()? != *all
+        {
+            return None;
+        }
+        let indices = self.list(indices);
+        let experts = *shape.first()?;
+        if self.indices.is_some_and(|known| known != indices)
+            || self.experts.is_some_and(|known| known != experts)
+        {
+            return None;
+        }
+        (self.indices, self.experts) = (Some(indices), Some(experts));
+        Some(table)
+    }
+
+    /// The value of which indices are a view.
+    fn list(&self, mut value: ValueId) -> ValueId {
+        while let Some(view) = self.matcher.producer(value)
+            && ["Reshape", "Squeeze", "Unsqueeze"].iter().any(|op_type| view.is(op_type))
+            && let Some(from) = first(view)
+        {
+            value = from;
+        }
+        value
+    }
+
+    fn leaf(&mut self, function: &mut Function, value: ValueId) -> Option<Part> {
+        let matcher = self.matcher;
+        if let Some(table) = self.table(value, 2) {
+            return Some(Part::Table(table));
+        }
+        let node = matcher.made_by(value, "MatMul")?;
+        let (matrices, transposed, x) = self.product(node)?;
+        let (source, width) = self.repeated(x)?;
+        if self.tokens.is_some_and(|known| known != (source, width)) {
+            return None;
+        }
+        self.tokens = Some((source, width));
+        Some(function.add(value, Step::Products { matrices, transposed }))
+    }
+
+    /// Reads rows that repeat each token for each of its choices.
+    fn repeated(&self, value: ValueId) -> Option<(ValueId, i64)> {
+        let matcher = self.matcher;
+        let Layout::Choices { tokens, choices, .. } = &self.layout else { return None };
+        let value = self.layout.origin(matcher, value);
+        let width = self.layout.row(matcher, value)?.0.known()?;
+        if choices.is(1) {
+            return Some((value, width));
+        }
+        let source = first(matcher.made_by(value, "Expand")?)?;
+        let repeats = match (matcher.shape(source)?, matcher.shape(value)?) {
+            ([a, one, ..], [b, count, ..]) => a == tokens && b == tokens && one.is(1) && count == choices,
+            _ => false,
+        };
+        repeats.then_some((source, width))
+    }
+}

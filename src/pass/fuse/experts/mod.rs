@@ -1,0 +1,50 @@
+//! Mixtures of experts: functions of the same form with weights of their own, of which each token chooses some.
+//! They are computed for all experts, and weighted; the weights of those that are not chosen are 0.
+//!
+//! `y[t] = sum_j w[t, j] * (B[i[t, j]] f(A[i[t, j]] x[t]))` with matrices gathered for each choice `j`, where `f`
+//! maps elements
+//!
+//! becomes two products with the matrices of all experts, `y = [B0 B1 ..] (r * f([A0; A1; ..] x))`, where
+//! `r[t, e]` is the weight of expert `e`.
+//!
+//! `y = sum_e scatter(f_e(gather(x, t_e)) * gather(w, t_e, j_e))` with the tokens and choices of each expert, from
+//! the positions of its number among the indices of a TopK
+//!
+//! becomes `y = sum_e f_e(x) * r_e`.
+
+mod gathered;
+mod rows;
+mod scattered;
+
+pub(super) use gathered::fuse_gathered_experts;
+pub(super) use scattered::fuse_scattered_experts;
+
+use crate::error::Result;
+use crate::graph::{Attribute, ValueId};
+use crate::pass::insertion::InsertionPoint;
+
+/// The choices of tokens among experts.
+struct Choices {
+    /// The indices of the experts, a row for each token.
+    indices: ValueId,
+    /// The weights, in the same order.
+    weights: ValueId,
+    /// The number of choices of a token.
+    choices: i64,
+    experts: i64,
+    /// The multiply-adds of all experts for a token.
+    multiply_adds: i64,
+}
+
+impl Choices {
+    /// Emits the weight of each expert for each token.
+    fn expert_weights(&self, made: &mut InsertionPoint) -> Result<ValueId> {
+        let indices = made.reshape(self.indices, &[-1, self.choices])?;
+        let weights = made.reshape(self.weights, &[-1, self.choices])?;
+        let attributes = [
+            ("experts", Attribute::Int(self.experts)),
+            ("multiply_adds", Attribute::Int(self.multiply_adds)),
+        ];
+        Ok(made.own_op("ExpertWeights", &[indices, weights], &attributes))
+    }
+}

@@ -1,0 +1,314 @@
+//! A function that maps each row of a matrix to a row, read from its nodes, and applied to other rows.
+
+use std::collections::BTreeMap;
+
+use super::super::{Matcher, first};
+use crate::error::{Error, Result};
+use crate::graph::{Attribute, Node, Value, ValueId};
+use crate::op::{self, Access, resolve_axis};
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::{input, int};
+use crate::tensor::Dim;
+
+/// The most nodes of a function.
+const MAX_NODES: usize = 256;
+
+/// A value of the function.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    /// The rows to which it is applied.
+    Tokens,
+    /// An output of a step.
+    Made { step: usize, output: usize },
+    /// A constant with a row for each expert.
+    Table(ValueId),
+    /// A constant that all rows share.
+    Constant(ValueId),
+    /// The axis of the elements of a row, as an input of Slice.
+    Axis,
+}
+
+/// A node of the function.
+pub(super) enum Step {
+    /// A copy of a node.
+    Copy { node: Node, inputs: Vec<Option<Part>> },
+    /// The products of each row of the tokens with the matrices of all experts, of shape `[experts, out, in]`,
+    /// or `[experts, in, out]` if they are `transposed`.
+    Products { matrices: ValueId, transposed: bool },
+}
+
+/// How the rows lie in the values of the pattern.
+#[derive(Clone)]
+pub(super) enum Layout {
+    /// In matrices.
+    Matrix,
+    /// As a list of all choices of all tokens, `[tokens * choices, ..]`, or apart, `[tokens, choices, ..]`. Of the
+    /// other axes one may be longer than 1.
+    Choices { tokens: Dim, choices: Dim, all: Dim },
+}
+
+impl Layout {
+    /// Returns the number of elements of a row and, if it is not the only element, their axis.
+    pub fn row(&self, matcher: &Matcher, value: ValueId) -> Option<(Dim, Option<usize>)> {
+        let Layout::Choices { tokens, choices, all } = self else { return None };
+        let shape = matcher.shape(value)?;
+        let skipped = match shape {
+            [first, ..] if first == all => 1,
+            [first, second, ..] if first == tokens && second == choices => 2,
+            _ => return None,
+        };
+        let mut long = shape.iter().enumerate().skip(skipped).filter(|(_, size)| !size.is(1));
+        match (long.next(), long.next()) {
+            (None, _) => Some((Dim::Known(1), None)),
+            (Some((axis, size)), None) => Some((size.clone(), Some(axis))),
+            _ => None,
+        }
+    }
+
+    /// Whether `axis` is that of the elements of a row.
+    fn is_along(&self, matcher: &Matcher, value: ValueId, axis: i64) -> bool {
+        match self {
+            Layout::Matrix => axis == 1 || axis == -1,
+            Layout::Choices { .. } => {
+                let resolved = matcher.rank(value).and_then(|rank| resolve_axis(axis, rank).ok());
+                resolved.is_some() && self.row(matcher, value).is_some_and(|(_, along)| along == resolved)
+            }
+        }
+    }
+
+    /// Returns the value of which `value` is a view with the same rows.
+    pub fn source(&self, matcher: &Matcher, value: ValueId) -> Option<ValueId> {
+        let view = matcher.producer(value)?;
+        let is_view = ["Reshape", "Squeeze", "Unsqueeze"].iter().any(|op_type| view.is(op_type));
+        let from = first(view).filter(|_| is_view)?;
+        (self.row(matcher, from)?.0 == self.row(matcher, value)?.0).then_some(from)
+    }
+
+    /// Returns the value of which `value` is a chain of views with the same rows.
+    pub fn origin(&self, matcher: &Matcher, mut value: ValueId) -> ValueId {
+        while let Some(from) = self.source(matcher, value) {
+            value = from;
+        }
+        value
+    }
+}
+
+/// A function of rows.
+pub(super) struct Function {
+    pub layout: Layout,
+    pub steps: Vec<Step>,
+    known: BTreeMap<ValueId, Part>,
+}
+
+impl Function {
+    pub fn new(layout: Layout) -> Function {
+        Function { layout, steps: Vec::new(), known: BTreeMap::new() }
+    }
+
+    /// Names a value of the function.
+    pub fn set(&mut self, value: ValueId, part: Part) {
+        self.known.insert(value, part);
+    }
+
+    /// Adds a step that computes a value.
+    pub fn add(&mut self, value: ValueId, step: Step) -> Part {
+        let part = Part::Made { step: self.steps.len(), output: 0 };
+        self.steps.push(step);
+        self.set(value, part);
+        part
+    }
+
+    /// Reads a value as one of the function; `leaf` knows those that are no function of others.
+    pub fn read(
+        &mut self,
+        matcher: &Matcher,
+        value: ValueId,
+        leaf: &mut dyn FnMut(&mut Function, ValueId) -> Option<Part>,
+    ) -> Option<Part> {
+        if let Some(part) = self.known.get(&value) {
+            return Some(*part);
+        }
+        if self.steps.len() >= MAX_NODES {
+            return None;
+        }
+        if let Some(part) = leaf(self, value) {
+            self.set(value, part);
+            return Some(part);
+        }
+        if let Some(from) = self.layout.source(matcher, value) {
+            return self.read(matcher, from, leaf);
+        }
+        let node = matcher.producer(value)?;
+        let x = first(node)?;
+        if node.is("Split") && self.layout.is_along(matcher, x, int(node, "axis").unwrap_or(0)) {
+            let sizes = input(node, 1).map(Part::Constant);
+            let mut copy = node.clone();
+            copy.attributes.insert("axis".into(), Attribute::Int(1));
+            let inputs = vec![Some(self.read(matcher, x, leaf)?), sizes];
+            return self.copy(value, copy, inputs);
+        }
+        let inputs = if node.is("Slice") && node.version >= 10 {
+            let axis = matcher.ints(input(node, 3)?)?;
+            let along = matches!(axis.as_slice(), [axis] if self.layout.is_along(matcher, x, *axis));
+            let x = self.read(matcher, x, leaf).filter(|_| along)?;
+            let constant = |index| {
+                input(node, index).filter(|value| matcher.constant(*value).is_some()).map(Part::Constant)
+            };
+            if input(node, 4).is_some() && constant(4).is_none() {
+                return None;
+            }
+            vec![Some(x), Some(constant(1)?), Some(constant(2)?), Some(Part::Axis), constant(4)]
+        } else {
+            self.elements(matcher, node, leaf)?
+        };
+        self.copy(value, node.clone(), inputs)
+    }
+
+    /// Reads the inputs of a node that maps each element, or adds rows.
+    fn elements(
+        &mut self,
+        matcher: &Matcher,
+        node: &Node,
+        leaf: &mut dyn FnMut(&mut Function, ValueId) -> Option<Part>,
+    ) -> Option<Vec<Option<Part>>> {
+        let op = op::find_handled(node).ok()?;
+        let matrix = matches!(self.layout, Layout::Matrix);
+        let is_product = matrix
+            && (node.is("MatMul") || node.is("Gemm") && int(node, "transA").is_none_or(|flag| flag == 0));
+        if !matches!(op.access, Access::Elementwise | Access::Broadcast) && !is_product || op.random {
+            return None;
+        }
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for (index, value) in node.inputs.iter().enumerate() {
+            let Some(value) = *value else {
+                inputs.push(None);
+                continue;
+            };
+            let Some(constant) = matcher.constant(value) else {
+                if index > 0 && (op.access == Access::Elementwise || is_product) {
+                    return None;
+                }
+                inputs.push(Some(self.read(matcher, value, leaf)?));
+                continue;
+            };
+            let shared = match constant.shape() {
+                shape if is_product && index == 1 => shape.len() == 2,
+                shape if shape.iter().all(|size| *size == 1) => shape.len() <= 2 || !matrix,
+                [_] | [1, _] => matrix,
+                _ => false,
+            };
+            if !shared {
+                return None;
+            }
+            inputs.push(Some(Part::Constant(value)));
+        }
+        (matrix || self.is_by_row(matcher, node, &inputs)).then_some(inputs)
+    }
+
+    /// Whether elements of the inputs that meet belong to the same row. Rows of a table have all elements of the
+    /// result.
+    fn is_by_row(&self, matcher: &Matcher, node: &Node, inputs: &[Option<Part>]) -> bool {
+        let Some(result) = node.outputs.first().copied().flatten() else { return false };
+        let (Some(shape), Some(row)) = (matcher.shape(result), self.layout.row(matcher, result)) else {
+            return false;
+        };
+        let has_table = inputs.iter().any(|part| matches!(part, Some(Part::Table(_))));
+        let fits = |value: &ValueId| {
+            let (Some(of), Some(other)) = (matcher.shape(*value), self.layout.row(matcher, *value)) else {
+                return false;
+            };
+            let is_one = other.1.is_none() && !has_table;
+            of.len() == shape.len() && of.first() == shape.first() && (is_one || other == row)
+        };
+        node.inputs.iter().flatten().filter(|value| matcher.constant(**value).is_none()).all(fits)
+    }
+
+    fn copy(&mut self, value: ValueId, node: Node, inputs: Vec<Option<Part>>) -> Option<Part> {
+        let step = self.steps.len();
+        for (output, made) in node.outputs.iter().enumerate() {
+            self.known.insert((*made)?, Part::Made { step, output });
+        }
+        self.steps.push(Step::Copy { node, inputs });
+        self.known.get(&value).copied()
+    }
+
+    /// Applies the function to the rows of `tokens`: a matrix of rows, or, with `experts`, of the results of all
+    /// experts for each row in turn. Returns the outputs of each step.
+    pub fn apply(
+        self,
+        made: &mut InsertionPoint,
+        tokens: ValueId,
+        experts: Option<i64>,
+    ) -> Result<Vec<Vec<ValueId>>> {
+        let mut results: Vec<Vec<ValueId>> = Vec::with_capacity(self.steps.len());
+        for step in self.steps {
+            let outputs = match step {
+                Step::Products { matrices, transposed } => {
+                    vec![products(made, tokens, matrices, transposed)?]
+                }
+                Step::Copy { node, inputs } => copy(made, &results, tokens, experts, node, &inputs)?,
+            };
+            results.push(outputs);
+        }
+        Ok(results)
+    }
+}
+
+fn copy(
+    made: &mut InsertionPoint,
+    results: &[Vec<ValueId>],
+    tokens: ValueId,
+    experts: Option<i64>,
+    node: Node,
+    inputs: &[Option<Part>],
+) -> Result<Vec<ValueId>> {
+    // A row for each expert is added to the rows of each token.
+    let width = inputs.iter().flatten().find_map(|part| match part {
+        Part::Table(table) => made.constant_shape(*table).last().copied(),
+        _ => None,
+    });
+    let rows = experts.zip(width.map(i64::try_from).transpose()?);
+    let mut values = Vec::with_capacity(inputs.len());
+    for part in inputs {
+        values.push(match part {
+            None => None,
+            Some(Part::Tokens) => Some(tokens),
+            Some(Part::Table(value) | Part::Constant(value)) => Some(*value),
+            Some(Part::Axis) => Some(made.ints(&[1])?),
+            Some(Part::Made { step, output }) => {
+                let value = results.get(*step).and_then(|step| step.get(*output)).copied();
+                let value = value.ok_or_else(|| Error::internal("a step that is not computed"))?;
+                Some(match rows {
+                    Some((experts, width)) => made.reshape(value, &[-1, experts, width])?,
+                    None => value,
+                })
+            }
+        });
+    }
+    let outputs: Vec<ValueId> = node.outputs.iter().map(|_| made.graph.add_value(Value::default())).collect();
+    made.push(Node {
+        inputs: values.into_iter().collect(),
+        outputs: outputs.iter().copied().map(Some).collect(),
+        ..node
+    });
+    match (rows, outputs.first()) {
+        (Some((_, width)), Some(sum)) => Ok(vec![made.reshape(*sum, &[-1, width])?]),
+        _ => Ok(outputs),
+    }
+}
+
+fn products(
+    made: &mut InsertionPoint,
+    tokens: ValueId,
+    matrices: ValueId,
+    transposed: bool,
+) -> Result<ValueId> {
+    let &[experts, a, b] = made.constant_shape(matrices) else {
+        return Err(Error::internal("the matrices of the experts have other axes"));
+    };
+    let (perm, rows, columns) = if transposed { ([1, 0, 2], a, b) } else { ([2, 0, 1], b, a) };
+    let ordered = made.transpose(matrices, &perm)?;
+    let all = made.reshape(ordered, &[i64::try_from(rows)?, i64::try_from(experts * columns)?])?;
+    let product = made.op("MatMul", &[tokens, all], &[]);
+    made.reshape(product, &[-1, i64::try_from(columns)?])
+}

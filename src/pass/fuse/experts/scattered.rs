@@ -1,0 +1,397 @@
+//! Experts of which each is applied to the tokens that choose it, and scattered to their places in a sum.
+
+use std::collections::BTreeSet;
+
+use super::super::{Found, Matcher, first, fuse, orders, two};
+use super::Choices;
+use super::rows::{Function, Layout, Part, Step};
+use crate::error::{Error, Result};
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::pass::insertion::InsertionPoint;
+use crate::pass::pattern::{axis, input, int, ints};
+
+/// The most nodes between the positions of an expert and the node that reads them.
+const MAX_VIEWS: usize = 8;
+
+/// The pattern.
+struct Sum {
+    choices: Choices,
+    tokens: ValueId,
+    /// The number of elements of a token.
+    width: i64,
+    terms: Vec<Term>,
+    /// What the sum begins with, if not with zeros.
+    start: Option<ValueId>,
+}
+
+/// An expert, its function and the result of that.
+struct Term {
+    expert: i64,
+    function: Function,
+    result: (usize, usize),
+    /// The number of elements of a row of the result.
+    width: usize,
+}
+
+pub(crate) fn fuse_scattered_experts(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, |matcher, node| Some(Found { inner: BTreeSet::new(), parts: find(matcher, node)? }), build)
+}
+
+fn build(made: &mut InsertionPoint, found: Sum) -> Result<()> {
+    let weights = found.choices.expert_weights(made)?;
+    let tokens = made.reshape(found.tokens, &[-1, found.width])?;
+    let mut sum = found.start;
+    for Term { expert, function, result: (step, output), .. } in found.terms {
+        let results = function.apply(made, tokens, None)?;
+        let result = results.get(step).and_then(|step| step.get(output)).copied();
+        let result = result.ok_or_else(|| Error::internal("a step that is not computed"))?;
+        let (start, end, axis) = (made.ints(&[expert])?, made.ints(&[expert + 1])?, made.ints(&[1])?);
+        let weight = made.op("Slice", &[weights, start, end, axis], &[]);
+        let term = made.op("Mul", &[result, weight], &[]);
+        sum = Some(match sum {
+            Some(sum) => made.op("Add", &[sum, term], &[]),
+            None => term,
+        });
+    }
+    let sum = sum.ok_or_else(|| Error::internal("a sum without terms"))?;
+    made.last("Identity", &[sum], &[]);
+    Ok(())
+}
+
+/// Reads the last addition of a sum over experts.
+fn find(matcher: &Matcher, node: &Node) -> Option<Sum> {
+    let mut reader = Reader::new(matcher);
+    let (mut start, term) = reader.addend(node)?;
+    let mut terms = vec![term];
+    while let Some((before, term)) = matcher.producer(start).and_then(|node| reader.addend(node)) {
+        terms.push(term);
+        start = before;
+    }
+    terms.reverse();
+    let Choice { indices, weights, choices, experts } = reader.choice?;
+    let (tokens, width) = reader.tokens?;
+    let multiply_adds = i64::try_from(reader.sizes).ok()?;
+    let mut numbers: Vec<i64> = terms.iter().map(|term| term.expert).collect();
+    numbers.sort_unstable();
+    let [count, columns] = matcher.shape(start)? else { return None };
+    let columns = usize::try_from(columns.known()?).ok()?;
+    if !numbers.into_iter().eq(0..experts)
+        || terms.iter().any(|term| term.width != columns)
+        || matcher.shape(weights)?.first() != Some(count)
+    {
+        return None;
+    }
+    let choices = Choices { indices, weights, choices, experts, multiply_adds };
+    let start = (!is_zeros(matcher, start)).then_some(start);
+    Some(Sum { choices, tokens, width, terms, start })
+}
+
+/// Whether all elements of a value are 0.
+fn is_zeros(matcher: &Matcher, value: ValueId) -> bool {
+    if let Some(fill) = matcher.made_by(value, "ConstantOfShape") {
+        return match fill.attributes.get("value") {
+            Some(Attribute::Tensor(element)) => element
+                .load_listed()
+                .and_then(|element| element.to_f64())
+                .is_ok_and(|all| all.iter().all(|x| *x == 0.0)),
+            other => other.is_none(),
+        };
+    }
+    matcher.scalar(value) == Some(0.0)
+        || matcher.constant(value).is_some_and(|tensor| {
+            tensor.load_listed().and_then(|list| list.to_f64()).is_ok_and(|all| all.iter().all(|x| *x == 0.0))
+        })
+}
+
+/// The choices that all experts share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Choice {
+    indices: ValueId,
+    weights: ValueId,
+    choices: i64,
+    experts: i64,
+}
+
+/// The positions of an expert among the choices: a list of tokens, and one of the places of its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Position {
+    /// The NonZero.
+    positions: ValueId,
+    /// Its row.
+    row: usize,
+}
+
+struct Reader<'a, 'g> {
+    matcher: &'a Matcher<'g>,
+    choice: Option<Choice>,
+    tokens: Option<(ValueId, i64)>,
+    /// The number of elements of all matrices.
+    sizes: usize,
+}
+
+impl<'a, 'g> Reader<'a, 'g> {
+    fn new(matcher: &'a Matcher<'g>) -> Reader<'a, 'g> {
+        Reader { matcher, choice: None, tokens: None, sizes: 0 }
+    }
+
+    /// Reads the addition of an expert: the other addend, and the expert.
+    fn addend(&mut self, node: &Node) -> Option<(ValueId, Term)> {
+        let matcher = self.matcher;
+        if node.is("Add") {
+            return orders(node).find_map(|(before, term)| {
+                let scatter = matcher.made_by(term, "ScatterElements")?;
+                let into_zeros = is_zeros(matcher, first(scatter)?);
+                Some((before, self.term(scatter, before).filter(|_| into_zeros)?))
+            });
+        }
+        let adds = matches!(node.attributes.get("reduction"), Some(Attribute::String(text)) if text.as_ref() == b"add");
+        let before = first(node).filter(|_| node.is("ScatterElements") && adds)?;
+        Some((before, self.term(node, before)?))
+    }
+
+    /// Reads what is scattered to the tokens of an expert. The tokens differ, because the choices of a token do.
+    fn term(&mut self, scatter: &Node, before: ValueId) -> Option<Term> {
+        let matcher = self.matcher;
+        let replaces = match scatter.attributes.get("reduction") {
+            Some(Attribute::String(text)) => [b"none".as_slice(), b"add"].contains(&text.as_ref()),
+            other => other.is_none(),
+        };
+        if !replaces || axis(scatter, 0, 2)? != 0 {
+            return None;
+        }
+        let column = first(matcher.made_by(input(scatter, 1)?, "Expand")?)?;
+        let token = self.position(first(matcher.producer(column)?)?).filter(|_| self.is_column(column))?;
+        let mut updates = input(scatter, 2)?;
+        let mut columns = None;
+        if let Some(expand) = matcher.made_by(updates, "Expand") {
+            let shape = input(expand, 1)?;
+            match matcher.ints(shape).as_deref() {
+                Some([1, width]) => columns = Some(*width),
+                None if self.is_row_of(first(matcher.made_by(shape, "Shape")?)?, before) => {}
+                _ => return None,
+            }
+            updates = first(expand)?;
+        }
+        while let Some(cast) = matcher.made_by(updates, "Cast") {
+            updates = first(cast)?;
+        }
+        let weighted = matcher.made_by(updates, "Mul")?;
+        orders(weighted).find_map(|(value, weight)| {
+            let (weights, choices, place) = self.weight(weight, token)?;
+            let (expert, choice) = self.choice_of(token, place, weights, choices)?;
+            if self.choice.is_some_and(|known| known != choice) {
+                return None;
+            }
+            let mut function = Function::new(Layout::Matrix);
+            let mut tokens = None;
+            let part = function.read(matcher, value, &mut |_, value| {
+                let found = self.gathered(value, token, weights)?;
+                (*tokens.get_or_insert(found) == found).then_some(Part::Tokens)
+            });
+            let Part::Made { step, output } = part? else { return None };
+            let is_known = self.tokens.is_none_or(|known| Some(known) == tokens);
+            let sizes = function
+                .steps
+                .iter()
+                .map(|step| matrix(matcher, step).map_or(0, |[rows, columns]| rows * columns));
+            let sizes: usize = sizes.sum();
+            let [_, width] = function.steps.get(step).and_then(|step| matrix(matcher, step))?;
+            let fits =
+                columns.is_none_or(|columns| usize::try_from(columns).is_ok_and(|columns| columns == width));
+            if !is_known || !fits {
+                return None;
+            }
+            (self.choice, self.tokens) = (Some(choice), tokens);
+            self.sizes = self.sizes.checked_add(sizes)?;
+            Some(Term { expert, function, result: (step, output), width })
+        })
+    }
+
+    /// Whether a value is the first row of a sum.
+    fn is_row_of(&self, value: ValueId, sum: ValueId) -> bool {
+        let Some(slice) = self.matcher.made_by(value, "Slice").filter(|slice| slice.version >= 10) else {
+            return false;
+        };
+        let list = |index| input(slice, index).and_then(|list| self.matcher.ints(list)).unwrap_or_default();
+        let (starts, ends, axes) = (list(1), list(2), list(3));
+        first(slice) == Some(sum)
+            && input(slice, 4).is_none()
+            && [&[0][..], &[0, 1]].contains(&axes.as_slice())
+            && starts.iter().all(|start| *start == 0)
+            && ends.first() == Some(&1)
+            && ends.get(1).is_none_or(|end| *end == i64::MAX)
+    }
+
+    /// Reads the weight of an expert for each of its tokens: all weights, the number of choices of a token, and
+    /// the position among them.
+    fn weight(&self, value: ValueId, token: Position) -> Option<(ValueId, i64, Position)> {
+        let matcher = self.matcher;
+        if !self.is_column(value) {
+            return None;
+        }
+        let mut source = value;
+        for _ in 0..MAX_VIEWS {
+            let Some(view) = self.view(source) else { break };
+            source = view;
+        }
+        let gather = matcher
+            .made_by(source, "Gather")
+            .filter(|node| int(node, "axis").is_none_or(|axis| axis == 0))?;
+        let [list, places] = two(gather)?;
+        if matcher.shape(list)?.iter().skip(1).any(|size| !size.is(1)) {
+            return None;
+        }
+        let mut weights = self.view(list)?;
+        while matcher.rank(weights)? != 2 {
+            weights = self.view(weights)?;
+        }
+        let [_, choices] = matcher.shape(weights)? else { return None };
+        let choices = choices.known()?;
+        let sum = matcher.made_by(places, "Add")?;
+        orders(sum).find_map(|(place, scaled)| {
+            let scaled = matcher.made_by(scaled, "Mul")?;
+            let row = orders(scaled)
+                .find_map(|(row, factor)| (matcher.ints(factor)?.as_slice() == [choices]).then_some(row))?;
+            (self.position(row)? == token).then_some(())?;
+            Some((weights, choices, self.position(place)?))
+        })
+    }
+
+    /// Reads the expert to which positions belong, and the choices.
+    fn choice_of(
+        &self,
+        token: Position,
+        place: Position,
+        weights: ValueId,
+        choices: i64,
+    ) -> Option<(i64, Choice)> {
+        let matcher = self.matcher;
+        if token.positions != place.positions {
+            return None;
+        }
+        let mut mask = first(matcher.made_by(token.positions, "NonZero")?)?;
+        while let Some(cast) = matcher.made_by(mask, "Cast") {
+            mask = first(cast)?;
+        }
+        let gather =
+            matcher.made_by(mask, "Gather").filter(|node| int(node, "axis").is_none_or(|axis| axis == 0))?;
+        let [all, number] = two(gather)?;
+        let [expert] = *matcher.ints(number)?.as_slice() else { return None };
+        if !matcher.constant(number)?.shape().is_empty() {
+            return None;
+        }
+        let transpose = matcher.made_by(all, "Transpose")?;
+        let rows = match ints(transpose, "perm")? {
+            [2, 1, 0] => (1, 0),
+            [2, 0, 1] => (0, 1),
+            _ => return None,
+        };
+        if (token.row, place.row) != rows {
+            return None;
+        }
+        let one_hot = matcher.made_by(first(transpose)?, "OneHot")?;
+        let (indices, depth, values) = (first(one_hot)?, input(one_hot, 1)?, input(one_hot, 2)?);
+        let [experts] = *matcher.ints(depth)?.as_slice() else { return None };
+        let marks = matcher.ints(values).is_some_and(|values| values == [0, 1]);
+        let top = matcher.made_by(indices, "TopK")?;
+        let is_last = int(one_hot, "axis").is_none_or(|axis| axis == -1 || axis == 2);
+        let of_rows = matcher.rank(indices)? == 2 && axis(top, -1, 2)? == 1;
+        let fits = marks && is_last && of_rows && top.outputs.get(1).copied().flatten() == Some(indices);
+        if !fits || matcher.shape(indices)? != matcher.shape(weights)? {
+            return None;
+        }
+        Some((expert, Choice { indices, weights, choices, experts }))
+    }
+
+    /// Reads a row of positions.
+    fn position(&self, mut value: ValueId) -> Option<Position> {
+        let matcher = self.matcher;
+        let mut row = None;
+        for _ in 0..MAX_VIEWS {
+            let node = matcher.producer(value)?;
+            if node.is("NonZero") {
+                return Some(Position { positions: value, row: row? });
+            }
+            if node.is("Split") && int(node, "axis").is_some_and(|axis| axis == 1) {
+                let sizes = matcher.ints(input(node, 1)?)?;
+                row = node.outputs.iter().position(|output| *output == Some(value));
+                if row.is_none() || sizes != [1, 1] {
+                    return None;
+                }
+                // The columns are the rows of the transposed matrix.
+                let transpose = matcher.made_by(first(node)?, "Transpose")?;
+                value =
+                    first(transpose).filter(|_| ints(transpose, "perm").is_none_or(|perm| perm == [1, 0]))?;
+                continue;
+            }
+            value = self.view(value)?;
+        }
+        None
+    }
+
+    /// Reads the tokens of an expert: all tokens, and the number of elements of each.
+    fn gathered(&self, value: ValueId, token: Position, weights: ValueId) -> Option<(ValueId, i64)> {
+        let matcher = self.matcher;
+        let mut source = value;
+        let mut columns = None;
+        if let Some(reshape) = matcher.made_by(value, "Reshape") {
+            let [-1, width] = *matcher.ints(input(reshape, 1)?)?.as_slice() else { return None };
+            (source, columns) = (first(reshape)?, Some(width));
+        }
+        let [all, rows] = two(matcher.made_by(source, "Gather")?)?;
+        let shape = matcher.shape(all)?;
+        let (width, outer) = shape.split_last()?;
+        let (count, outer) = outer.split_last()?;
+        let along = axis(matcher.made_by(source, "Gather")?, 0, shape.len())?;
+        let is_plain = columns.is_some() || shape.len() == 2;
+        let fits = is_plain
+            && along + 2 == shape.len()
+            && outer.iter().all(|size| size.is(1))
+            && matcher.shape(weights)?.first() == Some(count)
+            && columns.is_none_or(|columns| width.is(columns))
+            && self.position(rows)? == token;
+        Some((all, width.known().filter(|_| fits)?))
+    }
+
+    /// Whether a value is a list as a column.
+    fn is_column(&self, value: ValueId) -> bool {
+        let matcher = self.matcher;
+        let is = |op_type, test: &dyn Fn(&Node) -> Option<bool>| {
+            matcher.made_by(value, op_type).and_then(test).unwrap_or(false)
+        };
+        let adds_last = |node: &Node| {
+            Some(matches!(matcher.ints(input(node, 1)?)?.as_slice(), [axis] if [1, -1].contains(axis)))
+        };
+        let has_one_column = |node: &Node| {
+            let shape = input(node, 1)?;
+            if let Some(shape) = matcher.ints(shape) {
+                return Some(shape == [-1, 1]);
+            }
+            let [Some(length), Some(one)] = *matcher.made_by(shape, "Concat")?.inputs.as_slice() else {
+                return None;
+            };
+            Some(matcher.made_by(length, "Shape").is_some() && matcher.ints(one)? == [1])
+        };
+        is("Unsqueeze", &adds_last) || is("Reshape", &has_one_column)
+    }
+
+    /// The value of which another is a view.
+    fn view(&self, value: ValueId) -> Option<ValueId> {
+        let view = self.matcher.producer(value)?;
+        let is_view = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|op_type| view.is(op_type));
+        first(view).filter(|_| is_view)
+    }
+}
+
+/// The numbers of rows and columns of the matrix of a product.
+fn matrix(matcher: &Matcher, step: &Step) -> Option<[usize; 2]> {
+    let Step::Copy { node, inputs } = step else { return None };
+    let Some(Some(Part::Constant(matrix))) = inputs.get(1) else { return None };
+    let [rows, columns] = <[usize; 2]>::try_from(matcher.constant(*matrix)?.shape()).ok()?;
+    match int(node, "transB") {
+        _ if node.is("MatMul") => Some([rows, columns]),
+        Some(1) if node.is("Gemm") => Some([columns, rows]),
+        _ if node.is("Gemm") => Some([rows, columns]),
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! Random numbers times zero.
+
+use smallvec::smallvec;
+
+use crate::error::Result;
+use crate::graph::{Graph, Node, Value, ValueId};
+use crate::pass::pattern::{ints, scalar};
+use crate::tensor::DType;
+
+use super::{InsertionPoint, input, only_output};
+
+/// Operators of random numbers that are finite.
+const RANDOM: [&str; 4] = ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"];
+/// Operators that move elements.
+const MOVES: [&str; 6] = ["Cast", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+/// The most nodes from a product to a random factor.
+const MAX_DEPTH: usize = 8;
+
+/// Replaces random factors of products with zero by zeros. Other factors stay, because infinity times zero is NaN.
+pub(crate) fn eliminate_noise(graph: &mut Graph) -> Result<bool> {
+    let mut changed = false;
+    graph.rewrite_nodes(|graph, id| {
+        let Some((node, found)) = graph.node(id).and_then(|node| Some((node.clone(), read(graph, node)?)))
+        else {
+            return Ok(None);
+        };
+        let Product { random, moves, others } = found;
+        let mut made = InsertionPoint::in_place_of(graph, &node, "", node.version);
+        let value = only_output(&random).map(|output| made.graph.value(output));
+        let dtype = value.and_then(|value| value.dtype).unwrap_or(DType::F32);
+        let mut product = made.scalar(dtype, 0.0)?;
+        let shape = match (input(&random, 0), ints(&random, "shape")) {
+            (Some(like), _) => made.op("Shape", &[like], &[]),
+            (None, shape) => made.ints(shape.unwrap_or_default())?,
+        };
+        product = made.op("Expand", &[product, shape], &[]);
+        for mut moving in moves {
+            if let Some(moved) = moving.inputs.first_mut() {
+                *moved = Some(product);
+            }
+            product = made.graph.add_value(Value::default());
+            moving.outputs = smallvec![Some(product)];
+            made.push(moving);
+        }
+        for other in others {
+            product = made.op("Mul", &[product, other], &[]);
+        }
+        made.last("Identity", &[product], &[]);
+        changed = true;
+        Ok(Some(made.into_nodes()))
+    })?;
+    Ok(changed)
+}
+
+/// A product of zero, random numbers and other factors.
+struct Product {
+    /// The node of the random numbers.
+    random: Node,
+    /// The nodes that move them, the first one first.
+    moves: Vec<Node>,
+    others: Vec<ValueId>,
+}
+
+fn read(graph: &Graph, node: &Node) -> Option<Product> {
+    let is_float = |id: ValueId| matches!(graph.value(id).dtype, Some(DType::F32 | DType::F64));
+    // Expand and broadcasting exist since then.
+    if !node.is("Mul") || node.version < 8 || !is_float(only_output(node)?) {
+        return None;
+    }
+    let (a, b) = (input(node, 0)?, input(node, 1)?);
+    [(a, b), (b, a)].into_iter().find_map(|(product, zero)| {
+        if scalar(graph, zero) != Some(0.0) {
+            return None;
+        }
+        let mut others = vec![zero];
+        let (random, moves) = factors(graph, product, &mut others, MAX_DEPTH)?;
+        Some(Product { random, moves, others })
+    })
+}
+
+/// Collects the factors of a value but a random one, which it returns.
+fn factors(
+    graph: &Graph,
+    value: ValueId,
+    others: &mut Vec<ValueId>,
+    depth: usize,
+) -> Option<(Node, Vec<Node>)> {
+    if let Some(found) = random(graph, value) {
+        return Some(found);
+    }
+    let node = graph.value(value).producer.and_then(|id| graph.node(id));
+    let node = node.filter(|node| node.is("Mul") && depth > 0)?;
+    let (a, b) = (input(node, 0)?, input(node, 1)?);
+    [(a, b), (b, a)].into_iter().find_map(|(product, other)| {
+        let found = factors(graph, product, others, depth - 1)?;
+        others.push(other);
+        Some(found)
+    })
+}
+
+/// Returns the node of random numbers of which a value consists, and those that move them.
+fn random(graph: &Graph, mut value: ValueId) -> Option<(Node, Vec<Node>)> {
+    let mut moves = Vec::new();
+    for _ in 0..=MAX_DEPTH {
+        let node = graph.value(value).producer.and_then(|id| graph.node(id))?;
+        if RANDOM.iter().any(|op_type| node.is(op_type)) {
+            moves.reverse();
+            return Some((node.clone(), moves));
+        }
+        value = input(node, 0).filter(|_| MOVES.iter().any(|op_type| node.is(op_type)))?;
+        moves.push(node.clone());
+    }
+    None
+}
