@@ -89,9 +89,10 @@ const COUNTS: &[(&str, Counts, &str)] = &[
     ),
     ("com.microsoft", &[(1, 6)], "MatMulNBits"),
     ("com.microsoft", &[(1, 7)], "Attention MatMulIntegerToFloat"),
-    ("com.microsoft", &[(1, 8)], "QLinearAdd QLinearMul"),
+    ("com.microsoft", &[(1, 8)], "MoE QLinearAdd QLinearMul"),
     ("com.microsoft", &[(1, 9)], "EmbedLayerNormalization QAttention QGemm QLinearWhere"),
     ("com.microsoft", &[(1, 10)], "MultiHeadAttention"),
+    ("com.microsoft", &[(1, 11)], "SparseAttention"),
     ("com.microsoft", &[(1, 12)], "DynamicQuantizeLSTM"),
     ("com.microsoft", &[(1, 16)], "GroupQueryAttention"),
 ];
