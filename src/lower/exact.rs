@@ -41,10 +41,11 @@ impl Lower<'_> {
         self.state.float32 = true;
     }
 
-    /// Lets the following layers of the node compute in the precision of the runtime, although the node reads
+    /// Lets the following layers of the node compute in the precision of its outputs, although the node reads
     /// integers beyond half precision: these layers do not.
-    pub fn compute_in_any_precision(&mut self) {
-        self.state.float32 = false;
+    pub fn compute_as_outputs(&mut self) {
+        let mut outputs = self.call.node().outputs.iter().flatten();
+        self.state.float32 = outputs.any(|id| self.state.precise_values.contains(*id));
     }
 
     /// Returns the blob with at most three axes: before 2024-08 Erf, Exp, Log, Power, Softplus and Threshold

@@ -20,11 +20,15 @@ pub(super) struct Axes {
     maybe_empty: BTreeMap<Dim, (BlobId, char)>,
 }
 
+/// Returns whether a blob of this shape has elements for any sizes of the inputs.
+fn has_elements(shape: &[Dim]) -> bool {
+    let is_positive = |size: &Dim| !size.has_length() || size.lower_bound().is_some_and(|least| least > 0);
+    shape.iter().all(is_positive)
+}
+
 impl Axes {
     pub(super) fn add(&mut self, blob: BlobId, shape: &[Dim]) {
-        let has_elements =
-            |size: &Dim| !size.has_length() || size.lower_bound().is_some_and(|least| least > 0);
-        let sources = if shape.iter().all(has_elements) { &mut self.filled } else { &mut self.maybe_empty };
+        let sources = if has_elements(shape) { &mut self.filled } else { &mut self.maybe_empty };
         for (place, size) in shape.iter().enumerate() {
             if size.known().is_none()
                 && let Some(letter) = letter(place, shape.len())
@@ -34,13 +38,20 @@ impl Axes {
         }
     }
 
-    /// Returns the sizes that have this one as their difference, with their sources, which have elements.
-    fn difference(&self, size: &Dim) -> Option<[(BlobId, char); 2]> {
+    /// Returns the sources of two sizes that have this one as their difference, which have elements. The second may be
+    /// a number.
+    fn difference(&self, size: &Dim) -> Option<((BlobId, char), Rest)> {
         if !size.has_length() {
             return None;
         }
-        let rest = |whole: &Dim| self.filled.get(&whole.sub(size).ok()?).copied();
-        self.filled.iter().find_map(|(whole, source)| Some([*source, rest(whole)?]))
+        let rest = |whole: &Dim| {
+            let rest = whole.sub(size).ok()?;
+            match rest.known() {
+                Some(number) => (number > 0).then_some(Rest::Number(number)),
+                None => self.filled.get(&rest).copied().map(Rest::Source),
+            }
+        };
+        self.filled.iter().find_map(|(whole, source)| Some((*source, rest(whole)?)))
     }
 
     /// Replaces `blob` as the source of its sizes by another blob, as far as that has them.
@@ -49,6 +60,12 @@ impl Axes {
         self.maybe_empty.retain(|_, (size_source, _)| *size_source != blob);
         self.add(by, shape);
     }
+}
+
+/// The smaller of two sizes that have a third one as their difference.
+enum Rest {
+    Number(i64),
+    Source((BlobId, char)),
 }
 
 /// Returns the letter of an axis in expressions.
@@ -87,8 +104,12 @@ impl Texts<'_> {
             if let Some(source) = axes.filled.get(part) {
                 return Some(word(*source));
             }
-            if let Some([whole, rest]) = axes.difference(part) {
-                return Some(format!("-({},{})", word(whole), word(rest)));
+            if let Some((whole, rest)) = axes.difference(part) {
+                let whole = word(whole);
+                return Some(match rest {
+                    Rest::Number(number) => format!("-({whole},{number})"),
+                    Rest::Source(source) => format!("-({whole},{})", word(source)),
+                });
             }
             axes.maybe_empty.get(part).map(|source| word(*source))
         })
@@ -101,7 +122,22 @@ impl Texts<'_> {
     }
 }
 
+/// A range along an axis of the first bottom.
+struct Range {
+    starts_expr: String,
+    ends_expr: String,
+    bottoms: Vec<BlobId>,
+}
+
 impl State {
+    /// Returns the expressions of a range of `blob`; `None` if no blobs have the sizes.
+    fn range(&self, blob: BlobId, start: &Dim, end: &Dim) -> Option<Range> {
+        let mut texts = self.texts(blob)?;
+        let (starts_expr, ends_expr) = (texts.spell(start)?, texts.spell(end)?);
+        let bottoms = texts.finish(&[&starts_expr, &ends_expr])?;
+        Some(Range { starts_expr, ends_expr, bottoms })
+    }
+
     /// Starts expressions over the sizes of `blob` and others; `None` if the release of ncnn has no
     /// expressions.
     fn texts(&self, blob: BlobId) -> Option<Texts<'_>> {
@@ -167,14 +203,19 @@ impl Lower<'_> {
             Error::unsupported(format!("{count} elements from {start} on: no blobs have these sizes"))
                 .help("fix them with --input-shape, or allow ncnn 20250428 or later")
         };
-        let mut texts = self.state.texts(blob).ok_or_else(refuse)?;
         // Negative numbers count from the end at run time.
         let condition = SizeCondition::at_least(start, 0).map_err(|_| refuse())?;
         self.call.require(Ok(condition))?;
-        let starts_expr = texts.spell(start).ok_or_else(refuse)?;
-        let ends_expr = texts.spell(&start.add(count)?).ok_or_else(refuse)?;
+        let end = start.add(count)?;
+        let mut range = self.state.range(blob, start, &end).ok_or_else(refuse)?;
+        // Crop fails if it has to unpack a bottom without elements. One more than the size of that is never 0.
+        let has_elements = |blob: &BlobId| has_elements(&self.state.net.blob(*blob).shape);
+        if self.bears_empty() && !range.bottoms.iter().all(has_elements) {
+            self.stretched_one(&start.add(&Dim::Known(1))?)?;
+            range = self.state.range(blob, start, &end).ok_or_else(refuse)?;
+        }
+        let Range { starts_expr, ends_expr, bottoms } = range;
         let axes_expr = place.to_string();
-        let bottoms = texts.finish(&[&starts_expr, &ends_expr]).ok_or_else(refuse)?;
         let mut form = self.form(blob);
         if let Some(slot) = form.get_mut(place) {
             slot.clone_from(count);

@@ -87,7 +87,7 @@ impl Lower<'_> {
 
     /// Emits ones along one axis whose size is an expression over the sizes of blobs, of which no elements are
     /// read: they may be empty. `None` if the runtime cannot evaluate the expression.
-    fn stretched_one(&mut self, size: &Dim) -> Result<Option<BlobId>> {
+    pub(super) fn stretched_one(&mut self, size: &Dim) -> Result<Option<BlobId>> {
         let one = self.memory_data(&Tensor::from_f32(&[1], vec![1.0])?, &[Dim::Known(1)])?;
         let Some((size_expr, bottoms)) = self.state.expression(one, size) else { return Ok(None) };
         // One element is repeated over a plane.

@@ -61,9 +61,15 @@ fn is_source(layer: &NetLayer) -> bool {
     matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_) | Layer::Squeeze(_))
 }
 
-/// Returns the bottoms of which a layer reads elements, with their places.
+/// Returns the bottoms of which a layer reads elements, with their places. Crop unpacks also those of which it uses
+/// the size alone.
 fn read_elements(layer: &NetLayer) -> impl Iterator<Item = (usize, &BlobId)> {
-    layer.bottoms.iter().enumerate().filter(|(place, _)| !layer.layer.reads_size_alone(*place))
+    let is_crop = matches!(layer.layer, Layer::Crop(_));
+    layer
+        .bottoms
+        .iter()
+        .enumerate()
+        .filter(move |(place, _)| is_crop || !layer.layer.reads_size_alone(*place))
 }
 
 impl Net {
@@ -77,7 +83,11 @@ impl Net {
             // A mask may become -inf. Attention in float32 takes twice the time, and differs only for a query
             // of which all keys are masked.
             Layer::MultiHeadAttention(_) | Layer::SDPA(_) => layer.float32,
-            _ => layer.float32 || layer.bottoms.iter().chain(&layer.tops).any(holds),
+            _ => {
+                let used =
+                    |(place, blob): (usize, &BlobId)| !layer.layer.reads_size_alone(place) && holds(blob);
+                layer.float32 || layer.tops.iter().any(holds) || layer.bottoms.iter().enumerate().any(used)
+            }
         }
     }
 

@@ -98,6 +98,8 @@ impl Layer {
             Layer::Concat(_) => place > 0,
             // The caches, which follow the other bottoms.
             Layer::SDPA(layer) if layer.kv_cache != 0 => place >= if layer.attn_mask != 0 { 4 } else { 3 },
+            // Crop unpacks all its bottoms, which fails for an empty one.
+            Layer::Crop(_) => false,
             _ => self.reads_size_alone(place),
         }
     }
@@ -108,10 +110,9 @@ impl Layer {
         matches!(self, Layer::SDPA(layer) if layer.kv_cache != 0) && place > 0
     }
 
-    /// Returns whether the layer reads the size of the bottom at `place`, but no element. Crop unpacks all its
-    /// bottoms.
+    /// Returns whether the result depends on the size of the bottom at `place`, but on no element.
     pub(crate) fn reads_size_alone(&self, place: usize) -> bool {
-        matches!(self, Layer::Interp(_) | Layer::Reshape(_)) && place > 0
+        matches!(self, Layer::Crop(_) | Layer::Interp(_) | Layer::Reshape(_)) && place > 0
     }
 
     /// Checks that a release reads this layer with these params.

@@ -108,7 +108,7 @@ fn lower_table(lower: &mut Lower) -> Result<()> {
     let columns = Dim::Known(table_columns(lower)?);
     let Some(indices) = lower.indices(0)? else { unsupported!("indices that are not an input of the graph") };
     lower.assume(0, AssumedFact::NotNegative);
-    lower.compute_in_any_precision();
+    lower.compute_as_outputs();
     let count = lower.form(indices).at(0)?.clone();
     let levels = lower.required_constant(input::LEVELS)?.clone();
     let scales = lower.required_constant(input::SCALES)?.clone();

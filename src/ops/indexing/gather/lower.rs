@@ -31,6 +31,7 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
     } else if let Some((start, count)) =
         counts_up(lower.graph(), lower.node().inputs.get(1).copied().flatten())
     {
+        lower.compute_as_outputs();
         let blob = lower.blob(0)?;
         let (alone, place) = lower.alone(blob, &shape, axis)?;
         let (size, end) = (shape.at(axis)?, start.add(&count)?);
