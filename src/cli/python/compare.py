@@ -165,7 +165,7 @@ def mat_shape(shape):
 
 
 def check_options(request):
-    """Fails if the runtime has an option of the request not on this machine: it ignores that in silence."""
+    """Fails if the runtime lacks an option of the request on this machine. It ignores such an option without an error."""
     if request.get("vulkan") and not (hasattr(ncnn, "get_gpu_count") and ncnn.get_gpu_count()):
         raise Failure("ncnn finds no GPU with Vulkan on this machine")
     for option, name in (("fp16", "float16"), ("bf16", "bfloat16")):
