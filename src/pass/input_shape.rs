@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Node, ValueId};
+use crate::pass::infer::infer_and_fold;
+use crate::pass::pattern::{axis, input};
 use crate::tensor::{Dim, Shape, SizeCondition, Tensor, display_shape};
 
 /// Sets the shapes that the user gives, and substitutes the symbols of free sizes in all values.
@@ -83,11 +85,18 @@ const BATCH: &str = "batch";
 
 /// Sets a free first axis of inputs of rank 2 or more to 1: ncnn has no batch axis. A symbol that also occurs
 /// on another axis is not a batch, except by its name: states of recurrent layers have the batch as their
-/// second axis.
+/// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the edges
+/// of a graph join: elements of a batch are independent.
 pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
-    let others: BTreeSet<String> =
+    let mut others: BTreeSet<String> =
         shapes.flat_map(|shape| shape.iter().skip(1)).map(Dim::to_string).collect();
+    if graph.nodes().any(|(_, node)| may_select_rows(graph, node)) {
+        let mut inferred = graph.clone();
+        infer_and_fold(&mut inferred)?;
+        let selecting = inferred.nodes().filter(|(_, node)| may_select_rows(&inferred, node));
+        others.extend(selecting.filter_map(|(_, node)| selected_axis(&inferred, node)).map(Dim::to_string));
+    }
     let mut symbols = BTreeMap::new();
     for id in &graph.inputs {
         let value = graph.value(*id);
@@ -100,6 +109,38 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
         }
     }
     substitute_symbols(graph, &symbols)
+}
+
+/// Returns whether a node may select elements of a computed value by computed indices.
+fn may_select_rows(graph: &Graph, node: &Node) -> bool {
+    let is_computed = |index| input(node, index).is_some_and(|id| graph.value(id).constant.is_none());
+    ["Gather", "GatherElements", "ScatterElements"].iter().any(|op| node.is(op))
+        && is_computed(0)
+        && is_computed(1)
+}
+
+/// Returns the size of the first axis of a value if a node selects along this axis by indices that are computed
+/// from elements of inputs.
+fn selected_axis<'a>(graph: &'a Graph, node: &Node) -> Option<&'a Dim> {
+    let shape = graph.value(input(node, 0)?).shape.as_deref()?;
+    let is_first = axis(node, 0, shape.len()) == Some(0);
+    shape.first().filter(|_| is_first && input(node, 1).is_some_and(|indices| reads_elements(graph, indices)))
+}
+
+/// Returns whether elements of an input, and not sizes alone, decide a value.
+fn reads_elements(graph: &Graph, value: ValueId) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut pending = vec![value];
+    while let Some(id) = pending.pop() {
+        if graph.inputs.contains(&id) {
+            return true;
+        }
+        let producer = graph.value(id).producer.filter(|_| seen.insert(id)).and_then(|node| graph.node(node));
+        if let Some(node) = producer.filter(|node| !node.is("Shape") && !node.is("Size")) {
+            pending.extend(node.inputs.iter().flatten());
+        }
+    }
+    false
 }
 
 /// Sets free sizes that have one valid value, and replaces those that are equal to another one. Returns whether

@@ -35,7 +35,7 @@ pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
     let (Some(before), Some(after)) = (known(before), known(after.get(1..).unwrap_or_default())) else {
         return Ok(false);
     };
-    let Some(index_sizes) = known(expand.shape(1)?) else { return Ok(false) };
+    let Some(index_sizes) = inferred(expand.shape(1)?) else { return Ok(false) };
     let (data, indices, dtype) = (expand.operand(0)?, expand.operand(1)?, expand.dtype(0)?);
     let place = i64::try_from(axis)?;
     let (size, positions, zero) =
@@ -51,6 +51,13 @@ pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
     let found = expand.reshape(found, &[before, index_sizes, after].concat())?;
     expand.output(0, found)?;
     Ok(true)
+}
+
+/// Returns the sizes of a Reshape to `shape`, which infers the free one. `None` if several are free.
+fn inferred(shape: &[Dim]) -> Option<Vec<i64>> {
+    let is_free = |size: &&Dim| size.known().is_none();
+    let sizes = shape.iter().map(|size| size.known().unwrap_or(-1));
+    (shape.iter().filter(is_free).count() <= 1).then(|| sizes.collect())
 }
 
 /// Emits indices with negative ones counted from the front of axes of these sizes.
