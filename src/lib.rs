@@ -44,7 +44,7 @@ mod pipeline;
 pub mod report;
 pub mod tensor;
 
-pub use api::{Conversion, Converter, InnerBlob, Refusal, Simplified, Supported, supported};
+pub use api::{Conversion, Converter, HalfBlob, InnerBlob, Refusal, Simplified, Supported, supported};
 pub use lower::{AssumedFact, Assumption, Cut};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::blocks::Weights;

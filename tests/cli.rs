@@ -87,6 +87,22 @@ fn precise_nets_compute_in_float32() {
 }
 
 #[test]
+fn results_of_named_nodes_stay_in_float32() {
+    let room = Room::new();
+    let model = fixture("network/convolutional");
+    room.expect(&format!("{model} out.param --float32 logits,x --float32 c1"), 0, "out.param");
+    let text = fs::read_to_string(room.path("out.param")).unwrap();
+    let float32 = text.lines().filter(|line| line.contains(" 31=23 "));
+    let types: Vec<&str> = float32.filter_map(|line| line.split(' ').next()).collect();
+    let expected = ["Convolution", "Split", "ConvolutionDepthWise", "BinaryOp", "InnerProduct", "Softmax"];
+    assert_eq!(types, expected, "{text}");
+    let room = Room::new();
+    let said = "no node, no result of a node and no input of the model has the name \"c3\", \"c4\"";
+    room.expect(&format!("{model} out.param --float32 c1,c4,c3"), 2, said);
+    assert_eq!(room.names(), [""; 0]);
+}
+
+#[test]
 fn assumptions_are_printed_and_can_be_refused() {
     let room = Room::new();
     let model = fixture("assumption/sum_of_integers");

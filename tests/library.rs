@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test may fail where it stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -90,6 +90,68 @@ fn unproved_facts_are_stated() {
         let refused = expected.iter().filter(|(_, fact)| *fact != Finite).count();
         assert_eq!(errors, vec![ErrorKind::Unsupported; refused], "{fixture}");
     }
+}
+
+/// Every blob that float16 would hold can be kept in float32, alone and with all others.
+#[test]
+fn every_half_blob_is_kept_in_float32() {
+    let folders = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let cases = folders(Path::new("fixtures")).filter(|path| path.is_dir()).flat_map(|path| folders(&path));
+    let mut kept = 0;
+    for case in cases.filter(|case| case.join("expected.param").exists()) {
+        let input = Input::Path(case.join("model.onnx"));
+        let Ok(conversion) = Converter::new().convert(&input) else { continue };
+        let blobs = conversion.half_blobs().unwrap();
+        let names: BTreeSet<&str> = blobs.iter().map(|blob| blob.name.as_str()).collect();
+        for name in &names {
+            let conversion = Converter::new().float32([*name]).convert(&input).unwrap();
+            let rest = conversion.half_blobs().unwrap();
+            assert!(rest.iter().all(|blob| blob.name != *name), "{name} of {}: {rest:?}", case.display());
+            kept += 1;
+        }
+        let conversion = Converter::new().float32(names).convert(&input).unwrap();
+        assert_eq!(conversion.half_blobs().unwrap(), [], "{}", case.display());
+    }
+    assert!(kept > 1000, "{kept}");
+}
+
+#[test]
+fn nodes_are_kept_in_float32_by_their_names() {
+    let input = Input::from(MODEL);
+    let float32 = |names: &[&str]| {
+        let conversion = Converter::new().float32(names.iter().copied()).convert(&input).unwrap();
+        let net = conversion.net();
+        let layers = net.layers.iter().filter(|layer| net.is_float32(layer)).map(|layer| layer.name.clone());
+        (layers.collect::<Vec<_>>(), conversion.warnings.join("\n"))
+    };
+    assert_eq!(float32(&[]).0, [""; 0]);
+    // Convolution, Split and both readers; the Convolution does the work of the BatchNormalization, too.
+    let split = "split_r1";
+    let (layers, warnings) = float32(&["r1"]);
+    assert!(layers.len() == 4 && layers.contains(&split.to_owned()), "{layers:?}");
+    assert_eq!(warnings, "");
+    assert_eq!(float32(&["c1"]), (layers, String::new()));
+    assert_eq!(float32(&["n2"]).0, float32(&["c2", "r2"]).0);
+    // An input, and the layer that reads it.
+    assert_eq!(float32(&["x"]).0.len(), 1);
+    let refusal = Converter::new().float32(["r1", "none"]).convert(&input).err().unwrap();
+    let error = refusal.errors().iter().next().unwrap();
+    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("the name \"none\""), "{error}");
+}
+
+/// A name of a node without a layer is not wrong.
+#[test]
+fn folded_nodes_are_not_kept() {
+    let input = Input::from("fixtures/network/detection_head/model.onnx");
+    let conversion = Converter::new().float32(["target", "s", "c"]).convert(&input).unwrap();
+    assert!(
+        conversion
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("no layer does the work of \"s\", \"target\"")),
+        "{:?}",
+        conversion.warnings
+    );
 }
 
 /// The fixtures of this family have the smallest valid sizes.

@@ -66,7 +66,39 @@ fn nets_are_compared_as_on_phones_where_the_machine_can() {
     assert_ne!(room.expect(&format!("{data} --bf16"), 0, same), room.expect(&data, 0, same));
     if cfg!(target_arch = "x86_64") {
         let text = room.expect(&format!("{line} --fp16"), 2, "nothing could be compared");
-        assert!(text.contains("ncnn computes in float32 on this machine, and not in float16"), "{text}");
+        for words in ["ncnn computes in float32 on this machine, and not in float16", "--magnitudes"] {
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}
+
+#[test]
+fn results_beyond_float16_are_named() {
+    let room = room_with("network/beyond_float16", "");
+    let line = format!("verify model.onnx m.param m.bin --data inputs.npz --magnitudes {}", python());
+    // The Flatten only moves the elements of the MaxPool.
+    let option = "convert with --float32 \"r,p\"";
+    let text = room.expect(&line, 0, option);
+    assert!(text.contains("2 values") && text.contains("e5  r\n"), "{text}");
+    room.expect("model.onnx m.param m.bin --float32 r --float32 p", 0, "");
+    room.expect(&format!("{line} --float32 r,p"), 0, "no result exceeds float16");
+    // The option of the conversion is part of the new one.
+    room.expect(&format!("{line} --float32 r"), 0, option);
+    room.expect(&format!("{line} --float32 none"), 2, "no input of the model has the name \"none\"");
+    room.expect(&format!("{line} --kv-cache"), 2, "cannot be used with");
+    room.expect(&format!("{line} --bf16"), 2, "cannot be used with");
+
+    room.expect("model.onnx m.param m.bin --rename r=features", 0, "");
+    room.expect(&line, 4, "ncnn does not compute \"r\"");
+    room.expect(&format!("{line} --rename r=features"), 0, option);
+}
+
+#[test]
+fn networks_within_float16_are_measured() {
+    for (fixture, options) in [("network/transformer_block", ""), ("quantize/network", "--dequantize")] {
+        let room = room_with(fixture, options);
+        let line = format!("verify model.onnx m.param m.bin --data inputs.npz {options} --magnitudes");
+        room.expect(&format!("{line} {}", python()), 0, "no result exceeds float16");
     }
 }
 

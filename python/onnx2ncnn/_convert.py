@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ def convert(
     outputs: str | Sequence[str] | None = None,
     fp16: bool = False,
     precise: bool = False,
+    float32: str | Iterable[str] | None = None,
     weights: str = "float",
     kv_cache: bool = False,
     int8: bool = False,
@@ -49,6 +50,8 @@ def convert(
         outputs: Values that become the outputs: only the nodes before them are kept.
         fp16: Write weights in float16.
         precise: Let all layers compute in float32 on processors that compute in float16.
+        float32: Nodes whose results stay in float32 on such processors, by their names or those of their outputs, and inputs. `verify`
+            finds those that exceed float16.
         weights: The weights of matrix products and tables: "float"; "keep" for the integers in blocks of the model; or "int8", "int6",
             "int4" to round floats to such integers as well. Other than floats they require ncnn 20261020.
         kv_cache: Let the runtime keep the caches of a decoder, see `Port.cache` (ncnn 20260113 or later).
@@ -78,6 +81,7 @@ def convert(
         outputs=outputs,
         fp16=fp16,
         precise=precise,
+        float32=float32,
         weights=weights,
         kv_cache=kv_cache,
         int8=int8,

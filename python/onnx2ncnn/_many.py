@@ -162,7 +162,7 @@ def _words(options: dict[str, Any], folder: Path) -> list[str]:
         np.save(path, np.array(flat).reshape(shape))
         words.append(f"--set={name}=@{path}")
     words += [f"--rename={old}={new}" for old, new in options["rename"]]
-    for option in ("inputs", "outputs", "skip"):
+    for option in ("inputs", "outputs", "skip", "float32"):
         for name in options[option]:
             if "," in name:
                 raise ValueError(f'{option}: the command line splits the name "{name}" at its comma')

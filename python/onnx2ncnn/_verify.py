@@ -49,10 +49,13 @@ class Verification:
     Attributes:
         outputs: The outputs of the model.
         layers: The intermediate blobs in the order of layers, if they were compared.
+        magnitudes: The largest magnitudes beyond float16, which ends at 65504, in the order of layers, if blobs were measured. Their
+            names are those of nodes, of their outputs or of inputs: `convert` keeps them with `float32`.
     """
 
     outputs: list[Distance]
     layers: list[Distance]
+    magnitudes: dict[str, float]
 
     @property
     def same(self) -> bool:
@@ -71,6 +74,7 @@ def verify(
     rounds: int = 1,
     tolerance: float | None = None,
     layers: bool = False,
+    magnitudes: bool = False,
     **options: Any,
 ) -> Verification:
     """Runs a model in onnxruntime and its net in ncnn, in this process, and compares the results.
@@ -83,6 +87,7 @@ def verify(
         tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
             them. By default 1e-3; with `int8` a cosine of 0.99 decides.
         layers: Also compare intermediate blobs.
+        magnitudes: Also measure all blobs in float32, other than those that stay in float32 on any processor.
         options: The options of the conversion. With `dequantize` the net is compared with the model without its rounding.
 
     Raises:
@@ -101,6 +106,7 @@ def verify(
     dequantize = options.get("dequantize", False)
     converted = convert_source(given, **{**options, "keep_onnx": dequantize})
     inner = converted._conversion.inner_blobs() if layers else []
+    half = converted._conversion.half_blobs() if magnitudes else []
     exposed = {value for value, _, _ in inner}
     reference: str | bytes
     if dequantize:
@@ -120,14 +126,15 @@ def verify(
         with open(param, encoding="utf8") as text, open(bin, "rb") as weights:
             loaded = _runtime.load(text.read(), weights.read(), {})
     calls = [converted._conversion.calls_at(size) for size in _scripts.SIZES]
-    if any(calls) and (data is not None or layers):
-        raise ValueError("data and layers do not fit caches that the runtime keeps")
+    if any(calls) and (data is not None or layers or magnitudes):
+        raise ValueError("data, layers and magnitudes do not fit caches that the runtime keeps")
     shapes = [converted._conversion.shapes_at(size) for size in _scripts.SIZES]
     return compare_net(
         reference,
         converted,
         loaded,
         layers=[{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
+        measured=[{"name": name, "blob": blob} for name, blob in half],
         shapes=[found for found in shapes if found is not None],
         calls=[found for found in calls if found],
         data=dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
@@ -147,6 +154,7 @@ def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) 
         "inputs": [_pair(port) for port in net.inputs],
         "outputs": [_pair(port) for port in net.outputs],
         "layers": [],
+        "measured": [],
         "calls": [],
         "data": None,
         "tolerance": _TOLERANCE,
@@ -158,7 +166,8 @@ def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) 
         raise RuntimeError(str(failure)) from None
     except _scripts.compare.Failure as failure:
         raise ValueError(f"nothing could be compared: {failure}") from None
-    return Verification(*([Distance(**row) for row in answer[kind]] for kind in ("outputs", "layers")))
+    outputs, layers = ([Distance(**row) for row in answer[kind]] for kind in ("outputs", "layers"))
+    return Verification(outputs, layers, {row["name"]: row["magnitude"] for row in answer["magnitudes"]})
 
 
 def _pair(port: Port) -> dict[str, Any]:

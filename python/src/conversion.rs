@@ -198,6 +198,12 @@ impl Conversion {
         blobs.map(|inner| (inner.value, inner.blob, inner.int32)).collect()
     }
 
+    /// Returns the blobs that runtimes of half precision hold in it: the name that keeps it in float32, and the blob.
+    fn half_blobs(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        let blobs = run(py, || self.conversion.half_blobs())?;
+        Ok(blobs.into_iter().map(|half| (half.name, half.blob)).collect())
+    }
+
     /// Returns the outputs of the nodes of which layers with variants in int8 do the work.
     fn int8_candidates(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         run(py, || cli::candidates(&self.conversion))

@@ -29,6 +29,7 @@ struct Options {
     rename: Vec<(String, String)>,
     fp16: bool,
     precise: bool,
+    float32: Vec<String>,
     weights: String,
     kv_cache: bool,
     int8: bool,
@@ -89,6 +90,7 @@ impl Converter {
             .outputs(options.outputs)
             .fp16(options.fp16)
             .precise(options.precise)
+            .float32(options.float32)
             .weights(weights)
             .kv_cache(options.kv_cache)
             .double_as_float(options.double_as_float)

@@ -40,7 +40,7 @@ def test_models_are_paths_or_a_pattern(models, tmp_path):
 
 
 def test_options_are_those_of_convert(models, tmp_path):
-    options = {"fp16": True, "rename": {"x": "in0"}, "input_shapes": {"x": [1, 3, 32, "W"]}, "outputs": ["y"]}
+    options = {"fp16": True, "float32": ["c1"], "rename": {"x": "in0"}, "input_shapes": {"x": [1, 3, 32, "W"]}, "outputs": ["y"]}
     (row,) = onnx2ncnn.convert_many([models / "a/good.onnx"], tmp_path, **options)
     net = onnx2ncnn.convert(models / "a/good.onnx", **options)
     assert row.param.read_text() == net.param and row.bin.read_bytes() == net.bin

@@ -63,3 +63,22 @@ def test_nets_that_do_not_load_are_errors(tmp_path):
     (tmp_path / "a.bin").write_bytes(b"")
     with pytest.raises(RuntimeError, match="does not load"):
         onnx2ncnn.verify(CONVOLUTIONAL, (tmp_path / "a.param", tmp_path / "a.bin"))
+
+
+def test_results_beyond_float16_are_measured():
+    path = model("network/beyond_float16")
+    result = onnx2ncnn.verify(path, rounds=2, magnitudes=True)
+    assert result.same and list(result.magnitudes) == ["r", "p"]
+    assert all(65504 < magnitude < 1e7 for magnitude in result.magnitudes.values())
+    net = onnx2ncnn.convert(path, float32=result.magnitudes)
+    kept = {layer["name"]: layer["needs_float32"] for layer in net.report["net"]["layers"]}
+    assert kept["c"] and kept["p"] and not kept["y"]
+    again = onnx2ncnn.verify(path, net, magnitudes=True, float32=list(result.magnitudes))
+    assert again.same and again.magnitudes == {}
+    assert onnx2ncnn.verify(path).magnitudes == {}
+    with pytest.raises(ValueError, match='the name "none"'):
+        onnx2ncnn.convert(path, float32="none")
+    with pytest.raises(TypeError, match="float32 has names"):
+        onnx2ncnn.convert(path, float32=[1])
+    with pytest.raises(RuntimeError, match='does not compute "r"'):
+        onnx2ncnn.verify(path, onnx2ncnn.convert(path, rename={"r": "features"}), magnitudes=True)

@@ -38,11 +38,11 @@ pub struct Conversion {
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
     pub(super) net: Net,
-    graph: Graph,
+    pub(super) graph: Graph,
     net_passes: Vec<(&'static str, usize)>,
     simplified: Option<Model>,
     table: Option<(String, PathBuf)>,
-    sources: Sources,
+    pub(super) sources: Sources,
     pub(super) options: Options,
 }
 

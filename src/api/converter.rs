@@ -176,6 +176,18 @@ impl Converter {
         self
     }
 
+    /// Keeps the results of nodes in float32 on processors that compute in float16, which has no numbers above 65504.
+    /// The layers that do the work of such a node compute in float32, and so do those that read its results. Nodes are
+    /// given by their names or those of their outputs; an input is given by its name. All nodes with a name are kept.
+    ///
+    /// A name that the model does not have is an error of the kind [`Usage`](crate::error::ErrorKind::Usage). A node of
+    /// which no layer does the work, such as a folded one, is a warning. [`Conversion::half_blobs`] names the others.
+    #[must_use]
+    pub fn float32<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
+        self.options.float32.extend(names.into_iter().map(Into::into));
+        self
+    }
+
     /// Lets the runtime keep the caches of a decoder, in a layout of its own: attention to a cache becomes one layer,
     /// for ncnn 20260113 or later. See [`Port::cache`](crate::Port::cache).
     #[must_use]

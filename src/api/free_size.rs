@@ -169,9 +169,6 @@ impl Conversion {
     /// Returns the blobs of intermediate values, in the order of the layers. Values are named as before
     /// [`Converter::rename`](crate::Converter::rename).
     pub fn inner_blobs(&self) -> Vec<InnerBlob> {
-        let renames = &self.options.renames;
-        let old_name =
-            |name: &String| renames.iter().find(|(_, new)| new == name).map_or(name, |(old, _)| old).clone();
         let known: BTreeSet<&str> =
             self.inputs.iter().chain(&self.outputs).map(|port| port.blob.as_str()).collect();
         let tops = self.net.layers.iter().flat_map(|layer| layer.tops.iter());
@@ -180,11 +177,17 @@ impl Conversion {
         let blobs = tops.map(|top| self.net.blob(*top)).filter(is_inside);
         blobs
             .map(|blob| InnerBlob {
-                value: old_name(&blob.name),
+                value: self.value_of(&blob.name).to_owned(),
                 blob: blob.name.clone(),
                 int32: blob.element == Element::I32,
             })
             .collect()
+    }
+
+    /// Returns the name of a blob as before [`Converter::rename`](crate::Converter::rename).
+    pub(super) fn value_of<'a>(&'a self, blob: &'a str) -> &'a str {
+        let renames = &self.options.renames;
+        renames.iter().find(|(_, new)| new == blob).map_or(blob, |(old, _)| old)
     }
 }
 

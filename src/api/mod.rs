@@ -4,6 +4,7 @@
 mod conversion;
 mod converter;
 mod free_size;
+mod half_blob;
 mod refusal;
 mod simplified;
 mod supported;
@@ -11,6 +12,7 @@ mod supported;
 pub use conversion::Conversion;
 pub use converter::Converter;
 pub use free_size::InnerBlob;
+pub use half_blob::HalfBlob;
 pub use refusal::Refusal;
 pub use simplified::Simplified;
 pub use supported::{Supported, supported};

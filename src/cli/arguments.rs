@@ -89,6 +89,11 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub precise: bool,
 
+    /// Keep the results of these nodes in float32 on processors that compute in float16: names of nodes or of their
+    /// outputs, or of inputs; `verify --magnitudes` prints them
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Result")]
+    pub float32: Vec<String>,
+
     /// Let the runtime keep the caches of a decoder (ncnn 20260113 or later)
     #[arg(long, help_heading = "Result")]
     pub kv_cache: bool,
@@ -126,6 +131,7 @@ impl Choices {
             .double_as_float(self.double_as_float)
             .fp16(self.fp16)
             .precise(self.precise)
+            .float32(&self.float32)
             .weights(self.weights)
             .kv_cache(self.kv_cache)
             .strict(self.strict)
@@ -264,6 +270,7 @@ pub(super) fn parse_rename(text: &str) -> std::result::Result<(String, String), 
     }
 }
 
-fn name() -> NonEmptyStringValueParser {
+/// Returns the parser of an item of a list of names.
+pub(super) fn name() -> NonEmptyStringValueParser {
     NonEmptyStringValueParser::new()
 }

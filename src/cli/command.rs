@@ -138,10 +138,18 @@ mod tests {
 
     #[test]
     fn conversion_options_of_a_batch_are_passed_on() {
-        let line =
-            "onnx2ncnn batch a -o out --jobs 2 -v --skip b --fp16 --outputs=x,y --outputs=-z --rename a=b=c";
+        let line = "onnx2ncnn batch a -o out --jobs 2 -v --skip b --fp16 --outputs=x,y --outputs=-z --rename a=b=c --float32 p,q";
         let Request::Other(Command::Batch(batch)) = parse(line).unwrap() else { panic!("{line}") };
-        let words = ["--fp16", "--rename=a=b=c", "--outputs=x", "--outputs=y", "--outputs=-z", "--skip=b"];
+        let words = [
+            "--fp16",
+            "--float32=p",
+            "--float32=q",
+            "--rename=a=b=c",
+            "--outputs=x",
+            "--outputs=y",
+            "--outputs=-z",
+            "--skip=b",
+        ];
         assert_eq!(batch.words, words.map(OsString::from));
         let again = ["onnx2ncnn"].into_iter().map(OsString::from).chain(batch.words);
         let Request::Convert(arguments) =

@@ -181,6 +181,7 @@ fn compare(
         calls: Vec::new(),
         outputs: pairs(&conversion.outputs),
         layers: Vec::new(),
+        measured: Vec::new(),
         data: None,
         samples: Some(samples),
         rounds: 0,

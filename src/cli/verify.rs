@@ -7,11 +7,14 @@ use std::path::PathBuf;
 use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, Port, Quantization, Storage, Weights};
+use onnx2ncnn::{Conversion, Converter, HalfBlob, InnerBlob, Input, Port, Quantization, Storage, Weights};
 
-use super::arguments::{Report, Source, input, parse_rename, weights};
-use super::python::{Comparison, Distance, NetRequest, Pair, PythonArguments, Request, SIZES};
-use super::terminal::{BAD, STRONG, count, labelled, list, printable, tell};
+use super::arguments::{Report, Source, input, name, parse_rename, weights};
+use super::python::{
+    Comparison, Distance, Magnitude, Measured, NetRequest, Pair, PythonArguments, Request, SIZES,
+};
+use super::refusal::is_harmless;
+use super::terminal::{BAD, HELP, STRONG, count, labelled, list, printable, tell};
 use super::{DIFFERENT, DONE, finish_command};
 
 const EXAMPLES: &str = "\
@@ -19,9 +22,11 @@ Examples:
   onnx2ncnn verify model.onnx model.ncnn.param model.ncnn.bin
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
+  onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --magnitudes
+      names the nodes whose results float16 does not hold, and prints the option that keeps them in float32
 
-Give --input-shape, --inputs, --outputs, --double-as-float, --int8, --dequantize, --weights, --kv-cache and --rename as they were given
-for converting. With --dequantize the net is compared with the model without its rounding; with --int8 or rounded weights the cosine of
+Give --input-shape, --inputs, --outputs, --double-as-float, --float32, --int8, --dequantize, --weights, --kv-cache and --rename as they
+were given for converting. With --dequantize the net is compared with the model without its rounding; with --int8 or rounded weights the cosine of
 each output decides, unless there is a --tolerance.
 
 Exit codes:
@@ -71,12 +76,20 @@ pub(super) struct Verify {
     #[arg(long, help_heading = "Comparison")]
     pub layers: bool,
 
+    /// Measure all blobs in float32, and print the nodes whose results exceed float16, with their largest magnitudes
+    #[arg(long, conflicts_with_all = ["fp16", "bf16", "vulkan", "kv_cache"], help_heading = "Comparison")]
+    pub magnitudes: bool,
+
     #[command(flatten)]
     pub python: PythonArguments,
 
     /// As for the conversion
     #[arg(long, help_heading = "Model")]
     pub double_as_float: bool,
+
+    /// As for the conversion
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Model")]
+    pub float32: Vec<String>,
 
     /// As for the conversion
     #[arg(long, conflicts_with = "dequantize", help_heading = "Model")]
@@ -125,7 +138,12 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
     match compare(arguments) {
         Ok(comparison) => {
             if !arguments.report.quiet || !comparison.is_same() {
-                tell(&describe(&comparison, arguments.report.verbose), arguments.report.color);
+                let verbose = arguments.report.verbose;
+                let mut text = describe(&comparison, verbose);
+                if arguments.magnitudes {
+                    describe_magnitudes(&mut text, &comparison.magnitudes, &arguments.float32, verbose);
+                }
+                tell(&text, arguments.report.color);
             }
             if comparison.is_same() { DONE } else { DIFFERENT }
         }
@@ -145,7 +163,12 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     }
     let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
     let mut converter = arguments.source.converter().double_as_float(arguments.double_as_float);
-    converter = converter.kv_cache(arguments.kv_cache);
+    converter = converter.kv_cache(arguments.kv_cache).float32(&arguments.float32);
+    let of_net = |converter: Converter| {
+        let converter = converter.weights(arguments.weights);
+        arguments.rename.iter().fold(converter, |converter, (old, new)| converter.rename(old, new))
+    };
+    let mut measured = Vec::new();
     let (mut model, mut path) = (model, arguments.model.clone());
     let mut is_plain = arguments.source.is_plain();
     if arguments.int8 {
@@ -153,18 +176,23 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     }
     if arguments.dequantize {
         path = room.path().join("float.onnx");
-        let float = converter.quantization(Quantization::Float).emit_onnx(&path);
+        let float = converter.quantization(Quantization::Float);
+        if arguments.magnitudes {
+            // The nodes of the quantized model, as the option of its conversion names them.
+            measured = measured_blobs(&of_net(float.clone()).convert(&model)?)?;
+        }
+        let float = float.emit_onnx(&path);
         float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
         // The requested part, with its shapes.
         model = Input::Path(path.clone());
         converter = Converter::new().double_as_float(arguments.double_as_float).kv_cache(arguments.kv_cache);
         is_plain = true;
     }
-    converter = converter.weights(arguments.weights);
-    for (old, new) in &arguments.rename {
-        converter = converter.rename(old, new);
-    }
+    converter = of_net(converter);
     let conversion = converter.convert(&model)?;
+    if arguments.magnitudes && !arguments.dequantize {
+        measured = measured_blobs(&conversion)?;
+    }
     let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
     if !is_plain || !layers.is_empty() {
         path = room.path().join("model.onnx");
@@ -184,6 +212,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         calls: calls?.into_iter().filter(|calls| !calls.is_empty()).collect(),
         outputs: pairs(&conversion.outputs),
         layers,
+        measured,
         data: arguments.data.clone(),
         samples: None,
         rounds: arguments.rounds,
@@ -207,7 +236,13 @@ fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
     conversion.inner_blobs().into_iter().map(pair).collect()
 }
 
-/// The maximum number of listed outputs, without -v.
+/// Returns the blobs that float16 would hold, with the names of their nodes.
+fn measured_blobs(conversion: &Conversion) -> Result<Vec<Measured>, Error> {
+    let blobs = conversion.half_blobs()?.into_iter();
+    Ok(blobs.map(|HalfBlob { blob, name, .. }| Measured { name, blob }).collect())
+}
+
+/// The maximum number of listed outputs or nodes, without -v.
 const MAX_ROWS: usize = 40;
 
 fn describe(comparison: &Comparison, verbose: bool) -> String {
@@ -234,4 +269,25 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
         labelled(&mut text, BAD, "mismatch", &told);
     }
     text
+}
+
+/// Adds the nodes whose results exceed float16, and the option that keeps them in float32 together with those of the
+/// conversion.
+fn describe_magnitudes(text: &mut String, magnitudes: &[Magnitude], kept: &[String], verbose: bool) {
+    if magnitudes.is_empty() {
+        let _ = writeln!(text, "no result exceeds float16");
+        return;
+    }
+    let values = count(magnitudes.len(), "value");
+    labelled(text, STRONG, "beyond float16", &format!("the largest magnitudes of {values}, by their nodes"));
+    list(text, "  ", magnitudes, if verbose { usize::MAX } else { MAX_ROWS }, |text, row| {
+        let _ = writeln!(text, "  {:.3e}  {}", row.magnitude, printable(&row.name));
+    });
+    let names: Vec<&str> =
+        kept.iter().map(String::as_str).chain(magnitudes.iter().map(|row| row.name.as_str())).collect();
+    let option = match names.iter().all(|name| is_harmless(name)) {
+        true => format!("--float32 \"{}\"", names.join(",")),
+        false => "--float32 with these names".to_owned(),
+    };
+    labelled(text, HELP, "help", &format!("convert with {option}"));
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use smallvec::smallvec;
 
 use super::layer::{Squeeze, binary_op};
-use super::{Blob, BlobId, Layer, Net, NetLayer};
-use crate::common::index::IndexMap;
+use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
+use crate::common::index::{Index, IndexMap, IndexSet};
 use crate::error::{Error, Result};
 
 /// The largest finite number of float16.
@@ -61,34 +61,81 @@ fn is_source(layer: &NetLayer) -> bool {
     matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_) | Layer::Squeeze(_))
 }
 
-/// Returns the bottoms of which a layer reads elements, with their places. Crop unpacks also those of which it uses
-/// the size alone.
-fn read_elements(layer: &NetLayer) -> impl Iterator<Item = (usize, &BlobId)> {
-    let is_crop = matches!(layer.layer, Layer::Crop(_));
-    layer
-        .bottoms
-        .iter()
-        .enumerate()
-        .filter(move |(place, _)| is_crop || !layer.layer.reads_size_alone(*place))
+/// Returns the bottoms of which a layer uses elements, and not the size alone.
+fn used_elements(layer: &NetLayer) -> impl Iterator<Item = &BlobId> {
+    let bottoms = layer.bottoms.iter().enumerate();
+    bottoms.filter(move |(place, _)| !layer.layer.reads_size_alone(*place)).map(|(_, bottom)| bottom)
 }
 
 impl Net {
+    /// Returns the bottoms of which a layer reads elements that half precision may hold, with their places. Crop unpacks
+    /// also those of which it uses the size alone.
+    fn read_elements<'a>(&'a self, layer: &'a NetLayer) -> impl Iterator<Item = (usize, &'a BlobId)> {
+        let is_crop = matches!(layer.layer, Layer::Crop(_));
+        let is_read = move |place: usize| is_crop || !layer.layer.reads_size_alone(place);
+        let bottoms = layer.bottoms.iter().enumerate();
+        bottoms.filter(move |(place, bottom)| is_read(*place) && self.blob(**bottom).element != Element::I8)
+    }
+
     /// Returns whether a layer computes in float32 on runtimes of half precision too, which would not represent its
     /// numbers.
     pub fn is_float32(&self, layer: &NetLayer) -> bool {
         let holds = |blob: &BlobId| self.blob(*blob).float32;
         match layer.layer {
-            // Embed has no code for half precision.
-            Layer::Input(_) | Layer::Embed(_) => false,
+            // Embed and the identity have no code for half precision.
+            Layer::Input(_) | Layer::Embed(_) | Layer::Squeeze(_) => false,
             // A mask may become -inf. Attention in float32 takes twice the time, and differs only for a query
             // of which all keys are masked.
             Layer::MultiHeadAttention(_) | Layer::SDPA(_) => layer.float32,
-            _ => {
-                let used =
-                    |(place, blob): (usize, &BlobId)| !layer.layer.reads_size_alone(place) && holds(blob);
-                layer.float32 || layer.tops.iter().any(holds) || layer.bottoms.iter().enumerate().any(used)
+            _ => layer.float32 || layer.tops.iter().any(holds) || used_elements(layer).any(holds),
+        }
+    }
+
+    /// Keeps the tops of the layers at these places in float32, and all blobs with elements of them. All layers that
+    /// compute or read such a blob compute in float32, attention too. It precedes [`Net::split`].
+    pub(crate) fn keep_in_float32(&mut self, places: &BTreeSet<usize>) {
+        let mut kept: IndexSet<BlobId> = IndexSet::default();
+        for (place, layer) in self.layers.iter_mut().enumerate() {
+            let reads = used_elements(layer).any(|bottom| kept.contains(*bottom));
+            layer.float32 |= reads;
+            let is_kept = places.contains(&place) || reads && layer.layer.is_move();
+            for top in layer.tops.iter().filter(|_| is_kept) {
+                // Integers do not lose digits, and the runtime keeps caches in a layout of its own.
+                let blob = self.blobs.get_mut(top.index()).filter(|blob| blob.element == Element::F32);
+                if let Some(blob) = blob {
+                    blob.float32 = true;
+                    kept.insert(*top);
+                    layer.float32 |= !matches!(layer.layer, Layer::Input(_));
+                }
             }
         }
+    }
+
+    /// Returns the blobs that runtimes of half precision hold in it, in the order of the layers, with the places of the
+    /// layers that compute them. Blobs with elements of these alone are left out.
+    pub(crate) fn half_blobs(&self) -> Vec<(usize, BlobId)> {
+        let readers: IndexMap<BlobId, &NetLayer> = self
+            .layers
+            .iter()
+            .flat_map(|layer| layer.bottoms.iter().map(move |blob| (*blob, layer)))
+            .collect();
+        let (mut known, mut found) = (IndexSet::default(), Vec::new());
+        for (place, layer) in self.layers.iter().enumerate() {
+            let is_copy = layer.layer.is_move() && used_elements(layer).all(|bottom| known.contains(*bottom));
+            let is_computed = !is_source(layer) && !self.is_float32(layer);
+            let is_half = |top: &BlobId| {
+                let blob = self.blob(*top);
+                let is_read = || readers.get(*top).is_some_and(|reader| !self.is_float32(reader));
+                blob.element == Element::F32 && !blob.float32 && (is_computed || is_read())
+            };
+            for top in layer.tops.iter().filter(|top| is_half(top)) {
+                known.insert(*top);
+                if !is_copy {
+                    found.push((place, *top));
+                }
+            }
+        }
+        found
     }
 
     /// Marks the layers with constants beyond float16, and inserts an identity before each layer in float32
@@ -105,7 +152,7 @@ impl Net {
         let mut entries = Vec::new();
         for (place, layer) in self.layers.iter().enumerate() {
             if self.is_float32(layer) {
-                for (index, bottom) in read_elements(layer) {
+                for (index, bottom) in self.read_elements(layer) {
                     let producer = producers.get(*bottom).and_then(|at| Some((*at, self.layers.get(*at)?)));
                     match producer {
                         Some((at, NetLayer { layer: Layer::MemoryData(_), .. })) => {
@@ -143,7 +190,7 @@ impl Net {
                     .get(**bottom)
                     .is_some_and(|producer| !self.is_float32(producer) && !is_source(producer))
             };
-            if self.is_float32(layer) && read_elements(layer).any(|(_, bottom)| is_half(&bottom)) {
+            if self.is_float32(layer) && self.read_elements(layer).any(|(_, bottom)| is_half(&bottom)) {
                 return Err(Error::internal(format!("\"{}\" reads half precision as float32", layer.name)));
             }
             producers.extend(layer.tops.iter().map(|top| (*top, layer)));
@@ -185,7 +232,7 @@ impl Net {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layer::BinaryOp;
+    use super::super::layer::{BinaryOp, Embed, MultiHeadAttention, Reshape, UnaryOp, unary_op};
     use super::*;
 
     /// The lines of a net whose second of three layers is a product with a number.
@@ -223,6 +270,70 @@ mod tests {
             "{lines:?}"
         );
         assert!(!lines[4].contains(" 31="), "{lines:?}");
+    }
+
+    #[test]
+    fn copies_and_readers_of_kept_blobs_are_in_float32() {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4]);
+        let a = net.push_abs("a", x);
+        let b = net.push_abs("b", a);
+        let c = net.push("c", Reshape { w: 2, h: 2, ..Reshape::default() }, &[b], &[2, 2]);
+        let d = net.push("d", Reshape { w: 4, ..Reshape::default() }, &[c], &[4]);
+        let e = net.push_abs("e", d);
+        let f = net.push_abs("f", e);
+        let g = net.push_abs("g", b);
+        net.push_output("f", f);
+        net.push_output("g", g);
+        net.keep_in_float32(&BTreeSet::from([2]));
+        net.split();
+        net.isolate_float32();
+        net.name(&[]).unwrap();
+        net.check().unwrap();
+        let float32 = net.layers.iter().filter(|layer| net.is_float32(layer));
+        let names: Vec<&str> = float32.map(|layer| layer.name.as_str()).collect();
+        assert_eq!(names, ["b", "split_b", "c", "d", "e", "g"]);
+        // Their own results are in half precision, but for the copies.
+        let half: Vec<String> =
+            net.half_blobs().into_iter().map(|(_, blob)| net.blob(blob).name.clone()).collect();
+        assert_eq!(half, ["x", "a", "e", "f"]);
+    }
+
+    /// The top of a layer without code for half precision is float32, but not by a mask.
+    #[test]
+    fn kept_rows_of_tables_are_read_in_float32() {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4]);
+        net.blob_mut(x).unwrap().element = Element::I32;
+        let table = Some(crate::tensor::Tensor::from_f32(&[8], vec![1e6; 8]).unwrap());
+        let embed = Embed { num_output: 2, input_dim: 4, weight_data: table, ..Embed::default() };
+        let a = net.push("a", embed, &[x], &[4, 2]);
+        let b = net.push("b", UnaryOp { op_type: unary_op::ABS }, &[a], &[4, 2]);
+        net.push_output("b", b);
+        net.keep_in_float32(&BTreeSet::from([1]));
+        net.split();
+        net.isolate_float32();
+        net.name(&[]).unwrap();
+        net.check().unwrap();
+        assert_eq!(net.wiring(), [" > x", "x > a", "a > a_float32", "a_float32 > b"]);
+        assert!(net.is_float32(&net.layers[3]) && !net.is_float32(&net.layers[2]));
+    }
+
+    #[test]
+    fn kept_attention_is_in_float32() {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[2, 4]);
+        let a = net.push("a", UnaryOp { op_type: unary_op::ABS }, &[x], &[2, 4]);
+        let b = net.push("b", MultiHeadAttention::default(), &[a], &[2, 4]);
+        net.push_output("b", b);
+        // A marked bottom alone, such as a mask, is read in half precision.
+        net.blob_mut(a).unwrap().float32 = true;
+        assert!(!net.is_float32(&net.layers[2]));
+        for place in [1, 2] {
+            let mut net = net.clone();
+            net.keep_in_float32(&BTreeSet::from([place]));
+            assert!(net.is_float32(&net.layers[2]));
+        }
     }
 
     #[test]

@@ -82,8 +82,8 @@ pub struct Blob {
     pub shape: Shape,
     /// The type of the elements.
     pub element: Element,
-    /// Whether half precision does not represent the elements: the layers that compute or read the blob do so
-    /// in float32.
+    /// Whether half precision does not represent the elements, or the user keeps them in float32: the layers that
+    /// compute or read the blob do so in float32.
     pub float32: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::float32::KeptNodes;
 use super::progress::Progress;
 use super::simplify::{prepare, reduce};
 use super::warning::{changed_names, defaulted_inputs, unchosen_experts, weights_in_blocks, without_scales};
@@ -56,6 +57,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     progress.warnings.extend(defaulted_inputs(&model));
     let mut graph = std::mem::take(&mut model.graph);
     progress.after("read", &graph)?;
+    let kept = KeptNodes::find(&graph, &options.float32)?;
     input_shape::replace_sums(&mut graph)?;
     prepare(&mut graph, &mut progress)?;
     check_interface(&graph)?;
@@ -132,6 +134,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     (net.half, net.precise) = (options.fp16, options.precise);
     let mut net_passes = vec![("lower", net.layers.len())];
     net_passes.extend(net.optimise(&options.skip)?);
+    warnings.extend(kept.mark(&mut net, &graph));
     if net.half {
         net.tag_constants();
     }

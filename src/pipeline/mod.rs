@@ -1,6 +1,7 @@
 //! The steps from a model to a net, and from a model to a simplified model.
 
 mod convert;
+mod float32;
 mod inspect;
 mod options;
 mod port;

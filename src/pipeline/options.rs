@@ -26,6 +26,7 @@ pub(crate) struct Options {
     pub weights: Weights,
     pub fp16: bool,
     pub precise: bool,
+    pub float32: Vec<String>,
     pub kv_cache: bool,
     pub strict: bool,
     pub table: Option<PathBuf>,

@@ -26,7 +26,7 @@ pub use net::{Axes, LayerPart, NetPart, ParamPart, ParamValue, PortPart, Storage
 pub use source::{Becomes, NodePart};
 
 pub(crate) use net::Converted;
-pub(crate) use source::untraced;
+pub(crate) use source::{trace, untraced};
 
 /// The version of the report format. It increases when a field is removed or changes its meaning, not for new
 /// fields.

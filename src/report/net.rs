@@ -108,7 +108,8 @@ pub struct LayerPart {
     pub weights: Vec<WeightPart>,
     /// The number of multiply-adds; `None` if a size is unknown.
     pub multiply_adds: Option<u64>,
-    /// Whether it computes in float32 on runtimes of half precision too, which would not represent its numbers.
+    /// Whether it computes in float32 on runtimes of half precision too, which would not represent its numbers, or because
+    /// the user keeps them in float32.
     pub needs_float32: bool,
     /// Whether it runs on the GPU if the runtime uses one.
     pub runs_on_gpu: bool,

@@ -53,7 +53,7 @@ pub enum Becomes {
 
 /// Returns the nodes of a model, in order, and for each layer of the net the indices of the nodes whose work
 /// it does. `graph` is the lowered graph of `model`.
-pub(super) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, Vec<Vec<usize>>) {
+pub(crate) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, Vec<Vec<usize>>) {
     let places: BTreeMap<NodeId, usize> =
         model.nodes().enumerate().map(|(place, (id, _))| (id, place)).collect();
     let ancestry = graph.ancestry();

@@ -14,6 +14,8 @@ import sys
 INTEGERS = (4, 2, 1)
 # The tolerance by type, relative to the largest magnitude of an output.
 TOLERANCES = {"float16": 2**-8, "bfloat16": 2**-6}
+# The largest number of float16.
+LARGEST_HALF = 65504
 # A net that multiplies by 1.
 UNCHANGED = """7767517
 2 2
@@ -177,7 +179,8 @@ def check_options(request):
         extractor = net.create_extractor()
         extractor.input("x", mat_of(number))
         if np.array_equal(np.array(extractor.extract("y")[1]), number):
-            raise Failure(f"ncnn computes in float32 on this machine, and not in {name}")
+            also = "; --magnitudes names the nodes whose results exceed float16 on any machine" if option == "fp16" else ""
+            raise Failure(f"ncnn computes in float32 on this machine, and not in {name}{also}")
 
 
 def new_net(request):
@@ -237,6 +240,19 @@ def extract(extractor, pair, expected):
     if pair["int32"]:
         array = array.view(np.int32)
     return array.reshape(expected.shape) if array.size == expected.size else array
+
+
+def measure(extractor, blobs, magnitudes):
+    """Adds the largest finite magnitude of each blob to those of its name. Infinities are the same in float16."""
+    for measured in blobs:
+        code, mat = extractor.extract(measured["blob"])
+        if code != 0:
+            raise NetFailure(f"ncnn does not compute \"{measured['blob']}\": repeat the options of the conversion")
+        if mat.empty():
+            continue
+        array = np.array(mat)
+        largest = float(np.abs(array[np.isfinite(array)]).max(initial=0))
+        magnitudes[measured["name"]] = max(largest, magnitudes.get(measured["name"], 0))
 
 
 def run_given(session, data):
@@ -318,12 +334,12 @@ def compare_net(request):
     load("numpy", "onnxruntime", "ncnn")
     session, net = open_session(request["model"]), open_net(request)
     least_cosine = request.get("cosine")
-    outputs, layers = {}, {}
+    outputs, layers, magnitudes = {}, {}, {}
     samples = given_samples(request) if request.get("samples") else []
     if request.get("calls"):
         for round in range(request["rounds"]):
             compare_calls(session, net, request, np.random.default_rng(round), outputs)
-        return {"outputs": list(outputs.values()), "layers": []}
+        return {"outputs": list(outputs.values()), "layers": [], "magnitudes": []}
     for round in range(len(samples) if samples else 1 if request["data"] else request["rounds"]):
         if samples:
             inputs = samples[round]
@@ -347,7 +363,9 @@ def compare_net(request):
                 else:
                     new = distance(name, got, value, request["tolerance"], least_cosine)
                 distances[name] = worst(distances.get(name), new, least_cosine is not None)
-    return {"outputs": list(outputs.values()), "layers": list(layers.values())}
+        measure(extractor, request["measured"], magnitudes)
+    beyond = [{"name": name, "magnitude": largest} for name, largest in magnitudes.items() if largest > LARGEST_HALF]
+    return {"outputs": list(outputs.values()), "layers": list(layers.values()), "magnitudes": beyond}
 
 
 def main():

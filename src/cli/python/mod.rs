@@ -53,6 +53,8 @@ pub(in crate::cli) struct NetRequest {
     pub outputs: Vec<Pair>,
     /// Intermediate blobs in the order of layers; `model` has their values as outputs too.
     pub layers: Vec<Pair>,
+    /// Blobs to measure, and the names under which their magnitudes are listed.
+    pub measured: Vec<Measured>,
     /// Arrays by the names of inputs.
     pub data: Option<PathBuf>,
     /// The samples of a quantization.
@@ -123,6 +125,13 @@ pub(in crate::cli) struct Pair {
     pub cache: Option<String>,
 }
 
+/// A blob to measure.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct Measured {
+    pub name: String,
+    pub blob: String,
+}
+
 #[derive(Debug, Deserialize)]
 struct Answer {
     /// The reason why nothing was compared.
@@ -134,6 +143,8 @@ struct Answer {
     outputs: Vec<Distance>,
     #[serde(default)]
     layers: Vec<Distance>,
+    #[serde(default)]
+    magnitudes: Vec<Magnitude>,
 }
 
 /// The distance of two values.
@@ -148,6 +159,13 @@ pub(in crate::cli) struct Distance {
     pub why: String,
 }
 
+/// The largest magnitude of measured blobs of one name, beyond float16.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct Magnitude {
+    pub name: String,
+    pub magnitude: f64,
+}
+
 /// The result of a comparison.
 #[derive(Debug)]
 pub(in crate::cli) struct Comparison {
@@ -155,6 +173,8 @@ pub(in crate::cli) struct Comparison {
     pub outputs: Vec<Distance>,
     /// Intermediate values, in the order of layers.
     pub layers: Vec<Distance>,
+    /// The magnitudes beyond float16, in the order of the measured blobs.
+    pub magnitudes: Vec<Magnitude>,
 }
 
 impl Request {
@@ -171,7 +191,9 @@ impl Request {
             Request::Net(_) => "onnxruntime ncnn",
         };
         match run::<Answer>(COMPARE, self, "compared", packages, arguments)? {
-            Answer { failure: None, outputs, layers, .. } => Ok(Comparison { outputs, layers }),
+            Answer { failure: None, outputs, layers, magnitudes, .. } => {
+                Ok(Comparison { outputs, layers, magnitudes })
+            }
             Answer { failure: Some(failure), net: true, .. } => Err(Error::new(ErrorKind::Mismatch, failure)),
             Answer { failure: Some(failure), .. } => {
                 Err(advise(Error::usage(format!("nothing could be compared: {failure}")), packages))

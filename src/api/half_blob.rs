@@ -1,0 +1,48 @@
+//! The blobs that runtimes of half precision hold in it.
+
+use super::Conversion;
+use crate::error::Result;
+use crate::ncnn::BlobId;
+use crate::report::{self, NodePart};
+
+/// A blob that runtimes of half precision hold in it: numbers above 65504 are infinite there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HalfBlob {
+    /// The name of the blob.
+    pub blob: String,
+    /// The name with which [`Converter::float32`](crate::Converter::float32) keeps the blob in float32: that of the last
+    /// node whose work the layer of the blob does, or of the node's first output if it has none, or of an input.
+    pub name: String,
+}
+
+impl Conversion {
+    /// Returns the blobs that runtimes of half precision hold in it, in the order of the layers. A blob whose elements
+    /// are those of others, such as a reshape, is left out.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read again.
+    pub fn half_blobs(&self) -> Result<Vec<HalfBlob>> {
+        let model = self.sources.read()?.graph;
+        let (nodes, nodes_of) = report::trace(&model, &self.graph, &self.net);
+        let named = |(place, id): (usize, BlobId)| {
+            let blob = self.net.blob(id).name.clone();
+            let work = nodes_of.get(place).into_iter().flatten().filter_map(|node| nodes.get(*node));
+            let input = self.inputs.iter().find(|port| port.blob == blob);
+            let name = input.map(|port| port.name.clone()).or_else(|| self.last_name(&blob, work))?;
+            Some(HalfBlob { blob, name })
+        };
+        // A constant that is an output has no node, and is float32.
+        Ok(self.net.half_blobs().into_iter().filter_map(named).collect())
+    }
+
+    /// Returns the name of the node that computes the value of a blob, or of the last of these nodes.
+    fn last_name<'n>(&self, blob: &str, nodes: impl Iterator<Item = &'n NodePart> + Clone) -> Option<String> {
+        let value = self.value_of(blob);
+        let node = nodes.clone().find(|node| node.outputs.iter().any(|output| output == value));
+        let node = node.or_else(|| nodes.last())?;
+        let mut names = [&node.name].into_iter().chain(&node.outputs);
+        names.find(|name| !name.is_empty()).cloned()
+    }
+}
