@@ -81,7 +81,7 @@ fn results_beyond_float16_are_named() {
     let text = room.expect(&line, 0, option);
     assert!(text.contains("2 values") && text.contains("e5  r\n"), "{text}");
     room.expect("model.onnx m.param m.bin --float32 r --float32 p", 0, "");
-    room.expect(&format!("{line} --float32 r,p"), 0, "no result exceeds float16");
+    room.expect(&format!("{line} --float32 r,p"), 0, "no result is too large for float16");
     // The option of the conversion is part of the new one.
     room.expect(&format!("{line} --float32 r"), 0, option);
     room.expect(&format!("{line} --float32 none"), 2, "no input of the model has the name \"none\"");
@@ -98,7 +98,7 @@ fn networks_within_float16_are_measured() {
     for (fixture, options) in [("network/transformer_block", ""), ("quantize/network", "--dequantize")] {
         let room = room_with(fixture, options);
         let line = format!("verify model.onnx m.param m.bin --data inputs.npz {options} --magnitudes");
-        room.expect(&format!("{line} {}", python()), 0, "no result exceeds float16");
+        room.expect(&format!("{line} {}", python()), 0, "no result is too large for float16");
     }
 }
 

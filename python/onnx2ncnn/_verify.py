@@ -49,8 +49,8 @@ class Verification:
     Attributes:
         outputs: The outputs of the model.
         layers: The intermediate blobs in the order of layers, if they were compared.
-        magnitudes: The largest magnitudes beyond float16, which ends at 65504, in the order of layers, if blobs were measured. Their
-            names are those of nodes, of their outputs or of inputs: `convert` keeps them with `float32`.
+        magnitudes: The largest magnitudes above 16376, a quarter of the largest float16, in the order of layers, if blobs were measured.
+            Their names are those of nodes, of their outputs or of inputs: `convert` keeps them with `float32`.
     """
 
     outputs: list[Distance]

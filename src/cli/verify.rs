@@ -76,7 +76,7 @@ pub(super) struct Verify {
     #[arg(long, help_heading = "Comparison")]
     pub layers: bool,
 
-    /// Measure all blobs in float32, and print the nodes whose results exceed float16, with their largest magnitudes
+    /// Measure all blobs in float32, and print the nodes whose results exceed a quarter of the largest float16, with their largest magnitudes
     #[arg(long, conflicts_with_all = ["fp16", "bf16", "vulkan", "kv_cache"], help_heading = "Comparison")]
     pub magnitudes: bool,
 
@@ -271,15 +271,20 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
     text
 }
 
-/// Adds the nodes whose results exceed float16, and the option that keeps them in float32 together with those of the
+/// Adds the nodes whose results are too large for float16, and the option that keeps them in float32 together with those of the
 /// conversion.
 fn describe_magnitudes(text: &mut String, magnitudes: &[Magnitude], kept: &[String], verbose: bool) {
     if magnitudes.is_empty() {
-        let _ = writeln!(text, "no result exceeds float16");
+        let _ = writeln!(text, "no result is too large for float16");
         return;
     }
     let values = count(magnitudes.len(), "value");
-    labelled(text, STRONG, "beyond float16", &format!("the largest magnitudes of {values}, by their nodes"));
+    labelled(
+        text,
+        STRONG,
+        "too large for float16",
+        &format!("{values} above 16376, with the largest magnitudes, by their nodes"),
+    );
     list(text, "  ", magnitudes, if verbose { usize::MAX } else { MAX_ROWS }, |text, row| {
         let _ = writeln!(text, "  {:.3e}  {}", row.magnitude, printable(&row.name));
     });

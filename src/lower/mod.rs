@@ -10,6 +10,7 @@ mod assumption;
 mod broadcast;
 mod common_form;
 mod compose;
+mod energy;
 mod exact;
 mod expression;
 mod form;

@@ -1,6 +1,7 @@
 //! The values that half precision does not represent: integers beyond those of bfloat16, magnitudes beyond
-//! those of float16, coordinates, and angles of positions.
+//! those of float16, coordinates, angles of positions, and sums of squares under roots and logarithms.
 
+use super::energy::energies;
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::LARGEST_HALF;
@@ -68,6 +69,7 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
             coordinates.extend(node.inputs.iter().flatten());
         }
     }
+    found.extend(energies(graph).iter());
     found
 }
 

@@ -139,7 +139,8 @@ impl Net {
     }
 
     /// Marks the layers with constants beyond float16, and inserts an identity before each layer in float32
-    /// that reads a blob in half precision. Each blob has one reader.
+    /// that reads a blob in half precision. Moves of inputs and constants need none: they are in float32 themselves,
+    /// so that no digit of an input is lost. Each blob has one reader.
     pub(crate) fn isolate_float32(&mut self) {
         for layer in &mut self.layers {
             layer.float32 |= layer.layer.exceeds_half();
@@ -148,30 +149,45 @@ impl Net {
             return;
         }
         let mut producers: IndexMap<BlobId, usize> = IndexMap::default();
-        let mut constants = BTreeSet::new();
+        let mut sources = BTreeSet::new();
         let mut entries = Vec::new();
         for (place, layer) in self.layers.iter().enumerate() {
             if self.is_float32(layer) {
                 for (index, bottom) in self.read_elements(layer) {
-                    let producer = producers.get(*bottom).and_then(|at| Some((*at, self.layers.get(*at)?)));
-                    match producer {
-                        Some((at, NetLayer { layer: Layer::MemoryData(_), .. })) => {
-                            constants.insert(at);
-                        }
-                        Some((_, producer)) if self.is_float32(producer) || is_source(producer) => {}
-                        None => {}
-                        Some(_) => entries.push((place, index, *bottom)),
+                    match self.sources(*bottom, &producers) {
+                        Some(found) => sources.extend(found),
+                        None => entries.push((place, index, *bottom)),
                     }
                 }
             }
             producers.extend(layer.tops.iter().map(|top| (*top, place)));
         }
-        for place in constants {
+        for place in sources {
             if let Some(layer) = self.layers.get_mut(place) {
                 layer.float32 = true;
             }
         }
         self.insert_entries(&entries);
+    }
+
+    /// Returns the places of the constants and moves from which a blob gets all its elements, besides inputs and layers
+    /// in float32. `None` if another layer computes elements in half precision.
+    fn sources(&self, blob: BlobId, producers: &IndexMap<BlobId, usize>) -> Option<Vec<usize>> {
+        let (mut pending, mut found) = (vec![blob], Vec::new());
+        while let Some(id) = pending.pop() {
+            let Some(place) = producers.get(id).copied() else { continue };
+            let layer = self.layers.get(place)?;
+            if matches!(layer.layer, Layer::MemoryData(_)) {
+                found.push(place);
+            } else if !self.is_float32(layer) && !is_source(layer) {
+                if !layer.layer.is_move() {
+                    return None;
+                }
+                found.push(place);
+                pending.extend(self.read_elements(layer).map(|(_, bottom)| *bottom));
+            }
+        }
+        Some(found)
     }
 
     /// Checks that half precision neither loses a constant, nor is read by a layer in float32.

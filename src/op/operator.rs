@@ -111,6 +111,10 @@ pub(crate) struct Op {
     pub precise: Option<InputRule>,
     /// Whether the elements of the input are angles.
     pub takes_angles: bool,
+    /// Whether the result has few digits before its point for inputs of any magnitude, such as sums of squares.
+    pub takes_energies: bool,
+    /// Whether the result is the square of an input.
+    pub squares: Option<Holds>,
     /// Whether a large element of an input may be an element of the result. It is so for moves.
     pub keeps_magnitude: bool,
     /// The epsilon of a normalization with constant statistics.
@@ -166,6 +170,8 @@ impl Op {
             further_range: None,
             precise: None,
             takes_angles: false,
+            takes_energies: false,
+            squares: None,
             keeps_magnitude: false,
             epsilon: None,
             padding: None,

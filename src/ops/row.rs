@@ -197,6 +197,16 @@ impl Row {
         self
     }
 
+    pub const fn takes_energies(mut self) -> Row {
+        self.op.takes_energies = true;
+        self
+    }
+
+    pub const fn squares(mut self, holds: Holds) -> Row {
+        self.op.squares = Some(holds);
+        self
+    }
+
     pub const fn keeps_magnitude(mut self) -> Row {
         self.op.keeps_magnitude = true;
         self

@@ -21,6 +21,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
 use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
+use crate::pass::pattern::{input, scalar};
 use crate::tensor::{DType, Range, Tensor};
 
 use bitwise::lower_bitwise;
@@ -109,6 +110,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_mul)
         .range(range_arithmetic)
         .keeps_magnitude()
+        .squares(|_, node| input(node, 0) == input(node, 1))
         .lower(lower_mul)
         .identity(is_times_one)
         .ignore(MEMORY_ADVICE)
@@ -116,6 +118,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Pow", &[1, 7, 12, 13, 15], Access::Broadcast, infer_first)
         .nan(nan_power)
         .fold(fold_pow)
+        .squares(|graph, node| input(node, 1).and_then(|id| scalar(graph, id)) == Some(2.0))
         .lower(lower_pow)
         .identity(is_over_one)
         .lowers_to(

@@ -51,14 +51,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_is_nan)
         .chooses()
         .lowers_to("Threshold"),
-    unary("Log", OLD).nan(except_one).lowers_to("Log"),
+    unary("Log", OLD).nan(except_one).takes_energies().lowers_to("Log"),
     unary("Neg", OLD).keeps_magnitude().lowers_to("UnaryOp"),
     unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
     unary("Round", &[11, 22]).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
     unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold").differs(LOSES_NAN),
     unary("Sin", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
     unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
-    unary("Sqrt", OLD).nan(except_one).lowers_to("UnaryOp"),
+    unary("Sqrt", OLD).nan(except_one).takes_energies().lowers_to("UnaryOp"),
     unary("Tan", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
 ];
 
