@@ -51,7 +51,7 @@ def convert(
         fp16: Write weights in float16.
         precise: Let all layers compute in float32 on processors that compute in float16.
         float32: Nodes whose results stay in float32 on such processors, by their names or those of their outputs, and inputs. `verify`
-            finds those that exceed float16.
+            finds those that are too large for float16.
         weights: The weights of matrix products and tables: "float"; "keep" for the integers in blocks of the model; or "int8", "int6",
             "int4" to round floats to such integers as well. Other than floats they require ncnn 20261020.
         kv_cache: Let the runtime keep the caches of a decoder, see `Port.cache` (ncnn 20260113 or later).

@@ -364,8 +364,8 @@ def compare_net(request):
                     new = distance(name, got, value, request["tolerance"], least_cosine)
                 distances[name] = worst(distances.get(name), new, least_cosine is not None)
         measure(extractor, request["measured"], magnitudes)
-    beyond = [{"name": name, "magnitude": largest} for name, largest in magnitudes.items() if largest > LARGE]
-    return {"outputs": list(outputs.values()), "layers": list(layers.values()), "magnitudes": beyond}
+    large = [{"name": name, "magnitude": largest} for name, largest in magnitudes.items() if largest > LARGE]
+    return {"outputs": list(outputs.values()), "layers": list(layers.values()), "magnitudes": large}
 
 
 def main():

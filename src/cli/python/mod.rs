@@ -159,7 +159,7 @@ pub(in crate::cli) struct Distance {
     pub why: String,
 }
 
-/// The largest magnitude of measured blobs of one name, beyond float16.
+/// The largest magnitude of measured blobs of one name, too large for float16.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct Magnitude {
     pub name: String,
@@ -173,7 +173,7 @@ pub(in crate::cli) struct Comparison {
     pub outputs: Vec<Distance>,
     /// Intermediate values, in the order of layers.
     pub layers: Vec<Distance>,
-    /// The magnitudes beyond float16, in the order of the measured blobs.
+    /// The magnitudes too large for float16, in the order of the measured blobs.
     pub magnitudes: Vec<Magnitude>,
 }
 
