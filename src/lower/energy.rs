@@ -3,7 +3,7 @@
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::{Access, Call, Op};
+use crate::op::{self, Access, Op};
 
 /// Returns the values from which roots and logarithms of sums of squares are computed, back to the values that are
 /// squared.
@@ -12,7 +12,7 @@ pub(super) fn energies(graph: &Graph) -> IndexSet<ValueId> {
     let (mut energies, mut totals) = (IndexSet::default(), IndexSet::default());
     let mut pending = Vec::new();
     for (_, node) in graph.nodes() {
-        let Some((op, _)) = Call::of(graph, node) else { continue };
+        let Some(op) = op::find(node) else { continue };
         let outputs = || node.outputs.iter().flatten().copied();
         let come_from = |set: &IndexSet<ValueId>| {
             let mut inputs = computed_floats(graph, node).peekable();

@@ -251,6 +251,14 @@ mod tests {
     use super::super::layer::{BinaryOp, Embed, MultiHeadAttention, Reshape, UnaryOp, unary_op};
     use super::*;
 
+    /// Prepares a net for writing.
+    fn finish(net: &mut Net) {
+        net.split();
+        net.isolate_float32();
+        net.name(&[]).unwrap();
+        net.check().unwrap();
+    }
+
     /// The lines of a net whose second of three layers is a product with a number.
     fn lines(number: f32) -> Vec<String> {
         let mut net = Net::default();
@@ -260,10 +268,7 @@ mod tests {
         let b = net.push("b", product, &[a], &[4]);
         let c = net.push_abs("c", b);
         net.push_output("c", c);
-        net.split();
-        net.isolate_float32();
-        net.name(&[]).unwrap();
-        net.check().unwrap();
+        finish(&mut net);
         let mut text = String::new();
         net.layers.iter().for_each(|layer| net.push_line(&mut text, layer, true));
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -302,10 +307,7 @@ mod tests {
         net.push_output("f", f);
         net.push_output("g", g);
         net.keep_in_float32(&BTreeSet::from([2]));
-        net.split();
-        net.isolate_float32();
-        net.name(&[]).unwrap();
-        net.check().unwrap();
+        finish(&mut net);
         let float32 = net.layers.iter().filter(|layer| net.is_float32(layer));
         let names: Vec<&str> = float32.map(|layer| layer.name.as_str()).collect();
         assert_eq!(names, ["b", "split_b", "c", "d", "e", "g"]);
@@ -327,10 +329,7 @@ mod tests {
         let b = net.push("b", UnaryOp { op_type: unary_op::ABS }, &[a], &[4, 2]);
         net.push_output("b", b);
         net.keep_in_float32(&BTreeSet::from([1]));
-        net.split();
-        net.isolate_float32();
-        net.name(&[]).unwrap();
-        net.check().unwrap();
+        finish(&mut net);
         assert_eq!(net.wiring(), [" > x", "x > a", "a > a_float32", "a_float32 > b"]);
         assert!(net.is_float32(&net.layers[3]) && !net.is_float32(&net.layers[2]));
     }

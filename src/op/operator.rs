@@ -111,7 +111,7 @@ pub(crate) struct Op {
     pub precise: Option<InputRule>,
     /// Whether the elements of the input are angles.
     pub takes_angles: bool,
-    /// Whether the result has few digits before its point for inputs of any magnitude, such as sums of squares.
+    /// Whether the result is of ordinary magnitude even for sums of squares that half precision does not represent.
     pub takes_energies: bool,
     /// Whether the result is the square of an input.
     pub squares: Option<Holds>,

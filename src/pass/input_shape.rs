@@ -91,7 +91,8 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let mut others: BTreeSet<String> =
         shapes.flat_map(|shape| shape.iter().skip(1)).map(Dim::to_string).collect();
-    if graph.nodes().any(|(_, node)| may_select_rows(graph, node)) {
+    let has_free_first = graph.inputs.iter().any(|id| free_first(graph, *id).is_some());
+    if has_free_first && graph.nodes().any(|(_, node)| may_select_rows(graph, node)) {
         let mut inferred = graph.clone();
         infer_and_fold(&mut inferred)?;
         let selecting = inferred.nodes().filter(|(_, node)| may_select_rows(&inferred, node));
@@ -99,16 +100,23 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
     }
     let mut symbols = BTreeMap::new();
     for id in &graph.inputs {
-        let value = graph.value(*id);
-        let Some([first, _, ..]) = value.shape.as_deref() else { continue };
-        if first.known().is_none()
-            && (!others.contains(&first.to_string()) || is_batch(first))
+        let Some(first) = free_first(graph, *id) else { continue };
+        if (!others.contains(&first.to_string()) || is_batch(first))
             && symbols.insert(first.to_string(), Dim::Known(1)).is_none()
         {
-            warnings.push(format!("the free first axis \"{first}\" of input \"{}\" is set to 1", value.name));
+            let name = &graph.value(*id).name;
+            warnings.push(format!("the free first axis \"{first}\" of input \"{name}\" is set to 1"));
         }
     }
     substitute_symbols(graph, &symbols)
+}
+
+/// Returns the size of the first axis of a value of rank 2 or more, if it is free.
+fn free_first(graph: &Graph, id: ValueId) -> Option<&Dim> {
+    match graph.value(id).shape.as_deref()? {
+        [first, _, ..] if first.known().is_none() => Some(first),
+        _ => None,
+    }
 }
 
 /// Returns whether a node may select elements of a computed value by computed indices.

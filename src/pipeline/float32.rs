@@ -36,14 +36,12 @@ impl<'a> KeptNodes<'a> {
         let mut known: BTreeSet<&str> = kept.names.values().flatten().copied().collect();
         known.extend(graph.inputs.iter().filter_map(|id| kept.asked.get(graph.value(*id).name.as_str())));
         kept.find_in_bodies(graph, &mut known);
-        let unknown: Vec<String> = kept.asked.difference(&known).map(|name| format!("\"{name}\"")).collect();
-        if !unknown.is_empty() {
-            return Err(Error::usage(format!(
-                "no node, no result of a node and no input of the model has the name {}",
-                unknown.join(", ")
-            )));
+        match kept.asked_without(&known) {
+            Some(unknown) => Err(Error::usage(format!(
+                "no node, no result of a node and no input of the model has the name {unknown}"
+            ))),
+            None => Ok(kept),
         }
-        Ok(kept)
     }
 
     /// Keeps the results of the nodes in float32. `graph` is the graph that was lowered. Returns a warning with the names
@@ -70,10 +68,14 @@ impl<'a> KeptNodes<'a> {
             }
         }
         net.keep_in_float32(&places);
-        let missing: Vec<String> = self.asked.difference(&marked).map(|name| format!("\"{name}\"")).collect();
-        (!missing.is_empty()).then(|| {
-            format!("no layer does the work of {}, whose results should stay in float32", missing.join(", "))
-        })
+        let missing = self.asked_without(&marked)?;
+        Some(format!("no layer does the work of {missing}, whose results should stay in float32"))
+    }
+
+    /// Returns the list of the names that are not among others, if there are any.
+    fn asked_without(&self, others: &BTreeSet<&str>) -> Option<String> {
+        let names: Vec<String> = self.asked.difference(others).map(|name| format!("\"{name}\"")).collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// Returns those of the names that a node or one of its outputs has.

@@ -195,10 +195,9 @@ fn under_root(matcher: &Matcher, root: ValueId) -> Option<ValueId> {
 
 /// `x`, if a value is `x ^ 2` or `x * x`.
 pub(super) fn squared(matcher: &Matcher, square: ValueId) -> Option<ValueId> {
-    base(matcher, square, 2.0).or_else(|| {
-        let [a, b] = two(matcher.made_by(square, "Mul")?)?;
-        (a == b).then_some(a)
-    })
+    let node = matcher.producer(square)?;
+    let squares = op::find(node)?.squares?;
+    first(node).filter(|_| squares(matcher.graph, node))
 }
 
 /// `b`, if a value is `b ^ exponent`.
