@@ -1,6 +1,7 @@
 //! Passes: algorithms over the whole graph. Only those that match patterns name operators.
 
 pub mod blocks;
+pub(crate) mod builder;
 pub mod cut;
 pub mod dead;
 pub(crate) mod declared;

@@ -36,7 +36,7 @@ fn infer_tensor_scatter(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_tensor_scatter(x: &mut Expand) -> Result<bool> {
+fn expand_tensor_scatter(x: &Expand) -> Result<bool> {
     let (axis, circular) = read_tensor_scatter(x)?;
     let known = |index: usize| {
         let size = x.shape(index)?.at(axis)?.known();
@@ -51,63 +51,63 @@ fn expand_tensor_scatter(x: &mut Expand) -> Result<bool> {
     } else {
         front(x, axis, [length, writes])?
     };
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits the update, followed by the rest of the cache.
-fn front(x: &mut Expand, axis: usize, [length, writes]: [i64; 2]) -> Result<Operand> {
-    let (past, update, axis) = (x.operand(0)?, x.operand(1)?, i64::try_from(axis)?);
+fn front(x: &Expand, axis: usize, [length, writes]: [i64; 2]) -> Result<Operand> {
+    let (past, update, axis) = (x.raw_operand(0)?, x.raw_operand(1)?, i64::try_from(axis)?);
     if writes == length {
         return Ok(update);
     }
-    let (start, end, axes) = (x.ints(&[writes])?, x.ints(&[length])?, x.ints(&[axis])?);
-    let rest = x.op("Slice", &[past, start, end, axes], &[])?;
-    x.op("Concat", &[update, rest], &[("axis", Attribute::Int(axis))])
+    let (start, end, axes) = (x.raw_ints(&[writes])?, x.raw_ints(&[length])?, x.raw_ints(&[axis])?);
+    let rest = x.raw_op("Slice", &[past, start, end, axes], &[])?;
+    x.raw_op("Concat", &[update, rest], &[("axis", Attribute::Int(axis))])
 }
 
 /// Returns `list` along an axis of a value with `rank` axes.
-fn along(x: &mut Expand, rank: usize, axis: usize, list: Vec<i64>, dtype: DType) -> Result<Operand> {
+fn along(x: &Expand, rank: usize, axis: usize, list: Vec<i64>, dtype: DType) -> Result<Operand> {
     let mut shape = vec![1; rank];
     if let Some(size) = shape.get_mut(axis) {
         *size = list.len();
     }
     let list = Array::i64(ArrayD::from_shape_vec(shape, list)?).cast(dtype)?;
-    x.literal(&list)
+    x.raw_literal(&list)
 }
 
 /// Emits the cache with the update written at a position for each element of the batch.
-fn write(x: &mut Expand, axis: usize, [length, writes]: [i64; 2], circular: bool) -> Result<Operand> {
+fn write(x: &Expand, axis: usize, [length, writes]: [i64; 2], circular: bool) -> Result<Operand> {
     if writes > MAX_WRITES {
         unsupported!("{writes} elements written at different positions (at most {MAX_WRITES})");
     }
     let (rank, dtype) = (x.shape(0)?.len(), x.dtype(2)?);
-    let (mut cache, update, first) = (x.operand(0)?, x.operand(1)?, x.operand(2)?);
+    let (mut cache, update, first) = (x.raw_operand(0)?, x.raw_operand(1)?, x.raw_operand(2)?);
     let mut shape = vec![1; rank];
     if let Some(size) = shape.first_mut() {
         *size = -1;
     }
-    let first = x.reshape(first, &shape)?;
+    let first = x.raw_reshape(first, &shape)?;
     let places = along(x, rank, axis, (0..length).collect(), dtype)?;
-    let axes = x.ints(&[i64::try_from(axis)?])?;
+    let axes = x.raw_ints(&[i64::try_from(axis)?])?;
     for index in 0..writes {
         let scalar = |n: i64| Array::i64(ArrayD::from_elem(IxDyn(&[]), n)).cast(dtype);
         let mut place = first;
         if index > 0 {
-            let offset = x.literal(&scalar(index)?)?;
-            place = x.op("Add", &[first, offset], &[])?;
+            let offset = x.raw_literal(&scalar(index)?)?;
+            place = x.raw_op("Add", &[first, offset], &[])?;
         }
         if circular {
-            let length = x.literal(&scalar(length)?)?;
-            place = x.op("Mod", &[place, length], &[])?;
+            let length = x.raw_literal(&scalar(length)?)?;
+            place = x.raw_op("Mod", &[place, length], &[])?;
         }
-        let here = x.op("Equal", &[places, place], &[])?;
+        let here = x.raw_op("Equal", &[places, place], &[])?;
         let mut part = update;
         if writes > 1 {
-            let (start, end) = (x.ints(&[index])?, x.ints(&[index + 1])?);
-            part = x.op("Slice", &[update, start, end, axes], &[])?;
+            let (start, end) = (x.raw_ints(&[index])?, x.raw_ints(&[index + 1])?);
+            part = x.raw_op("Slice", &[update, start, end, axes], &[])?;
         }
-        cache = x.op("Where", &[here, part, cache], &[])?;
+        cache = x.raw_op("Where", &[here, part, cache], &[])?;
     }
     Ok(cache)
 }

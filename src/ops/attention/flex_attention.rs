@@ -63,49 +63,49 @@ fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Emits the graph `name`, applied to `operand`.
-fn modify(x: &mut Expand, name: &str, operand: Operand) -> Result<Operand> {
+fn modify(x: &Expand, name: &str, operand: Operand) -> Result<Operand> {
     let Some(body) = x.body(name)? else { return Ok(operand) };
-    let outputs = x.inline(body, &[operand])?;
+    let outputs = x.raw_inline(body, &[operand])?;
     outputs.first().copied().ok_or_else(|| Error::invalid("a graph without an output"))
 }
 
-fn expand_flex_attention(x: &mut Expand) -> Result<bool> {
+fn expand_flex_attention(x: &Expand) -> Result<bool> {
     let FlexAttention { scale, precision, heads: [queries, keys] } = read_flex_attention(x)?;
     let size = |dim: Option<&Dim>| dim.and_then(Dim::known);
     let (length, width) = (size(x.shape(0)?.get(2)), size(x.shape(1)?.get(2)));
     let dtype = x.dtype(0)?;
-    let [mut q, k, v] = [x.operand(0)?, x.operand(1)?, x.operand(2)?];
+    let [mut q, k, v] = [x.raw_operand(0)?, x.raw_operand(1)?, x.raw_operand(2)?];
     let shared = queries != keys;
     // Heads of queries that share a head of keys are adjacent: they are rows of one matrix.
     if shared {
         let (Some(_), Some(_)) = (length, width) else { unsupported!("free lengths") };
-        q = x.reshape(q, &[0, keys, -1, size(x.shape(0)?.last()).unwrap_or(-1)])?;
+        q = x.raw_reshape(q, &[0, keys, -1, size(x.shape(0)?.last()).unwrap_or(-1)])?;
     }
-    let k = x.transpose(k, &[0, 1, 3, 2])?;
-    let mut scores = x.op("MatMul", &[q, k], &[])?;
+    let k = x.raw_transpose(k, &[0, 1, 3, 2])?;
+    let mut scores = x.raw_op("MatMul", &[q, k], &[])?;
     if shared {
-        scores = x.reshape(scores, &[0, queries, length.unwrap_or(-1), width.unwrap_or(-1)])?;
+        scores = x.raw_reshape(scores, &[0, queries, length.unwrap_or(-1), width.unwrap_or(-1)])?;
     }
     let scale = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), scale)).cast(dtype)?;
-    let scale = x.literal(&scale)?;
-    scores = x.op("Mul", &[scores, scale], &[])?;
+    let scale = x.raw_literal(&scale)?;
+    scores = x.raw_op("Mul", &[scores, scale], &[])?;
     if precision != dtype {
-        scores = x.cast(scores, precision)?;
+        scores = x.raw_cast(scores, precision)?;
     }
     scores = modify(x, "score_mod", scores)?;
-    let mut weights = x.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
+    let mut weights = x.raw_op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
     weights = modify(x, "prob_mod", weights)?;
     if precision != dtype {
-        weights = x.cast(weights, dtype)?;
+        weights = x.raw_cast(weights, dtype)?;
     }
     if shared {
-        weights = x.reshape(weights, &[0, keys, -1, width.unwrap_or(-1)])?;
+        weights = x.raw_reshape(weights, &[0, keys, -1, width.unwrap_or(-1)])?;
     }
-    let mut result = x.op("MatMul", &[weights, v], &[])?;
+    let mut result = x.raw_op("MatMul", &[weights, v], &[])?;
     if shared {
         let size = size(x.shape(2)?.last()).unwrap_or(-1);
-        result = x.reshape(result, &[0, queries, length.unwrap_or(-1), size])?;
+        result = x.raw_reshape(result, &[0, queries, length.unwrap_or(-1), size])?;
     }
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }

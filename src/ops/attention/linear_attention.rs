@@ -83,23 +83,23 @@ fn infer_linear_attention(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Emits the steps of input `index`, each in `shape` after the batch.
-fn steps(x: &mut Expand, index: usize, count: i64, shape: &[i64]) -> Result<Vec<Operand>> {
-    let operand = x.operand_as(index, DType::F32)?;
+fn steps(x: &Expand, index: usize, count: i64, shape: &[i64]) -> Result<Vec<Operand>> {
+    let operand = x.raw_operand_as(index, DType::F32)?;
     let parts = if count == 1 {
         vec![operand]
     } else {
         let sizes = vec![1; usize::try_from(count)?];
-        let split = x.ints(&sizes)?;
-        x.op_n("Split", &[Some(operand), Some(split)], &[("axis", Attribute::Int(1))], sizes.len())?
+        let split = x.raw_ints(&sizes)?;
+        x.raw_op_n("Split", &[Some(operand), Some(split)], &[("axis", Attribute::Int(1))], sizes.len())?
     };
     let mut whole = vec![0];
     whole.extend(shape);
-    parts.into_iter().map(|part| x.reshape(part, &whole)).collect()
+    parts.into_iter().map(|part| x.raw_reshape(part, &whole)).collect()
 }
 
 /// Emits the decay or rate of each step: one element for each head, one for all, or one for each element of
 /// the keys.
-fn factors(x: &mut Expand, index: usize, count: i64, attention: &LinearAttention) -> Result<Vec<Operand>> {
+fn factors(x: &Expand, index: usize, count: i64, attention: &LinearAttention) -> Result<Vec<Operand>> {
     let [_, heads] = attention.heads;
     let [key, _] = attention.sizes;
     let size = x.shape(index)?.last().and_then(Dim::known);
@@ -112,7 +112,7 @@ fn factors(x: &mut Expand, index: usize, count: i64, attention: &LinearAttention
     steps(x, index, count, &shape)
 }
 
-fn expand_linear_attention(x: &mut Expand) -> Result<bool> {
+fn expand_linear_attention(x: &Expand) -> Result<bool> {
     let attention = read_linear_attention(x)?;
     let ([queries, heads], [key, value]) = (attention.heads, attention.sizes);
     let Some(count) = x.shape(0)?.at(1)?.known() else {
@@ -127,27 +127,28 @@ fn expand_linear_attention(x: &mut Expand) -> Result<bool> {
     let v = steps(x, 2, count, &[heads, 1, value])?;
     let decays = if attention.gated { factors(x, 4, count, &attention)? } else { Vec::new() };
     let rates = if attention.delta { factors(x, 5, count, &attention)? } else { Vec::new() };
-    let scale = x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), attention.scale)))?;
-    let mut state = if x.has_input(3) { Some(x.operand_as(3, DType::F32)?) } else { None };
+    let scale =
+        x.raw_literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), attention.scale)))?;
+    let mut state = if x.has_input(3) { Some(x.raw_operand_as(3, DType::F32)?) } else { None };
     let mut outputs = Vec::new();
     for (step, ((q, k), v)) in q.into_iter().zip(k).zip(v).enumerate() {
         let next = update(x, state, [k, v], decays.get(step).copied(), rates.get(step).copied())?;
-        let read = x.op("MatMul", &[q, next], &[])?;
-        let scaled = x.op("Mul", &[read, scale], &[])?;
-        outputs.push(x.reshape(scaled, &[0, 1, queries.saturating_mul(value)])?);
+        let read = x.raw_op("MatMul", &[q, next], &[])?;
+        let scaled = x.raw_op("Mul", &[read, scale], &[])?;
+        outputs.push(x.raw_reshape(scaled, &[0, 1, queries.saturating_mul(value)])?);
         state = Some(next);
     }
     let output = match outputs.as_slice() {
         [one] => *one,
-        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
+        all => x.raw_op("Concat", all, &[("axis", Attribute::Int(1))])?,
     };
     for (index, operand) in [Some(output), state].into_iter().enumerate() {
         if let Some(operand) = operand
             && x.has_output(index)
         {
             let dtype = x.output_dtype(index)?;
-            let operand = if dtype == DType::F32 { operand } else { x.cast(operand, dtype)? };
-            x.output(index, operand)?;
+            let operand = if dtype == DType::F32 { operand } else { x.raw_cast(operand, dtype)? };
+            x.raw_output(index, operand)?;
         }
     }
     Ok(true)
@@ -155,7 +156,7 @@ fn expand_linear_attention(x: &mut Expand) -> Result<bool> {
 
 /// Emits the state after a step. The first step has no state to decay or subtract.
 fn update(
-    x: &mut Expand,
+    x: &Expand,
     state: Option<Operand>,
     [key, value]: [Operand; 2],
     decay: Option<Operand>,
@@ -163,21 +164,21 @@ fn update(
 ) -> Result<Operand> {
     let mut state = state;
     if let (Some(before), Some(decay)) = (state, decay) {
-        let kept = x.op("Exp", &[decay], &[])?;
-        state = Some(x.op("Mul", &[before, kept], &[])?);
+        let kept = x.raw_op("Exp", &[decay], &[])?;
+        state = Some(x.raw_op("Mul", &[before, kept], &[])?);
     }
     let mut written = value;
     if let Some(rate) = rate {
         if let Some(before) = state {
-            let row = x.transpose(key, &[0, 1, 3, 2])?;
-            let retrieved = x.op("MatMul", &[row, before], &[])?;
-            written = x.op("Sub", &[value, retrieved], &[])?;
+            let row = x.raw_transpose(key, &[0, 1, 3, 2])?;
+            let retrieved = x.raw_op("MatMul", &[row, before], &[])?;
+            written = x.raw_op("Sub", &[value, retrieved], &[])?;
         }
-        written = x.op("Mul", &[written, rate], &[])?;
+        written = x.raw_op("Mul", &[written, rate], &[])?;
     }
-    let product = x.op("Mul", &[key, written], &[])?;
+    let product = x.raw_op("Mul", &[key, written], &[])?;
     match state {
-        Some(before) => x.op("Add", &[before, product], &[]),
+        Some(before) => x.raw_op("Add", &[before, product], &[]),
         None => Ok(product),
     }
 }

@@ -14,39 +14,39 @@ pub(in crate::ops) struct Positions {
 
 impl Positions {
     /// Emits the positions, from the lengths of queries, new keys and cache.
-    pub fn of(x: &mut Expand, queries: InputAxis, keys: InputAxis, past: InputAxis) -> Result<Positions> {
-        let (zero, one) = (x.scalar(0)?, x.scalar(1)?);
-        let size = |x: &mut Expand, (index, axis): InputAxis| -> Result<Operand> {
-            let operand = x.operand(index)?;
-            x.size(operand, axis)
+    pub fn of(x: &Expand, queries: InputAxis, keys: InputAxis, past: InputAxis) -> Result<Positions> {
+        let (zero, one) = (x.raw_scalar(0)?, x.raw_scalar(1)?);
+        let size = |x: &Expand, (index, axis): InputAxis| -> Result<Operand> {
+            let operand = x.raw_operand(index)?;
+            x.raw_size(operand, axis)
         };
         let first = if x.has_input(past.0) { size(x, past)? } else { zero };
-        let after = |x: &mut Expand, axis: InputAxis| -> Result<Operand> {
+        let after = |x: &Expand, axis: InputAxis| -> Result<Operand> {
             let count = size(x, axis)?;
-            x.op("Add", &[first, count], &[])
+            x.raw_op("Add", &[first, count], &[])
         };
         let (end, all) = (after(x, queries)?, after(x, keys)?);
-        let queries = x.op("Range", &[first, end, one], &[])?;
-        let keys = x.op("Range", &[zero, all, one], &[])?;
+        let queries = x.raw_op("Range", &[first, end, one], &[])?;
+        let keys = x.raw_op("Range", &[zero, all, one], &[])?;
         Ok(Positions { queries, keys })
     }
 
     /// Emits booleans, `[queries, keys]`: whether a key is at most `after` positions after its query, and at most
     /// `before` before it. `None` without a bound.
-    pub fn near(&self, x: &mut Expand, before: Option<i64>, after: Option<i64>) -> Result<Option<Operand>> {
-        let axis = x.ints(&[1])?;
-        let queries = x.op("Unsqueeze", &[self.queries, axis], &[])?;
+    pub fn near(&self, x: &Expand, before: Option<i64>, after: Option<i64>) -> Result<Option<Operand>> {
+        let axis = x.raw_ints(&[1])?;
+        let queries = x.raw_op("Unsqueeze", &[self.queries, axis], &[])?;
         let mut near = None;
         for (compare, offset) in [("LessOrEqual", after), ("GreaterOrEqual", before.map(|count| -count))] {
             let Some(offset) = offset else { continue };
             let mut bound = queries;
             if offset != 0 {
-                let offset = x.scalar(offset)?;
-                bound = x.op("Add", &[queries, offset], &[])?;
+                let offset = x.raw_scalar(offset)?;
+                bound = x.raw_op("Add", &[queries, offset], &[])?;
             }
-            let holds = x.op(compare, &[self.keys, bound], &[])?;
+            let holds = x.raw_op(compare, &[self.keys, bound], &[])?;
             near = Some(match near {
-                Some(near) => x.op("And", &[near, holds], &[])?,
+                Some(near) => x.raw_op("And", &[near, holds], &[])?,
                 None => holds,
             });
         }

@@ -161,43 +161,43 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Emits the number of occurrences of each n-gram in each row of `size`.
-fn counts(x: &mut Expand, rows: Operand, size: i64, of: &Vectorizer, grams: &Grams) -> Result<Operand> {
+fn counts(x: &Expand, rows: Operand, size: i64, of: &Vectorizer, grams: &Grams) -> Result<Operand> {
     let length = usize::try_from(grams.length)?;
     let count = grams.columns.len();
     let mut hits = Vec::with_capacity(length);
     for place in 0..length {
         let elements: Vec<i64> = grams.pool.iter().skip(place).step_by(length).copied().collect();
-        let elements = x.ints(&elements)?;
-        let hit = x.op("Equal", &[rows, elements], &[])?;
-        hits.push(x.cast(hit, DType::F32)?);
+        let elements = x.raw_ints(&elements)?;
+        let hit = x.raw_op("Equal", &[rows, elements], &[])?;
+        hits.push(x.raw_cast(hit, DType::F32)?);
     }
-    let (axes, mut sum) = (x.ints(&[1])?, None);
+    let (axes, mut sum) = (x.raw_ints(&[1])?, None);
     for distance in of.distances(grams.length, size) {
         let places = size - distance * (grams.length - 1);
         let mut product = None;
         for (place, hit) in (0..).zip(&hits) {
-            let (start, end) = (x.ints(&[place * distance])?, x.ints(&[place * distance + places])?);
-            let part = x.op("Slice", &[*hit, start, end, axes], &[])?;
+            let (start, end) = (x.raw_ints(&[place * distance])?, x.raw_ints(&[place * distance + places])?);
+            let part = x.raw_op("Slice", &[*hit, start, end, axes], &[])?;
             product = Some(match product {
-                Some(product) => x.op("Mul", &[product, part], &[])?,
+                Some(product) => x.raw_op("Mul", &[product, part], &[])?,
                 None => part,
             });
         }
         let product = product.ok_or_else(|| Error::internal("an n-gram is empty"))?;
-        let found = x.op("ReduceSum", &[product, axes], &[("keepdims", Attribute::Int(0))])?;
+        let found = x.raw_op("ReduceSum", &[product, axes], &[("keepdims", Attribute::Int(0))])?;
         sum = Some(match sum {
-            Some(sum) => x.op("Add", &[sum, found], &[])?,
+            Some(sum) => x.raw_op("Add", &[sum, found], &[])?,
             None => found,
         });
     }
     match sum {
         Some(sum) => Ok(sum),
         // The n-grams are longer than the rows.
-        None => x.literal(&Array::f32(ndarray::ArrayD::zeros(vec![1, count]))),
+        None => x.raw_literal(&Array::f32(ndarray::ArrayD::zeros(vec![1, count]))),
     }
 }
 
-fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
+fn expand_vectorizer(x: &Expand) -> Result<bool> {
     let vectorizer = read_vectorizer(x)?;
     let sizes = x.sizes(0)?;
     let (rows, size) = match *sizes.as_slice() {
@@ -221,41 +221,41 @@ fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
             );
         }
     }
-    let operand = x.operand_as(0, DType::I64)?;
-    let operand = x.reshape(operand, &[rows, size, 1])?;
+    let operand = x.raw_operand_as(0, DType::I64)?;
+    let operand = x.raw_reshape(operand, &[rows, size, 1])?;
     let mut parts = Vec::new();
     for grams in &vectorizer.grams {
         let part = counts(x, operand, size, &vectorizer, grams)?;
-        let shape = x.ints(&[rows, 1])?;
-        parts.push(x.op("Expand", &[part, shape], &[])?);
+        let shape = x.raw_ints(&[rows, 1])?;
+        parts.push(x.raw_op("Expand", &[part, shape], &[])?);
     }
     let counts = match parts.as_slice() {
         [one] => *one,
-        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
+        all => x.raw_op("Concat", all, &[("axis", Attribute::Int(1))])?,
     };
     let mut counts = counts;
     if vectorizer.mode == Mode::Idf {
-        let one = x.literal(&Array::f32(ndarray::ArrayD::ones(vec![1])))?;
-        counts = x.op("Min", &[counts, one], &[])?;
+        let one = x.raw_literal(&Array::f32(ndarray::ArrayD::ones(vec![1])))?;
+        counts = x.raw_op("Min", &[counts, one], &[])?;
     }
     if let (Mode::Idf | Mode::TfIdf, Some(weights)) = (vectorizer.mode, &vectorizer.weights) {
         let mut own = Vec::new();
         for gram in vectorizer.grams.iter().flat_map(|grams| grams.numbers.clone()) {
             own.push(*weights.at(gram)?);
         }
-        let own = x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![own.len()], own)?))?;
-        counts = x.op("Mul", &[counts, own], &[])?;
+        let own = x.raw_literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![own.len()], own)?))?;
+        counts = x.raw_op("Mul", &[counts, own], &[])?;
     }
     let mut result = in_columns(x, counts, &vectorizer)?;
     if sizes.len() == 1 {
-        result = x.reshape(result, &[-1])?;
+        result = x.raw_reshape(result, &[-1])?;
     }
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits the counts of n-grams, each in its column.
-fn in_columns(x: &mut Expand, counts: Operand, vectorizer: &Vectorizer) -> Result<Operand> {
+fn in_columns(x: &Expand, counts: Operand, vectorizer: &Vectorizer) -> Result<Operand> {
     let places: Vec<i64> = vectorizer.grams.iter().flat_map(|grams| grams.columns.iter().copied()).collect();
     if places.iter().copied().eq(0..vectorizer.columns) {
         return Ok(counts);
@@ -270,6 +270,6 @@ fn in_columns(x: &mut Expand, counts: Operand, vectorizer: &Vectorizer) -> Resul
             *cell = 1.0;
         }
     }
-    let matrix = x.literal(&Array::f32(matrix.into_dyn()))?;
-    x.op("MatMul", &[counts, matrix], &[])
+    let matrix = x.raw_literal(&Array::f32(matrix.into_dyn()))?;
+    x.raw_op("MatMul", &[counts, matrix], &[])
 }

@@ -204,7 +204,7 @@ impl Trees {
     }
 }
 
-fn matrix(x: &mut Expand, rows: usize, columns: usize, cells: &[(usize, usize, f32)]) -> Result<Operand> {
+fn matrix(x: &Expand, rows: usize, columns: usize, cells: &[(usize, usize, f32)]) -> Result<Operand> {
     if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
         unsupported!("a matrix of {rows} x {columns} elements");
     }
@@ -214,23 +214,23 @@ fn matrix(x: &mut Expand, rows: usize, columns: usize, cells: &[(usize, usize, f
             *cell = *number;
         }
     }
-    x.literal(&Array::f32(matrix.into_dyn()))
+    x.raw_literal(&Array::f32(matrix.into_dyn()))
 }
 
-fn list(x: &mut Expand, numbers: Vec<f32>) -> Result<Operand> {
-    x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![numbers.len()], numbers)?))
+fn list(x: &Expand, numbers: Vec<f32>) -> Result<Operand> {
+    x.raw_literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![numbers.len()], numbers)?))
 }
 
 /// Emits all columns in the order of their comparisons, and returns the position of each.
-fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
-    let data = x.operand_as(0, DType::F32)?;
+fn compared(x: &Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
+    let data = x.raw_operand_as(0, DType::F32)?;
     // Missing features are compared as zero, and the result is dropped: ncnn's comparisons do not support
     // NaN.
-    let missing = x.op("IsNaN", &[data], &[])?;
+    let missing = x.raw_op("IsNaN", &[data], &[])?;
     let (zero, one) = (list(x, vec![0.0])?, list(x, vec![1.0])?);
-    let data = x.op("Where", &[missing, zero, data], &[])?;
-    let missing = x.cast(missing, DType::F32)?;
-    let present = x.op("Sub", &[one, missing], &[])?;
+    let data = x.raw_op("Where", &[missing, zero, data], &[])?;
+    let missing = x.raw_cast(missing, DType::F32)?;
+    let present = x.raw_op("Sub", &[one, missing], &[])?;
     let (mut parts, mut order) = (Vec::new(), Vec::new());
     for comparison in 0..=COMPARISONS.len() {
         let own = trees.columns.iter().enumerate().filter(|(_, column)| column.comparison == comparison);
@@ -243,19 +243,19 @@ fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
         if features.is_empty() {
             continue;
         }
-        let features = x.ints(&features)?;
+        let features = x.raw_ints(&features)?;
         let axis = [("axis", Attribute::Int(1))];
         parts.push(match COMPARISONS.get(comparison) {
             Some((op_type, reversed)) => {
                 let splits = list(x, splits)?;
-                let values = x.op("Gather", &[data, features], &axis)?;
-                let truth = x.op(op_type, &[values, splits], &[])?;
-                let truth = if *reversed { x.op("Not", &[truth], &[])? } else { truth };
-                let truth = x.cast(truth, DType::F32)?;
-                let present = x.op("Gather", &[present, features], &axis)?;
-                x.op("Mul", &[truth, present], &[])?
+                let values = x.raw_op("Gather", &[data, features], &axis)?;
+                let truth = x.raw_op(op_type, &[values, splits], &[])?;
+                let truth = if *reversed { x.raw_op("Not", &[truth], &[])? } else { truth };
+                let truth = x.raw_cast(truth, DType::F32)?;
+                let present = x.raw_op("Gather", &[present, features], &axis)?;
+                x.raw_op("Mul", &[truth, present], &[])?
             }
-            None => x.op("Gather", &[missing, features], &axis)?,
+            None => x.raw_op("Gather", &[missing, features], &axis)?,
         });
     }
     let mut places = vec![0; order.len()];
@@ -267,12 +267,12 @@ fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
     let all = match parts.as_slice() {
         [] => unsupported!("the trees have no conditions"),
         [one] => *one,
-        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
+        all => x.raw_op("Concat", all, &[("axis", Attribute::Int(1))])?,
     };
     Ok((all, places))
 }
 
-fn expand_trees(x: &mut Expand) -> Result<bool> {
+fn expand_trees(x: &Expand) -> Result<bool> {
     let trees = read_trees(x)?;
     let paths = trees.paths()?;
     let (columns, places) = compared(x, &trees)?;
@@ -289,18 +289,18 @@ fn expand_trees(x: &mut Expand) -> Result<bool> {
         leaves.push((number, *trees.targets.at(path.leaf)?, *trees.weights.at(path.leaf)?));
     }
     let ways = matrix(x, places.len(), paths.len(), &ways)?;
-    let held = x.op("MatMul", &[columns, ways], &[])?;
+    let held = x.raw_op("MatMul", &[columns, ways], &[])?;
     let needed = list(x, needed)?;
-    let reached = x.op("Equal", &[held, needed], &[])?;
-    let reached = x.cast(reached, DType::F32)?;
+    let reached = x.raw_op("Equal", &[held, needed], &[])?;
+    let reached = x.raw_cast(reached, DType::F32)?;
     let leaves = matrix(x, paths.len(), usize::try_from(trees.target_count)?, &leaves)?;
-    let mut result = x.op("MatMul", &[reached, leaves], &[])?;
+    let mut result = x.raw_op("MatMul", &[reached, leaves], &[])?;
     if trees.is_mean {
         let count = list(x, vec![trees.roots.len().as_()])?;
-        result = x.op("Div", &[result, count], &[])?;
+        result = x.raw_op("Div", &[result, count], &[])?;
     }
     let dtype = x.dtype(0)?;
-    let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
-    x.output(0, result)?;
+    let result = if dtype == DType::F32 { result } else { x.raw_cast(result, dtype)? };
+    x.raw_output(0, result)?;
     Ok(true)
 }

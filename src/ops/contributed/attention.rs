@@ -69,49 +69,49 @@ fn refuse_states(call: &Call, inputs: &[usize], outputs: &[usize]) -> Result<()>
     Ok(())
 }
 
-pub(super) fn expand_attention(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_attention(x: &Expand) -> Result<bool> {
     let heads = read_heads(x)?;
     let sizes = hidden_sizes(x)?;
-    let (input, weight) = (x.operand(0)?, x.operand(1)?);
-    let mut projected = x.op("MatMul", &[input, weight], &[])?;
+    let (input, weight) = (x.raw_operand(0)?, x.raw_operand(1)?);
+    let mut projected = x.raw_op("MatMul", &[input, weight], &[])?;
     if x.has_input(2) {
-        let bias = x.operand(2)?;
-        projected = x.op("Add", &[projected, bias], &[])?;
+        let bias = x.raw_operand(2)?;
+        projected = x.raw_op("Add", &[projected, bias], &[])?;
     }
-    let split = x.ints(&sizes)?;
-    let parts = x.op_n("Split", &[Some(projected), Some(split)], &[("axis", Attribute::Int(-1))], 3)?;
+    let split = x.raw_ints(&sizes)?;
+    let parts = x.raw_op_n("Split", &[Some(projected), Some(split)], &[("axis", Attribute::Int(-1))], 3)?;
     let length = x.shape(0)?.at(1)?.clone();
     let mask = padding_mask(x, 3, &length, &heads)?;
-    let bias = if x.has_input(5) { Some(x.operand(5)?) } else { None };
+    let bias = if x.has_input(5) { Some(x.raw_operand(5)?) } else { None };
     let [q, k, v] = [*parts.at(0)?, *parts.at(1)?, *parts.at(2)?];
     let result = attend(x, &heads, [q, k, v], *sizes.at(0)?, [&length, &length], &[mask, bias])?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
 /// gives the range of valid keys.
-fn padding_mask(x: &mut Expand, index: usize, keys: &Dim, heads: &Heads) -> Result<Option<Operand>> {
+fn padding_mask(x: &Expand, index: usize, keys: &Dim, heads: &Heads) -> Result<Option<Operand>> {
     if !x.has_input(index) {
         return Ok(None);
     }
     let (kept, axes): (Operand, &[i64]) = match x.shape(index)?.len() {
         1 => (keys_between(x, index, keys)?, &[1, 2]),
-        2 => (x.operand(index)?, &[1, 2]),
-        3 => (x.operand(index)?, &[1]),
+        2 => (x.raw_operand(index)?, &[1, 2]),
+        3 => (x.raw_operand(index)?, &[1]),
         rank => unsupported!("a mask of {rank} axes"),
     };
-    let axes = x.ints(axes)?;
-    let kept = x.op("Unsqueeze", &[kept, axes], &[])?;
-    let kept = x.cast(kept, x.dtype(0)?)?;
-    let (one, filter) = (x.scalar_like(0, 1.0)?, x.scalar_like(0, heads.mask_filter_value)?);
-    let hidden = x.op("Sub", &[one, kept], &[])?;
-    x.op("Mul", &[hidden, filter], &[]).map(Some)
+    let axes = x.raw_ints(axes)?;
+    let kept = x.raw_op("Unsqueeze", &[kept, axes], &[])?;
+    let kept = x.raw_cast(kept, x.dtype(0)?)?;
+    let (one, filter) = (x.raw_scalar_like(0, 1.0)?, x.raw_scalar_like(0, heads.mask_filter_value)?);
+    let hidden = x.raw_op("Sub", &[one, kept], &[])?;
+    x.raw_op("Mul", &[hidden, filter], &[]).map(Some)
 }
 
 /// Emits, `[batch, keys]`, whether a key lies before the end that input `index` has for its batch and, if the
 /// input has twice as many elements, not before the start.
-fn keys_between(x: &mut Expand, index: usize, keys: &Dim) -> Result<Operand> {
+fn keys_between(x: &Expand, index: usize, keys: &Dim) -> Result<Operand> {
     let (batch, given) = (x.shape(0)?.at(0)?.clone(), x.shape(index)?.at(0)?.clone());
     let has_starts = given == batch.mul(&Dim::Known(2))?;
     let (Some(keys), true) = (keys.known(), has_starts || given == batch) else {
@@ -121,30 +121,30 @@ fn keys_between(x: &mut Expand, index: usize, keys: &Dim) -> Result<Operand> {
     let places = Array::i64(
         ndarray::Array2::from_shape_fn((1, usize::try_from(keys)?), |(_, key)| key.as_()).into_dyn(),
     );
-    let places = x.literal(&places.cast(x.dtype(index)?)?)?;
-    let (bounds, axis) = (x.operand(index)?, x.ints(&[1])?);
+    let places = x.raw_literal(&places.cast(x.dtype(index)?)?)?;
+    let (bounds, axis) = (x.raw_operand(index)?, x.raw_ints(&[1])?);
     let parts = match has_starts {
-        true => x.op_n("Split", &[Some(bounds)], &[("num_outputs", Attribute::Int(2))], 2)?,
+        true => x.raw_op_n("Split", &[Some(bounds)], &[("num_outputs", Attribute::Int(2))], 2)?,
         false => vec![bounds],
     };
-    let ends = x.op("Unsqueeze", &[*parts.at(0)?, axis], &[])?;
-    let before = x.op("Less", &[places, ends], &[])?;
+    let ends = x.raw_op("Unsqueeze", &[*parts.at(0)?, axis], &[])?;
+    let before = x.raw_op("Less", &[places, ends], &[])?;
     let Some(starts) = parts.get(1) else { return Ok(before) };
-    let starts = x.op("Unsqueeze", &[*starts, axis], &[])?;
-    let after = x.op("GreaterOrEqual", &[places, starts], &[])?;
-    x.op("And", &[before, after], &[])
+    let starts = x.raw_op("Unsqueeze", &[*starts, axis], &[])?;
+    let after = x.raw_op("GreaterOrEqual", &[places, starts], &[])?;
+    x.raw_op("And", &[before, after], &[])
 }
 
 /// Emits `[batch, length, heads * size]` as `[batch, heads, length, size]`.
-fn split_heads(x: &mut Expand, operand: Operand, heads: &Heads) -> Result<Operand> {
-    let sizes = x.ints(&[0, 0, heads.num_heads, -1])?;
-    let apart = x.op("Reshape", &[operand, sizes], &[])?;
-    x.op("Transpose", &[apart], &[("perm", Attribute::Ints(vec![0, 2, 1, 3]))])
+fn split_heads(x: &Expand, operand: Operand, heads: &Heads) -> Result<Operand> {
+    let sizes = x.raw_ints(&[0, 0, heads.num_heads, -1])?;
+    let apart = x.raw_op("Reshape", &[operand, sizes], &[])?;
+    x.raw_op("Transpose", &[apart], &[("perm", Attribute::Ints(vec![0, 2, 1, 3]))])
 }
 
 /// Emits `softmax(q k / sqrt(size) + masks) v` by heads; `hidden` is the size of the queries of all heads.
 fn attend(
-    x: &mut Expand,
+    x: &Expand,
     heads: &Heads,
     [q, k, v]: [Operand; 3],
     hidden: i64,
@@ -155,29 +155,29 @@ fn attend(
     let default: f32 = size.as_();
     let scale = heads.scale.unwrap_or(1.0 / default.sqrt());
     let q = split_heads(x, q, heads)?;
-    let sizes = x.ints(&[0, 0, heads.num_heads, -1])?;
-    let k = x.op("Reshape", &[k, sizes], &[])?;
-    let k = x.op("Transpose", &[k], &[("perm", Attribute::Ints(vec![0, 2, 3, 1]))])?;
+    let sizes = x.raw_ints(&[0, 0, heads.num_heads, -1])?;
+    let k = x.raw_op("Reshape", &[k, sizes], &[])?;
+    let k = x.raw_op("Transpose", &[k], &[("perm", Attribute::Ints(vec![0, 2, 3, 1]))])?;
     let v = split_heads(x, v, heads)?;
-    let scores = x.op("MatMul", &[q, k], &[])?;
-    let scale = x.scalar_like(0, scale)?;
-    let mut scores = x.op("Mul", &[scores, scale], &[])?;
+    let scores = x.raw_op("MatMul", &[q, k], &[])?;
+    let scale = x.raw_scalar_like(0, scale)?;
+    let mut scores = x.raw_op("Mul", &[scores, scale], &[])?;
     for mask in masks.iter().flatten() {
-        scores = x.op("Add", &[scores, *mask], &[])?;
+        scores = x.raw_op("Add", &[scores, *mask], &[])?;
     }
     if heads.unidirectional {
         let causal = causal_mask(x, lengths)?;
-        scores = x.op("Add", &[scores, causal], &[])?;
+        scores = x.raw_op("Add", &[scores, causal], &[])?;
     }
-    let weights = x.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
-    let result = x.op("MatMul", &[weights, v], &[])?;
-    let result = x.op("Transpose", &[result], &[("perm", Attribute::Ints(vec![0, 2, 1, 3]))])?;
-    let sizes = x.ints(&[0, 0, -1])?;
-    x.op("Reshape", &[result, sizes], &[])
+    let weights = x.raw_op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
+    let result = x.raw_op("MatMul", &[weights, v], &[])?;
+    let result = x.raw_op("Transpose", &[result], &[("perm", Attribute::Ints(vec![0, 2, 1, 3]))])?;
+    let sizes = x.raw_ints(&[0, 0, -1])?;
+    x.raw_op("Reshape", &[result, sizes], &[])
 }
 
 /// Emits the term that hides later positions.
-fn causal_mask(x: &mut Expand, lengths: [&Dim; 2]) -> Result<Operand> {
+fn causal_mask(x: &Expand, lengths: [&Dim; 2]) -> Result<Operand> {
     let [Some(queries), Some(keys)] = lengths.map(Dim::known) else {
         unsupported!("a causal mask of free length");
     };
@@ -196,7 +196,7 @@ fn causal_mask(x: &mut Expand, lengths: [&Dim; 2]) -> Result<Operand> {
             },
         );
     let dtype = x.dtype(0)?;
-    x.literal(&Array::f32(mask.into_dyn()).cast(dtype)?)
+    x.raw_literal(&Array::f32(mask.into_dyn()).cast(dtype)?)
 }
 
 pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
@@ -213,17 +213,17 @@ pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_multi_head(x: &Expand) -> Result<bool> {
     let heads = read_heads(x)?;
     let (queries, keys, values) = (x.shape(0)?.to_vec(), x.shape(1)?.to_vec(), x.shape(2)?.len());
-    let mut parts = [x.operand(0)?, x.operand(1)?, x.operand(2)?];
+    let mut parts = [x.raw_operand(0)?, x.raw_operand(1)?, x.raw_operand(2)?];
     // Keys and values of another sequence may be split by heads already; they then include their biases.
     let length = match (keys.as_slice(), values) {
         ([_, length, _], 3) => length,
         ([_, _, length, _], 4) if !x.has_input(3) => {
             for part in parts.iter_mut().skip(1) {
-                let swapped = x.transpose(*part, &[0, 2, 1, 3])?;
-                *part = x.reshape(swapped, &[0, 0, -1])?;
+                let swapped = x.raw_transpose(*part, &[0, 2, 1, 3])?;
+                *part = x.raw_reshape(swapped, &[0, 0, -1])?;
             }
             length
         }
@@ -235,17 +235,17 @@ pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
     };
     if x.has_input(3) {
         let sizes = [hidden(x.shape(0)?)?, hidden(x.shape(1)?)?, hidden(x.shape(2)?)?];
-        let (bias, split) = (x.operand(3)?, x.ints(&sizes)?);
-        let biases = x.op_n("Split", &[Some(bias), Some(split)], &[("axis", Attribute::Int(0))], 3)?;
+        let (bias, split) = (x.raw_operand(3)?, x.raw_ints(&sizes)?);
+        let biases = x.raw_op_n("Split", &[Some(bias), Some(split)], &[("axis", Attribute::Int(0))], 3)?;
         for (part, bias) in parts.iter_mut().zip(biases) {
-            *part = x.op("Add", &[*part, bias], &[])?;
+            *part = x.raw_op("Add", &[*part, bias], &[])?;
         }
     }
     let mask = padding_mask(x, 4, length, &heads)?;
-    let bias = if x.has_input(5) { Some(x.operand(5)?) } else { None };
+    let bias = if x.has_input(5) { Some(x.raw_operand(5)?) } else { None };
     let size = hidden(&queries)?;
     let result = attend(x, &heads, parts, size, [queries.at(1)?, length], &[mask, bias])?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -259,9 +259,9 @@ pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![like_input(call)?])
 }
 
-pub(super) fn expand_rotary(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_rotary(x: &Expand) -> Result<bool> {
     let positions = x.shape(1)?.to_vec();
-    let (input, ids, cos, sin) = (x.operand(0)?, x.operand(1)?, x.operand(2)?, x.operand(3)?);
+    let (input, ids, cos, sin) = (x.raw_operand(0)?, x.raw_operand(1)?, x.raw_operand(2)?, x.raw_operand(3)?);
     if positions.len() != 2 {
         unsupported!("positions given by an offset");
     }
@@ -280,7 +280,7 @@ pub(super) fn expand_rotary(x: &mut Expand) -> Result<bool> {
         ("num_heads", Attribute::Int(heads)),
         ("rotary_embedding_dim", Attribute::Int(rotated)),
     ];
-    let result = x.op("RotaryEmbedding", &[input, cos, sin, ids], &attributes)?;
-    x.output(0, result)?;
+    let result = x.raw_op("RotaryEmbedding", &[input, cos, sin, ids], &attributes)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }

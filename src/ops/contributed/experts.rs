@@ -80,7 +80,7 @@ fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_experts(x: &mut Expand) -> Result<bool> {
+fn expand_experts(x: &Expand) -> Result<bool> {
     let (choices, _) = read_counts(x)?;
     let Some(width) = x.shape(0)?.last().and_then(Dim::known) else {
         unsupported!("a free number of channels")
@@ -88,97 +88,92 @@ fn expand_experts(x: &mut Expand) -> Result<bool> {
     for (matrices, _) in [FIRST, SECOND] {
         x.required_constant(matrices)?;
     }
-    let (input, router) = (x.operand(0)?, x.operand(1)?);
+    let (input, router) = (x.raw_operand(0)?, x.raw_operand(1)?);
     let last = ("axis", Attribute::Int(-1));
-    let probabilities = x.op("Softmax", &[router], std::slice::from_ref(&last))?;
-    let count = x.ints(&[choices])?;
-    let top = x.op_n("TopK", &[Some(probabilities), Some(count)], &[last], 2)?;
+    let probabilities = x.raw_op("Softmax", &[router], std::slice::from_ref(&last))?;
+    let count = x.raw_ints(&[choices])?;
+    let top = x.raw_op_n("TopK", &[Some(probabilities), Some(count)], &[last], 2)?;
     let &[mut weights, chosen] = top.as_slice() else { invalid!("TopK has two outputs") };
     if x.flag("normalize_routing_weights", false)? {
-        let axes = x.ints(&[-1])?;
-        let sum = x.op("ReduceSum", &[weights, axes], &[])?;
-        weights = x.op("Div", &[weights, sum], &[])?;
+        let axes = x.raw_ints(&[-1])?;
+        let sum = x.raw_op("ReduceSum", &[weights, axes], &[])?;
+        weights = x.raw_op("Div", &[weights, sum], &[])?;
     }
-    let chosen = x.reshape(chosen, &[-1])?;
-    let tokens = x.reshape(input, &[-1, 1, width])?;
-    let repeats = x.ints(&[1, choices, 1])?;
-    let tokens = x.op("Expand", &[tokens, repeats], &[])?;
-    let rows = x.reshape(tokens, &[-1, width])?;
+    let chosen = x.raw_reshape(chosen, &[-1])?;
+    let tokens = x.raw_reshape(input, &[-1, 1, width])?;
+    let repeats = x.raw_ints(&[1, choices, 1])?;
+    let tokens = x.raw_op("Expand", &[tokens, repeats], &[])?;
+    let rows = x.raw_reshape(tokens, &[-1, width])?;
 
     let inner = linear(x, rows, chosen, FIRST)?;
     let inner = activate(x, inner)?;
     let outer = linear(x, inner, chosen, SECOND)?;
-    let weights = x.reshape(weights, &[-1, 1])?;
-    let weighted = x.op("Mul", &[outer, weights], &[])?;
-    let apart = x.reshape(weighted, &[-1, choices, width])?;
-    let axes = x.ints(&[1])?;
-    let sum = x.op("ReduceSum", &[apart, axes], &[("keepdims", Attribute::Int(0))])?;
-    let shape = x.op("Shape", &[input], &[])?;
-    let result = x.op("Reshape", &[sum, shape], &[])?;
-    x.output(0, result)?;
+    let weights = x.raw_reshape(weights, &[-1, 1])?;
+    let weighted = x.raw_op("Mul", &[outer, weights], &[])?;
+    let apart = x.raw_reshape(weighted, &[-1, choices, width])?;
+    let axes = x.raw_ints(&[1])?;
+    let sum = x.raw_op("ReduceSum", &[apart, axes], &[("keepdims", Attribute::Int(0))])?;
+    let shape = x.raw_op("Shape", &[input], &[])?;
+    let result = x.raw_op("Reshape", &[sum, shape], &[])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits the linear map of the chosen expert for each row.
-fn linear(
-    x: &mut Expand,
-    rows: Operand,
-    chosen: Operand,
-    (matrices, bias): (usize, usize),
-) -> Result<Operand> {
-    let matrices = x.operand(matrices)?;
-    let gathered = x.op("Gather", &[matrices, chosen], &[])?;
-    let axes = x.ints(&[2])?;
-    let columns = x.op("Unsqueeze", &[rows, axes], &[])?;
-    let product = x.op("MatMul", &[gathered, columns], &[])?;
-    let product = x.op("Squeeze", &[product, axes], &[])?;
+fn linear(x: &Expand, rows: Operand, chosen: Operand, (matrices, bias): (usize, usize)) -> Result<Operand> {
+    let matrices = x.raw_operand(matrices)?;
+    let gathered = x.raw_op("Gather", &[matrices, chosen], &[])?;
+    let axes = x.raw_ints(&[2])?;
+    let columns = x.raw_op("Unsqueeze", &[rows, axes], &[])?;
+    let product = x.raw_op("MatMul", &[gathered, columns], &[])?;
+    let product = x.raw_op("Squeeze", &[product, axes], &[])?;
     if !x.has_input(bias) {
         return Ok(product);
     }
-    let bias = x.operand(bias)?;
-    let addend = x.op("Gather", &[bias, chosen], &[])?;
-    x.op("Add", &[product, addend], &[])
+    let bias = x.raw_operand(bias)?;
+    let addend = x.raw_op("Gather", &[bias, chosen], &[])?;
+    x.raw_op("Add", &[product, addend], &[])
 }
 
-fn activate(x: &mut Expand, inner: Operand) -> Result<Operand> {
+fn activate(x: &Expand, inner: Operand) -> Result<Operand> {
     let (alpha, beta, limit) = match read_activation(x)? {
         Activation::Op(op_type, texts) => {
             let attributes: Vec<_> =
                 texts.iter().map(|(name, text)| (*name, Attribute::String((*text).into()))).collect();
-            return x.op(op_type, &[inner], &attributes);
+            return x.raw_op(op_type, &[inner], &attributes);
         }
         Activation::Silu => {
-            let gate = x.op("Sigmoid", &[inner], &[])?;
-            return x.op("Mul", &[inner, gate], &[]);
+            let gate = x.raw_op("Sigmoid", &[inner], &[])?;
+            return x.raw_op("Mul", &[inner, gate], &[]);
         }
         Activation::SwiGlu { alpha, beta, limit } => (alpha, beta, limit),
     };
-    let (end, axes, step) = (x.ints(&[i64::MAX])?, x.ints(&[1])?, x.ints(&[2])?);
+    let (end, axes, step) = (x.raw_ints(&[i64::MAX])?, x.raw_ints(&[1])?, x.raw_ints(&[2])?);
     let mut halves = Vec::new();
     for first in [0, 1] {
-        let start = x.ints(&[first])?;
-        halves.push(x.op("Slice", &[inner, start, end, axes, step], &[])?);
+        let start = x.raw_ints(&[first])?;
+        halves.push(x.raw_op("Slice", &[inner, start, end, axes, step], &[])?);
     }
     let &[mut gate, mut value] = halves.as_slice() else { invalid!("two halves") };
     if let Some(limit) = limit {
-        let (least, most) = (x.scalar_like(0, -limit)?, x.scalar_like(0, limit)?);
-        gate = x.op("Min", &[gate, most], &[])?;
-        value = x.op("Clip", &[value, least, most], &[])?;
+        let (least, most) = (x.raw_scalar_like(0, -limit)?, x.raw_scalar_like(0, limit)?);
+        gate = x.raw_op("Min", &[gate, most], &[])?;
+        value = x.raw_op("Clip", &[value, least, most], &[])?;
     }
     let scaled = scaled_by(x, gate, alpha)?;
-    let open = x.op("Sigmoid", &[scaled], &[])?;
-    let swish = x.op("Mul", &[gate, open], &[])?;
+    let open = x.raw_op("Sigmoid", &[scaled], &[])?;
+    let swish = x.raw_op("Mul", &[gate, open], &[])?;
     if beta != 0.0 {
-        let beta = x.scalar_like(0, beta)?;
-        value = x.op("Add", &[value, beta], &[])?;
+        let beta = x.raw_scalar_like(0, beta)?;
+        value = x.raw_op("Add", &[value, beta], &[])?;
     }
-    x.op("Mul", &[swish, value], &[])
+    x.raw_op("Mul", &[swish, value], &[])
 }
 
-fn scaled_by(x: &mut Expand, operand: Operand, factor: f32) -> Result<Operand> {
+fn scaled_by(x: &Expand, operand: Operand, factor: f32) -> Result<Operand> {
     if factor == 1.0 {
         return Ok(operand);
     }
-    let factor = x.scalar_like(0, factor)?;
-    x.op("Mul", &[operand, factor], &[])
+    let factor = x.raw_scalar_like(0, factor)?;
+    x.raw_op("Mul", &[operand, factor], &[])
 }

@@ -46,11 +46,11 @@ pub(super) fn infer_fused_gemm(call: &Call) -> Result<Vec<Fact>> {
     crate::ops::linear::matmul::infer_gemm(call)
 }
 
-pub(super) fn expand_fused_gemm(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_fused_gemm(x: &Expand) -> Result<bool> {
     let activation = read_activation(x)?;
-    let mut inputs = vec![x.operand(0)?, x.operand(1)?];
+    let mut inputs = vec![x.raw_operand(0)?, x.raw_operand(1)?];
     if x.has_input(2) {
-        inputs.push(x.operand(2)?);
+        inputs.push(x.raw_operand(2)?);
     }
     let mut attributes = Vec::new();
     for name in ["alpha", "beta"] {
@@ -59,10 +59,10 @@ pub(super) fn expand_fused_gemm(x: &mut Expand) -> Result<bool> {
     for name in ["transA", "transB"] {
         attributes.push((name, Attribute::Int(x.int_or(name, 0)?)));
     }
-    let mut result = x.op("Gemm", &inputs, &attributes)?;
+    let mut result = x.raw_op("Gemm", &inputs, &attributes)?;
     if let Some((activation, attributes)) = activation {
-        result = x.op(activation, &[result], &attributes)?;
+        result = x.raw_op(activation, &[result], &attributes)?;
     }
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }

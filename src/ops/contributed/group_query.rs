@@ -151,7 +151,7 @@ fn infer_group_query(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, vec![batch.clone(), length.clone(), hidden]), present.clone(), present])
 }
 
-fn expand_group_query(x: &mut Expand) -> Result<bool> {
+fn expand_group_query(x: &Expand) -> Result<bool> {
     let attention = read(x)?;
     if !x.shape(input::QUERY)?.first().is_some_and(|batch| batch.is(1)) {
         unsupported!("a batch of {:?}", x.shape(input::QUERY)?.first());
@@ -170,13 +170,13 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
         q = rotate(x, q, [cos, sin], heads, &attention)?;
         k = rotate(x, k, [cos, sin], kv_heads, &attention)?;
     }
-    let cache = |x: &mut Expand, new: Operand, past: usize, output: usize, apart: bool| -> Result<Operand> {
+    let cache = |x: &Expand, new: Operand, past: usize, output: usize, apart: bool| -> Result<Operand> {
         let mut all = if apart { new } else { by_heads(x, new, kv_heads, head)? };
         if x.has_input(past) {
-            let past = x.operand(past)?;
-            all = x.op("Concat", &[past, all], &[("axis", Attribute::Int(2))])?;
+            let past = x.raw_operand(past)?;
+            all = x.raw_op("Concat", &[past, all], &[("axis", Attribute::Int(2))])?;
         }
-        x.output(output, all)?;
+        x.raw_output(output, all)?;
         Ok(all)
     };
     let keys = cache(x, k, input::PAST_KEY, 1, apart)?;
@@ -185,69 +185,69 @@ fn expand_group_query(x: &mut Expand) -> Result<bool> {
     if !apart {
         q = by_heads(x, q, heads, head)?;
     }
-    let scale = x.scalar_like(input::QUERY, attention.scale)?;
-    let scaled = x.op("Mul", &[q, scale], &[])?;
-    let grouped = x.reshape(scaled, &[1, kv_heads, -1, head])?;
-    let columns = x.transpose(keys, &[0, 1, 3, 2])?;
-    let scores = x.op("MatMul", &[grouped, columns], &[])?;
-    let mut scores = x.reshape(scores, &[1, heads, -1, 0])?;
+    let scale = x.raw_scalar_like(input::QUERY, attention.scale)?;
+    let scaled = x.raw_op("Mul", &[q, scale], &[])?;
+    let grouped = x.raw_reshape(scaled, &[1, kv_heads, -1, head])?;
+    let columns = x.raw_transpose(keys, &[0, 1, 3, 2])?;
+    let scores = x.raw_op("MatMul", &[grouped, columns], &[])?;
+    let mut scores = x.raw_reshape(scores, &[1, heads, -1, 0])?;
     if attention.softcap > 0.0 {
-        let cap = x.scalar_like(input::QUERY, attention.softcap)?;
-        let part = x.op("Div", &[scores, cap], &[])?;
-        let bounded = x.op("Tanh", &[part], &[])?;
-        scores = x.op("Mul", &[bounded, cap], &[])?;
+        let cap = x.raw_scalar_like(input::QUERY, attention.softcap)?;
+        let part = x.raw_op("Div", &[scores, cap], &[])?;
+        let bounded = x.raw_op("Tanh", &[part], &[])?;
+        scores = x.raw_op("Mul", &[bounded, cap], &[])?;
     }
     let hidden = mask(x, &positions, attention.window)?;
-    scores = x.op("Add", &[scores, hidden], &[])?;
+    scores = x.raw_op("Add", &[scores, hidden], &[])?;
     if x.has_input(input::ATTENTION_BIAS) {
-        let bias = x.operand(input::ATTENTION_BIAS)?;
-        scores = x.op("Add", &[scores, bias], &[])?;
+        let bias = x.raw_operand(input::ATTENTION_BIAS)?;
+        scores = x.raw_op("Add", &[scores, bias], &[])?;
     }
-    let weights = x.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
-    let grouped = x.reshape(weights, &[1, kv_heads, -1, 0])?;
-    let result = x.op("MatMul", &[grouped, values], &[])?;
-    let result = x.reshape(result, &[1, heads, -1, head])?;
-    let result = x.transpose(result, &[0, 2, 1, 3])?;
-    let mut result = x.reshape(result, &[0, 0, -1])?;
+    let weights = x.raw_op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
+    let grouped = x.raw_reshape(weights, &[1, kv_heads, -1, 0])?;
+    let result = x.raw_op("MatMul", &[grouped, values], &[])?;
+    let result = x.raw_reshape(result, &[1, heads, -1, head])?;
+    let result = x.raw_transpose(result, &[0, 2, 1, 3])?;
+    let mut result = x.raw_reshape(result, &[0, 0, -1])?;
     if x.has_input(input::SEQLENS_K) {
-        let lengths = x.operand(input::SEQLENS_K)?;
-        result = x.own_op("WithoutPadding", &[result, lengths], &[])?;
+        let lengths = x.raw_operand(input::SEQLENS_K)?;
+        result = x.raw_own_op("WithoutPadding", &[result, lengths], &[])?;
     }
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits `[batch, length, heads * head]` as `[batch, heads, length, head]`.
-fn by_heads(x: &mut Expand, operand: Operand, heads: i64, head: i64) -> Result<Operand> {
-    let apart = x.reshape(operand, &[0, 0, heads, head])?;
-    x.transpose(apart, &[0, 2, 1, 3])
+fn by_heads(x: &Expand, operand: Operand, heads: i64, head: i64) -> Result<Operand> {
+    let apart = x.raw_reshape(operand, &[0, 0, heads, head])?;
+    x.raw_transpose(apart, &[0, 2, 1, 3])
 }
 
 /// Returns queries, keys and values, `[batch, length, heads * head]`.
-fn parts(x: &mut Expand, attention: &Attention) -> Result<[Operand; 3]> {
-    let query = x.operand(input::QUERY)?;
+fn parts(x: &Expand, attention: &Attention) -> Result<[Operand; 3]> {
+    let query = x.raw_operand(input::QUERY)?;
     if x.has_input(input::KEY) {
-        return Ok([query, x.operand(input::KEY)?, x.operand(input::VALUE)?]);
+        return Ok([query, x.raw_operand(input::KEY)?, x.raw_operand(input::VALUE)?]);
     }
     let sizes = [attention.heads, attention.kv_heads, attention.kv_heads].map(|heads| heads * attention.head);
-    let sizes = x.ints(&sizes)?;
-    let parts = x.op_n("Split", &[Some(query), Some(sizes)], &[("axis", Attribute::Int(2))], 3)?;
+    let sizes = x.raw_ints(&sizes)?;
+    let parts = x.raw_op_n("Split", &[Some(query), Some(sizes)], &[("axis", Attribute::Int(2))], 3)?;
     Ok([*parts.at(0)?, *parts.at(1)?, *parts.at(2)?])
 }
 
 /// Emits the cosines and sines at the positions of the queries, `[1, length, pairs]`.
-fn angles(x: &mut Expand, positions: &Positions) -> Result<[Operand; 2]> {
-    let axis = x.ints(&[0])?;
-    let mut rows = |index: usize| -> Result<Operand> {
-        let table = x.operand(index)?;
-        let rows = x.op("Gather", &[table, positions.queries], &[])?;
-        x.op("Unsqueeze", &[rows, axis], &[])
+fn angles(x: &Expand, positions: &Positions) -> Result<[Operand; 2]> {
+    let axis = x.raw_ints(&[0])?;
+    let rows = |index: usize| -> Result<Operand> {
+        let table = x.raw_operand(index)?;
+        let rows = x.raw_op("Gather", &[table, positions.queries], &[])?;
+        x.raw_op("Unsqueeze", &[rows, axis], &[])
     };
     Ok([rows(input::COS_CACHE)?, rows(input::SIN_CACHE)?])
 }
 
 fn rotate(
-    x: &mut Expand,
+    x: &Expand,
     operand: Operand,
     [cos, sin]: [Operand; 2],
     heads: i64,
@@ -262,17 +262,17 @@ fn rotate(
         ("num_heads", Attribute::Int(heads)),
         ("rotary_embedding_dim", Attribute::Int(rotated)),
     ];
-    x.op("RotaryEmbedding", &[operand, cos, sin], &attributes)
+    x.raw_op("RotaryEmbedding", &[operand, cos, sin], &attributes)
 }
 
 /// Emits the term that hides later keys and those before the window, `[queries, keys]`.
-fn mask(x: &mut Expand, positions: &Positions, window: Option<i64>) -> Result<Operand> {
+fn mask(x: &Expand, positions: &Positions, window: Option<i64>) -> Result<Operand> {
     let before = window.map(|window| window.saturating_sub(1));
     let seen = positions.near(x, before, Some(0))?.ok_or_else(|| Error::internal("a mask without bounds"))?;
-    let seen = x.cast(seen, DType::F32)?;
-    let literal = |x: &mut Expand, n: f32| x.literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), n)));
+    let seen = x.raw_cast(seen, DType::F32)?;
+    let literal = |x: &Expand, n: f32| x.raw_literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), n)));
     let (one, by) = (literal(x, 1.0)?, literal(x, -HIDDEN)?);
-    let hidden = x.op("Sub", &[seen, one], &[])?;
-    let hidden = x.op("Mul", &[hidden, by], &[])?;
-    x.cast(hidden, x.dtype(input::QUERY)?)
+    let hidden = x.raw_op("Sub", &[seen, one], &[])?;
+    let hidden = x.raw_op("Mul", &[hidden, by], &[])?;
+    x.raw_cast(hidden, x.dtype(input::QUERY)?)
 }

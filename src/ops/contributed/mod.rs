@@ -108,34 +108,34 @@ fn infer_like_input(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![like_input(call)?])
 }
 
-fn gelu(x: &mut Expand, operand: Operand, approximate: &'static str) -> Result<Operand> {
+fn gelu(x: &Expand, operand: Operand, approximate: &'static str) -> Result<Operand> {
     let approximate = Attribute::String(approximate.into());
-    x.op("Gelu", &[operand], &[("approximate", approximate)])
+    x.raw_op("Gelu", &[operand], &[("approximate", approximate)])
 }
 
-fn expand_gelu(x: &mut Expand) -> Result<bool> {
-    let input = x.operand(0)?;
+fn expand_gelu(x: &Expand) -> Result<bool> {
+    let input = x.raw_operand(0)?;
     let result = gelu(x, input, "none")?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
-fn expand_bias_gelu(x: &mut Expand) -> Result<bool> {
-    let (a, b) = (x.operand(0)?, x.operand(1)?);
-    let sum = x.op("Add", &[a, b], &[])?;
+fn expand_bias_gelu(x: &Expand) -> Result<bool> {
+    let (a, b) = (x.raw_operand(0)?, x.raw_operand(1)?);
+    let sum = x.raw_op("Add", &[a, b], &[])?;
     let result = gelu(x, sum, "none")?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
-fn expand_fast_gelu(x: &mut Expand) -> Result<bool> {
-    let mut input = x.operand(0)?;
+fn expand_fast_gelu(x: &Expand) -> Result<bool> {
+    let mut input = x.raw_operand(0)?;
     if x.has_input(1) {
-        let bias = x.operand(1)?;
-        input = x.op("Add", &[input, bias], &[])?;
+        let bias = x.raw_operand(1)?;
+        input = x.raw_op("Add", &[input, bias], &[])?;
     }
     let result = gelu(x, input, "tanh")?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -144,14 +144,14 @@ fn infer_quick_gelu(call: &Call) -> Result<Vec<Fact>> {
     infer_like_input(call)
 }
 
-fn expand_quick_gelu(x: &mut Expand) -> Result<bool> {
-    let input = x.operand(0)?;
+fn expand_quick_gelu(x: &Expand) -> Result<bool> {
+    let input = x.raw_operand(0)?;
     let alpha = x.float_or("alpha", 1.702)?;
-    let alpha = x.scalar_like(0, alpha)?;
-    let scaled = x.op("Mul", &[input, alpha], &[])?;
-    let gate = x.op("Sigmoid", &[scaled], &[])?;
-    let result = x.op("Mul", &[input, gate], &[])?;
-    x.output(0, result)?;
+    let alpha = x.raw_scalar_like(0, alpha)?;
+    let scaled = x.raw_op("Mul", &[input, alpha], &[])?;
+    let gate = x.raw_op("Sigmoid", &[scaled], &[])?;
+    let result = x.raw_op("Mul", &[input, gate], &[])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -174,38 +174,38 @@ fn refuse_statistics(call: &Call) -> Result<()> {
     Ok(())
 }
 
-fn expand_skip(x: &mut Expand) -> Result<bool> {
+fn expand_skip(x: &Expand) -> Result<bool> {
     let sum = skip_sum(x, 4)?;
     let epsilon = epsilon(x, 1e-12)?;
-    let mut inputs = vec![sum, x.operand(2)?];
+    let mut inputs = vec![sum, x.raw_operand(2)?];
     if x.has_input(3) {
-        inputs.push(x.operand(3)?);
+        inputs.push(x.raw_operand(3)?);
     }
-    let result = x.op("LayerNormalization", &inputs, &[epsilon])?;
-    x.output(0, result)?;
-    x.output(3, sum)?;
+    let result = x.raw_op("LayerNormalization", &inputs, &[epsilon])?;
+    x.raw_output(0, result)?;
+    x.raw_output(3, sum)?;
     Ok(true)
 }
 
-fn expand_skip_rms(x: &mut Expand) -> Result<bool> {
+fn expand_skip_rms(x: &Expand) -> Result<bool> {
     let sum = skip_sum(x, 3)?;
     let epsilon = epsilon(x, 1e-12)?;
-    let gamma = x.operand(2)?;
-    let result = x.op("RMSNormalization", &[sum, gamma], &[epsilon])?;
-    x.output(0, result)?;
-    x.output(3, sum)?;
+    let gamma = x.raw_operand(2)?;
+    let result = x.raw_op("RMSNormalization", &[sum, gamma], &[epsilon])?;
+    x.raw_output(0, result)?;
+    x.raw_output(3, sum)?;
     Ok(true)
 }
 
 /// Emits the sum of input and skip, and of the bias in input `bias`, if given.
-fn skip_sum(x: &mut Expand, bias: usize) -> Result<Operand> {
-    let (input, skip) = (x.operand(0)?, x.operand(1)?);
-    let sum = x.op("Add", &[input, skip], &[])?;
+fn skip_sum(x: &Expand, bias: usize) -> Result<Operand> {
+    let (input, skip) = (x.raw_operand(0)?, x.raw_operand(1)?);
+    let sum = x.raw_op("Add", &[input, skip], &[])?;
     if !x.has_input(bias) {
         return Ok(sum);
     }
-    let bias = x.operand(bias)?;
-    x.op("Add", &[sum, bias], &[])
+    let bias = x.raw_operand(bias)?;
+    x.raw_op("Add", &[sum, bias], &[])
 }
 
 fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
@@ -217,12 +217,12 @@ fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![like_input(call)?, Fact::unranked(DType::F32)])
 }
 
-fn expand_rms(x: &mut Expand) -> Result<bool> {
-    let (input, scale) = (x.operand(0)?, x.operand(1)?);
+fn expand_rms(x: &Expand) -> Result<bool> {
+    let (input, scale) = (x.raw_operand(0)?, x.raw_operand(1)?);
     let axis = ("axis", Attribute::Int(x.int_or("axis", -1)?));
     let epsilon = epsilon(x, 1e-5)?;
-    let result = x.op("RMSNormalization", &[input, scale], &[axis, epsilon])?;
-    x.output(0, result)?;
+    let result = x.raw_op("RMSNormalization", &[input, scale], &[axis, epsilon])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -238,30 +238,30 @@ fn infer_embed(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![fact.clone(), Fact::unranked(DType::I32), fact])
 }
 
-fn expand_embed(x: &mut Expand) -> Result<bool> {
-    let (ids, words, positions) = (x.operand(0)?, x.operand(2)?, x.operand(3)?);
-    let words = x.op("Gather", &[words, ids], &[])?;
+fn expand_embed(x: &Expand) -> Result<bool> {
+    let (ids, words, positions) = (x.raw_operand(0)?, x.raw_operand(2)?, x.raw_operand(3)?);
+    let words = x.raw_op("Gather", &[words, ids], &[])?;
     let positions = if x.has_input(8) {
-        let position_ids = x.operand(8)?;
-        x.op("Gather", &[positions, position_ids], &[])?
+        let position_ids = x.raw_operand(8)?;
+        x.raw_op("Gather", &[positions, position_ids], &[])?
     } else {
         let Some(length) = x.shape(0)?.last().and_then(Dim::known) else {
             unsupported!("positions of a sequence of free length");
         };
-        let (start, end, axes) = (x.ints(&[0])?, x.ints(&[length])?, x.ints(&[0])?);
-        x.op("Slice", &[positions, start, end, axes], &[])?
+        let (start, end, axes) = (x.raw_ints(&[0])?, x.raw_ints(&[length])?, x.raw_ints(&[0])?);
+        x.raw_op("Slice", &[positions, start, end, axes], &[])?
     };
-    let mut sum = x.op("Add", &[words, positions], &[])?;
+    let mut sum = x.raw_op("Add", &[words, positions], &[])?;
     if x.has_input(1) && x.has_input(4) {
-        let (segment_ids, segments) = (x.operand(1)?, x.operand(4)?);
-        let segments = x.op("Gather", &[segments, segment_ids], &[])?;
-        sum = x.op("Add", &[sum, segments], &[])?;
+        let (segment_ids, segments) = (x.raw_operand(1)?, x.raw_operand(4)?);
+        let segments = x.raw_op("Gather", &[segments, segment_ids], &[])?;
+        sum = x.raw_op("Add", &[sum, segments], &[])?;
     }
-    let (gamma, beta) = (x.operand(5)?, x.operand(6)?);
+    let (gamma, beta) = (x.raw_operand(5)?, x.raw_operand(6)?);
     let epsilon = epsilon(x, 1e-12)?;
-    let result = x.op("LayerNormalization", &[sum, gamma, beta], &[epsilon])?;
-    x.output(0, result)?;
-    x.output(2, sum)?;
+    let result = x.raw_op("LayerNormalization", &[sum, gamma, beta], &[epsilon])?;
+    x.raw_output(0, result)?;
+    x.raw_output(2, sum)?;
     Ok(true)
 }
 
@@ -299,21 +299,21 @@ fn infer_fused_matmul(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_fused_matmul(x: &mut Expand) -> Result<bool> {
+fn expand_fused_matmul(x: &Expand) -> Result<bool> {
     let (alpha, perms) = read_fused_matmul(x)?;
     let mut operands = Vec::new();
     for (index, perm) in perms.iter().enumerate() {
-        let operand = x.operand(index)?;
+        let operand = x.raw_operand(index)?;
         let perm =
             perm.iter().map(|axis| i64::try_from(*axis)).collect::<std::result::Result<Vec<_>, _>>()?;
-        operands.push(x.op("Transpose", &[operand], &[("perm", Attribute::Ints(perm))])?);
+        operands.push(x.raw_op("Transpose", &[operand], &[("perm", Attribute::Ints(perm))])?);
     }
-    let mut result = x.op("MatMul", &operands, &[])?;
+    let mut result = x.raw_op("MatMul", &operands, &[])?;
     if alpha != 1.0 {
-        let alpha = x.scalar_like(0, alpha)?;
-        result = x.op("Mul", &[result, alpha], &[])?;
+        let alpha = x.raw_scalar_like(0, alpha)?;
+        result = x.raw_op("Mul", &[result, alpha], &[])?;
     }
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -345,28 +345,28 @@ fn infer_fused_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, crate::ops::spatial::conv::conv_shape(call, call.shape(1)?)?)])
 }
 
-fn expand_fused_conv(x: &mut Expand) -> Result<bool> {
+fn expand_fused_conv(x: &Expand) -> Result<bool> {
     let (activation, mut attributes) = read_activation(x)?;
-    let mut inputs = vec![x.operand(0)?, x.operand(1)?];
+    let mut inputs = vec![x.raw_operand(0)?, x.raw_operand(1)?];
     if x.has_input(2) {
-        inputs.push(x.operand(2)?);
+        inputs.push(x.raw_operand(2)?);
     }
     let conv = crate::ops::spatial::conv::conv_attributes(x);
-    let mut result = x.op("Conv", &inputs, &conv)?;
+    let mut result = x.raw_op("Conv", &inputs, &conv)?;
     if x.has_input(3) {
-        let addend = x.operand(3)?;
-        result = x.op("Add", &[result, addend], &[])?;
+        let addend = x.raw_operand(3)?;
+        result = x.raw_op("Add", &[result, addend], &[])?;
     }
     let mut inputs = vec![result];
     if activation == "Clip" {
         // In the newest Clip the bounds are inputs.
         for (_, bound) in std::mem::take(&mut attributes) {
             if let Attribute::Float(bound) = bound {
-                inputs.push(x.scalar_like(0, bound)?);
+                inputs.push(x.raw_scalar_like(0, bound)?);
             }
         }
     }
-    let result = x.op(activation, &inputs, &attributes)?;
-    x.output(0, result)?;
+    let result = x.raw_op(activation, &inputs, &attributes)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }

@@ -105,27 +105,27 @@ fn position(call: &Call, index: usize, count: usize) -> Result<usize> {
 }
 
 /// Makes output `index` a sequence of `elements`.
-fn construct(x: &mut Expand, index: usize, elements: &[Operand]) -> Result<()> {
-    let sequence = x.op("SequenceConstruct", elements, &[])?;
-    x.output(index, sequence)
+fn construct(x: &Expand, index: usize, elements: &[Operand]) -> Result<()> {
+    let sequence = x.raw_op("SequenceConstruct", elements, &[])?;
+    x.raw_output(index, sequence)
 }
 
-fn inline_at(x: &mut Expand) -> Result<bool> {
+fn inline_at(x: &Expand) -> Result<bool> {
     let Some(elements) = elements(x, 0) else { return Ok(false) };
     let element = *elements.at(position(x, 1, elements.len())?)?;
-    x.output(0, element)?;
+    x.raw_output(0, element)?;
     Ok(true)
 }
 
-fn inline_length(x: &mut Expand) -> Result<bool> {
+fn inline_length(x: &Expand) -> Result<bool> {
     let Some(elements) = elements(x, 0) else { return Ok(false) };
     let count = i64::try_from(elements.len())?;
-    let count = x.literal(&scalar(count))?;
-    x.output(0, count)?;
+    let count = x.raw_literal(&scalar(count))?;
+    x.raw_output(0, count)?;
     Ok(true)
 }
 
-fn inline_insert(x: &mut Expand) -> Result<bool> {
+fn inline_insert(x: &Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let count = elements.len();
     let place = if x.has_input(2) {
@@ -135,12 +135,12 @@ fn inline_insert(x: &mut Expand) -> Result<bool> {
     } else {
         count
     };
-    elements.insert(place, x.operand(1)?);
+    elements.insert(place, x.raw_operand(1)?);
     construct(x, 0, &elements)?;
     Ok(true)
 }
 
-fn inline_erase(x: &mut Expand) -> Result<bool> {
+fn inline_erase(x: &Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let Some(last) = elements.len().checked_sub(1) else {
         invalid!("an empty sequence has no element to erase")
@@ -151,7 +151,7 @@ fn inline_erase(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-fn inline_concat(x: &mut Expand) -> Result<bool> {
+fn inline_concat(x: &Expand) -> Result<bool> {
     let axis = required(x.int("axis")?, "axis")?;
     let stacked = x.flag("new_axis", false)?;
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
@@ -159,13 +159,13 @@ fn inline_concat(x: &mut Expand) -> Result<bool> {
         invalid!("an empty sequence has no elements to join");
     }
     if stacked {
-        let axes = x.ints(&[axis])?;
+        let axes = x.raw_ints(&[axis])?;
         for element in &mut elements {
-            *element = x.op("Unsqueeze", &[*element, axes], &[])?;
+            *element = x.raw_op("Unsqueeze", &[*element, axes], &[])?;
         }
     }
-    let joined = x.op("Concat", &elements, &[("axis", Attribute::Int(axis))])?;
-    x.output(0, joined)?;
+    let joined = x.raw_op("Concat", &elements, &[("axis", Attribute::Int(axis))])?;
+    x.raw_output(0, joined)?;
     Ok(true)
 }
 
@@ -201,31 +201,31 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     Ok(Some(sizes))
 }
 
-fn inline_split(x: &mut Expand) -> Result<bool> {
+fn inline_split(x: &Expand) -> Result<bool> {
     let axis = resolve_axis(x.int_or("axis", 0)?, x.shape(0)?.len())?;
     // keepdims applies only without input split.
     let squeezed = !x.flag("keepdims", true)? && !x.has_input(1);
     let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
-    let (axis, data) = (i64::try_from(axis)?, x.operand(0)?);
+    let (axis, data) = (i64::try_from(axis)?, x.raw_operand(0)?);
     let mut parts = match sizes.len() {
         0 => Vec::new(),
         1 => vec![data],
         count => {
-            let split = x.ints(&sizes)?;
-            x.op_n("Split", &[Some(data), Some(split)], &[("axis", Attribute::Int(axis))], count)?
+            let split = x.raw_ints(&sizes)?;
+            x.raw_op_n("Split", &[Some(data), Some(split)], &[("axis", Attribute::Int(axis))], count)?
         }
     };
     if squeezed {
-        let axes = x.ints(&[axis])?;
+        let axes = x.raw_ints(&[axis])?;
         for part in &mut parts {
-            *part = x.op("Squeeze", &[*part, axes], &[])?;
+            *part = x.raw_op("Squeeze", &[*part, axes], &[])?;
         }
     }
     construct(x, 0, &parts)?;
     Ok(true)
 }
 
-fn inline_map(x: &mut Expand) -> Result<bool> {
+fn inline_map(x: &Expand) -> Result<bool> {
     let body = required(x.body("body")?, "body")?;
     let Some(first) = elements(x, 0) else { return Ok(false) };
     let mut lists = Vec::new();
@@ -234,7 +234,7 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
             Some(list) if list.len() == first.len() => list,
             Some(list) => invalid!("the sequences have {} and {} elements", first.len(), list.len()),
             // Each iteration reads the whole tensor.
-            None if x.input(index)?.dtype.is_some() => vec![x.operand(index)?; first.len()],
+            None if x.input(index)?.dtype.is_some() => vec![x.raw_operand(index)?; first.len()],
             None => return Ok(false),
         };
         lists.push(list);
@@ -242,7 +242,7 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
     let mut results: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len()];
     for iteration in 0..first.len() {
         let inputs = lists.iter().map(|list| list.at(iteration).copied()).collect::<Result<Vec<_>>>()?;
-        for (result, output) in results.iter_mut().zip(x.inline(body, &inputs)?) {
+        for (result, output) in results.iter_mut().zip(x.raw_inline(body, &inputs)?) {
             result.push(output);
         }
     }
@@ -274,22 +274,22 @@ fn content(call: &Call) -> Result<Content> {
     })
 }
 
-fn inline_get(x: &mut Expand) -> Result<bool> {
+fn inline_get(x: &Expand) -> Result<bool> {
     match content(x)? {
-        Content::Value(value) => x.output(0, value)?,
+        Content::Value(value) => x.raw_output(0, value)?,
         Content::Empty => unsupported!("the optional value is empty"),
         Content::Unknown => return Ok(false),
     }
     Ok(true)
 }
 
-fn inline_has(x: &mut Expand) -> Result<bool> {
+fn inline_has(x: &Expand) -> Result<bool> {
     let is_present = match content(x)? {
         Content::Value(_) => 1,
         Content::Empty => 0,
         Content::Unknown => return Ok(false),
     };
-    let is_present = x.literal(&scalar(is_present).cast(DType::Bool)?)?;
-    x.output(0, is_present)?;
+    let is_present = x.raw_literal(&scalar(is_present).cast(DType::Bool)?)?;
+    x.raw_output(0, is_present)?;
     Ok(true)
 }

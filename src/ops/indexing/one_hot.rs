@@ -100,41 +100,41 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
 
 /// Emits a OneHot of zeros and ones of a type.
 pub(in crate::ops) fn one_hot(
-    x: &mut Expand,
+    x: &Expand,
     indices: Operand,
     depth: i64,
     axis: i64,
     dtype: DType,
 ) -> Result<Operand> {
-    let depth = x.ints(&[depth])?;
-    let values = x.literal(&Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn()).cast(dtype)?)?;
-    x.op("OneHot", &[indices, depth, values], &[("axis", Attribute::Int(axis))])
+    let depth = x.raw_ints(&[depth])?;
+    let values = x.raw_literal(&Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn()).cast(dtype)?)?;
+    x.raw_op("OneHot", &[indices, depth, values], &[("axis", Attribute::Int(axis))])
 }
 
 /// Emits the product of zeros and ones of float32 with data of any type, as `multiply` does, in the type of
 /// the data. Each sum has at most one 1, so infinities of other elements must not contribute: see
 /// [`Lower::bounded_half`].
 pub(in crate::ops) fn pick(
-    x: &mut Expand,
+    x: &Expand,
     data: Operand,
     dtype: DType,
-    multiply: impl FnOnce(&mut Expand, Operand) -> Result<Operand>,
+    multiply: impl FnOnce(&Expand, Operand) -> Result<Operand>,
 ) -> Result<Operand> {
-    let data = x.cast(data, DType::F32)?;
+    let data = x.raw_cast(data, DType::F32)?;
     if !dtype.is_float() {
         let picked = multiply(x, data)?;
-        return x.cast(picked, dtype);
+        return x.raw_cast(picked, dtype);
     }
-    let scalar = |x: &mut Expand, number: f32| {
-        x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)))
+    let scalar = |x: &Expand, number: f32| {
+        x.raw_literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)))
     };
     let (half, two) = (scalar(x, 0.5)?, scalar(x, 2.0)?);
     let (least, most) = (scalar(x, -HALF_OF_INFINITY)?, scalar(x, HALF_OF_INFINITY)?);
-    let halved = x.op("Mul", &[data, half], &[])?;
-    let bounded = x.op("Clip", &[halved, least, most], &[])?;
+    let halved = x.raw_op("Mul", &[data, half], &[])?;
+    let bounded = x.raw_op("Clip", &[halved, least, most], &[])?;
     let picked = multiply(x, bounded)?;
-    let doubled = x.op("Mul", &[picked, two], &[])?;
-    x.cast(doubled, dtype)
+    let doubled = x.raw_op("Mul", &[picked, two], &[])?;
+    x.raw_cast(doubled, dtype)
 }
 
 /// Emits the second of the two values for a hit, else the first.

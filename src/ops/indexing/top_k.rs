@@ -126,7 +126,7 @@ fn check_order(data: &ArrayD<f64>) -> Result<()> {
     Ok(())
 }
 
-fn expand_top_k(expand: &mut Expand) -> Result<bool> {
+fn expand_top_k(expand: &Expand) -> Result<bool> {
     if let Some(data) = expand.constant(0).filter(|data| data.dtype().is_float()) {
         check_order(&data.load_listed()?.to_f64()?)?;
     }
@@ -141,50 +141,51 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     // The axis comes last.
     let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
     perm.push(order.axis);
-    let mut rows = expand.operand(0)?;
+    let mut rows = expand.raw_operand(0)?;
     if !perm.is_sorted() {
-        rows = expand.op("Transpose", &[rows], &[perm_attribute(&perm)?])?;
+        rows = expand.raw_op("Transpose", &[rows], &[perm_attribute(&perm)?])?;
     }
-    let (row, column) = (expand.reshape(rows, &[-1, 1, n])?, expand.reshape(rows, &[-1, n, 1])?);
+    let (row, column) = (expand.raw_reshape(rows, &[-1, 1, n])?, expand.raw_reshape(rows, &[-1, n, 1])?);
     let rank = ranks(expand, column, row, n, order.largest)?;
 
     // [lanes, k, n]: row r has its 1 at the element of rank r.
     let dtype = expand.dtype(0)?;
     let matrix = one_hot(expand, rank, k, 1, DType::F32)?;
-    let lanes = expand.op("Shape", &[rows], &[("end", Attribute::Int(-1))])?;
-    let count = expand.ints(&[k])?;
-    let shape = expand.op("Concat", &[lanes, count], &[("axis", Attribute::Int(0))])?;
+    let lanes = expand.raw_op("Shape", &[rows], &[("end", Attribute::Int(-1))])?;
+    let count = expand.raw_ints(&[k])?;
+    let shape = expand.raw_op("Concat", &[lanes, count], &[("axis", Attribute::Int(0))])?;
     let indices = ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], (0..n).collect())?;
-    let indices = expand.literal(&Array::i64(indices))?;
+    let indices = expand.raw_literal(&Array::i64(indices))?;
     for (index, column) in [column, indices].into_iter().enumerate() {
         if !expand.has_output(index) {
             continue;
         }
         let from = if index == 0 { dtype } else { DType::I64 };
-        let found = pick(expand, column, from, |expand, column| expand.op("MatMul", &[matrix, column], &[]))?;
-        let mut found = expand.op("Reshape", &[found, shape], &[])?;
+        let found =
+            pick(expand, column, from, |expand, column| expand.raw_op("MatMul", &[matrix, column], &[]))?;
+        let mut found = expand.raw_op("Reshape", &[found, shape], &[])?;
         if !perm.is_sorted() {
-            found = expand.op("Transpose", &[found], &[perm_attribute(&inverse(&perm))?])?;
+            found = expand.raw_op("Transpose", &[found], &[perm_attribute(&inverse(&perm))?])?;
         }
-        expand.output(index, found)?;
+        expand.raw_output(index, found)?;
     }
     Ok(true)
 }
 
 /// Emits the rank of each element: the number of larger elements and of equal ones before it, as integers of
 /// shape `[lanes, n]`.
-fn ranks(expand: &mut Expand, column: Operand, row: Operand, n: i64, largest: bool) -> Result<Operand> {
-    let before = expand.op(if largest { "Greater" } else { "Less" }, &[row, column], &[])?;
-    let equal = expand.op("Equal", &[row, column], &[])?;
+fn ranks(expand: &Expand, column: Operand, row: Operand, n: i64, largest: bool) -> Result<Operand> {
+    let before = expand.raw_op(if largest { "Greater" } else { "Less" }, &[row, column], &[])?;
+    let equal = expand.raw_op("Equal", &[row, column], &[])?;
     let side = usize::try_from(n)?;
     let earlier = ndarray::Array2::from_shape_fn((side, side), |(row, column)| column < row);
-    let earlier = expand.literal(&Array::bool(earlier.into_dyn()))?;
-    let tied = expand.op("And", &[equal, earlier], &[])?;
-    let ahead = expand.op("Or", &[before, tied], &[])?;
-    let ahead = expand.cast(ahead, DType::F32)?;
-    let axes = expand.ints(&[2])?;
-    let count = expand.op("ReduceSum", &[ahead, axes], &[("keepdims", Attribute::Int(0))])?;
-    expand.cast(count, DType::I64)
+    let earlier = expand.raw_literal(&Array::bool(earlier.into_dyn()))?;
+    let tied = expand.raw_op("And", &[equal, earlier], &[])?;
+    let ahead = expand.raw_op("Or", &[before, tied], &[])?;
+    let ahead = expand.raw_cast(ahead, DType::F32)?;
+    let axes = expand.raw_ints(&[2])?;
+    let count = expand.raw_op("ReduceSum", &[ahead, axes], &[("keepdims", Attribute::Int(0))])?;
+    expand.raw_cast(count, DType::I64)
 }
 
 #[cfg(test)]

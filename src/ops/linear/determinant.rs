@@ -86,7 +86,7 @@ fn determinant(mut a: Array2<f64>) -> Result<f64> {
     Ok(product)
 }
 
-fn expand_det(expand: &mut Expand) -> Result<bool> {
+fn expand_det(expand: &Expand) -> Result<bool> {
     let [batch @ .., n, _] = expand.shape(0)? else {
         invalid!("the determinant of {}", display_shape(expand.shape(0)?));
     };
@@ -96,13 +96,13 @@ fn expand_det(expand: &mut Expand) -> Result<bool> {
         _ => unsupported!("the determinant of a {n} x {n} matrix (at most {MAX_ROWS} rows)"),
     };
     let count = i64::try_from(n * n)?;
-    let (x, flat) = (expand.operand(0)?, expand.ints(&[-1, count])?);
-    let x = expand.op("Reshape", &[x, flat], &[])?;
+    let (x, flat) = (expand.raw_operand(0)?, expand.raw_ints(&[-1, count])?);
+    let x = expand.raw_op("Reshape", &[x, flat], &[])?;
     let parts = match n {
         1 => vec![x],
         _ => {
-            let sizes = expand.ints(&vec![1; n * n])?;
-            expand.op_n("Split", &[Some(x), Some(sizes)], &[("axis", Attribute::Int(1))], n * n)?
+            let sizes = expand.raw_ints(&vec![1; n * n])?;
+            expand.raw_op_n("Split", &[Some(x), Some(sizes)], &[("axis", Attribute::Int(1))], n * n)?
         }
     };
     // Determinants of the last rows with some of the columns, from the last row upwards.
@@ -119,9 +119,9 @@ fn expand_det(expand: &mut Expand) -> Result<bool> {
     if shape.iter().filter(|size| **size == -1).count() > 1 {
         unsupported!("free sizes");
     }
-    let shape = expand.ints(&shape)?;
-    let whole = expand.op("Reshape", &[whole, shape], &[])?;
-    expand.output(0, whole)?;
+    let shape = expand.raw_ints(&shape)?;
+    let whole = expand.raw_op("Reshape", &[whole, shape], &[])?;
+    expand.raw_output(0, whole)?;
     Ok(true)
 }
 
@@ -135,7 +135,7 @@ fn choices(n: usize, count: usize) -> Vec<Vec<usize>> {
 
 /// Emits the determinant of the rows from `row` on with `columns`, expanded along its first row.
 fn minor(
-    expand: &mut Expand,
+    expand: &Expand,
     parts: &[Operand],
     n: usize,
     row: usize,
@@ -147,11 +147,11 @@ fn minor(
         let mut term = *parts.at(row * n + column)?;
         let rest: Vec<usize> = columns.iter().copied().filter(|other| other != column).collect();
         if let Some(minor) = below.get(&rest) {
-            term = expand.op("Mul", &[term, *minor], &[])?;
+            term = expand.raw_op("Mul", &[term, *minor], &[])?;
         }
         sum = Some(match sum {
             None => term,
-            Some(sum) => expand.op(if i % 2 == 0 { "Add" } else { "Sub" }, &[sum, term], &[])?,
+            Some(sum) => expand.raw_op(if i % 2 == 0 { "Add" } else { "Sub" }, &[sum, term], &[])?,
         });
     }
     sum.ok_or_else(|| Error::invalid("no columns"))

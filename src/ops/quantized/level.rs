@@ -76,38 +76,38 @@ pub(super) fn constant_int(x: &Call, index: usize) -> Result<Option<i64>> {
 }
 
 /// Emits a float32 scalar.
-pub(super) fn scalar(x: &mut Expand, value: f32) -> Result<Operand> {
-    x.literal(&Array::f32(ndarray::arr0(value).into_dyn()))
+pub(super) fn scalar(x: &Expand, value: f32) -> Result<Operand> {
+    x.raw_literal(&Array::f32(ndarray::arr0(value).into_dyn()))
 }
 
 /// Emits an integer as a float32 scalar.
-pub(super) fn int_scalar(x: &mut Expand, value: i64) -> Result<Operand> {
+pub(super) fn int_scalar(x: &Expand, value: i64) -> Result<Operand> {
     scalar(x, value.as_())
 }
 
 /// Emits the difference of an operand and an integer.
-pub(super) fn minus(x: &mut Expand, operand: Operand, by: i64) -> Result<Operand> {
+pub(super) fn minus(x: &Expand, operand: Operand, by: i64) -> Result<Operand> {
     if by == 0 {
         return Ok(operand);
     }
     let by = int_scalar(x, by)?;
-    x.op("Sub", &[operand, by], &[])
+    x.raw_op("Sub", &[operand, by], &[])
 }
 
 /// Emits the levels of input `index` for a zero point.
-pub(super) fn levels(x: &mut Expand, index: usize, zero: i64) -> Result<Levels> {
+pub(super) fn levels(x: &Expand, index: usize, zero: i64) -> Result<Levels> {
     if let Some(levels) = source_levels(x, index, zero)? {
         return Ok(levels);
     }
     let range = Target::new(x.dtype(index)?, zero)?;
-    let operand = x.operand_as(index, DType::F32)?;
+    let operand = x.raw_operand_as(index, DType::F32)?;
     let operand = minus(x, operand, zero)?;
     Ok(Levels { operand, low: range.low - zero, high: range.high - zero })
 }
 
 /// Returns the operand of the node `Levels` that computes input `index`, shifted to a zero point.
-fn source_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels>> {
-    let Operand::Value(mut value) = x.operand(index)? else { return Ok(None) };
+fn source_levels(x: &Expand, index: usize, zero: i64) -> Result<Option<Levels>> {
+    let Operand::Value(mut value) = x.raw_operand(index)? else { return Ok(None) };
     for _ in 0..MAX_IDENTITIES {
         let Some(node) = x.graph().value(value).producer.and_then(|id| x.graph().node(id)) else { break };
         let Some(input) = node.inputs.first().copied().flatten() else { break };
@@ -133,22 +133,22 @@ fn source_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Level
 }
 
 /// Emits quantized values of scaled levels, which are rounded half to even and clipped to the bounds.
-pub(super) fn requantize(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
+pub(super) fn requantize(x: &Expand, scaled: Operand, target: Target) -> Result<Operand> {
     let levels = round_levels(x, scaled, target)?;
     from_levels(x, levels, target)
 }
 
 /// Emits scaled levels rounded half to even and clipped to the bounds.
-pub(super) fn round_levels(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
-    let rounded = x.op("Round", &[scaled], &[])?;
+pub(super) fn round_levels(x: &Expand, scaled: Operand, target: Target) -> Result<Operand> {
+    let rounded = x.raw_op("Round", &[scaled], &[])?;
     let low = int_scalar(x, target.low - target.zero)?;
     let high = int_scalar(x, target.high - target.zero)?;
-    x.op("Clip", &[rounded, low, high], &[])
+    x.raw_op("Clip", &[rounded, low, high], &[])
 }
 
 /// Emits the quantized values of levels.
-pub(super) fn from_levels(x: &mut Expand, levels: Operand, target: Target) -> Result<Operand> {
-    x.own_op(
+pub(super) fn from_levels(x: &Expand, levels: Operand, target: Target) -> Result<Operand> {
+    x.raw_own_op(
         "Levels",
         &[levels],
         &[

@@ -58,45 +58,45 @@ fn infer_dynamic_matmul(call: &Call) -> Result<Vec<Fact>> {
 
 /// Returns input `index`, which may be omitted.
 fn optional(x: &Expand, index: usize) -> Result<Option<Operand>> {
-    if x.has_input(index) { x.operand(index).map(Some) } else { Ok(None) }
+    if x.has_input(index) { x.raw_operand(index).map(Some) } else { Ok(None) }
 }
 
 /// Emits the product of quantized `a` and `b`, times both scales, plus a bias.
 fn product(
-    x: &mut Expand,
+    x: &Expand,
     [a, b]: [Operand; 2],
     [a_scale, b_scale]: [Operand; 2],
     zeros: [Option<Operand>; 2],
     bias: Option<Operand>,
 ) -> Result<Operand> {
-    let sums = x.op_n("MatMulInteger", &[Some(a), Some(b), zeros[0], zeros[1]], &[], 1)?;
-    let sums = x.cast(*sums.at(0)?, DType::F32)?;
-    let scale = x.op("Mul", &[a_scale, b_scale], &[])?;
-    let result = x.op("Mul", &[sums, scale], &[])?;
+    let sums = x.raw_op_n("MatMulInteger", &[Some(a), Some(b), zeros[0], zeros[1]], &[], 1)?;
+    let sums = x.raw_cast(*sums.at(0)?, DType::F32)?;
+    let scale = x.raw_op("Mul", &[a_scale, b_scale], &[])?;
+    let result = x.raw_op("Mul", &[sums, scale], &[])?;
     match bias {
-        Some(bias) => x.op("Add", &[result, bias], &[]),
+        Some(bias) => x.raw_op("Add", &[result, bias], &[]),
         None => Ok(result),
     }
 }
 
-fn expand_to_float(x: &mut Expand) -> Result<bool> {
-    let operands = [x.operand(0)?, x.operand(1)?];
-    let scales = [x.operand(2)?, x.operand(3)?];
+fn expand_to_float(x: &Expand) -> Result<bool> {
+    let operands = [x.raw_operand(0)?, x.raw_operand(1)?];
+    let scales = [x.raw_operand(2)?, x.raw_operand(3)?];
     let zeros = [optional(x, 4)?, optional(x, 5)?];
     let bias = optional(x, 6)?;
     let result = product(x, operands, scales, zeros, bias)?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
-fn expand_dynamic_matmul(x: &mut Expand) -> Result<bool> {
-    let a = x.operand(0)?;
-    let quantized = x.op_n("DynamicQuantizeLinear", &[Some(a)], &[], 3)?;
+fn expand_dynamic_matmul(x: &Expand) -> Result<bool> {
+    let a = x.raw_operand(0)?;
+    let quantized = x.raw_op_n("DynamicQuantizeLinear", &[Some(a)], &[], 3)?;
     let [a, a_scale, a_zero] = [*quantized.at(0)?, *quantized.at(1)?, *quantized.at(2)?];
-    let (b, b_scale) = (x.operand(1)?, x.operand(2)?);
+    let (b, b_scale) = (x.raw_operand(1)?, x.raw_operand(2)?);
     let (b_zero, bias) = (optional(x, 3)?, optional(x, 4)?);
     let result = product(x, [a, b], [a_scale, b_scale], [Some(a_zero), b_zero], bias)?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -130,21 +130,21 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Attention of the dequantized operands: the kernel rounds no intermediate result.
-fn expand_attention(x: &mut Expand) -> Result<bool> {
+fn expand_attention(x: &Expand) -> Result<bool> {
     let mut operands = Vec::new();
     for (operand, scale, zero) in
         [(0, attention::X_SCALE, attention::X_ZERO), (1, attention::WEIGHT_SCALE, attention::WEIGHT_ZERO)]
     {
-        let inputs = [Some(x.operand(operand)?), Some(x.operand(scale)?), optional(x, zero)?];
+        let inputs = [Some(x.raw_operand(operand)?), Some(x.raw_operand(scale)?), optional(x, zero)?];
         let axis = ("axis", Attribute::Int(1));
-        operands.extend(x.op_n("DequantizeLinear", &inputs, &[axis], 1)?.into_iter().map(Some));
+        operands.extend(x.raw_op_n("DequantizeLinear", &inputs, &[axis], 1)?.into_iter().map(Some));
     }
     operands.extend([optional(x, attention::BIAS)?, optional(x, attention::MASK)?]);
     let attributes = x.node().attributes.clone();
     let attributes: Vec<(&str, Attribute)> =
         attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone())).collect();
-    let result = x.contrib_op("Attention", &operands, &attributes)?;
-    x.output(0, result)?;
+    let result = x.raw_contrib_op("Attention", &operands, &attributes)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -159,7 +159,7 @@ fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![all, last.clone(), last])
 }
 
-fn expand_lstm(_: &mut Expand) -> Result<bool> {
+fn expand_lstm(_: &Expand) -> Result<bool> {
     Err(Error::unsupported("its states are quantized by their own range at every step of the sequence")
         .help("convert the model from before its quantization, or this one with --dequantize"))
 }

@@ -128,7 +128,7 @@ fn infer_dequantize(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Emits scale or zero point, input `index`, as float32 in a shape that broadcasts to input 0.
-fn parameter(x: &mut Expand, index: usize, granularity: &Granularity) -> Result<Operand> {
+fn parameter(x: &Expand, index: usize, granularity: &Granularity) -> Result<Operand> {
     let (shape, parameter) = (x.shape(0)?.to_vec(), x.shape(index)?.to_vec());
     if parameter.iter().all(|d| d.is(1)) || parameter.len() == 1 && granularity.block_size == 0 {
         return axis_parameter(x, index, granularity.axis, shape.len());
@@ -148,84 +148,84 @@ fn parameter(x: &mut Expand, index: usize, granularity: &Granularity) -> Result<
     if let Some(size) = merged.get_mut(axis) {
         *size = size.saturating_mul(granularity.block_size);
     }
-    let operand = x.operand_as(index, DType::F32)?;
-    let operand = x.reshape(operand, &split)?;
-    let repeated = x.ints(&repeated)?;
-    let operand = x.op("Expand", &[operand, repeated], &[])?;
-    let operand = x.reshape(operand, &merged)?;
+    let operand = x.raw_operand_as(index, DType::F32)?;
+    let operand = x.raw_reshape(operand, &split)?;
+    let repeated = x.raw_ints(&repeated)?;
+    let operand = x.raw_op("Expand", &[operand, repeated], &[])?;
+    let operand = x.raw_reshape(operand, &merged)?;
     // The last block may be shorter.
     first(x, operand, i64::try_from(axis)?, *sizes.at(axis)?)
 }
 
 /// Emits the first `size` elements of an axis.
-fn first(x: &mut Expand, operand: Operand, axis: i64, size: i64) -> Result<Operand> {
-    let (start, end, axes) = (x.ints(&[0])?, x.ints(&[size])?, x.ints(&[axis])?);
-    x.op("Slice", &[operand, start, end, axes], &[])
+fn first(x: &Expand, operand: Operand, axis: i64, size: i64) -> Result<Operand> {
+    let (start, end, axes) = (x.raw_ints(&[0])?, x.raw_ints(&[size])?, x.raw_ints(&[axis])?);
+    x.raw_op("Slice", &[operand, start, end, axes], &[])
 }
 
 /// Emits a scalar parameter, or a vector along an axis of `rank` axes, as float32.
-fn axis_parameter(x: &mut Expand, index: usize, axis: i64, rank: usize) -> Result<Operand> {
-    let operand = x.operand_as(index, DType::F32)?;
+fn axis_parameter(x: &Expand, index: usize, axis: i64, rank: usize) -> Result<Operand> {
+    let operand = x.raw_operand_as(index, DType::F32)?;
     if x.shape(index)?.iter().all(|d| d.is(1)) {
-        return x.reshape(operand, &[]);
+        return x.raw_reshape(operand, &[]);
     }
     let mut sizes = vec![1; rank];
     if let Some(size) = sizes.get_mut(resolve_axis(axis, rank)?) {
         *size = -1;
     }
-    x.reshape(operand, &sizes)
+    x.raw_reshape(operand, &sizes)
 }
 
 /// Emits `operand` rounded, plus the zero point, and clipped to the type.
-fn round_to(x: &mut Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
+fn round_to(x: &Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
     let Some((low, high)) = dtype.int_range() else {
         unsupported!("a quantized value of type {dtype}");
     };
-    let mut operand = x.op("Round", &[operand], &[])?;
+    let mut operand = x.raw_op("Round", &[operand], &[])?;
     if let Some(zero) = zero {
-        operand = x.op("Add", &[operand, zero], &[])?;
+        operand = x.raw_op("Add", &[operand, zero], &[])?;
     }
     let (low, high) = (int_scalar(x, i64::try_from(low)?)?, int_scalar(x, i64::try_from(high)?)?);
-    operand = x.op("Clip", &[operand, low, high], &[])?;
-    x.cast(operand, dtype)
+    operand = x.raw_op("Clip", &[operand, low, high], &[])?;
+    x.raw_cast(operand, dtype)
 }
 
 /// Emits the quotient of two floats, correctly rounded. ncnn's division is off by a unit in the last place,
 /// because it is built with `-ffast-math`, and the last bit decides how a value halfway between two steps is
 /// rounded. The remainder of the first quotient is computed exactly by splitting the factors (T. J. Dekker,
 /// 1971).
-fn quotient(x: &mut Expand, dividend: Operand, divisor: Operand) -> Result<Operand> {
-    let first = x.op("Div", &[dividend, divisor], &[])?;
-    let product = x.op("Mul", &[first, divisor], &[])?;
+fn quotient(x: &Expand, dividend: Operand, divisor: Operand) -> Result<Operand> {
+    let first = x.raw_op("Div", &[dividend, divisor], &[])?;
+    let product = x.raw_op("Mul", &[first, divisor], &[])?;
     let (first_high, first_low) = split(x, first)?;
     let (divisor_high, divisor_low) = split(x, divisor)?;
-    let mut error = x.op("Mul", &[first_high, divisor_high], &[])?;
-    error = x.op("Sub", &[error, product], &[])?;
+    let mut error = x.raw_op("Mul", &[first_high, divisor_high], &[])?;
+    error = x.raw_op("Sub", &[error, product], &[])?;
     for (a, b) in [(first_high, divisor_low), (first_low, divisor_high), (first_low, divisor_low)] {
-        let part = x.op("Mul", &[a, b], &[])?;
-        error = x.op("Add", &[error, part], &[])?;
+        let part = x.raw_op("Mul", &[a, b], &[])?;
+        error = x.raw_op("Add", &[error, part], &[])?;
     }
-    let rest = x.op("Sub", &[dividend, product], &[])?;
-    let rest = x.op("Sub", &[rest, error], &[])?;
-    let correction = x.op("Div", &[rest, divisor], &[])?;
-    x.op("Add", &[first, correction], &[])
+    let rest = x.raw_op("Sub", &[dividend, product], &[])?;
+    let rest = x.raw_op("Sub", &[rest, error], &[])?;
+    let correction = x.raw_op("Div", &[rest, divisor], &[])?;
+    x.raw_op("Add", &[first, correction], &[])
 }
 
 /// Emits the high and the low half of the bits of each element, which add up to it.
-fn split(x: &mut Expand, operand: Operand) -> Result<(Operand, Operand)> {
+fn split(x: &Expand, operand: Operand) -> Result<(Operand, Operand)> {
     // 2^12 + 1: half of the 24 bits of a float32 mantissa.
     let splitter = scalar(x, 4097.0)?;
-    let scaled = x.op("Mul", &[operand, splitter], &[])?;
-    let rest = x.op("Sub", &[scaled, operand], &[])?;
-    let high = x.op("Sub", &[scaled, rest], &[])?;
-    let low = x.op("Sub", &[operand, high], &[])?;
+    let scaled = x.raw_op("Mul", &[operand, splitter], &[])?;
+    let rest = x.raw_op("Sub", &[scaled, operand], &[])?;
+    let high = x.raw_op("Sub", &[scaled, rest], &[])?;
+    let low = x.raw_op("Sub", &[operand, high], &[])?;
     Ok((high, low))
 }
 
-fn expand_quantize(x: &mut Expand) -> Result<bool> {
+fn expand_quantize(x: &Expand) -> Result<bool> {
     let granularity = read_granularity(x)?;
     let dtype = x.output_dtype(0)?;
-    let input = x.operand_as(0, DType::F32)?;
+    let input = x.raw_operand_as(0, DType::F32)?;
     let scale = parameter(x, 1, &granularity)?;
     let scaled = quotient(x, input, scale)?;
     let zero = x.has_input(2).then(|| parameter(x, 2, &granularity)).transpose()?;
@@ -236,31 +236,31 @@ fn expand_quantize(x: &mut Expand) -> Result<bool> {
     } else {
         round_to(x, scaled, zero, dtype)?
     };
-    x.output(0, rounded)?;
+    x.raw_output(0, rounded)?;
     Ok(true)
 }
 
 /// Emits `operand` plus the zero point as a float of 8 or 4 bits.
-fn narrow(x: &mut Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
+fn narrow(x: &Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
     let sum = match zero {
-        Some(zero) => x.op("Add", &[operand, zero], &[])?,
+        Some(zero) => x.raw_op("Add", &[operand, zero], &[])?,
         None => operand,
     };
     let saturate = i64::from(x.flag("saturate", true)?);
     let to = i64::from(dtype.to_onnx());
-    x.op("Cast", &[sum], &[("to", Attribute::Int(to)), ("saturate", Attribute::Int(saturate))])
+    x.raw_op("Cast", &[sum], &[("to", Attribute::Int(to)), ("saturate", Attribute::Int(saturate))])
 }
 
 /// Emits input `index` minus its zero point, in float32.
-fn difference(x: &mut Expand, index: usize, zero: Option<Operand>) -> Result<Operand> {
-    let operand = x.operand_as(index, DType::F32)?;
+fn difference(x: &Expand, index: usize, zero: Option<Operand>) -> Result<Operand> {
+    let operand = x.raw_operand_as(index, DType::F32)?;
     match zero {
-        Some(zero) => x.op("Sub", &[operand, zero], &[]),
+        Some(zero) => x.raw_op("Sub", &[operand, zero], &[]),
         None => Ok(operand),
     }
 }
 
-fn expand_dequantize(x: &mut Expand) -> Result<bool> {
+fn expand_dequantize(x: &Expand) -> Result<bool> {
     let granularity = read_granularity(x)?;
     let scale = parameter(x, 1, &granularity)?;
     let has_levels = x.constant(0).is_none() && x.dtype(0)?.int_range().is_some();
@@ -271,10 +271,10 @@ fn expand_dequantize(x: &mut Expand) -> Result<bool> {
             difference(x, 0, zero)?
         }
     };
-    let scaled = x.op("Mul", &[difference, scale], &[])?;
+    let scaled = x.raw_op("Mul", &[difference, scale], &[])?;
     let dtype = x.output_dtype(0)?;
-    let result = x.cast(scaled, dtype)?;
-    x.output(0, result)?;
+    let result = x.raw_cast(scaled, dtype)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -286,29 +286,29 @@ fn infer_dynamic(call: &Call) -> Result<Vec<Fact>> {
     ])
 }
 
-fn expand_dynamic(x: &mut Expand) -> Result<bool> {
-    let input = x.operand(0)?;
+fn expand_dynamic(x: &Expand) -> Result<bool> {
+    let input = x.raw_operand(0)?;
     let keep = [("keepdims", Attribute::Int(0))];
-    let (zero, levels) = (x.scalar_like(0, 0.0)?, x.scalar_like(0, 255.0)?);
-    let low = x.op("ReduceMin", &[input], &keep)?;
-    let high = x.op("ReduceMax", &[input], &keep)?;
-    let low = x.op("Min", &[low, zero], &[])?;
-    let high = x.op("Max", &[high, zero], &[])?;
-    let range = x.op("Sub", &[high, low], &[])?;
+    let (zero, levels) = (x.raw_scalar_like(0, 0.0)?, x.raw_scalar_like(0, 255.0)?);
+    let low = x.raw_op("ReduceMin", &[input], &keep)?;
+    let high = x.raw_op("ReduceMax", &[input], &keep)?;
+    let low = x.raw_op("Min", &[low, zero], &[])?;
+    let high = x.raw_op("Max", &[high, zero], &[])?;
+    let range = x.raw_op("Sub", &[high, low], &[])?;
     // The scale is 1 if all elements are 0.
-    let is_zero = x.op("Equal", &[range, zero], &[])?;
-    let is_zero = x.cast(is_zero, DType::F32)?;
+    let is_zero = x.raw_op("Equal", &[range, zero], &[])?;
+    let is_zero = x.raw_cast(is_zero, DType::F32)?;
     let scale = quotient(x, range, levels)?;
-    let scale = x.op("Add", &[scale, is_zero], &[])?;
-    let minus_low = x.op("Neg", &[low], &[])?;
+    let scale = x.raw_op("Add", &[scale, is_zero], &[])?;
+    let minus_low = x.raw_op("Neg", &[low], &[])?;
     let zero_point = quotient(x, minus_low, scale)?;
     let zero_point = round_to(x, zero_point, None, DType::U8)?;
-    let zero_point_float = x.cast(zero_point, DType::F32)?;
+    let zero_point_float = x.raw_cast(zero_point, DType::F32)?;
     let scaled = quotient(x, input, scale)?;
     let rounded = round_to(x, scaled, Some(zero_point_float), DType::U8)?;
-    x.output(0, rounded)?;
-    x.output(1, scale)?;
-    x.output(2, zero_point)?;
+    x.raw_output(0, rounded)?;
+    x.raw_output(1, scale)?;
+    x.raw_output(2, zero_point)?;
     Ok(true)
 }
 
@@ -323,26 +323,26 @@ const INTEGER: Places = Places { x: 0, x_zero: 2, weight: 1, weight_zero: 3, bia
 const QLINEAR: Places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: None };
 
 /// Emits the sums of MatMulInteger by an int8 layer, if one can compute them.
-pub(in crate::ops) fn multiply_integers(x: &mut Expand) -> Result<Option<Operand>> {
+pub(in crate::ops) fn multiply_integers(x: &Expand) -> Result<Option<Operand>> {
     multiply(x, INTEGER, false)
 }
 
 /// Emits scale or zero point of a matrix, input `index`: a scalar, or a vector along the rows or the columns.
-fn matrix_parameter(x: &mut Expand, index: usize, rows: bool) -> Result<Operand> {
-    let operand = x.operand_as(index, DType::F32)?;
+fn matrix_parameter(x: &Expand, index: usize, rows: bool) -> Result<Operand> {
+    let operand = x.raw_operand_as(index, DType::F32)?;
     match x.shape(index)? {
-        [size] if rows && !size.is(1) => x.reshape(operand, &[-1, 1]),
+        [size] if rows && !size.is(1) => x.raw_reshape(operand, &[-1, 1]),
         _ => Ok(operand),
     }
 }
 
-fn expand_qlinear_matmul(x: &mut Expand) -> Result<bool> {
+fn expand_qlinear_matmul(x: &Expand) -> Result<bool> {
     let sums = match multiply(x, QLINEAR, false)? {
         Some(sums) => sums,
         None => {
             let (a_zero, b_zero) = (matrix_parameter(x, 2, true)?, matrix_parameter(x, 5, false)?);
             let (a, b) = (difference(x, 0, Some(a_zero))?, difference(x, 3, Some(b_zero))?);
-            x.op("MatMul", &[a, b], &[])?
+            x.raw_op("MatMul", &[a, b], &[])?
         }
     };
     requantize_sums(x, sums, |x, index| matrix_parameter(x, index, index != 4))
@@ -351,12 +351,12 @@ fn expand_qlinear_matmul(x: &mut Expand) -> Result<bool> {
 /// Makes the requantized sums output 0 of QLinearConv or QLinearMatMul. `parameter` emits an input in a shape
 /// that broadcasts to the sums.
 fn requantize_sums(
-    x: &mut Expand,
+    x: &Expand,
     sums: Operand,
-    parameter: impl Fn(&mut Expand, usize) -> Result<Operand>,
+    parameter: impl Fn(&Expand, usize) -> Result<Operand>,
 ) -> Result<bool> {
     let (x_scale, w_scale, y_scale) = (parameter(x, 1)?, parameter(x, 4)?, parameter(x, 6)?);
-    let scale = x.op("Mul", &[x_scale, w_scale], &[])?;
+    let scale = x.raw_op("Mul", &[x_scale, w_scale], &[])?;
     let scaled = rescale(x, sums, scale, y_scale, [1, 4, 6])?;
     let rounded = match Target::of_output(x, 7)? {
         Some(target) => requantize(x, scaled, target)?,
@@ -366,32 +366,32 @@ fn requantize_sums(
             round_to(x, scaled, Some(y_zero), dtype)?
         }
     };
-    x.output(0, rounded)?;
+    x.raw_output(0, rounded)?;
     Ok(true)
 }
 
 /// Emits `sums` times `scale`, the product of the scales of both operands, over `y_scale`, the scale of the
 /// result. These are computed from the inputs `scales`: constants are divided exactly.
 fn rescale(
-    x: &mut Expand,
+    x: &Expand,
     sums: Operand,
     scale: Operand,
     y_scale: Operand,
     scales: [usize; 3],
 ) -> Result<Operand> {
     let ratio = if scales.iter().all(|index| x.constant(*index).is_some()) {
-        x.op("Div", &[scale, y_scale], &[])?
+        x.raw_op("Div", &[scale, y_scale], &[])?
     } else {
         quotient(x, scale, y_scale)?
     };
-    x.op("Mul", &[sums, ratio], &[])
+    x.raw_op("Mul", &[sums, ratio], &[])
 }
 
 fn infer_qlinear_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(7)?, conv_shape(call, call.shape(3)?)?)])
 }
 
-fn expand_qlinear_conv(x: &mut Expand) -> Result<bool> {
+fn expand_qlinear_conv(x: &Expand) -> Result<bool> {
     let rank = x.shape(0)?.len();
     let sums = convolve(x, Places { bias: Some(8), ..QLINEAR })?;
     requantize_sums(x, sums, |x, index| axis_parameter(x, index, 1, rank))
@@ -401,9 +401,9 @@ fn infer_conv_integer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::I32, conv_shape(call, call.shape(1)?)?)])
 }
 
-fn expand_conv_integer(x: &mut Expand) -> Result<bool> {
+fn expand_conv_integer(x: &Expand) -> Result<bool> {
     let sums = convolve(x, INTEGER)?;
-    let sums = x.cast(sums, DType::I32)?;
-    x.output(0, sums)?;
+    let sums = x.raw_cast(sums, DType::I32)?;
+    x.raw_output(0, sums)?;
     Ok(true)
 }

@@ -83,7 +83,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand(x: &mut Expand) -> Result<bool> {
+fn expand(x: &Expand) -> Result<bool> {
     let matrix = read_matrix(x)?;
     if x.constant(input::WEIGHT).is_none() {
         unsupported!("weights known only at run time");
@@ -98,27 +98,27 @@ fn expand(x: &mut Expand) -> Result<bool> {
         let zero = unpack(x, input::ZERO_POINTS, bits, [columns, padded(blocks, bits), 1])?;
         first(x, zero, 1, blocks)?
     } else if x.has_input(input::ZERO_POINTS) {
-        let zero = x.operand_as(input::ZERO_POINTS, DType::F32)?;
-        x.reshape(zero, &[columns, blocks, 1])?
+        let zero = x.raw_operand_as(input::ZERO_POINTS, DType::F32)?;
+        x.raw_reshape(zero, &[columns, blocks, 1])?
     } else {
         level::scalar(x, f32::from(middle(bits)))?
     };
-    let scale = x.operand_as(input::SCALES, DType::F32)?;
-    let scale = x.reshape(scale, &[columns, blocks, 1])?;
-    let levels = x.op("Sub", &[weight, zero], &[])?;
-    let weights = x.op("Mul", &[levels, scale], &[])?;
-    let weights = x.reshape(weights, &[columns, blocks.saturating_mul(block)])?;
+    let scale = x.raw_operand_as(input::SCALES, DType::F32)?;
+    let scale = x.raw_reshape(scale, &[columns, blocks, 1])?;
+    let levels = x.raw_op("Sub", &[weight, zero], &[])?;
+    let weights = x.raw_op("Mul", &[levels, scale], &[])?;
+    let weights = x.raw_reshape(weights, &[columns, blocks.saturating_mul(block)])?;
     let weights = first(x, weights, 1, rows)?;
     let dtype = x.dtype(0)?;
-    let weights = x.cast(weights, dtype)?;
-    let matrix = x.transpose(weights, &[1, 0])?;
-    let a = x.operand(0)?;
-    let mut result = x.op("MatMul", &[a, matrix], &[])?;
+    let weights = x.raw_cast(weights, dtype)?;
+    let matrix = x.raw_transpose(weights, &[1, 0])?;
+    let a = x.raw_operand(0)?;
+    let mut result = x.raw_op("MatMul", &[a, matrix], &[])?;
     if x.has_input(input::BIAS) {
-        let bias = x.operand(input::BIAS)?;
-        result = x.op("Add", &[result, bias], &[])?;
+        let bias = x.raw_operand(input::BIAS)?;
+        result = x.raw_op("Add", &[result, bias], &[])?;
     }
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -138,25 +138,25 @@ pub(super) fn padded(count: i64, bits: i64) -> i64 {
 }
 
 /// Emits the values of input `index` as float32. A byte holds several values of 4 or 2 bits, the lowest first.
-fn unpack(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Operand> {
-    let mut operand = x.operand(index)?;
+fn unpack(x: &Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Operand> {
+    let mut operand = x.raw_operand(index)?;
     if bits < 8 {
-        let bytes = x.reshape(operand, &[-1, 1])?;
-        let byte = |x: &mut Expand, value: i64| {
-            x.literal(&Array::i64(ndarray::arr0(value).into_dyn()).cast(DType::U8)?)
+        let bytes = x.raw_reshape(operand, &[-1, 1])?;
+        let byte = |x: &Expand, value: i64| {
+            x.raw_literal(&Array::i64(ndarray::arr0(value).into_dyn()).cast(DType::U8)?)
         };
         let mask = byte(x, (1 << bits) - 1)?;
         let mut values = Vec::new();
         for place in 0..8_i64.checked_div(bits).unwrap_or(1) {
             let right = [("direction", Attribute::String("RIGHT".into()))];
             let shift = byte(x, place * bits)?;
-            let shifted = x.op("BitShift", &[bytes, shift], &right)?;
-            values.push(x.op("BitwiseAnd", &[shifted, mask], &[])?);
+            let shifted = x.raw_op("BitShift", &[bytes, shift], &right)?;
+            values.push(x.raw_op("BitwiseAnd", &[shifted, mask], &[])?);
         }
-        operand = x.op("Concat", &values, &[("axis", Attribute::Int(1))])?;
+        operand = x.raw_op("Concat", &values, &[("axis", Attribute::Int(1))])?;
     }
-    let operand = x.reshape(operand, &shape)?;
-    x.cast(operand, DType::F32)
+    let operand = x.raw_reshape(operand, &shape)?;
+    x.raw_cast(operand, DType::F32)
 }
 
 /// The inputs of GatherBlockQuantized.
@@ -206,7 +206,7 @@ fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(table::SCALES)?, shape)])
 }
 
-fn expand_gather(x: &mut Expand) -> Result<bool> {
+fn expand_gather(x: &Expand) -> Result<bool> {
     let given = read_table(x)?;
     if x.constant(table::DATA).is_none() {
         unsupported!("a table known only at run time");
@@ -217,35 +217,35 @@ fn expand_gather(x: &mut Expand) -> Result<bool> {
     let Table { rows, columns, block, packed } = given;
     let blocks = (columns - 1) / block + 1;
     let whole = blocks.saturating_mul(block);
-    let values = |x: &mut Expand, index: usize, count: i64| match packed {
+    let values = |x: &Expand, index: usize, count: i64| match packed {
         Some(bits) => unpack(x, index, bits, [rows, padded(count, bits), 1]),
         None => {
-            let operand = x.operand_as(index, DType::F32)?;
-            x.reshape(operand, &[rows, count, 1])
+            let operand = x.raw_operand_as(index, DType::F32)?;
+            x.raw_reshape(operand, &[rows, count, 1])
         }
     };
     let mut data = values(x, table::DATA, columns)?;
     if whole > columns {
-        let pads = x.ints(&[0, 0, 0, 0, whole - columns, 0])?;
-        data = x.op("Pad", &[data, pads], &[])?;
+        let pads = x.raw_ints(&[0, 0, 0, 0, whole - columns, 0])?;
+        data = x.raw_op("Pad", &[data, pads], &[])?;
     }
-    let data = x.reshape(data, &[rows, blocks, block])?;
+    let data = x.raw_reshape(data, &[rows, blocks, block])?;
     let zero = if x.has_input(table::ZERO_POINTS) {
         let zero = values(x, table::ZERO_POINTS, blocks)?;
         first(x, zero, 1, blocks)?
     } else {
         level::scalar(x, packed.map_or(0.0, |bits| f32::from(middle(bits))))?
     };
-    let scale = x.operand_as(table::SCALES, DType::F32)?;
-    let scale = x.reshape(scale, &[rows, blocks, 1])?;
-    let levels = x.op("Sub", &[data, zero], &[])?;
-    let weights = x.op("Mul", &[levels, scale], &[])?;
-    let weights = x.reshape(weights, &[rows, whole])?;
+    let scale = x.raw_operand_as(table::SCALES, DType::F32)?;
+    let scale = x.raw_reshape(scale, &[rows, blocks, 1])?;
+    let levels = x.raw_op("Sub", &[data, zero], &[])?;
+    let weights = x.raw_op("Mul", &[levels, scale], &[])?;
+    let weights = x.raw_reshape(weights, &[rows, whole])?;
     let weights = first(x, weights, 1, columns)?;
     let dtype = x.dtype(table::SCALES)?;
-    let weights = x.cast(weights, dtype)?;
-    let indices = x.operand(table::INDICES)?;
-    let taken = x.op("Gather", &[weights, indices], &[])?;
-    x.output(0, taken)?;
+    let weights = x.raw_cast(weights, dtype)?;
+    let indices = x.raw_operand(table::INDICES)?;
+    let taken = x.raw_op("Gather", &[weights, indices], &[])?;
+    x.raw_output(0, taken)?;
     Ok(true)
 }

@@ -70,7 +70,7 @@ fn shift(levels: &Levels) -> Option<Shift> {
 
 /// Returns the weights of a product if they are constant bytes with one zero point and within ncnn's bounds.
 /// `transposed`: the outputs are along the last of two axes.
-fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<Weights>> {
+fn weights(x: &Expand, places: Places, transposed: bool) -> Result<Option<Weights>> {
     let (Some(tensor), Some(zero)) = (x.constant(places.weight), constant_int(x, places.weight_zero)?) else {
         return Ok(None);
     };
@@ -93,16 +93,16 @@ fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<We
             *sum += element;
         }
     }
-    let mut operand = x.operand(places.weight)?;
+    let mut operand = x.raw_operand(places.weight)?;
     if zero != 0 || dtype != DType::I8 {
-        operand = x.cast(operand, DType::I32)?;
-        let zero = x.ints(&[zero])?;
-        let zero = x.cast(zero, DType::I32)?;
-        operand = x.op("Sub", &[operand, zero], &[])?;
-        operand = x.cast(operand, DType::I8)?;
+        operand = x.raw_cast(operand, DType::I32)?;
+        let zero = x.raw_ints(&[zero])?;
+        let zero = x.raw_cast(zero, DType::I32)?;
+        operand = x.raw_op("Sub", &[operand, zero], &[])?;
+        operand = x.raw_cast(operand, DType::I8)?;
     }
     if transposed {
-        operand = x.transpose(operand, &[1, 0])?;
+        operand = x.raw_transpose(operand, &[1, 0])?;
     }
     Ok(Some(Weights { operand, sums }))
 }
@@ -136,7 +136,7 @@ struct Int8 {
 
 impl Int8 {
     fn read(
-        x: &mut Expand,
+        x: &Expand,
         op_type: &'static str,
         places: Places,
         transposed: bool,
@@ -150,39 +150,39 @@ impl Int8 {
         Ok(Some(Int8 { op_type, levels, shift, weights, bias, attributes: attributes.to_vec() }))
     }
 
-    fn emit(self, x: &mut Expand) -> Result<Operand> {
+    fn emit(self, x: &Expand) -> Result<Operand> {
         let shifted = minus(x, self.levels.operand, self.shift.by)?;
         let sums = self.layer(x, shifted, self.bias.clone(), -self.shift.by)?;
         let excess = match self.shift.excess {
             Excess::None => return Ok(sums),
             Excess::Above => {
                 let above = minus(x, self.levels.operand, self.shift.by + LARGEST)?;
-                x.op("Relu", &[above], &[])?
+                x.raw_op("Relu", &[above], &[])?
             }
             Excess::Below => {
                 let below = minus(x, self.levels.operand, self.shift.by - LARGEST)?;
                 let zero = scalar(x, 0.0)?;
-                x.op("Min", &[below, zero], &[])?
+                x.raw_op("Min", &[below, zero], &[])?
             }
         };
         let no_bias = Tensor::all(0.0, self.bias.shape().to_vec())?;
         let excess = self.layer(x, excess, no_bias, 0)?;
-        x.op("Add", &[sums, excess], &[])
+        x.raw_op("Add", &[sums, excess], &[])
     }
 
     /// Emits the layer. Its scales are 1, so that it maps integers to integers.
-    fn layer(&self, x: &mut Expand, input: Operand, bias: Tensor, padding: i64) -> Result<Operand> {
-        let scales = x.tensor(Tensor::all(1.0, bias.shape().to_vec())?)?;
-        let bias = x.tensor(bias)?;
+    fn layer(&self, x: &Expand, input: Operand, bias: Tensor, padding: i64) -> Result<Operand> {
+        let scales = x.raw_tensor(Tensor::all(1.0, bias.shape().to_vec())?)?;
+        let bias = x.raw_tensor(bias)?;
         let mut attributes = self.attributes.clone();
         attributes.push(("scale", Attribute::Float(1.0)));
         attributes.push(("zero", Attribute::Int(padding)));
-        x.own_op(self.op_type, &[input, self.weights.operand, scales, bias], &attributes)
+        x.raw_own_op(self.op_type, &[input, self.weights.operand, scales, bias], &attributes)
     }
 }
 
 /// Emits the sums of a convolution, integers in float32.
-pub(super) fn convolve(x: &mut Expand, places: Places) -> Result<Operand> {
+pub(super) fn convolve(x: &Expand, places: Places) -> Result<Operand> {
     let attributes = crate::ops::spatial::conv::conv_attributes(x);
     if let Some(sums) = convolve_int8(x, places, &attributes)? {
         return Ok(sums);
@@ -193,19 +193,19 @@ pub(super) fn convolve(x: &mut Expand, places: Places) -> Result<Operand> {
     let (input, weight) = (difference(x, places.x, x_zero)?, difference(x, places.weight, weight_zero)?);
     let mut inputs = vec![input, weight];
     if let Some(bias) = places.bias.filter(|index| x.has_input(*index)) {
-        inputs.push(x.operand_as(bias, DType::F32)?);
+        inputs.push(x.raw_operand_as(bias, DType::F32)?);
     }
-    let sum = x.op("Conv", &inputs, &attributes)?;
+    let sum = x.raw_op("Conv", &inputs, &attributes)?;
     // Winograd's transforms of kernels of 3x3 have fractions; the other sums are integers already.
     let kernel = x.shape(places.weight)?.get(2..).unwrap_or_default();
     if kernel.len() == 2 && kernel.iter().all(|size| size.is(3)) {
-        return x.op("Round", &[sum], &[]);
+        return x.raw_op("Round", &[sum], &[]);
     }
     Ok(sum)
 }
 
 /// Emits the zero point at input `index`, if there is one.
-fn zero_point(x: &mut Expand, index: usize, axis: i64, rank: usize) -> Result<Option<Operand>> {
+fn zero_point(x: &Expand, index: usize, axis: i64, rank: usize) -> Result<Option<Operand>> {
     if !x.has_input(index) {
         return Ok(None);
     }
@@ -213,7 +213,7 @@ fn zero_point(x: &mut Expand, index: usize, axis: i64, rank: usize) -> Result<Op
 }
 
 fn convolve_int8(
-    x: &mut Expand,
+    x: &Expand,
     places: Places,
     attributes: &[(&'static str, Attribute)],
 ) -> Result<Option<Operand>> {
@@ -232,7 +232,7 @@ fn convolve_int8(
 
 /// Emits the sums of a product with a matrix, integers in float32, if an int8 layer can compute them.
 /// `weight_transposed`: the outputs are along the first axis of the weight.
-pub(super) fn multiply(x: &mut Expand, places: Places, weight_transposed: bool) -> Result<Option<Operand>> {
+pub(super) fn multiply(x: &Expand, places: Places, weight_transposed: bool) -> Result<Option<Operand>> {
     let shape = x.shape(places.x)?.to_vec();
     let weight_shape = x.shape(places.weight)?.to_vec();
     let ([outer @ .., size], [rows, columns]) = (shape.as_slice(), weight_shape.as_slice()) else {
@@ -248,9 +248,9 @@ pub(super) fn multiply(x: &mut Expand, places: Places, weight_transposed: bool) 
     if outer.len() == 1 {
         return int8.emit(x).map(Some);
     }
-    int8.levels.operand = x.reshape(int8.levels.operand, &[-1, size])?;
+    int8.levels.operand = x.raw_reshape(int8.levels.operand, &[-1, size])?;
     let sums = int8.emit(x)?;
-    x.reshape(sums, &sizes).map(Some)
+    x.raw_reshape(sums, &sizes).map(Some)
 }
 
 #[cfg(test)]

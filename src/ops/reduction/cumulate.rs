@@ -160,7 +160,7 @@ fn shifted(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     lower.crop(padded, place, 0, Some(-1), &size)
 }
 
-fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
+fn expand_cum_prod(x: &Expand) -> Result<bool> {
     let how = read_cumulation(x)?;
     let axis = axis_of(x)?;
     let shape = x.shape(0)?.to_vec();
@@ -168,12 +168,12 @@ fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
     if !(1..=MAX_PRODUCTS).contains(&count) {
         unsupported!("{count} products along an axis (at most {MAX_PRODUCTS})");
     }
-    let (operand, along) = (x.operand(0)?, [("axis", Attribute::Int(i64::try_from(axis)?))]);
+    let (operand, along) = (x.raw_operand(0)?, [("axis", Attribute::Int(i64::try_from(axis)?))]);
     let sizes = vec![1; usize::try_from(count)?];
     let mut parts = vec![operand];
     if count > 1 {
-        let split = x.ints(&sizes)?;
-        parts = x.op_n("Split", &[Some(operand), Some(split)], &along, sizes.len())?;
+        let split = x.raw_ints(&sizes)?;
+        parts = x.raw_op_n("Split", &[Some(operand), Some(split)], &along, sizes.len())?;
     }
     if how.reverse {
         parts.reverse();
@@ -186,7 +186,7 @@ fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
     let mut product = None;
     for part in parts {
         let next = match product {
-            Some(product) => x.op("Mul", &[product, part], &[])?,
+            Some(product) => x.raw_op("Mul", &[product, part], &[])?,
             None => part,
         };
         products.push(next);
@@ -197,20 +197,20 @@ fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
     }
     let result = match products.as_slice() {
         [one] => *one,
-        all => x.op("Concat", all, &along)?,
+        all => x.raw_op("Concat", all, &along)?,
     };
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits ones in the shape of the input, with one element along the axis.
-fn ones(x: &mut Expand, shape: &[Dim], axis: usize) -> Result<Operand> {
+fn ones(x: &Expand, shape: &[Dim], axis: usize) -> Result<Operand> {
     let mut sizes = Vec::with_capacity(shape.len());
     for (index, size) in shape.iter().enumerate() {
         let Some(size) = size.known() else { unsupported!("ones of a free size") };
         sizes.push(if index == axis { 1 } else { size });
     }
     // Expand is evaluated only when needed: the result has as many elements as the input.
-    let (one, sizes) = (x.scalar_like(0, 1.0)?, x.ints(&sizes)?);
-    x.op("Expand", &[one, sizes], &[])
+    let (one, sizes) = (x.raw_scalar_like(0, 1.0)?, x.raw_ints(&sizes)?);
+    x.raw_op("Expand", &[one, sizes], &[])
 }

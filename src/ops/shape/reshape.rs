@@ -290,23 +290,23 @@ fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
 }
 
 /// Takes the first element of removed axes of free size: ONNX allows only a size of 1 there.
-fn expand_squeeze(x: &mut Expand) -> Result<bool> {
+fn expand_squeeze(x: &Expand) -> Result<bool> {
     // If the axes are computed at run time, the output has its declared shape.
     let Ok(Some(axes)) = read_axes(x, || axes_input(x)) else { return Ok(false) };
     let from = x.shape(0)?;
-    let mut data = x.operand(0)?;
+    let mut data = x.raw_operand(0)?;
     let mut taken = false;
     for axis in &axes {
         if from.at(resolve_axis(*axis, from.len())?)?.known().is_none() {
-            let first = x.ints(&[0])?;
-            data = x.op("Gather", &[data, first], &[("axis", Attribute::Int(*axis))])?;
+            let first = x.raw_ints(&[0])?;
+            data = x.raw_op("Gather", &[data, first], &[("axis", Attribute::Int(*axis))])?;
             taken = true;
         }
     }
     if taken {
-        let axes = x.ints(&axes)?;
-        let squeezed = x.op("Squeeze", &[data, axes], &[])?;
-        x.output(0, squeezed)?;
+        let axes = x.raw_ints(&axes)?;
+        let squeezed = x.raw_op("Squeeze", &[data, axes], &[])?;
+        x.raw_output(0, squeezed)?;
     }
     Ok(taken)
 }

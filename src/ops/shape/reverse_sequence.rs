@@ -79,7 +79,7 @@ fn reverse<T: Clone>(data: &ArrayD<T>, batch: Axis, lens: &[isize]) -> ArrayD<T>
 }
 
 /// Multiplies each sequence by a matrix: row `t` has its 1 at the source of element `t`.
-fn expand_reverse(expand: &mut Expand) -> Result<bool> {
+fn expand_reverse(expand: &Expand) -> Result<bool> {
     let sizes = expand.sizes(0)?;
     let (time, batch) = read_axes(expand)?;
     let time_first = time == 0;
@@ -88,29 +88,30 @@ fn expand_reverse(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     let rest: i64 = sizes.iter().skip(2).product();
-    let lens = expand.operand(1)?;
-    let lens = expand.reshape(lens, &[batch, 1])?;
-    let lens = expand.cast(lens, DType::I64)?;
-    let ramp = expand.ints(&(0..time).collect::<Vec<_>>())?;
-    let one = expand.ints(&[1])?;
-    let last = expand.op("Sub", &[lens, one], &[])?;
-    let mirrored = expand.op("Sub", &[last, ramp], &[])?;
-    let within = expand.op("Less", &[ramp, lens], &[])?;
-    let source = expand.op("Where", &[within, mirrored, ramp], &[])?;
+    let lens = expand.raw_operand(1)?;
+    let lens = expand.raw_reshape(lens, &[batch, 1])?;
+    let lens = expand.raw_cast(lens, DType::I64)?;
+    let ramp = expand.raw_ints(&(0..time).collect::<Vec<_>>())?;
+    let one = expand.raw_ints(&[1])?;
+    let last = expand.raw_op("Sub", &[lens, one], &[])?;
+    let mirrored = expand.raw_op("Sub", &[last, ramp], &[])?;
+    let within = expand.raw_op("Less", &[ramp, lens], &[])?;
+    let source = expand.raw_op("Where", &[within, mirrored, ramp], &[])?;
     let dtype = expand.dtype(0)?;
     let matrix = one_hot(expand, source, time, -1, DType::F32)?;
-    let data = expand.operand(0)?;
+    let data = expand.raw_operand(0)?;
     let form = if time_first { [time, batch, rest] } else { [batch, time, rest] };
-    let mut data = expand.reshape(data, &form)?;
+    let mut data = expand.raw_reshape(data, &form)?;
     if time_first {
-        data = expand.transpose(data, &[1, 0, 2])?;
+        data = expand.raw_transpose(data, &[1, 0, 2])?;
     }
-    let mut reversed = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[matrix, data], &[]))?;
+    let mut reversed =
+        pick(expand, data, dtype, |expand, data| expand.raw_op("MatMul", &[matrix, data], &[]))?;
     if time_first {
-        reversed = expand.transpose(reversed, &[1, 0, 2])?;
+        reversed = expand.raw_transpose(reversed, &[1, 0, 2])?;
     }
-    let reversed = expand.reshape(reversed, &sizes)?;
-    expand.output(0, reversed)?;
+    let reversed = expand.raw_reshape(reversed, &sizes)?;
+    expand.raw_output(0, reversed)?;
     Ok(true)
 }
 

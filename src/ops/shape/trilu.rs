@@ -61,22 +61,22 @@ fn fold_trilu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 }
 
 /// Compares the offset of each element with the diagonal, if that or a size is known only at run time.
-fn expand_trilu(expand: &mut Expand) -> Result<bool> {
+fn expand_trilu(expand: &Expand) -> Result<bool> {
     let has_fixed_diagonal = !expand.has_input(1) || expand.constant(1).is_some();
     let is_matrix_fixed = expand.shape(0)?.iter().rev().take(2).all(|size| size.known().is_some());
     if has_fixed_diagonal && is_matrix_fixed {
         return Ok(false);
     }
-    let data = expand.operand(0)?;
-    let k = if expand.has_input(1) { expand.operand(1)? } else { expand.scalar(0)? };
-    let (rows, columns) = (expand.positions(data, -2)?, expand.positions(data, -1)?);
-    let rows = expand.reshape(rows, &[-1, 1])?;
-    let offsets = expand.op("Sub", &[columns, rows], &[])?;
+    let data = expand.raw_operand(0)?;
+    let k = if expand.has_input(1) { expand.raw_operand(1)? } else { expand.raw_scalar(0)? };
+    let (rows, columns) = (expand.raw_positions(data, -2)?, expand.raw_positions(data, -1)?);
+    let rows = expand.raw_reshape(rows, &[-1, 1])?;
+    let offsets = expand.raw_op("Sub", &[columns, rows], &[])?;
     let compare = if read_upper(expand)? { "GreaterOrEqual" } else { "LessOrEqual" };
-    let kept = expand.op(compare, &[offsets, k], &[])?;
-    let zero = expand.scalar_like(0, 0.0)?;
-    let chosen = expand.op("Where", &[kept, data, zero], &[])?;
-    expand.output(0, chosen)?;
+    let kept = expand.raw_op(compare, &[offsets, k], &[])?;
+    let zero = expand.raw_scalar_like(0, 0.0)?;
+    let chosen = expand.raw_op("Where", &[kept, data, zero], &[])?;
+    expand.raw_output(0, chosen)?;
     Ok(true)
 }
 

@@ -66,84 +66,84 @@ fn infer_causal_conv(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Emits the input preceded by its state, or by zeros.
-fn padded(x: &mut Expand, conv: &CausalConv) -> Result<Operand> {
-    let input = x.operand_as(0, DType::F32)?;
+fn padded(x: &Expand, conv: &CausalConv) -> Result<Operand> {
+    let input = x.raw_operand_as(0, DType::F32)?;
     if conv.taps == 1 {
         return Ok(input);
     }
     let state = if x.has_input(3) {
-        x.operand_as(3, DType::F32)?
+        x.raw_operand_as(3, DType::F32)?
     } else {
         let Some(batch) = x.shape(0)?.at(0)?.known() else {
             unsupported!("the batch size is known only at run time");
         };
-        let shape = x.ints(&[batch, conv.channels, conv.taps - 1])?;
-        let zero = x.literal(&Array::f32(ndarray::ArrayD::zeros(ndarray::IxDyn(&[]))))?;
-        x.op("Expand", &[zero, shape], &[])?
+        let shape = x.raw_ints(&[batch, conv.channels, conv.taps - 1])?;
+        let zero = x.raw_literal(&Array::f32(ndarray::ArrayD::zeros(ndarray::IxDyn(&[]))))?;
+        x.raw_op("Expand", &[zero, shape], &[])?
     };
-    x.op("Concat", &[state, input], &[("axis", Attribute::Int(2))])
+    x.raw_op("Concat", &[state, input], &[("axis", Attribute::Int(2))])
 }
 
 /// Emits a Slice of the last axis; an `end` of 0 is the end of the axis.
-fn slice_last(x: &mut Expand, operand: Operand, start: i64, end: i64) -> Result<Operand> {
+fn slice_last(x: &Expand, operand: Operand, start: i64, end: i64) -> Result<Operand> {
     let end = if end == 0 { i64::MAX } else { end };
-    let (start, end, axes) = (x.ints(&[start])?, x.ints(&[end])?, x.ints(&[2])?);
-    x.op("Slice", &[operand, start, end, axes], &[])
+    let (start, end, axes) = (x.raw_ints(&[start])?, x.raw_ints(&[end])?, x.raw_ints(&[2])?);
+    x.raw_op("Slice", &[operand, start, end, axes], &[])
 }
 
 /// Emits the convolution with a kernel computed at run time: a product for each element of the kernel.
-fn convolve_by_tap(x: &mut Expand, conv: &CausalConv, padded: Operand) -> Result<Operand> {
+fn convolve_by_tap(x: &Expand, conv: &CausalConv, padded: Operand) -> Result<Operand> {
     if conv.taps > MAX_RUNTIME_TAPS {
         unsupported!("a kernel of size {} computed at run time (at most {MAX_RUNTIME_TAPS})", conv.taps);
     }
-    let weight = x.operand_as(1, DType::F32)?;
+    let weight = x.raw_operand_as(1, DType::F32)?;
     let mut sum = None;
     for tap in 0..conv.taps {
         let part = slice_last(x, padded, tap, tap + 1 - conv.taps)?;
         let factor = slice_last(x, weight, tap, tap + 1)?;
-        let factor = x.reshape(factor, &[1, conv.channels, 1])?;
-        let product = x.op("Mul", &[part, factor], &[])?;
+        let factor = x.raw_reshape(factor, &[1, conv.channels, 1])?;
+        let product = x.raw_op("Mul", &[part, factor], &[])?;
         sum = Some(match sum {
-            Some(sum) => x.op("Add", &[sum, product], &[])?,
+            Some(sum) => x.raw_op("Add", &[sum, product], &[])?,
             None => product,
         });
     }
     let mut result = sum.ok_or_else(|| Error::invalid("the kernel has no elements"))?;
     if x.has_input(2) {
-        let bias = x.operand_as(2, DType::F32)?;
-        let bias = x.reshape(bias, &[1, conv.channels, 1])?;
-        result = x.op("Add", &[result, bias], &[])?;
+        let bias = x.raw_operand_as(2, DType::F32)?;
+        let bias = x.raw_reshape(bias, &[1, conv.channels, 1])?;
+        result = x.raw_op("Add", &[result, bias], &[])?;
     }
     Ok(result)
 }
 
-fn expand_causal_conv(x: &mut Expand) -> Result<bool> {
+fn expand_causal_conv(x: &Expand) -> Result<bool> {
     let conv = read_causal_conv(x)?;
     let dtype = x.dtype(0)?;
     let padded = padded(x, &conv)?;
     let constant = x.constant(1).is_some() && (!x.has_input(2) || x.constant(2).is_some());
     let mut result = if constant {
-        let mut inputs = vec![padded, x.operand_as(1, DType::F32)?];
+        let mut inputs = vec![padded, x.raw_operand_as(1, DType::F32)?];
         if x.has_input(2) {
-            inputs.push(x.operand_as(2, DType::F32)?);
+            inputs.push(x.raw_operand_as(2, DType::F32)?);
         }
-        x.op("Conv", &inputs, &[("group", Attribute::Int(conv.channels))])?
+        x.raw_op("Conv", &inputs, &[("group", Attribute::Int(conv.channels))])?
     } else {
         convolve_by_tap(x, &conv, padded)?
     };
     if conv.swish {
-        let gate = x.op("Sigmoid", &[result], &[])?;
-        result = x.op("Mul", &[result, gate], &[])?;
+        let gate = x.raw_op("Sigmoid", &[result], &[])?;
+        result = x.raw_op("Mul", &[result, gate], &[])?;
     }
-    let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
-    x.output(0, result)?;
+    let result = if dtype == DType::F32 { result } else { x.raw_cast(result, dtype)? };
+    x.raw_output(0, result)?;
     if x.has_output(1) {
         if conv.taps == 1 {
             unsupported!("an output state without elements: ncnn has no empty blobs");
         }
         let state = slice_last(x, padded, 1 - conv.taps, 0)?;
-        let state = if dtype == DType::F32 { state } else { x.cast(state, dtype)? };
-        x.output(1, state)?;
+        let state = if dtype == DType::F32 { state } else { x.raw_cast(state, dtype)? };
+        x.raw_output(1, state)?;
     }
     Ok(true)
 }

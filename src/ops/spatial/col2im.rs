@@ -105,18 +105,18 @@ fn infer_col2im(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_col2im(expand: &mut Expand) -> Result<bool> {
+fn expand_col2im(expand: &Expand) -> Result<bool> {
     let image: Option<Vec<i64>> = image_sizes(expand)?.iter().map(Dim::known).collect();
     let Some(image) = image else { unsupported!("the image sizes are known only at run time") };
     let layout = read_layout(expand, image.len())?;
     let block = read_block(expand, &image_sizes(expand)?, &layout)?;
     let result = fold_blocks(expand, &image, &block, &layout)?;
-    expand.output(0, result)?;
+    expand.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits the sum of blocks of one shape at their positions in the image.
-fn fold_blocks(expand: &mut Expand, image: &[i64], block: &[i64], layout: &Layout) -> Result<Operand> {
+fn fold_blocks(expand: &Expand, image: &[i64], block: &[i64], layout: &Layout) -> Result<Operand> {
     let [batch, depth, blocks] = *expand.sizes(0)?.as_slice() else {
         invalid!("an input of shape {}, expected three axes", display_shape(expand.shape(0)?))
     };
@@ -133,12 +133,12 @@ fn fold_blocks(expand: &mut Expand, image: &[i64], block: &[i64], layout: &Layou
     }
     let elements: i64 = block.iter().product();
     let channels = depth / elements.max(1);
-    let columns = expand.operand(0)?;
+    let columns = expand.raw_operand(0)?;
     let mut form = vec![batch, depth];
     form.extend(&counts);
-    let columns = expand.reshape(columns, &form)?;
-    let kernels = expand.tensor(unit_kernels(channels, block)?)?;
-    expand.op(
+    let columns = expand.raw_reshape(columns, &form)?;
+    let kernels = expand.raw_tensor(unit_kernels(channels, block)?)?;
+    expand.raw_op(
         "ConvTranspose",
         &[columns, kernels],
         &[

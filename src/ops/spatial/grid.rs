@@ -252,7 +252,7 @@ fn infer_affine_grid(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_affine_grid(expand: &mut Expand) -> Result<bool> {
+fn expand_affine_grid(expand: &Expand) -> Result<bool> {
     let align_corners = expand.flag("align_corners", false)?;
     let sizes = grid_sizes(expand)?;
     let spatial: Option<Vec<usize>> =
@@ -261,16 +261,16 @@ fn expand_affine_grid(expand: &mut Expand) -> Result<bool> {
         return Err(Error::unsupported("a grid with sizes known only at run time")
             .help("fix the sizes with --input-shape"));
     };
-    let identity = expand.literal(&identity_grid(&spatial, align_corners)?)?;
-    let theta = expand.operand(0)?;
-    let transposed = expand.op("Transpose", &[theta], &[("perm", Attribute::Ints(vec![0, 2, 1]))])?;
-    let grid = expand.op("MatMul", &[identity, transposed], &[])?;
+    let identity = expand.raw_literal(&identity_grid(&spatial, align_corners)?)?;
+    let theta = expand.raw_operand(0)?;
+    let transposed = expand.raw_op("Transpose", &[theta], &[("perm", Attribute::Ints(vec![0, 2, 1]))])?;
+    let grid = expand.raw_op("MatMul", &[identity, transposed], &[])?;
     let mut shape = vec![0];
     for size in spatial.iter().copied().chain([spatial.len()]) {
         shape.push(i64::try_from(size)?);
     }
-    let grid = expand.reshape(grid, &shape)?;
-    expand.output(0, grid)?;
+    let grid = expand.raw_reshape(grid, &shape)?;
+    expand.raw_output(0, grid)?;
     Ok(true)
 }
 

@@ -164,29 +164,29 @@ fn matrix(dft: Dft) -> Result<Tensor> {
     })
 }
 
-pub(in crate::ops) fn expand_dft(x: &mut Expand) -> Result<bool> {
+pub(in crate::ops) fn expand_dft(x: &Expand) -> Result<bool> {
     let dft = read_dft(x)?;
-    let operand = x.operand_as(0, DType::F32)?;
+    let operand = x.raw_operand_as(0, DType::F32)?;
     let result = transform(x, operand, dft)?;
     set_output(x, result)
 }
 
 /// Sets the output, cast to the type of the input.
-fn set_output(x: &mut Expand, result: Operand) -> Result<bool> {
+fn set_output(x: &Expand, result: Operand) -> Result<bool> {
     let dtype = x.dtype(0)?;
-    let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
-    x.output(0, result)?;
+    let result = if dtype == DType::F32 { result } else { x.raw_cast(result, dtype)? };
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits the transform of `data`.
-fn transform(x: &mut Expand, data: Operand, dft: Dft) -> Result<Operand> {
+fn transform(x: &Expand, data: Operand, dft: Dft) -> Result<Operand> {
     let rank = x.shape(0)?.len();
     let mut operand = data;
     if x.shape(0)?.at(dft.axis)?.known() != Some(dft.used) {
-        let (start, end) = (x.ints(&[0])?, x.ints(&[dft.used])?);
-        let axes = x.ints(&[i64::try_from(dft.axis)?])?;
-        operand = x.op("Slice", &[operand, start, end, axes], &[])?;
+        let (start, end) = (x.raw_ints(&[0])?, x.raw_ints(&[dft.used])?);
+        let axes = x.raw_ints(&[i64::try_from(dft.axis)?])?;
+        operand = x.raw_op("Slice", &[operand, start, end, axes], &[])?;
     }
     // The axis is moved next to the parts, and both are merged.
     let mut perm = (0..rank).map(i64::try_from).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -194,16 +194,16 @@ fn transform(x: &mut Expand, data: Operand, dft: Dft) -> Result<Operand> {
     perm.insert(rank - 2, moved);
     let in_place = dft.axis + 2 == rank;
     if !in_place {
-        operand = x.transpose(operand, &perm)?;
+        operand = x.raw_transpose(operand, &perm)?;
     }
     let mut shape = vec![0; rank - 2];
     shape.push(dft.used * dft.parts);
-    let merged = x.reshape(operand, &shape)?;
-    let matrix = x.tensor(matrix(dft)?)?;
-    let product = x.op("MatMul", &[merged, matrix], &[])?;
+    let merged = x.raw_reshape(operand, &shape)?;
+    let matrix = x.raw_tensor(matrix(dft)?)?;
+    let product = x.raw_op("MatMul", &[merged, matrix], &[])?;
     shape.pop();
     shape.extend([dft.bins(), dft.output_parts()]);
-    let mut result = x.reshape(product, &shape)?;
+    let mut result = x.raw_reshape(product, &shape)?;
     if !in_place {
         let mut back = vec![0; rank];
         for (place, axis) in perm.iter().enumerate() {
@@ -211,7 +211,7 @@ fn transform(x: &mut Expand, data: Operand, dft: Dft) -> Result<Operand> {
                 *slot = i64::try_from(place)?;
             }
         }
-        result = x.transpose(result, &back)?;
+        result = x.raw_transpose(result, &back)?;
     }
     Ok(result)
 }
@@ -279,16 +279,16 @@ fn kernels(frame: Dft, window: Option<Tensor>) -> Result<Tensor> {
     })
 }
 
-pub(in crate::ops) fn expand_stft(x: &mut Expand) -> Result<bool> {
+pub(in crate::ops) fn expand_stft(x: &Expand) -> Result<bool> {
     let stft = read_stft(x)?;
-    let signal = x.operand_as(0, DType::F32)?;
-    let signal = x.transpose(signal, &[0, 2, 1])?;
+    let signal = x.raw_operand_as(0, DType::F32)?;
+    let signal = x.raw_transpose(signal, &[0, 2, 1])?;
     let result = spectra(x, signal, stft)?;
     set_output(x, result)
 }
 
 /// Emits the spectra of the frames.
-fn spectra(x: &mut Expand, signal: Operand, stft: Stft) -> Result<Operand> {
+fn spectra(x: &Expand, signal: Operand, stft: Stft) -> Result<Operand> {
     let Stft { frame_step, frame } = stft;
     let window = if x.has_input(2) { x.constant(2).cloned() } else { None };
     if x.has_input(2) && x.shape(2)?.at(0)?.known() != Some(frame.length) {
@@ -298,16 +298,16 @@ fn spectra(x: &mut Expand, signal: Operand, stft: Stft) -> Result<Operand> {
         unsupported!("the signal is shorter than a frame");
     }
     let computed = x.has_input(2) && window.is_none();
-    let mut kernels = x.tensor(kernels(frame, window)?)?;
+    let mut kernels = x.raw_tensor(kernels(frame, window)?)?;
     if computed {
-        let window = x.operand_as(2, DType::F32)?;
-        let window = x.reshape(window, &[1, 1, frame.length])?;
-        kernels = x.op("Mul", &[kernels, window], &[])?;
+        let window = x.raw_operand_as(2, DType::F32)?;
+        let window = x.raw_reshape(window, &[1, 1, frame.length])?;
+        kernels = x.raw_op("Mul", &[kernels, window], &[])?;
     }
     let strides = ("strides", Attribute::Ints(vec![frame_step]));
-    let spectrum = x.op("Conv", &[signal, kernels], &[strides])?;
-    let apart = x.reshape(spectrum, &[0, frame.bins(), 2, -1])?;
-    x.transpose(apart, &[0, 3, 1, 2])
+    let spectrum = x.raw_op("Conv", &[signal, kernels], &[strides])?;
+    let apart = x.raw_reshape(spectrum, &[0, frame.bins(), 2, -1])?;
+    x.raw_transpose(apart, &[0, 3, 1, 2])
 }
 
 #[cfg(test)]

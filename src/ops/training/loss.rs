@@ -75,21 +75,21 @@ fn infer_cross_entropy(call: &Call) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-fn expand_likelihood(x: &mut Expand) -> Result<bool> {
-    let scores = x.operand(0)?;
+fn expand_likelihood(x: &Expand) -> Result<bool> {
+    let scores = x.raw_operand(0)?;
     let loss = loss(x, scores)?;
-    x.output(0, loss)?;
+    x.raw_output(0, loss)?;
     Ok(true)
 }
 
-fn expand_cross_entropy(x: &mut Expand) -> Result<bool> {
-    let scores = x.operand(0)?;
-    let scores = x.op("LogSoftmax", &[scores], &[("axis", Attribute::Int(1))])?;
+fn expand_cross_entropy(x: &Expand) -> Result<bool> {
+    let scores = x.raw_operand(0)?;
+    let scores = x.raw_op("LogSoftmax", &[scores], &[("axis", Attribute::Int(1))])?;
     if x.has_output(0) {
         let loss = loss(x, scores)?;
-        x.output(0, loss)?;
+        x.raw_output(0, loss)?;
     }
-    x.output(1, scores)?;
+    x.raw_output(1, scores)?;
     Ok(true)
 }
 
@@ -103,7 +103,7 @@ fn class_shape(rank: usize, classes: i64) -> Vec<i64> {
 }
 
 /// Emits whether the label of a sample is the class. An ignored label need not be a class.
-fn one_hot(x: &mut Expand, loss: &Loss) -> Result<Operand> {
+fn one_hot(x: &Expand, loss: &Loss) -> Result<Operand> {
     let rank = x.shape(0)?.len();
     let Some(classes) = x.shape(0)?.at(1)?.known() else {
         unsupported!("a free number of classes");
@@ -115,48 +115,48 @@ fn one_hot(x: &mut Expand, loss: &Loss) -> Result<Operand> {
         .map(usize::try_from)
         .collect::<std::result::Result<Vec<_>, _>>()?;
     let ramp = Array::i64(ArrayD::from_shape_vec(shape, ramp.collect())?).cast(x.dtype(1)?)?;
-    let (labels, axes, ramp) = (x.operand(1)?, x.ints(&[1])?, x.literal(&ramp)?);
-    let labels = x.op("Unsqueeze", &[labels, axes], &[])?;
-    x.op("Equal", &[labels, ramp], &[])
+    let (labels, axes, ramp) = (x.raw_operand(1)?, x.raw_ints(&[1])?, x.raw_literal(&ramp)?);
+    let labels = x.raw_op("Unsqueeze", &[labels, axes], &[])?;
+    x.raw_op("Equal", &[labels, ramp], &[])
 }
 
 /// Emits `values` at the class of each sample, 0 if it is ignored. By Where, not by a product: scores may be
 /// infinite.
-fn chosen(x: &mut Expand, one_hot: Operand, values: Operand) -> Result<Operand> {
-    let (zero, axes) = (x.scalar_like(0, 0.0)?, x.ints(&[1])?);
-    let chosen = x.op("Where", &[one_hot, values, zero], &[])?;
-    x.op("ReduceSum", &[chosen, axes], &[("keepdims", Attribute::Int(0))])
+fn chosen(x: &Expand, one_hot: Operand, values: Operand) -> Result<Operand> {
+    let (zero, axes) = (x.raw_scalar_like(0, 0.0)?, x.raw_ints(&[1])?);
+    let chosen = x.raw_op("Where", &[one_hot, values, zero], &[])?;
+    x.raw_op("ReduceSum", &[chosen, axes], &[("keepdims", Attribute::Int(0))])
 }
 
-fn sum(x: &mut Expand, operand: Operand) -> Result<Operand> {
-    x.op("ReduceSum", &[operand], &[("keepdims", Attribute::Int(0))])
+fn sum(x: &Expand, operand: Operand) -> Result<Operand> {
+    x.raw_op("ReduceSum", &[operand], &[("keepdims", Attribute::Int(0))])
 }
 
-fn loss(x: &mut Expand, scores: Operand) -> Result<Operand> {
+fn loss(x: &Expand, scores: Operand) -> Result<Operand> {
     let loss = read_loss(x)?;
     let one_hot = one_hot(x, &loss)?;
     let chosen_score = chosen(x, one_hot, scores)?;
-    let mut result = x.op("Neg", &[chosen_score], &[])?;
+    let mut result = x.raw_op("Neg", &[chosen_score], &[])?;
     let weights = if x.has_input(2) {
-        let (rank, weights) = (x.shape(0)?.len(), x.operand(2)?);
-        let weights = x.reshape(weights, &class_shape(rank, -1))?;
+        let (rank, weights) = (x.shape(0)?.len(), x.raw_operand(2)?);
+        let weights = x.raw_reshape(weights, &class_shape(rank, -1))?;
         Some(chosen(x, one_hot, weights)?)
     } else if loss.ignore_index.is_some() && loss.reduction == Reduction::Mean {
-        let one = x.scalar_like(0, 1.0)?;
+        let one = x.raw_scalar_like(0, 1.0)?;
         Some(chosen(x, one_hot, one)?)
     } else {
         None
     };
     if let (Some(weights), true) = (weights, x.has_input(2)) {
-        result = x.op("Mul", &[result, weights], &[])?;
+        result = x.raw_op("Mul", &[result, weights], &[])?;
     }
     match (loss.reduction, weights) {
         (Reduction::None, _) => Ok(result),
         (Reduction::Sum, _) => sum(x, result),
-        (Reduction::Mean, None) => x.op("ReduceMean", &[result], &[("keepdims", Attribute::Int(0))]),
+        (Reduction::Mean, None) => x.raw_op("ReduceMean", &[result], &[("keepdims", Attribute::Int(0))]),
         (Reduction::Mean, Some(weights)) => {
             let (total, weight) = (sum(x, result)?, sum(x, weights)?);
-            x.op("Div", &[total, weight], &[])
+            x.raw_op("Div", &[total, weight], &[])
         }
     }
 }

@@ -40,7 +40,7 @@ struct Mask {
 }
 
 /// Combines all masks of a node.
-pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Bias> {
+pub(super) fn read_bias(expand: &Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Bias> {
     let mut visible = structure(expand, attention, sizes)?;
     let mut bias = Bias { infinite: infinite(expand, visible.as_ref())?, ..Bias::default() };
     let mut each_sees_itself = sizes.queries == sizes.keys && !expand.has_input(input::NONPAD_KV_SEQLEN);
@@ -79,37 +79,37 @@ pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, si
         }
         Some(Visible::Computed(visible)) => {
             if !each_sees_itself {
-                let axis = expand.ints(&[-1])?;
+                let axis = expand.raw_ints(&[-1])?;
                 let keepdims = [("keepdims", Attribute::Int(1))];
-                bias.rows = Some(expand.op("ReduceMax", &[visible, axis], &keepdims)?);
+                bias.rows = Some(expand.raw_op("ReduceMax", &[visible, axis], &keepdims)?);
             }
             let one = number(expand, 1.0)?;
-            let hidden = expand.op("Sub", &[visible, one], &[])?;
+            let hidden = expand.raw_op("Sub", &[visible, one], &[])?;
             let by = number(expand, -HIDDEN)?;
-            bias.added.push(expand.op("Mul", &[hidden, by], &[])?);
+            bias.added.push(expand.raw_op("Mul", &[hidden, by], &[])?);
         }
     }
     Ok(bias)
 }
 
 /// Emits the mask in the input with infinities, which the attention to a cache of the runtime takes as it is.
-fn cached_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Option<Operand>> {
+fn cached_mask(expand: &Expand, sizes: &Sizes) -> Result<Option<Operand>> {
     if !expand.keeps_cache() || !expand.has_input(input::ATTN_MASK) || !expand.has_input(input::PAST_KEY) {
         return Ok(None);
     }
     if expand.shape(input::ATTN_MASK)?.last() != Some(&sizes.total()?) {
         return Ok(None);
     }
-    let mask = expand.operand(input::ATTN_MASK)?;
+    let mask = expand.raw_operand(input::ATTN_MASK)?;
     if expand.dtype(input::ATTN_MASK)? != DType::Bool {
         return Ok(Some(to_float32(expand, mask)?));
     }
     let (seen, hidden) = (number(expand, 0.0)?, number(expand, f32::NEG_INFINITY)?);
-    Ok(Some(expand.op("Where", &[mask, seen, hidden], &[])?))
+    Ok(Some(expand.raw_op("Where", &[mask, seen, hidden], &[])?))
 }
 
 /// Emits -inf for each hidden key.
-fn infinite(expand: &mut Expand, visible: Option<&Visible>) -> Result<Option<Vec<Operand>>> {
+fn infinite(expand: &Expand, visible: Option<&Visible>) -> Result<Option<Vec<Operand>>> {
     match visible {
         None => Ok(Some(Vec::new())),
         Some(Visible::Known(visible)) => {
@@ -121,16 +121,16 @@ fn infinite(expand: &mut Expand, visible: Option<&Visible>) -> Result<Option<Vec
 }
 
 /// Adds a float32 constant: the node is computed in float32 whatever its type is.
-pub(super) fn literal(expand: &mut Expand, elements: ArrayD<f32>) -> Result<Operand> {
-    expand.literal(&Array::f32(elements))
+pub(super) fn literal(expand: &Expand, elements: ArrayD<f32>) -> Result<Operand> {
+    expand.raw_literal(&Array::f32(elements))
 }
 
-pub(super) fn number(expand: &mut Expand, x: f32) -> Result<Operand> {
+pub(super) fn number(expand: &Expand, x: f32) -> Result<Operand> {
     literal(expand, ArrayD::from_elem(IxDyn(&[]), x))
 }
 
-pub(super) fn both(expand: &mut Expand, a: Visible, b: Visible) -> Result<Visible> {
-    let computed = |expand: &mut Expand, visible: Visible| match visible {
+pub(super) fn both(expand: &Expand, a: Visible, b: Visible) -> Result<Visible> {
+    let computed = |expand: &Expand, visible: Visible| match visible {
         Visible::Known(elements) => literal(expand, elements),
         Visible::Computed(operand) => Ok(operand),
     };
@@ -138,11 +138,11 @@ pub(super) fn both(expand: &mut Expand, a: Visible, b: Visible) -> Result<Visibl
         return Ok(Visible::Known(zip_broadcast(a, b, |a, b| a * b)?));
     }
     let (a, b) = (computed(expand, a)?, computed(expand, b)?);
-    Ok(Visible::Computed(expand.op("Mul", &[a, b], &[])?))
+    Ok(Visible::Computed(expand.raw_op("Mul", &[a, b], &[])?))
 }
 
 /// Returns the mask of the input: true booleans show a key; numbers are added, and -inf hides a key.
-fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
+fn read_mask(expand: &Expand, sizes: &Sizes) -> Result<Mask> {
     let shape = expand.shape(input::ATTN_MASK)?.to_vec();
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;
     let last = shape.last().cloned().unwrap_or(Dim::Known(1));
@@ -166,24 +166,24 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
         let numbers = Some((literal(expand, finite)?, literal(expand, mask)?));
         return Ok(Mask { visible: Visible::Known(visible), numbers });
     }
-    let mask = expand.operand(input::ATTN_MASK)?;
+    let mask = expand.raw_operand(input::ATTN_MASK)?;
     let mut mask = to_float32(expand, mask)?;
     if padding > 0 {
         let known: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
         let known = known.ok_or_else(|| Error::unsupported("a padded mask of free size"))?;
         let known: std::result::Result<Vec<usize>, _> = known.into_iter().map(usize::try_from).collect();
         let fill = literal(expand, padding_of(&known?, padding, hidden))?;
-        mask = expand.op("Concat", &[mask, fill], &[("axis", Attribute::Int(-1))])?;
+        mask = expand.raw_op("Concat", &[mask, fill], &[("axis", Attribute::Int(-1))])?;
     }
     if is_bool {
         return Ok(Mask { visible: Visible::Computed(mask), numbers: None });
     }
     // Half of the bound, so that the lowest finite number is above it and -inf below it.
     let (half, lowest) = (number(expand, 0.5)?, number(expand, f32::MIN)?);
-    let halves = expand.op("Mul", &[mask, half], &[])?;
-    let visible = expand.op("Greater", &[halves, lowest], &[])?;
+    let halves = expand.raw_op("Mul", &[mask, half], &[])?;
+    let visible = expand.raw_op("Greater", &[halves, lowest], &[])?;
     let visible = to_float32(expand, visible)?;
-    let finite = expand.op("Max", &[mask, lowest], &[])?;
+    let finite = expand.raw_op("Max", &[mask, lowest], &[])?;
     Ok(Mask { visible: Visible::Computed(visible), numbers: Some((finite, mask)) })
 }
 

@@ -34,10 +34,10 @@ pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::X)?, call.shape(input::X)?.to_vec())])
 }
 
-pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_rotary(expand: &Expand) -> Result<bool> {
     let rotary = read_rotary(expand)?;
     let shape = expand.shape(input::X)?.to_vec();
-    let mut x = expand.operand(input::X)?;
+    let mut x = expand.raw_operand(input::X)?;
     // The angles get an axis for the heads: after that of the positions if the heads are merged, otherwise
     // before it.
     let (heads_axis, head) = match shape.as_slice() {
@@ -50,8 +50,8 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
             let head = head.ok_or_else(|| {
                 Error::invalid(format!("{hidden} elements do not divide into {heads} heads"))
             })?;
-            let apart = expand.ints(&[0, 0, heads, head])?;
-            x = expand.op("Reshape", &[x, apart], &[])?;
+            let apart = expand.raw_ints(&[0, 0, heads, head])?;
+            x = expand.raw_op("Reshape", &[x, apart], &[])?;
             (2, head)
         }
         [_, _, _, head] => {
@@ -77,54 +77,59 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
     let last = [("axis", Attribute::Int(-1))];
     if turned < head {
         let rest = slice(expand, x, turned, head, 1)?;
-        y = expand.op("Concat", &[y, rest], &last)?;
+        y = expand.raw_op("Concat", &[y, rest], &last)?;
     }
     if shape.len() == 3 {
-        let merged = expand.ints(&[0, 0, -1])?;
-        y = expand.op("Reshape", &[y, merged], &[])?;
+        let merged = expand.raw_ints(&[0, 0, -1])?;
+        y = expand.raw_op("Reshape", &[y, merged], &[])?;
     }
-    expand.output(0, y)?;
+    expand.raw_output(0, y)?;
     Ok(true)
 }
 
 /// Emits each pair rotated by its angle; pairs are adjacent if `interleaved` gives the number of their
 /// elements.
 fn turn(
-    expand: &mut Expand,
+    expand: &Expand,
     [first, second]: [Operand; 2],
     [cos, sin]: [Operand; 2],
     interleaved: Option<i64>,
 ) -> Result<Operand> {
-    let mut product = |x: Operand, by: Operand| expand.op("Mul", &[x, by], &[]);
+    let product = |x: Operand, by: Operand| expand.raw_op("Mul", &[x, by], &[]);
     let real = [product(first, cos)?, product(second, sin)?];
     let imaginary = [product(first, sin)?, product(second, cos)?];
-    let real = expand.op("Sub", &real, &[])?;
-    let imaginary = expand.op("Add", &imaginary, &[])?;
+    let real = expand.raw_op("Sub", &real, &[])?;
+    let imaginary = expand.raw_op("Add", &imaginary, &[])?;
     let last = [("axis", Attribute::Int(-1))];
-    let Some(turned) = interleaved else { return expand.op("Concat", &[real, imaginary], &last) };
-    let axes = expand.ints(&[-1])?;
-    let real = expand.op("Unsqueeze", &[real, axes], &[])?;
-    let imaginary = expand.op("Unsqueeze", &[imaginary, axes], &[])?;
-    let pairs = expand.op("Concat", &[real, imaginary], &last)?;
-    let merged = expand.ints(&[0, 0, 0, turned])?;
-    expand.op("Reshape", &[pairs, merged], &[])
+    let Some(turned) = interleaved else { return expand.raw_op("Concat", &[real, imaginary], &last) };
+    let axes = expand.raw_ints(&[-1])?;
+    let real = expand.raw_op("Unsqueeze", &[real, axes], &[])?;
+    let imaginary = expand.raw_op("Unsqueeze", &[imaginary, axes], &[])?;
+    let pairs = expand.raw_op("Concat", &[real, imaginary], &last)?;
+    let merged = expand.raw_ints(&[0, 0, 0, turned])?;
+    expand.raw_op("Reshape", &[pairs, merged], &[])
 }
 
 /// Emits the cosines or sines of each position, with an axis of size 1 for the heads.
-fn angles(expand: &mut Expand, index: usize, heads_axis: i64) -> Result<Operand> {
-    let mut cache = expand.operand(index)?;
+fn angles(expand: &Expand, index: usize, heads_axis: i64) -> Result<Operand> {
+    let mut cache = expand.raw_operand(index)?;
     if expand.has_input(input::POSITION_IDS) {
-        let ids = expand.operand(input::POSITION_IDS)?;
-        cache = expand.op("Gather", &[cache, ids], &[("axis", Attribute::Int(0))])?;
+        let ids = expand.raw_operand(input::POSITION_IDS)?;
+        cache = expand.raw_op("Gather", &[cache, ids], &[("axis", Attribute::Int(0))])?;
     } else {
         expand.shape(index)?.at(2)?;
     }
-    let axes = expand.ints(&[heads_axis])?;
-    expand.op("Unsqueeze", &[cache, axes], &[])
+    let axes = expand.raw_ints(&[heads_axis])?;
+    expand.raw_op("Unsqueeze", &[cache, axes], &[])
 }
 
 /// Emits a slice of the last axis.
-fn slice(expand: &mut Expand, x: Operand, start: i64, end: i64, step: i64) -> Result<Operand> {
-    let bounds = [expand.ints(&[start])?, expand.ints(&[end])?, expand.ints(&[-1])?, expand.ints(&[step])?];
-    expand.op("Slice", &[[x].as_slice(), &bounds].concat(), &[])
+fn slice(expand: &Expand, x: Operand, start: i64, end: i64, step: i64) -> Result<Operand> {
+    let bounds = [
+        expand.raw_ints(&[start])?,
+        expand.raw_ints(&[end])?,
+        expand.raw_ints(&[-1])?,
+        expand.raw_ints(&[step])?,
+    ];
+    expand.raw_op("Slice", &[[x].as_slice(), &bounds].concat(), &[])
 }

@@ -51,7 +51,7 @@ fn rules(attention: &AttentionAttributes, queries: i64, counted: bool) -> Vec<Ru
 
 /// Returns the mask of `is_causal`, the window and the number of valid keys; `None` if it hides nothing.
 pub(super) fn structure(
-    expand: &mut Expand,
+    expand: &Expand,
     attention: &AttentionAttributes,
     sizes: &Sizes,
 ) -> Result<Option<Visible>> {
@@ -90,7 +90,7 @@ pub(super) fn structure(
 }
 
 /// Emits the mask for free lengths.
-fn free(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Option<Visible>> {
+fn free(expand: &Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Option<Visible>> {
     let axis = if sizes.merged { 1 } else { 2 };
     let positions = Positions::of(expand, (input::Q, axis), (input::K, axis), (input::PAST_KEY, 2))?;
     let causal = attention.is_causal.then_some(0);
@@ -100,11 +100,11 @@ fn free(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> 
 }
 
 /// Emits the mask for a number of valid keys computed at run time.
-fn computed(expand: &mut Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Option<Visible>> {
+fn computed(expand: &Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Option<Visible>> {
     let batch = expand.shape(input::NONPAD_KV_SEQLEN)?.at(0)?.known().unwrap_or(-1);
-    let (n, shape) = (expand.operand(input::NONPAD_KV_SEQLEN)?, expand.ints(&[batch, 1, 1, 1])?);
+    let (n, shape) = (expand.raw_operand(input::NONPAD_KV_SEQLEN)?, expand.raw_ints(&[batch, 1, 1, 1])?);
     let n = to_float32(expand, n)?;
-    let n = expand.op("Reshape", &[n, shape], &[])?;
+    let n = expand.raw_op("Reshape", &[n, shape], &[])?;
     let mut visible = None;
     for rule in rules {
         let size = |i: usize, j: usize| -> f32 {
@@ -117,7 +117,7 @@ fn computed(expand: &mut Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Op
             Bound::AtLeast(_) => "GreaterOrEqual",
             Bound::AtMost(_) => "LessOrEqual",
         };
-        let holds = expand.op(name, &[n, matrix], &[])?;
+        let holds = expand.raw_op(name, &[n, matrix], &[])?;
         let holds = Visible::Computed(to_float32(expand, holds)?);
         visible = Some(match visible {
             None => holds,

@@ -124,26 +124,26 @@ fn display_facts(facts: &[Fact]) -> String {
     facts.iter().map(display).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn inline_if(x: &mut Expand) -> Result<bool> {
+pub(super) fn inline_if(x: &Expand) -> Result<bool> {
     let Some(taken) = taken(x)? else { return Ok(false) };
-    for (index, output) in x.inline(taken, &[])?.into_iter().enumerate() {
-        x.output(index, output)?;
+    for (index, output) in x.raw_inline(taken, &[])?.into_iter().enumerate() {
+        x.raw_output(index, output)?;
     }
     Ok(true)
 }
 
-pub(super) fn expand_if(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_if(x: &Expand) -> Result<bool> {
     if inline_if(x)? {
         return Ok(true);
     }
     let [then, otherwise] = branches(x)?;
     let (then, otherwise) = (guarded(x, then, true)?, guarded(x, otherwise, false)?);
-    let (then, otherwise) = (x.inline(&then, &[])?, x.inline(&otherwise, &[])?);
-    let condition = x.operand(0)?;
-    let condition = x.reshape(condition, &[])?;
+    let (then, otherwise) = (x.raw_inline(&then, &[])?, x.raw_inline(&otherwise, &[])?);
+    let condition = x.raw_operand(0)?;
+    let condition = x.raw_reshape(condition, &[])?;
     for (index, (then, otherwise)) in then.into_iter().zip(otherwise).enumerate() {
-        let chosen = x.op("Where", &[condition, then, otherwise], &[])?;
-        x.output(index, chosen)?;
+        let chosen = x.raw_op("Where", &[condition, then, otherwise], &[])?;
+        x.raw_output(index, chosen)?;
     }
     Ok(true)
 }

@@ -71,7 +71,7 @@ fn is_true(condition: &Tensor) -> Result<bool> {
     Ok(condition.load_listed()?.scalar_i64()? != 0)
 }
 
-fn inline_loop(x: &mut Expand) -> Result<bool> {
+fn inline_loop(x: &Expand) -> Result<bool> {
     let body = required(x.body("body")?, "body")?;
     let count = if x.has_input(0) {
         let Some(most) = x.constant(0) else { return Ok(false) };
@@ -92,26 +92,26 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
     };
     check_unrolled(count, body)?;
     let carried_count = x.input_count().saturating_sub(2);
-    let mut carried = (2..x.input_count()).map(|index| x.operand(index)).collect::<Result<Vec<_>>>()?;
+    let mut carried = (2..x.input_count()).map(|index| x.raw_operand(index)).collect::<Result<Vec<_>>>()?;
     let mut scanned: Vec<Vec<Operand>> =
         vec![Vec::new(); body.outputs.len().saturating_sub(1 + carried_count)];
     for iteration in 0..count {
-        let iteration = x.literal(&scalar(iteration))?;
-        let condition = x.literal(&scalar(1).cast(DType::Bool)?)?;
+        let iteration = x.raw_literal(&scalar(iteration))?;
+        let condition = x.raw_literal(&scalar(1).cast(DType::Bool)?)?;
         let inputs: Vec<Operand> = [iteration, condition].into_iter().chain(carried).collect();
-        let mut outputs = x.inline(body, &inputs)?.into_iter().skip(1);
+        let mut outputs = x.raw_inline(body, &inputs)?.into_iter().skip(1);
         carried = outputs.by_ref().take(carried_count).collect();
         for (list, output) in scanned.iter_mut().zip(outputs) {
             list.push(output);
         }
     }
     for (index, value) in carried.into_iter().enumerate() {
-        x.output(index, value)?;
+        x.raw_output(index, value)?;
     }
     for (index, list) in scanned.into_iter().enumerate() {
         if x.has_output(carried_count + index) {
             let whole = stack(x, &list, 0)?;
-            x.output(carried_count + index, whole)?;
+            x.raw_output(carried_count + index, whole)?;
         }
     }
     Ok(true)
@@ -136,12 +136,14 @@ fn undecided() -> Error {
 }
 
 /// Joins the elements of a sequence along a new axis.
-fn stack(x: &mut Expand, list: &[Operand], axis: i64) -> Result<Operand> {
+fn stack(x: &Expand, list: &[Operand], axis: i64) -> Result<Operand> {
     if list.is_empty() {
         unsupported!("the sequence is empty");
     }
-    let axes = x.ints(&[axis])?;
-    let parts =
-        list.iter().map(|part| x.op("Unsqueeze", &[*part, axes], &[])).collect::<Result<Vec<Operand>>>()?;
-    x.op("Concat", &parts, &[("axis", Attribute::Int(axis))])
+    let axes = x.raw_ints(&[axis])?;
+    let parts = list
+        .iter()
+        .map(|part| x.raw_op("Unsqueeze", &[*part, axes], &[]))
+        .collect::<Result<Vec<Operand>>>()?;
+    x.raw_op("Concat", &parts, &[("axis", Attribute::Int(axis))])
 }

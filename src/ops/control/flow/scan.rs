@@ -57,7 +57,7 @@ pub(super) fn infer_scan(call: &Call) -> Result<Vec<Fact>> {
     unsupported!("the length of the sequence is known only at run time; ncnn has no control flow")
 }
 
-pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
+pub(super) fn inline_scan(x: &Expand) -> Result<bool> {
     let scan = read_scan(x)?;
     let states = x.input_count().checked_sub(scan.before + scan.scan_inputs);
     let states = states.ok_or_else(|| Error::invalid("more scan inputs than inputs"))?;
@@ -74,7 +74,8 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
         axes.push(axis);
     }
     let length = length.unwrap_or(0);
-    let inputs = (scan.before..x.input_count()).map(|index| x.operand(index)).collect::<Result<Vec<_>>>()?;
+    let inputs =
+        (scan.before..x.input_count()).map(|index| x.raw_operand(index)).collect::<Result<Vec<_>>>()?;
     let outputs = if scan.batched {
         let Some(batch) = x.shape(first_sequence)?.at(0)?.known() else { return Ok(false) };
         check_lengths(x, length)?;
@@ -94,7 +95,7 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
     };
     for (index, output) in outputs.into_iter().enumerate() {
         if x.has_output(index) {
-            x.output(index, output)?;
+            x.raw_output(index, output)?;
         }
     }
     Ok(true)
@@ -113,14 +114,14 @@ fn check_lengths(x: &Expand, length: i64) -> Result<()> {
 }
 
 /// Emits element `index` along an axis, which is removed.
-fn pick(x: &mut Expand, from: Operand, axis: usize, index: i64) -> Result<Operand> {
-    let index = x.literal(&scalar(index))?;
-    x.op("Gather", &[from, index], &[("axis", Attribute::Int(i64::try_from(axis)?))])
+fn pick(x: &Expand, from: Operand, axis: usize, index: i64) -> Result<Operand> {
+    let index = x.raw_literal(&scalar(index))?;
+    x.raw_op("Gather", &[from, index], &[("axis", Attribute::Int(i64::try_from(axis)?))])
 }
 
 /// Scans one set of sequences. `inputs` are states and sequences; returns final states and scanned outputs.
 fn scan_once(
-    x: &mut Expand,
+    x: &Expand,
     scan: &ScanAttributes,
     mut inputs: Vec<Operand>,
     axes: &[usize],
@@ -136,7 +137,7 @@ fn scan_once(
             let is_reversed = scan.input_directions.get(index) == Some(&1);
             inputs.push(pick(x, *sequence, *axis, if is_reversed { length - 1 - step } else { step })?);
         }
-        let mut outputs = x.inline(body, &inputs)?.into_iter();
+        let mut outputs = x.raw_inline(body, &inputs)?.into_iter();
         carried = outputs.by_ref().take(states).collect();
         for (list, output) in scanned.iter_mut().zip(outputs) {
             list.push(output);

@@ -20,19 +20,19 @@ pub(in crate::ops) fn nan_input(graph: &Graph, node: &Node) -> Option<(usize, f3
 }
 
 /// Replaces the operands of a Where by guarded ones.
-pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
-    let (condition, chosen, other) = (x.operand(0)?, x.operand(1)?, x.operand(2)?);
+pub(super) fn expand_where(x: &Expand) -> Result<bool> {
+    let (condition, chosen, other) = (x.raw_operand(0)?, x.raw_operand(1)?, x.raw_operand(2)?);
     let (a, b) = (guarded(x, 1, chosen, MAX_DEPTH)?, guarded(x, 2, other, MAX_DEPTH)?);
     if a.is_none() && b.is_none() {
         return Ok(false);
     }
-    let result = x.op("Where", &[condition, a.unwrap_or(chosen), b.unwrap_or(other)], &[])?;
-    x.output(0, result)?;
+    let result = x.raw_op("Where", &[condition, a.unwrap_or(chosen), b.unwrap_or(other)], &[])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits a copy of `operand`, input `side` of the Where, with guarded inputs; `None` if it needs no guard.
-fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Result<Option<Operand>> {
+fn guarded(x: &Expand, side: usize, operand: Operand, depth: usize) -> Result<Option<Operand>> {
     let graph = x.graph();
     let Operand::Value(value) = operand else { return Ok(None) };
     let producer = graph.value(value).producer.and_then(|id| graph.node(id));
@@ -60,7 +60,7 @@ fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Resul
         changed |= guard.is_some();
         inputs.push(Some(guard.unwrap_or(operand)));
     }
-    if changed { x.clone_with_inputs(node, inputs).map(Some) } else { Ok(None) }
+    if changed { x.raw_copy_of(node, &inputs).map(Some) } else { Ok(None) }
 }
 
 /// Returns whether a value is the result of a Where on the same condition.
@@ -70,12 +70,12 @@ fn is_chosen_by(graph: &Graph, value: ValueId, choice: &Node) -> bool {
 }
 
 /// Emits `value` at elements at which input `side` is chosen, and `safe` elsewhere.
-fn harmless(x: &mut Expand, side: usize, value: ValueId, safe: f32) -> Result<Operand> {
-    let condition = x.operand(0)?;
-    let safe = x.literal(&scalar_like(x.graph(), value, safe)?)?;
+fn harmless(x: &Expand, side: usize, value: ValueId, safe: f32) -> Result<Operand> {
+    let condition = x.raw_operand(0)?;
+    let safe = x.raw_literal(&scalar_like(x.graph(), value, safe)?)?;
     let value = Operand::Value(value);
     let sides = if side == 1 { [condition, value, safe] } else { [condition, safe, value] };
-    x.op("Where", &sides, &[])
+    x.raw_op("Where", &sides, &[])
 }
 
 /// Returns a scalar of the type of `value`.

@@ -20,7 +20,7 @@ const MAX_UNIFORM: usize = 1 << 16;
 
 /// Expands a gather along an axis of free size by indices computed at run time: a product with a matrix that
 /// has a 1 where an index equals a position.
-pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_gather(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
     let indices = expand.node().inputs.get(1).copied().flatten();
@@ -36,20 +36,20 @@ pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     };
     let Some(index_sizes) = inferred(expand.shape(1)?) else { return Ok(false) };
-    let (data, indices, dtype) = (expand.operand(0)?, expand.operand(1)?, expand.dtype(0)?);
+    let (data, indices, dtype) = (expand.raw_operand(0)?, expand.raw_operand(1)?, expand.dtype(0)?);
     let place = i64::try_from(axis)?;
     let (size, positions, zero) =
-        (expand.size(data, place)?, expand.positions(data, place)?, expand.scalar(0)?);
-    let indices = expand.cast(indices, DType::I64)?;
-    let indices = expand.reshape(indices, &[-1, 1])?;
+        (expand.raw_size(data, place)?, expand.raw_positions(data, place)?, expand.raw_scalar(0)?);
+    let indices = expand.raw_cast(indices, DType::I64)?;
+    let indices = expand.raw_reshape(indices, &[-1, 1])?;
     let front = from_front(expand, indices, size, zero)?;
-    let equal = expand.op("Equal", &[front, positions], &[])?;
-    let hits = expand.cast(equal, DType::F32)?;
+    let equal = expand.raw_op("Equal", &[front, positions], &[])?;
+    let hits = expand.raw_cast(equal, DType::F32)?;
     let (outer, inner): (i64, i64) = (before.iter().product(), after.iter().product());
-    let data = expand.reshape(data, &[outer, -1, inner])?;
-    let found = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[hits, data], &[]))?;
-    let found = expand.reshape(found, &[before, index_sizes, after].concat())?;
-    expand.output(0, found)?;
+    let data = expand.raw_reshape(data, &[outer, -1, inner])?;
+    let found = pick(expand, data, dtype, |expand, data| expand.raw_op("MatMul", &[hits, data], &[]))?;
+    let found = expand.raw_reshape(found, &[before, index_sizes, after].concat())?;
+    expand.raw_output(0, found)?;
     Ok(true)
 }
 
@@ -61,10 +61,10 @@ fn inferred(shape: &[Dim]) -> Option<Vec<i64>> {
 }
 
 /// Emits indices with negative ones counted from the front of axes of these sizes.
-fn from_front(expand: &mut Expand, indices: Operand, sizes: Operand, zero: Operand) -> Result<Operand> {
-    let negative = expand.op("Less", &[indices, zero], &[])?;
-    let counted = expand.op("Add", &[indices, sizes], &[])?;
-    expand.op("Where", &[negative, counted, indices], &[])
+fn from_front(expand: &Expand, indices: Operand, sizes: Operand, zero: Operand) -> Result<Operand> {
+    let negative = expand.raw_op("Less", &[indices, zero], &[])?;
+    let counted = expand.raw_op("Add", &[indices, sizes], &[])?;
+    expand.raw_op("Where", &[negative, counted, indices], &[])
 }
 
 /// Returns whether input 1 is a constant whose elements few layers gather.
@@ -78,9 +78,9 @@ fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usi
 }
 
 /// Emits data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
-fn cut_to_indices(expand: &mut Expand, axis: usize) -> Result<Operand> {
+fn cut_to_indices(expand: &Expand, axis: usize) -> Result<Operand> {
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
-    let (data, indices) = (expand.operand(0)?, expand.operand(1)?);
+    let (data, indices) = (expand.raw_operand(0)?, expand.raw_operand(1)?);
     let differ = |other: &usize| *other != axis && shape.get(*other) != index_shape.get(*other);
     let shorter: Result<Vec<i64>> =
         (0..shape.len()).filter(differ).map(|other| Ok(i64::try_from(other)?)).collect();
@@ -88,14 +88,14 @@ fn cut_to_indices(expand: &mut Expand, axis: usize) -> Result<Operand> {
     if shorter.is_empty() {
         return Ok(data);
     }
-    let (starts, axes) = (expand.ints(&vec![0; shorter.len()])?, expand.ints(&shorter)?);
-    let sizes = expand.op("Shape", &[indices], &[])?;
-    let ends = expand.op("Gather", &[sizes, axes], &[])?;
-    expand.op("Slice", &[data, starts, ends, axes], &[])
+    let (starts, axes) = (expand.raw_ints(&vec![0; shorter.len()])?, expand.raw_ints(&shorter)?);
+    let sizes = expand.raw_op("Shape", &[indices], &[])?;
+    let ends = expand.raw_op("Gather", &[sizes, axes], &[])?;
+    expand.raw_op("Slice", &[data, starts, ends, axes], &[])
 }
 
 /// Expands to the sum over `i` of `(index == i) * data[i]`: an axis of the indices before that of the data.
-pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if expand_uniform(expand)? {
         return Ok(true);
     }
@@ -113,21 +113,21 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
         return Ok(true);
     }
     let place = i64::try_from(axis)?;
-    let before = expand.ints(&[place])?;
-    let data = expand.op("Unsqueeze", &[data, before], &[])?;
+    let before = expand.raw_ints(&[place])?;
+    let data = expand.raw_op("Unsqueeze", &[data, before], &[])?;
     let hits = element_hits(expand, place, true, DType::F32)?;
-    let axes = expand.ints(&[place + 1])?;
+    let axes = expand.raw_ints(&[place + 1])?;
     let found = pick(expand, data, dtype, |expand, data| {
-        let kept = expand.op("Mul", &[hits, data], &[])?;
-        expand.op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])
+        let kept = expand.raw_op("Mul", &[hits, data], &[])?;
+        expand.raw_op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])
     })?;
-    expand.output(0, found)?;
+    expand.raw_output(0, found)?;
     Ok(true)
 }
 
 /// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those of all
 /// heads of an attention: a product for each element has as many times the elements.
-fn multiply_rows(expand: &mut Expand, data: Operand, axis: usize) -> Result<bool> {
+fn multiply_rows(expand: &Expand, data: Operand, axis: usize) -> Result<bool> {
     let id = expand.node().inputs.get(1).copied().flatten();
     let producer = id.and_then(|id| expand.graph().node(expand.graph().value(id).producer?));
     let Some(source) = producer.filter(|node| node.is("Expand")).and_then(|node| input(node, 0)) else {
@@ -154,47 +154,42 @@ fn multiply_rows(expand: &mut Expand, data: Operand, axis: usize) -> Result<bool
     for (place, axis) in (0_i64..).zip(&order) {
         back = resized(&back, *axis, place);
     }
-    let (perm, before) = (perm?, expand.ints(&[i64::try_from(rank)? - 2])?);
-    let indices = expand.transpose(Operand::Value(source), &perm)?;
-    let indices = expand.op("Squeeze", &[indices, before], &[])?;
+    let (perm, before) = (perm?, expand.raw_ints(&[i64::try_from(rank)? - 2])?);
+    let indices = expand.raw_transpose(Operand::Value(source), &perm)?;
+    let indices = expand.raw_op("Squeeze", &[indices, before], &[])?;
     let hits = one_hot(expand, indices, depth, -2, DType::F32)?;
-    let data = expand.transpose(data, &perm)?;
+    let data = expand.raw_transpose(data, &perm)?;
     let dtype = expand.dtype(0)?;
-    let found = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[data, hits], &[]))?;
-    let found = expand.transpose(found, &back)?;
-    expand.output(0, found)?;
+    let found = pick(expand, data, dtype, |expand, data| expand.raw_op("MatMul", &[data, hits], &[]))?;
+    let found = expand.raw_transpose(found, &back)?;
+    expand.raw_output(0, found)?;
     Ok(true)
 }
 
 /// Emits 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the data, else
 /// 0: the axis of the positions is before that of the indices, or after it.
-pub(in crate::ops) fn element_hits(
-    expand: &mut Expand,
-    axis: i64,
-    after: bool,
-    dtype: DType,
-) -> Result<Operand> {
+pub(in crate::ops) fn element_hits(expand: &Expand, axis: i64, after: bool, dtype: DType) -> Result<Operand> {
     let depth = expand.shape(0)?.at(usize::try_from(axis)?)?.known();
-    let (data, indices) = (expand.operand(0)?, expand.operand(1)?);
+    let (data, indices) = (expand.raw_operand(0)?, expand.raw_operand(1)?);
     let place = axis + i64::from(after);
     if let Some(depth) = depth {
         return one_hot(expand, indices, depth, place, dtype);
     }
     let (size, positions, zero) =
-        (expand.size(data, axis)?, expand.positions(data, axis)?, expand.scalar(0)?);
-    let indices = expand.cast(indices, DType::I64)?;
+        (expand.raw_size(data, axis)?, expand.raw_positions(data, axis)?, expand.raw_scalar(0)?);
+    let indices = expand.raw_cast(indices, DType::I64)?;
     let front = from_front(expand, indices, size, zero)?;
-    let place = expand.ints(&[place])?;
-    let front = expand.op("Unsqueeze", &[front, place], &[])?;
+    let place = expand.raw_ints(&[place])?;
+    let front = expand.raw_op("Unsqueeze", &[front, place], &[])?;
     let inner = i64::try_from(expand.shape(1)?.len())? - axis - i64::from(after);
     let column: Vec<i64> = std::iter::once(-1).chain((0..inner).map(|_| 1)).collect();
-    let positions = expand.reshape(positions, &column)?;
-    let equal = expand.op("Equal", &[front, positions], &[])?;
-    if dtype == DType::Bool { Ok(equal) } else { expand.cast(equal, dtype) }
+    let positions = expand.raw_reshape(positions, &column)?;
+    let equal = expand.raw_op("Equal", &[front, positions], &[])?;
+    if dtype == DType::Bool { Ok(equal) } else { expand.raw_cast(equal, dtype) }
 }
 
 /// Expands a gather from constant data with equal elements to one of them.
-fn expand_uniform(expand: &mut Expand) -> Result<bool> {
+fn expand_uniform(expand: &Expand) -> Result<bool> {
     if expand.constant(0).is_none_or(|data| data.len() > MAX_UNIFORM) || expand.constant(1).is_some() {
         return Ok(false);
     }
@@ -209,23 +204,23 @@ fn expand_uniform(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), rounded)).cast(expand.dtype(0)?)?;
-    let (one, indices) = (expand.literal(&one)?, expand.operand(1)?);
-    let shape = expand.op("Shape", &[indices], &[])?;
-    let all = expand.op("Expand", &[one, shape], &[])?;
-    expand.output(0, all)?;
+    let (one, indices) = (expand.raw_literal(&one)?, expand.raw_operand(1)?);
+    let shape = expand.raw_op("Shape", &[indices], &[])?;
+    let all = expand.raw_op("Expand", &[one, shape], &[])?;
+    expand.raw_output(0, all)?;
     Ok(true)
 }
 
 /// Emits the row that each tuple of indices addresses in data whose indexed axes are merged.
 pub(in crate::ops) fn row_indices(
-    expand: &mut Expand,
+    expand: &Expand,
     indices: Operand,
     tuples: &[i64],
     sizes: &[i64],
     batch: usize,
 ) -> Result<Operand> {
     let width = i64::try_from(sizes.len() - batch)?;
-    let wide = expand.cast(indices, DType::I64)?;
+    let wide = expand.raw_cast(indices, DType::I64)?;
     let indexed = sizes.get(batch..).unwrap_or_default();
     let mut strides = vec![1_i64; indexed.len()];
     for axis in (1..indexed.len()).rev() {
@@ -233,36 +228,37 @@ pub(in crate::ops) fn row_indices(
         strides = resized(&strides, axis - 1, stride);
     }
     let count: i64 = tuples.iter().product();
-    let wide = expand.reshape(wide, &[count, width])?;
-    let (zero, whole, strides) = (expand.ints(&[0])?, expand.ints(indexed)?, expand.ints(&strides)?);
+    let wide = expand.raw_reshape(wide, &[count, width])?;
+    let (zero, whole, strides) =
+        (expand.raw_ints(&[0])?, expand.raw_ints(indexed)?, expand.raw_ints(&strides)?);
     let front = from_front(expand, wide, whole, zero)?;
-    let scaled = expand.op("Mul", &[front, strides], &[])?;
-    let axes = expand.ints(&[1])?;
-    let mut rows = expand.op("ReduceSum", &[scaled, axes], &[("keepdims", Attribute::Int(0))])?;
+    let scaled = expand.raw_op("Mul", &[front, strides], &[])?;
+    let axes = expand.raw_ints(&[1])?;
+    let mut rows = expand.raw_op("ReduceSum", &[scaled, axes], &[("keepdims", Attribute::Int(0))])?;
     let batches: i64 = sizes.iter().take(batch).product();
     if batches > 1 {
         limits::check_listed(usize::try_from(count)?)?;
         let (per_batch, step): (i64, i64) = (count / batches, indexed.iter().product());
         let offsets: Vec<i64> = (0..count).map(|number| number / per_batch.max(1) * step).collect();
-        let offsets = expand.ints(&offsets)?;
-        rows = expand.op("Add", &[rows, offsets], &[])?;
+        let offsets = expand.raw_ints(&offsets)?;
+        rows = expand.raw_op("Add", &[rows, offsets], &[])?;
     }
     Ok(rows)
 }
 
 /// Emits `operand` with the axes before `depth` replaced by axes of these sizes; the others may have free
 /// sizes.
-fn with_leading(expand: &mut Expand, operand: Operand, depth: usize, sizes: &[i64]) -> Result<Operand> {
+fn with_leading(expand: &Expand, operand: Operand, depth: usize, sizes: &[i64]) -> Result<Operand> {
     let start = ("start", Attribute::Int(i64::try_from(depth)?));
-    let rest = expand.op("Shape", &[operand], &[start])?;
-    let sizes = expand.ints(sizes)?;
-    let shape = expand.op("Concat", &[sizes, rest], &[("axis", Attribute::Int(0))])?;
-    expand.op("Reshape", &[operand, shape], &[])
+    let rest = expand.raw_op("Shape", &[operand], &[start])?;
+    let sizes = expand.raw_ints(sizes)?;
+    let shape = expand.raw_op("Concat", &[sizes, rest], &[("axis", Attribute::Int(0))])?;
+    expand.raw_op("Reshape", &[operand, shape], &[])
 }
 
 /// Expands constant indices of the first axes, whose sizes are known, to a Gather. The other axes may have free
 /// sizes.
-fn expand_leading(expand: &mut Expand) -> Result<bool> {
+fn expand_leading(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     if expand.constant(1).is_none() || shape.iter().all(|size| size.known().is_some()) {
         return Ok(false);
@@ -278,18 +274,18 @@ fn expand_leading(expand: &mut Expand) -> Result<bool> {
     let (rows, _) = tuple_places(&indexed, &expand.array(1)?, 0)?;
     let rows: std::result::Result<Vec<i64>, _> = rows.into_iter().map(i64::try_from).collect();
     let count = i64::try_from(indexed.iter().product::<usize>())?;
-    let data = expand.operand(0)?;
+    let data = expand.raw_operand(0)?;
     let merged = with_leading(expand, data, depth, &[count])?;
-    let rows = expand.ints(&rows?)?;
-    let taken = expand.op("Gather", &[merged, rows], &[])?;
+    let rows = expand.raw_ints(&rows?)?;
+    let taken = expand.raw_op("Gather", &[merged, rows], &[])?;
     let found = with_leading(expand, taken, 1, tuples)?;
-    expand.output(0, found)?;
+    expand.raw_output(0, found)?;
     Ok(true)
 }
 
 /// Expands tuples of indices of which all but one index an axis of size 1 to a Gather along the other axis, if
 /// that has a free size.
-fn expand_single(expand: &mut Expand) -> Result<bool> {
+fn expand_single(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     let Some(width) = expand.shape(1)?.last().and_then(Dim::known) else { return Ok(false) };
     let (indexed, _) = shape.split_at_checked(usize::try_from(width)?).unwrap_or_default();
@@ -298,20 +294,21 @@ fn expand_single(expand: &mut Expand) -> Result<bool> {
     if size.known().is_some() || batch_dims(expand)? != 0 {
         return Ok(false);
     }
-    let (mut data, indices, which) = (expand.operand(0)?, expand.operand(1)?, expand.scalar(axis)?);
-    let places = expand.op("Gather", &[indices, which], &[("axis", Attribute::Int(-1))])?;
+    let (mut data, indices, which) =
+        (expand.raw_operand(0)?, expand.raw_operand(1)?, expand.raw_scalar(axis)?);
+    let places = expand.raw_op("Gather", &[indices, which], &[("axis", Attribute::Int(-1))])?;
     let ones: Vec<i64> = (0..width).filter(|other| *other != axis).collect();
     if !ones.is_empty() {
-        let ones = expand.ints(&ones)?;
-        data = expand.op("Squeeze", &[data, ones], &[])?;
+        let ones = expand.raw_ints(&ones)?;
+        data = expand.raw_op("Squeeze", &[data, ones], &[])?;
     }
-    let found = expand.op("Gather", &[data, places], &[])?;
-    expand.output(0, found)?;
+    let found = expand.raw_op("Gather", &[data, places], &[])?;
+    expand.raw_output(0, found)?;
     Ok(true)
 }
 
 /// Expands to a Gather of rows of data whose indexed axes are merged.
-pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_gather_nd(expand: &Expand) -> Result<bool> {
     if expand_leading(expand)? || expand_single(expand)? {
         return Ok(true);
     }
@@ -329,12 +326,12 @@ pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
     let Some((indexed, slice)) = sizes.split_at_checked(depth) else {
         invalid!("tuples of {width} indices do not fit data of shape {sizes:?}");
     };
-    let (indices, data) = (expand.operand(1)?, expand.operand(0)?);
+    let (indices, data) = (expand.raw_operand(1)?, expand.raw_operand(0)?);
     let rows = row_indices(expand, indices, tuples, indexed, batch)?;
-    let data = expand.reshape(data, &[indexed.iter().product(), slice.iter().product()])?;
-    let found = expand.op("Gather", &[data, rows], &[])?;
+    let data = expand.raw_reshape(data, &[indexed.iter().product(), slice.iter().product()])?;
+    let found = expand.raw_op("Gather", &[data, rows], &[])?;
     let shape: Vec<i64> = tuples.iter().chain(slice).copied().collect();
-    let found = expand.reshape(found, &shape)?;
-    expand.output(0, found)?;
+    let found = expand.raw_reshape(found, &shape)?;
+    expand.raw_output(0, found)?;
     Ok(true)
 }

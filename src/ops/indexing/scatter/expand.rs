@@ -39,50 +39,50 @@ struct Matches {
 }
 
 /// Emits the data reduced with the updates, in float32.
-fn apply(expand: &mut Expand, data: Operand, matches: &Matches, reduction: Reduction) -> Result<Operand> {
+fn apply(expand: &Expand, data: Operand, matches: &Matches, reduction: Reduction) -> Result<Operand> {
     let (neutral, reduce, combine) = match reduction {
         Reduction::Replace | Reduction::Add => (0.0, "ReduceSum", "Add"),
         Reduction::Mul => (1.0, "ReduceProd", "Mul"),
         Reduction::Max => (f32::NEG_INFINITY, "ReduceMax", "Max"),
         Reduction::Min => (f32::INFINITY, "ReduceMin", "Min"),
     };
-    let neutral = expand.literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), neutral)))?;
-    let axes = expand.ints(&[matches.axis])?;
+    let neutral = expand.raw_literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), neutral)))?;
+    let axes = expand.raw_ints(&[matches.axis])?;
     let flat = || [("keepdims", Attribute::Int(0))];
-    let spread = expand.op("Where", &[matches.hits, matches.updates, neutral], &[])?;
-    let reduced = expand.op(reduce, &[spread, axes], &flat())?;
+    let spread = expand.raw_op("Where", &[matches.hits, matches.updates, neutral], &[])?;
+    let reduced = expand.raw_op(reduce, &[spread, axes], &flat())?;
     if reduction != Reduction::Replace {
-        return expand.op(combine, &[data, reduced], &[]);
+        return expand.raw_op(combine, &[data, reduced], &[]);
     }
-    let hits = expand.cast(matches.hits, DType::F32)?;
-    let hit = expand.op("ReduceSum", &[hits, axes], &flat())?;
-    let hit = expand.cast(hit, DType::Bool)?;
-    expand.op("Where", &[hit, reduced, data], &[])
+    let hits = expand.raw_cast(matches.hits, DType::F32)?;
+    let hit = expand.raw_op("ReduceSum", &[hits, axes], &flat())?;
+    let hit = expand.raw_cast(hit, DType::Bool)?;
+    expand.raw_op("Where", &[hit, reduced, data], &[])
 }
 
 /// Returns inputs 0 and 2 as float32 in these shapes.
-fn operands(expand: &mut Expand, data: &[i64], updates: &[i64]) -> Result<(Operand, Operand)> {
+fn operands(expand: &Expand, data: &[i64], updates: &[i64]) -> Result<(Operand, Operand)> {
     let dtype = expand.dtype(0)?;
-    let mut reshaped = |index, shape| {
-        let operand = expand.operand(index)?;
-        let operand = expand.reshape(operand, shape)?;
-        if dtype == DType::F32 { Ok(operand) } else { expand.cast(operand, DType::F32) }
+    let reshaped = |index, shape| {
+        let operand = expand.raw_operand(index)?;
+        let operand = expand.raw_reshape(operand, shape)?;
+        if dtype == DType::F32 { Ok(operand) } else { expand.raw_cast(operand, DType::F32) }
     };
     Ok((reshaped(0, data)?, reshaped(2, updates)?))
 }
 
-fn finish(expand: &mut Expand, result: Operand) -> Result<bool> {
+fn finish(expand: &Expand, result: Operand) -> Result<bool> {
     let (dtype, sizes) = (expand.dtype(0)?, expand.sizes(0)?);
-    let mut result = expand.reshape(result, &sizes)?;
+    let mut result = expand.raw_reshape(result, &sizes)?;
     if dtype != DType::F32 {
-        result = expand.cast(result, dtype)?;
+        result = expand.raw_cast(result, dtype)?;
     }
-    expand.output(0, result)?;
+    expand.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Expands ScatterND over `[rows, updates, elements of a row]`.
-pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
     if is_moved(expand, |sizes, indices| tuple_places(sizes, indices, 0))? {
         return Ok(false);
     }
@@ -97,17 +97,17 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     if rows.saturating_mul(count).saturating_mul(wide) > limits::COMPARED {
         unsupported!("{count} updates, each compared with {rows} rows of {wide} elements");
     }
-    let indices = expand.operand(1)?;
+    let indices = expand.raw_operand(1)?;
     let targets = row_indices(expand, indices, tuples, indexed, 0)?;
     let hits = one_hot(expand, targets, rows, 0, DType::Bool)?;
-    let hits = expand.reshape(hits, &[rows, count, 1])?;
+    let hits = expand.raw_reshape(hits, &[rows, count, 1])?;
     let (data, updates) = operands(expand, &[rows, wide], &[1, count, wide])?;
     let result = apply(expand, data, &Matches { hits, updates, axis: 1 }, reduction)?;
     finish(expand, result)
 }
 
 /// Expands ScatterElements: an axis of the updates after that of the data.
-pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
     let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
     if is_moved(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))? {
@@ -137,20 +137,20 @@ pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     let place = i64::try_from(axis)?;
     let hits = element_hits(expand, place, false, DType::Bool)?;
     let dtype = expand.dtype(0)?;
-    let (data, updates) = (expand.operand_as(0, DType::F32)?, expand.operand_as(2, DType::F32)?);
-    let before = expand.ints(&[place])?;
-    let updates = expand.op("Unsqueeze", &[updates, before], &[])?;
+    let (data, updates) = (expand.raw_operand_as(0, DType::F32)?, expand.raw_operand_as(2, DType::F32)?);
+    let before = expand.raw_ints(&[place])?;
+    let updates = expand.raw_op("Unsqueeze", &[updates, before], &[])?;
     let mut result = apply(expand, data, &Matches { hits, updates, axis: place + 1 }, reduction)?;
     if dtype != DType::F32 {
-        result = expand.cast(result, dtype)?;
+        result = expand.raw_cast(result, dtype)?;
     }
-    expand.output(0, result)?;
+    expand.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the updates with
 /// the data before and after them.
-fn replace_one(expand: &mut Expand, axis: usize) -> Result<bool> {
+fn replace_one(expand: &Expand, axis: usize) -> Result<bool> {
     let range = expand.range(1);
     let only = Some(range.least).filter(|least| range.most <= *least && least.fract() == 0.0);
     let count = expand.shape(1)?.at(axis)?;
@@ -162,19 +162,23 @@ fn replace_one(expand: &mut Expand, axis: usize) -> Result<bool> {
         None => index,
     };
     let place = i64::try_from(axis)?;
-    let (data, updates) = (expand.operand(0)?, expand.operand(2)?);
-    let (front, from, end, axes) =
-        (expand.ints(&[0])?, expand.ints(&[index])?, expand.ints(&[i64::MAX])?, expand.ints(&[place])?);
+    let (data, updates) = (expand.raw_operand(0)?, expand.raw_operand(2)?);
+    let (front, from, end, axes) = (
+        expand.raw_ints(&[0])?,
+        expand.raw_ints(&[index])?,
+        expand.raw_ints(&[i64::MAX])?,
+        expand.raw_ints(&[place])?,
+    );
     let mut parts = Vec::new();
     if index > 0 {
-        parts.push(expand.op("Slice", &[data, front, from, axes], &[])?);
+        parts.push(expand.raw_op("Slice", &[data, front, from, axes], &[])?);
     }
     parts.push(updates);
     if !size.is(index + 1) {
-        let after = expand.ints(&[index + 1])?;
-        parts.push(expand.op("Slice", &[data, after, end, axes], &[])?);
+        let after = expand.raw_ints(&[index + 1])?;
+        parts.push(expand.raw_op("Slice", &[data, after, end, axes], &[])?);
     }
-    let joined = expand.op("Concat", &parts, &[("axis", Attribute::Int(place))])?;
-    expand.output(0, joined)?;
+    let joined = expand.raw_op("Concat", &parts, &[("axis", Attribute::Int(place))])?;
+    expand.raw_output(0, joined)?;
     Ok(true)
 }

@@ -13,11 +13,11 @@ struct Labelled {
     sizes: Vec<Dim>,
 }
 
-pub(super) fn expand_einsum(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_einsum(expand: &Expand) -> Result<bool> {
     let equation = equation(expand)?;
     let mut result: Option<Labelled> = None;
     for (i, labels) in equation.operands.iter().enumerate() {
-        let operand = expand.operand(i)?;
+        let operand = expand.raw_operand(i)?;
         let sizes = expand.shape(i)?.to_vec();
         let next = diagonal(expand, Labelled { operand, labels: labels.clone(), sizes })?;
         let later = equation.operands.iter().skip(i + 1).flatten();
@@ -37,12 +37,12 @@ pub(super) fn expand_einsum(expand: &mut Expand) -> Result<bool> {
     }
     let result = result.ok_or_else(|| Error::invalid("no operands"))?;
     let result = transpose(expand, result, &equation.output)?;
-    expand.output(0, result.operand)?;
+    expand.raw_output(0, result.operand)?;
     Ok(true)
 }
 
 /// Takes the diagonal of each pair of axes with the same label.
-fn diagonal(expand: &mut Expand, mut value: Labelled) -> Result<Labelled> {
+fn diagonal(expand: &Expand, mut value: Labelled) -> Result<Labelled> {
     loop {
         let twice = value.labels.iter().enumerate().find_map(|(i, label)| {
             let other = value.labels.iter().skip(i + 1).position(|other| other == label)?;
@@ -64,9 +64,9 @@ fn diagonal(expand: &mut Expand, mut value: Labelled) -> Result<Labelled> {
         let square = n.checked_mul(n).ok_or_else(|| Error::limit("the diagonal is too long"))?;
         let merged: Vec<Dim> = sizes.iter().cloned().chain([Dim::Known(square)]).collect();
         let flat = reshape(expand, moved, &sizes, &merged)?;
-        let bounds = [[0], [square], [last], [n + 1]].map(|list| expand.ints(&list));
+        let bounds = [[0], [square], [last], [n + 1]].map(|list| expand.raw_ints(&list));
         let [start, end, axis, step] = bounds;
-        let operand = expand.op("Slice", &[flat, start?, end?, axis?, step?], &[])?;
+        let operand = expand.raw_op("Slice", &[flat, start?, end?, axis?, step?], &[])?;
         labels.push(*value.labels.at(i)?);
         sizes.push(size);
         value = Labelled { operand, labels, sizes };
@@ -74,7 +74,7 @@ fn diagonal(expand: &mut Expand, mut value: Labelled) -> Result<Labelled> {
 }
 
 /// Sums over the axes of some labels.
-fn sum(expand: &mut Expand, value: Labelled, gone: &[Label]) -> Result<Labelled> {
+fn sum(expand: &Expand, value: Labelled, gone: &[Label]) -> Result<Labelled> {
     let axes: Result<Vec<i64>> = gone
         .iter()
         .filter_map(|label| place(&value.labels, *label))
@@ -84,8 +84,8 @@ fn sum(expand: &mut Expand, value: Labelled, gone: &[Label]) -> Result<Labelled>
     if axes.is_empty() {
         return Ok(value);
     }
-    let axes = expand.ints(&axes)?;
-    let operand = expand.op("ReduceSum", &[value.operand, axes], &[("keepdims", Attribute::Int(0))])?;
+    let axes = expand.raw_ints(&axes)?;
+    let operand = expand.raw_op("ReduceSum", &[value.operand, axes], &[("keepdims", Attribute::Int(0))])?;
     let kept = value.labels.iter().zip(value.sizes).filter(|(label, _)| !gone.contains(label));
     let (labels, sizes) = kept.map(|(label, size)| (*label, size)).unzip();
     Ok(Labelled { operand, labels, sizes })
@@ -93,7 +93,7 @@ fn sum(expand: &mut Expand, value: Labelled, gone: &[Label]) -> Result<Labelled>
 
 /// Multiplies two values, and sums over their common labels that are not needed any more.
 fn combine(
-    expand: &mut Expand,
+    expand: &Expand,
     mut a: Labelled,
     mut b: Labelled,
     needed: &[Label],
@@ -136,7 +136,7 @@ fn sorted(mut labels: Vec<Label>, output: &[Label]) -> Vec<Label> {
 }
 
 /// Emits the elementwise product.
-fn multiply(expand: &mut Expand, a: Labelled, b: Labelled, output: &[Label]) -> Result<Labelled> {
+fn multiply(expand: &Expand, a: Labelled, b: Labelled, output: &[Label]) -> Result<Labelled> {
     let mut all = a.labels.clone();
     all.extend(b.labels.iter().filter(|label| !a.labels.contains(label)));
     let labels = sorted(all, output);
@@ -146,12 +146,12 @@ fn multiply(expand: &mut Expand, a: Labelled, b: Labelled, output: &[Label]) -> 
         sizes.push(size(&a).unwrap_or(Dim::Known(1)).broadcast(&size(&b).unwrap_or(Dim::Known(1)))?);
     }
     let (a, b) = (with_labels(expand, a, &labels)?, with_labels(expand, b, &labels)?);
-    let operand = expand.op("Mul", &[a, b], &[])?;
+    let operand = expand.raw_op("Mul", &[a, b], &[])?;
     Ok(Labelled { operand, labels, sizes })
 }
 
 /// Emits a value with an axis for each of `labels`, of size 1 for missing ones.
-fn with_labels(expand: &mut Expand, value: Labelled, labels: &[Label]) -> Result<Operand> {
+fn with_labels(expand: &Expand, value: Labelled, labels: &[Label]) -> Result<Operand> {
     let own: Vec<Label> = labels.iter().copied().filter(|label| value.labels.contains(label)).collect();
     let missing: Result<Vec<i64>> = labels
         .iter()
@@ -165,7 +165,7 @@ fn with_labels(expand: &mut Expand, value: Labelled, labels: &[Label]) -> Result
 
 /// Emits `a` as rows times `b` as columns, for each of their common labels that stay.
 fn matrix_product(
-    expand: &mut Expand,
+    expand: &Expand,
     a: Labelled,
     b: Labelled,
     contracted: &[Label],
@@ -186,7 +186,7 @@ fn matrix_product(
     }
     let a = stack(expand, a, [&batch, &rows, contracted])?;
     let b = stack(expand, b, [&batch, contracted, &columns])?;
-    let mut operand = expand.op("MatMul", &[a, b], &[])?;
+    let mut operand = expand.raw_op("MatMul", &[a, b], &[])?;
     if rows.len() != 1 || columns.len() != 1 {
         operand = match (rows.len(), columns.len()) {
             (0, 1) => squeeze(expand, operand, batch.len())?,
@@ -202,7 +202,7 @@ fn matrix_product(
 
 /// Emits a value as a stack of matrices: the labels of the first group separately, those of the second and
 /// third merged.
-fn stack(expand: &mut Expand, value: Labelled, [batch, rows, columns]: [&[Label]; 3]) -> Result<Operand> {
+fn stack(expand: &Expand, value: Labelled, [batch, rows, columns]: [&[Label]; 3]) -> Result<Operand> {
     let order: Vec<Label> = batch.iter().chain(rows).chain(columns).copied().collect();
     let value = transpose(expand, value, &order)?;
     if rows.len() == 1 && columns.len() == 1 {
@@ -224,7 +224,7 @@ fn stack(expand: &mut Expand, value: Labelled, [batch, rows, columns]: [&[Label]
 }
 
 /// Emits a value with its axes in the order of `labels`.
-fn transpose(expand: &mut Expand, value: Labelled, labels: &[Label]) -> Result<Labelled> {
+fn transpose(expand: &Expand, value: Labelled, labels: &[Label]) -> Result<Labelled> {
     let missing = || Error::invalid("an operand lacks the label");
     let order: Result<Vec<usize>> =
         labels.iter().map(|label| place(&value.labels, *label).ok_or_else(missing)).collect();
@@ -237,36 +237,36 @@ fn transpose(expand: &mut Expand, value: Labelled, labels: &[Label]) -> Result<L
     Ok(Labelled { operand, labels: labels.to_vec(), sizes: sizes? })
 }
 
-fn permute(expand: &mut Expand, x: Operand, order: &[usize]) -> Result<Operand> {
+fn permute(expand: &Expand, x: Operand, order: &[usize]) -> Result<Operand> {
     if order.is_sorted() {
         return Ok(x);
     }
     let perm: Result<Vec<i64>> = order.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
-    expand.op("Transpose", &[x], &[("perm", Attribute::Ints(perm?))])
+    expand.raw_op("Transpose", &[x], &[("perm", Attribute::Ints(perm?))])
 }
 
-fn unsqueeze(expand: &mut Expand, x: Operand, axes: &[i64]) -> Result<Operand> {
+fn unsqueeze(expand: &Expand, x: Operand, axes: &[i64]) -> Result<Operand> {
     if axes.is_empty() {
         return Ok(x);
     }
-    let axes = expand.ints(axes)?;
-    expand.op("Unsqueeze", &[x, axes], &[])
+    let axes = expand.raw_ints(axes)?;
+    expand.raw_op("Unsqueeze", &[x, axes], &[])
 }
 
-fn squeeze(expand: &mut Expand, x: Operand, axis: usize) -> Result<Operand> {
-    let axes = expand.ints(&[i64::try_from(axis)?])?;
-    expand.op("Squeeze", &[x, axes], &[])
+fn squeeze(expand: &Expand, x: Operand, axis: usize) -> Result<Operand> {
+    let axes = expand.raw_ints(&[i64::try_from(axis)?])?;
+    expand.raw_op("Squeeze", &[x, axes], &[])
 }
 
 /// Emits another shape, with at most one free size other than those that stay in place. `from` has the sizes
 /// of the operand, or the first ones.
-fn reshape(expand: &mut Expand, x: Operand, from: &[Dim], to: &[Dim]) -> Result<Operand> {
+fn reshape(expand: &Expand, x: Operand, from: &[Dim], to: &[Dim]) -> Result<Operand> {
     let stays = |axis: usize, size: &Dim| from.get(axis) == Some(size);
     let entry = |(axis, size): (usize, &Dim)| size.known().unwrap_or(if stays(axis, size) { 0 } else { -1 });
     let shape: Vec<i64> = to.iter().enumerate().map(entry).collect();
     if shape.iter().filter(|size| **size == -1).count() > 1 {
         return Err(Error::unsupported("several free sizes of operands").help("fix them with --input-shape"));
     }
-    let shape = expand.ints(&shape)?;
-    expand.op("Reshape", &[x, shape], &[])
+    let shape = expand.raw_ints(&shape)?;
+    expand.raw_op("Reshape", &[x, shape], &[])
 }

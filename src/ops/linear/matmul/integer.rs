@@ -24,36 +24,36 @@ pub(super) fn infer_matmul_integer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::I32, super::matmul_shape(call, call.shape(input::A)?, call.shape(input::B)?)?)])
 }
 
-pub(super) fn expand_matmul_integer(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_matmul_integer(expand: &Expand) -> Result<bool> {
     if let Some(product) = multiply_integers(expand)? {
         let product = cast(expand, product, DType::I32)?;
-        expand.output(0, product)?;
+        expand.raw_output(0, product)?;
         return Ok(true);
     }
     let a = shifted(expand, input::A, input::A_ZERO_POINT, true)?;
     let b = shifted(expand, input::B, input::B_ZERO_POINT, false)?;
-    let product = expand.op("MatMul", &[a, b], &[])?;
+    let product = expand.raw_op("MatMul", &[a, b], &[])?;
     let product = cast(expand, product, DType::I32)?;
-    expand.output(0, product)?;
+    expand.raw_output(0, product)?;
     Ok(true)
 }
 
-fn cast(expand: &mut Expand, x: Operand, to: DType) -> Result<Operand> {
-    expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
+fn cast(expand: &Expand, x: Operand, to: DType) -> Result<Operand> {
+    expand.raw_op("Cast", &[x], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
 }
 
 /// Emits an operand in float32, minus its zero point: one for all, or one for each row of A or column of B.
-fn shifted(expand: &mut Expand, index: usize, zero_point: usize, rows: bool) -> Result<Operand> {
-    let x = expand.operand(index)?;
+fn shifted(expand: &Expand, index: usize, zero_point: usize, rows: bool) -> Result<Operand> {
+    let x = expand.raw_operand(index)?;
     let x = cast(expand, x, DType::F32)?;
     if !expand.has_input(zero_point) {
         return Ok(x);
     }
-    let zero = expand.operand(zero_point)?;
+    let zero = expand.raw_operand(zero_point)?;
     let mut zero = cast(expand, zero, DType::F32)?;
     if rows && matches!(expand.shape(zero_point)?, [count] if !count.is(1)) {
-        let axes = expand.ints(&[1])?;
-        zero = expand.op("Unsqueeze", &[zero, axes], &[])?;
+        let axes = expand.raw_ints(&[1])?;
+        zero = expand.raw_op("Unsqueeze", &[zero, axes], &[])?;
     }
-    expand.op("Sub", &[x, zero], &[])
+    expand.raw_op("Sub", &[x, zero], &[])
 }

@@ -23,7 +23,7 @@ struct Pair {
 }
 
 /// Returns `None` if a scale or a zero point is computed at run time.
-fn read_pair(x: &mut Expand) -> Result<Option<Pair>> {
+fn read_pair(x: &Expand) -> Result<Option<Pair>> {
     let (Some(a_zero), Some(b_zero), Some(target)) =
         (constant_int(x, 2)?, constant_int(x, 5)?, Target::of_output(x, 7)?)
     else {
@@ -43,15 +43,15 @@ fn read_pair(x: &mut Expand) -> Result<Option<Pair>> {
 }
 
 /// `op_type` of the dequantized operands.
-fn expand_dequantized(x: &mut Expand, op_type: &'static str) -> Result<bool> {
+fn expand_dequantized(x: &Expand, op_type: &'static str) -> Result<bool> {
     let (a, b) = (dequantize(x, 0)?, dequantize(x, 3)?);
-    let result = x.op(op_type, &[a, b], &[])?;
+    let result = x.raw_op(op_type, &[a, b], &[])?;
     quantize(x, result, 6)
 }
 
 /// Sums of two products with ratios, and the zero point. `qladd_avx2.cpp` computes it in float32 with fused
 /// multiply-add.
-pub(super) fn expand_add(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_add(x: &Expand) -> Result<bool> {
     let Some(pair) = read_pair(x)? else { return expand_dequantized(x, "Add") };
     let [a_scale, b_scale, scale] = pair.scales;
     let (plane, exceptions) = Plane {
@@ -64,7 +64,7 @@ pub(super) fn expand_add(x: &mut Expand) -> Result<bool> {
     let mut terms = Vec::new();
     for (levels, ratio) in [(pair.a, plane.ratios[0]), (pair.b, plane.ratios[1])] {
         let ratio = scalar(x, ratio)?;
-        terms.push(x.op("Mul", &[levels.operand, ratio], &[])?);
+        terms.push(x.raw_op("Mul", &[levels.operand, ratio], &[])?);
     }
     terms.push(scalar(x, plane.zero)?);
     match plane.first {
@@ -74,41 +74,41 @@ pub(super) fn expand_add(x: &mut Expand) -> Result<bool> {
     }
     let mut sum = terms.remove(0);
     for term in terms {
-        sum = x.op("Add", &[sum, term], &[])?;
+        sum = x.raw_op("Add", &[sum, term], &[])?;
     }
     let target = pair.target.at_zero(0);
     let mut values = round_levels(x, sum, target)?;
     for exception in exceptions {
         let by = correction(x, [pair.a.operand, pair.b.operand], exception)?;
-        values = x.op("Add", &[values, by], &[])?;
+        values = x.raw_op("Add", &[values, by], &[])?;
     }
     let result = from_levels(x, values, target)?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits the correction of one pair of levels: 0 for all other pairs.
-fn correction(x: &mut Expand, operands: [Operand; 2], exception: Exception) -> Result<Operand> {
+fn correction(x: &Expand, operands: [Operand; 2], exception: Exception) -> Result<Operand> {
     let mut distances = Vec::new();
     for (operand, at) in operands.into_iter().zip(exception.at) {
         let at = int_scalar(x, at)?;
-        let difference = x.op("Sub", &[operand, at], &[])?;
-        distances.push(x.op("Abs", &[difference], &[])?);
+        let difference = x.raw_op("Sub", &[operand, at], &[])?;
+        distances.push(x.raw_op("Abs", &[difference], &[])?);
     }
-    let distance = x.op("Add", &distances, &[])?;
+    let distance = x.raw_op("Add", &distances, &[])?;
     let one = int_scalar(x, 1)?;
-    let near = x.op("Sub", &[one, distance], &[])?;
-    let near = x.op("Relu", &[near], &[])?;
+    let near = x.raw_op("Sub", &[one, distance], &[])?;
+    let near = x.raw_op("Relu", &[near], &[])?;
     let by = int_scalar(x, exception.by)?;
-    x.op("Mul", &[near, by], &[])
+    x.raw_op("Mul", &[near, by], &[])
 }
 
 /// Integer products times a ratio, plus the zero point (`qlmul.cpp`).
-pub(super) fn expand_mul(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_mul(x: &Expand) -> Result<bool> {
     let Some(pair) = read_pair(x)? else { return expand_dequantized(x, "Mul") };
     let [a_scale, b_scale, scale] = pair.scales;
-    let product = x.op("Mul", &[pair.a.operand, pair.b.operand], &[])?;
+    let product = x.raw_op("Mul", &[pair.a.operand, pair.b.operand], &[])?;
     let ratio = scalar(x, a_scale * b_scale / scale)?;
-    let scaled = x.op("Mul", &[product, ratio], &[])?;
+    let scaled = x.raw_op("Mul", &[product, ratio], &[])?;
     add_zero(x, scaled, pair.target)
 }

@@ -14,16 +14,16 @@ pub(super) fn infer_function(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
-pub(super) fn expand_leaky_relu(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_leaky_relu(x: &Expand) -> Result<bool> {
     let alpha = ("alpha", Attribute::Float(x.float_or("alpha", 0.01)?));
     let input = dequantize(x, 0)?;
-    let result = x.op("LeakyRelu", &[input], &[alpha])?;
+    let result = x.raw_op("LeakyRelu", &[input], &[alpha])?;
     quantize(x, result, 3)
 }
 
-pub(super) fn expand_sigmoid(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_sigmoid(x: &Expand) -> Result<bool> {
     let input = dequantize(x, 0)?;
-    let result = x.op("Sigmoid", &[input], &[])?;
+    let result = x.raw_op("Sigmoid", &[input], &[])?;
     quantize(x, result, 3)
 }
 
@@ -46,16 +46,16 @@ pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).
-pub(super) fn expand_softmax(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_softmax(x: &Expand) -> Result<bool> {
     let (_, axis) = softmax_axis(x)?;
     let input = dequantize(x, 0)?;
-    let result = x.op("Softmax", &[input], &[("axis", Attribute::Int(axis))])?;
+    let result = x.raw_op("Softmax", &[input], &[("axis", Attribute::Int(axis))])?;
     let (Some(target), Some(scale)) = (Target::of_output(x, 4)?, constant_scale(x, 3)?) else {
         return quantize(x, result, 3);
     };
     let steps = scalar(x, (1.0 / scale).floor())?;
-    let scaled = x.op("Mul", &[result, steps], &[])?;
+    let scaled = x.raw_op("Mul", &[result, steps], &[])?;
     let result = requantize(x, scaled, target)?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }

@@ -62,25 +62,25 @@ fn constant_scale(x: &Call, index: usize) -> Result<Option<f32>> {
 }
 
 /// Emits the dequantized input `index`; its scale and zero point are the next two inputs.
-fn dequantize(x: &mut Expand, index: usize) -> Result<Operand> {
-    let inputs = [x.operand(index)?, x.operand(index + 1)?, x.operand(index + 2)?];
-    x.op("DequantizeLinear", &inputs, &[])
+fn dequantize(x: &Expand, index: usize) -> Result<Operand> {
+    let inputs = [x.raw_operand(index)?, x.raw_operand(index + 1)?, x.raw_operand(index + 2)?];
+    x.raw_op("DequantizeLinear", &inputs, &[])
 }
 
 /// Makes the quantized `operand` output 0; its scale and zero point are the inputs from `scale` on.
-fn quantize(x: &mut Expand, operand: Operand, scale: usize) -> Result<bool> {
-    let inputs = [operand, x.operand(scale)?, x.operand(scale + 1)?];
-    let result = x.op("QuantizeLinear", &inputs, &[])?;
-    x.output(0, result)?;
+fn quantize(x: &Expand, operand: Operand, scale: usize) -> Result<bool> {
+    let inputs = [operand, x.raw_operand(scale)?, x.raw_operand(scale + 1)?];
+    let result = x.raw_op("QuantizeLinear", &inputs, &[])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Makes `scaled` plus the zero point output 0. The sum is rounded: half goes to even values, not to even
 /// levels.
-fn add_zero(x: &mut Expand, scaled: Operand, target: Target) -> Result<bool> {
+fn add_zero(x: &Expand, scaled: Operand, target: Target) -> Result<bool> {
     let zero = int_scalar(x, target.zero)?;
-    let values = x.op("Add", &[scaled, zero], &[])?;
+    let values = x.raw_op("Add", &[scaled, zero], &[])?;
     let result = requantize(x, values, target.at_zero(0))?;
-    x.output(0, result)?;
+    x.raw_output(0, result)?;
     Ok(true)
 }

@@ -28,14 +28,14 @@ pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Requantizes each part by the function that onnxruntime tabulates (`qlinear_concat.cc`).
-pub(super) fn expand_concat(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_concat(x: &Expand) -> Result<bool> {
     let axis = ("axis", Attribute::Int(required(x.int("axis")?, "axis")?));
     let mut parts = Vec::new();
     for part in (FIRST_PART..x.input_count()).step_by(3) {
         parts.push(requantized_part(x, part, 0)?);
     }
-    let result = x.op("Concat", &parts, &[axis])?;
-    x.output(0, result)?;
+    let result = x.raw_op("Concat", &parts, &[axis])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
@@ -52,40 +52,40 @@ pub(super) fn infer_where(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Requantizes both operands by the function that onnxruntime tabulates (`qlinear_where.cc`).
-pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
-    let condition = x.operand(0)?;
+pub(super) fn expand_where(x: &Expand) -> Result<bool> {
+    let condition = x.raw_operand(0)?;
     let a = requantized_part(x, choice::X, choice::SCALE)?;
     let b = requantized_part(x, choice::Y, choice::SCALE)?;
-    let result = x.op("Where", &[condition, a, b], &[])?;
-    x.output(0, result)?;
+    let result = x.raw_op("Where", &[condition, a, b], &[])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits input `part` requantized to the scale at input `scale`.
-fn requantized_part(x: &mut Expand, part: usize, scale: usize) -> Result<Operand> {
+fn requantized_part(x: &Expand, part: usize, scale: usize) -> Result<Operand> {
     if let Some(target) = Target::of_output(x, scale + 1)?
         && let Some(scaled) = scaled_part(x, part, scale, target)?
     {
         return Ok(scaled);
     }
-    let inputs = [dequantize(x, part)?, x.operand(scale)?, x.operand(scale + 1)?];
-    x.op("QuantizeLinear", &inputs, &[])
+    let inputs = [dequantize(x, part)?, x.raw_operand(scale)?, x.raw_operand(scale + 1)?];
+    x.raw_op("QuantizeLinear", &inputs, &[])
 }
 
 /// Emits the requantized part if one product gives all its values.
-fn scaled_part(x: &mut Expand, part: usize, scale: usize, target: Target) -> Result<Option<Operand>> {
+fn scaled_part(x: &Expand, part: usize, scale: usize, target: Target) -> Result<Option<Operand>> {
     let (Some(scale), Some(part_scale), Some(zero)) =
         (constant_scale(x, scale)?, constant_scale(x, part + 1)?, constant_int(x, part + 2)?)
     else {
         return Ok(None);
     };
     if scale == part_scale && zero == target.zero {
-        return x.operand(part).map(Some);
+        return x.raw_operand(part).map(Some);
     }
     let levels = levels(x, part, zero)?;
     let line = Line { scales: [part_scale, scale], bounds: (levels.low, levels.high), target };
     let Some(ratio) = line.solve() else { return Ok(None) };
     let ratio = scalar(x, ratio)?;
-    let scaled = x.op("Mul", &[levels.operand, ratio], &[])?;
+    let scaled = x.raw_op("Mul", &[levels.operand, ratio], &[])?;
     requantize(x, scaled, target).map(Some)
 }

@@ -19,22 +19,23 @@ fn code(reduced: &[bool], matters: &[bool]) -> f32 {
 }
 
 /// Emits the code of the axes in input 1.
-fn code_at_run_time(x: &mut Expand, matters: &[bool]) -> Result<Operand> {
+fn code_at_run_time(x: &Expand, matters: &[bool]) -> Result<Operand> {
     let rank = i64::try_from(matters.len())?;
-    let axes = x.operand_as(1, DType::I64)?;
-    let axes = x.reshape(axes, &[-1, 1])?;
-    let (front, back) = (x.ints(&(0..rank).collect::<Vec<_>>())?, x.ints(&(-rank..0).collect::<Vec<_>>())?);
-    let (front, back) = (x.op("Equal", &[axes, front], &[])?, x.op("Equal", &[axes, back], &[])?);
-    let hits = x.op("Or", &[front, back], &[])?;
-    let hits = x.cast(hits, DType::F32)?;
+    let axes = x.raw_operand_as(1, DType::I64)?;
+    let axes = x.raw_reshape(axes, &[-1, 1])?;
+    let (front, back) =
+        (x.raw_ints(&(0..rank).collect::<Vec<_>>())?, x.raw_ints(&(-rank..0).collect::<Vec<_>>())?);
+    let (front, back) = (x.raw_op("Equal", &[axes, front], &[])?, x.raw_op("Equal", &[axes, back], &[])?);
+    let hits = x.raw_op("Or", &[front, back], &[])?;
+    let hits = x.raw_cast(hits, DType::F32)?;
     let one = |axis: usize| (0..matters.len()).map(|other| other == axis).collect::<Vec<_>>();
     let powers: Vec<f32> = (0..matters.len()).map(|axis| code(&one(axis), matters)).collect();
-    let powers = x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![powers.len()], powers)?))?;
-    let codes = x.op("Mul", &[hits, powers], &[])?;
-    x.op("ReduceSum", &[codes], &[("keepdims", Attribute::Int(0))])
+    let powers = x.raw_literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![powers.len()], powers)?))?;
+    let codes = x.raw_op("Mul", &[hits, powers], &[])?;
+    x.raw_op("ReduceSum", &[codes], &[("keepdims", Attribute::Int(0))])
 }
 
-pub(super) fn expand_choices(x: &mut Expand, reduce: &ReduceAttributes) -> Result<bool> {
+pub(super) fn expand_choices(x: &Expand, reduce: &ReduceAttributes) -> Result<bool> {
     if !x.has_input(1) || x.constant(1).is_some() {
         return Ok(false);
     }
@@ -47,27 +48,27 @@ pub(super) fn expand_choices(x: &mut Expand, reduce: &ReduceAttributes) -> Resul
     }
     let matters: Vec<bool> = shape.iter().map(|size| !size.is(1)).collect();
     let selected = code_at_run_time(x, &matters)?;
-    let data = x.operand(0)?;
+    let data = x.raw_operand(0)?;
     let mut result = None;
     for choice in &choices {
         let mut axes = Vec::new();
         for (axis, _) in choice.iter().enumerate().filter(|(_, reduced)| **reduced) {
             axes.push(i64::try_from(axis)?);
         }
-        let axes = x.ints(&axes)?;
+        let axes = x.raw_ints(&axes)?;
         let keepdims = Attribute::Int(i64::from(reduce.keepdims));
-        let reduced = x.op(reduce.kind.op_type(), &[data, axes], &[("keepdims", keepdims)])?;
+        let reduced = x.raw_op(reduce.kind.op_type(), &[data, axes], &[("keepdims", keepdims)])?;
         result = Some(match result {
             None => reduced,
             Some(others) => {
                 let code = ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), code(choice, &matters));
-                let code = x.literal(&Array::f32(code))?;
-                let is_selected = x.op("Equal", &[selected, code], &[])?;
-                x.op("Where", &[is_selected, reduced, others], &[])?
+                let code = x.raw_literal(&Array::f32(code))?;
+                let is_selected = x.raw_op("Equal", &[selected, code], &[])?;
+                x.raw_op("Where", &[is_selected, reduced, others], &[])?
             }
         });
     }
-    x.output(0, result.ok_or_else(|| Error::internal("no choice of axes"))?)?;
+    x.raw_output(0, result.ok_or_else(|| Error::internal("no choice of axes"))?)?;
     Ok(true)
 }
 

@@ -241,7 +241,7 @@ fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
 
 /// Reductions of integers other than sums and products: divided as integers, or computed in float32 and
 /// truncated.
-fn expand_reduce(expand: &mut Expand) -> Result<bool> {
+fn expand_reduce(expand: &Expand) -> Result<bool> {
     let reduce = read_reduce(expand)?;
     if choose::expand_choices(expand, &reduce)? {
         return Ok(true);
@@ -257,27 +257,27 @@ fn expand_reduce(expand: &mut Expand) -> Result<bool> {
         .filter(|(_, reduced)| **reduced)
         .map(|(axis, _)| Ok(i64::try_from(axis)?))
         .collect();
-    let axes = expand.ints(&axes?)?;
+    let axes = expand.raw_ints(&axes?)?;
     let flags = [
         ("keepdims", Attribute::Int(i64::from(reduce.keepdims))),
         ("noop_with_empty_axes", Attribute::Int(1)),
     ];
-    let data = expand.operand(0)?;
+    let data = expand.raw_operand(0)?;
     let made = if reduce.kind == Kind::Mean {
         let sizes = expand.shape(0)?.iter().zip(&reduced).filter(|(_, reduced)| **reduced);
         let count = Dim::product(sizes.map(|(size, _)| size))?.known();
         let count = count.ok_or_else(|| Error::unsupported("the mean of integers over free sizes"))?;
         let count = Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), count)).cast(dtype)?;
-        let sum = expand.op("ReduceSum", &[data, axes], &flags)?;
-        let count = expand.literal(&count)?;
-        expand.op("Div", &[sum, count], &[])?
+        let sum = expand.raw_op("ReduceSum", &[data, axes], &flags)?;
+        let count = expand.raw_literal(&count)?;
+        expand.raw_op("Div", &[sum, count], &[])?
     } else {
         let to = |dtype: DType| [("to", Attribute::Int(i64::from(dtype.to_onnx())))];
-        let float = expand.op("Cast", &[data], &to(DType::F32))?;
-        let float = expand.op(reduce.kind.op_type(), &[float, axes], &flags)?;
-        expand.op("Cast", &[float], &to(dtype))?
+        let float = expand.raw_op("Cast", &[data], &to(DType::F32))?;
+        let float = expand.raw_op(reduce.kind.op_type(), &[float, axes], &flags)?;
+        expand.raw_op("Cast", &[float], &to(dtype))?
     };
-    expand.output(0, made)?;
+    expand.raw_output(0, made)?;
     Ok(true)
 }
 

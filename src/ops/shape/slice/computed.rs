@@ -44,17 +44,17 @@ pub(super) fn check_declared(call: &Call, declared: &[Dim]) -> Result<()> {
 }
 
 /// Emits the start counted from the front, clamped to an axis of `size` elements.
-fn clamped_start(x: &mut Expand, start: Operand, size: i64) -> Result<Operand> {
-    let (zero, last, length) = (x.ints(&[0])?, x.ints(&[size - 1])?, x.ints(&[size])?);
-    let is_negative = x.op("Less", &[start, zero], &[])?;
-    let is_negative = x.cast(is_negative, DType::I64)?;
-    let shift = x.op("Mul", &[is_negative, length], &[])?;
-    let start = x.op("Add", &[start, shift], &[])?;
-    let start = x.op("Max", &[start, zero], &[])?;
-    x.op("Min", &[start, last], &[])
+fn clamped_start(x: &Expand, start: Operand, size: i64) -> Result<Operand> {
+    let (zero, last, length) = (x.raw_ints(&[0])?, x.raw_ints(&[size - 1])?, x.raw_ints(&[size])?);
+    let is_negative = x.raw_op("Less", &[start, zero], &[])?;
+    let is_negative = x.raw_cast(is_negative, DType::I64)?;
+    let shift = x.raw_op("Mul", &[is_negative, length], &[])?;
+    let start = x.raw_op("Add", &[start, shift], &[])?;
+    let start = x.raw_op("Max", &[start, zero], &[])?;
+    x.raw_op("Min", &[start, last], &[])
 }
 
-pub(super) fn expand_slice(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_slice(x: &Expand) -> Result<bool> {
     if x.since() == 1 || call_cuts(x).is_ok() {
         return Ok(false);
     }
@@ -63,17 +63,17 @@ pub(super) fn expand_slice(x: &mut Expand) -> Result<bool> {
     let sizes = x.sizes(0)?;
     let axes = sliced_axes(x)?;
     let steps = if x.has_input(4) { x.int_list(4)? } else { vec![1; axes.len()] };
-    let starts = x.operand_as(1, DType::I64)?;
-    let mut data = x.operand(0)?;
+    let starts = x.raw_operand_as(1, DType::I64)?;
+    let mut data = x.raw_operand(0)?;
     for (index, (axis, step)) in axes.into_iter().zip(steps).enumerate() {
-        let index = x.ints(&[i64::try_from(index)?])?;
-        let start = x.op("Gather", &[starts, index], &[("axis", Attribute::Int(0))])?;
+        let index = x.raw_ints(&[i64::try_from(index)?])?;
+        let start = x.raw_op("Gather", &[starts, index], &[("axis", Attribute::Int(0))])?;
         let start = clamped_start(x, start, *sizes.at(axis)?)?;
         let offsets: Vec<i64> = (0..*counts.at(axis)?).map(|n| n.saturating_mul(step)).collect();
-        let offsets = x.ints(&offsets)?;
-        let indices = x.op("Add", &[offsets, start], &[])?;
-        data = x.op("Gather", &[data, indices], &[("axis", Attribute::Int(i64::try_from(axis)?))])?;
+        let offsets = x.raw_ints(&offsets)?;
+        let indices = x.raw_op("Add", &[offsets, start], &[])?;
+        data = x.raw_op("Gather", &[data, indices], &[("axis", Attribute::Int(i64::try_from(axis)?))])?;
     }
-    x.output(0, data)?;
+    x.raw_output(0, data)?;
     Ok(true)
 }

@@ -87,7 +87,7 @@ fn taps(axes: &[Axis]) -> Vec<Vec<i64>> {
     taps
 }
 
-pub(super) fn expand_max_pool(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_max_pool(x: &Expand) -> Result<bool> {
     let indices = x.node().outputs.get(1).copied().flatten();
     if !indices.is_some_and(|id| x.graph().read_values().contains(id)) {
         return Ok(false);
@@ -115,31 +115,31 @@ pub(super) fn expand_max_pool(x: &mut Expand) -> Result<bool> {
     // Channels are independent, so a batch is merged into them.
     let channels = sizes.iter().take(2).product();
     let form: Vec<i64> = [1, channels].into_iter().chain(axes.iter().map(|axis| axis.size)).collect();
-    let data = x.operand(0)?;
-    let merged = x.reshape(data, &form)?;
-    let maxima = x.op("MaxPool", &[merged], &attributes)?;
+    let data = x.raw_operand(0)?;
+    let merged = x.raw_reshape(data, &form)?;
+    let maxima = x.raw_op("MaxPool", &[merged], &attributes)?;
     let indices = plane_indices(x, &axes, merged, maxima)?;
     let plane: i64 = axes.iter().map(|axis| axis.size).product();
     let starts = ramp(x, axes.len(), 1, channels, |channel| channel.saturating_mul(plane))?;
-    let indices = x.op("Add", &[indices, starts], &[])?;
+    let indices = x.raw_op("Add", &[indices, starts], &[])?;
     let mut shape: Vec<i64> = sizes.iter().take(2).copied().collect();
     shape.extend(axes.iter().map(|axis| axis.count));
-    let indices = x.reshape(indices, &shape)?;
-    let indices = x.cast(indices, DType::I64)?;
-    let maxima = x.reshape(maxima, &shape)?;
-    x.output(0, maxima)?;
-    x.output(1, indices)?;
+    let indices = x.raw_reshape(indices, &shape)?;
+    let indices = x.raw_cast(indices, DType::I64)?;
+    let maxima = x.raw_reshape(maxima, &shape)?;
+    x.raw_output(0, maxima)?;
+    x.raw_output(1, indices)?;
     Ok(true)
 }
 
 /// Emits the index of each maximum within its plane.
-fn plane_indices(x: &mut Expand, axes: &[Axis], data: Operand, maxima: Operand) -> Result<Operand> {
-    let (data, maxima) = (x.cast(data, DType::F32)?, x.cast(maxima, DType::F32)?);
+fn plane_indices(x: &Expand, axes: &[Axis], data: Operand, maxima: Operand) -> Result<Operand> {
+    let (data, maxima) = (x.raw_cast(data, DType::F32)?, x.raw_cast(maxima, DType::F32)?);
     let zeros = [0, 0];
     let before = zeros.into_iter().chain(axes.iter().map(|axis| axis.begin));
     let pads: Vec<i64> = before.chain(zeros).chain(axes.iter().map(Axis::end)).collect();
-    let (pads, lowest) = (x.ints(&pads)?, scalar(x, f32::MIN)?);
-    let padded = x.op("Pad", &[data, pads, lowest], &[])?;
+    let (pads, lowest) = (x.raw_ints(&pads)?, scalar(x, f32::MIN)?);
+    let padded = x.raw_op("Pad", &[data, pads, lowest], &[])?;
     let along: Vec<i64> = (2_i64..).take(axes.len()).collect();
     let mut index: Option<Operand> = None;
     for tap in taps(axes).iter().rev() {
@@ -153,9 +153,9 @@ fn plane_indices(x: &mut Expand, axes: &[Axis], data: Operand, maxima: Operand) 
             index = Some(offset);
             continue;
         };
-        let (starts, ends, along) = (x.ints(&first)?, x.ints(&end)?, x.ints(&along)?);
-        let elements = x.op("Slice", &[padded, starts, ends, along], &[])?;
-        let elements = x.op(
+        let (starts, ends, along) = (x.raw_ints(&first)?, x.raw_ints(&end)?, x.raw_ints(&along)?);
+        let elements = x.raw_op("Slice", &[padded, starts, ends, along], &[])?;
+        let elements = x.raw_op(
             "MaxPool",
             &[elements],
             &[
@@ -163,40 +163,34 @@ fn plane_indices(x: &mut Expand, axes: &[Axis], data: Operand, maxima: Operand) 
                 ("strides", Attribute::Ints(axes.iter().map(|axis| axis.stride).collect())),
             ],
         )?;
-        let is_largest = x.op("Equal", &[elements, maxima], &[])?;
-        let is_largest = x.cast(is_largest, DType::F32)?;
-        let change = x.op("Sub", &[offset, later], &[])?;
-        let change = x.op("Mul", &[is_largest, change], &[])?;
-        index = Some(x.op("Add", &[later, change], &[])?);
+        let is_largest = x.raw_op("Equal", &[elements, maxima], &[])?;
+        let is_largest = x.raw_cast(is_largest, DType::F32)?;
+        let change = x.raw_op("Sub", &[offset, later], &[])?;
+        let change = x.raw_op("Mul", &[is_largest, change], &[])?;
+        index = Some(x.raw_op("Add", &[later, change], &[])?);
     }
     let mut index = index.ok_or_else(|| Error::internal("a window has no elements"))?;
     for (i, axis) in axes.iter().enumerate() {
         let first = |n: i64| (n * axis.stride - axis.begin).saturating_mul(axis.index_stride);
         let starts = ramp(x, axes.len(), i + 2, axis.count, first)?;
-        index = x.op("Add", &[index, starts], &[])?;
+        index = x.raw_op("Add", &[index, starts], &[])?;
     }
     Ok(index)
 }
 
 /// Emits a scalar constant.
-fn scalar(x: &mut Expand, value: f32) -> Result<Operand> {
-    x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)))
+fn scalar(x: &Expand, value: f32) -> Result<Operand> {
+    x.raw_literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)))
 }
 
 /// Emits the constant `value(0), ..., value(count - 1)` along `axis` of a shape with `spatial` spatial axes.
-fn ramp(
-    x: &mut Expand,
-    spatial: usize,
-    axis: usize,
-    count: i64,
-    value: impl Fn(i64) -> i64,
-) -> Result<Operand> {
+fn ramp(x: &Expand, spatial: usize, axis: usize, count: i64, value: impl Fn(i64) -> i64) -> Result<Operand> {
     let mut shape = vec![1; spatial + 2];
     if let Some(size) = shape.get_mut(axis) {
         *size = usize::try_from(count)?;
     }
     let values = (0..count).map(|n| num_traits::AsPrimitive::<f32>::as_(value(n))).collect();
-    x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, values)?))
+    x.raw_literal(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, values)?))
 }
 
 #[cfg(test)]

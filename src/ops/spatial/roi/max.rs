@@ -157,7 +157,7 @@ fn matrix(rows: Interval, columns: Interval, count: usize, area: usize, each: us
 }
 
 /// Expands mode max into a MatMul and a ReduceMax for each region; mode avg has a layer.
-pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_roi_align(x: &Expand) -> Result<bool> {
     let align = read_roi_align(x)?;
     if !align.max {
         return Ok(false);
@@ -203,15 +203,15 @@ pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
         let matrix = matrix(spans.0, spans.1, cells.len(), usize::try_from(area)?, each)?;
         parts.push(pool_region(x, image, crop, matrix, channels, i64::try_from(each)?, layer)?);
     }
-    let result = x.op("Concat", &parts, &[("axis", Attribute::Int(0))])?;
-    x.output(0, result)?;
+    let result = x.raw_op("Concat", &parts, &[("axis", Attribute::Int(0))])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 
 /// Emits the maxima of one region: `crop` holds the ranges of rows and columns of its samples, `each` is the
 /// number of weights of a cell.
 fn pool_region(
-    x: &mut Expand,
+    x: &Expand,
     image: i64,
     crop: ((i64, i64), (i64, i64)),
     matrix: Tensor,
@@ -221,18 +221,18 @@ fn pool_region(
 ) -> Result<Operand> {
     let (rows, columns) = crop;
     let (height, width): (i64, i64) = (layer.pooled_height.into(), layer.pooled_width.into());
-    let starts = x.ints(&[image, rows.0, columns.0])?;
-    let ends = x.ints(&[image + 1, rows.1, columns.1])?;
-    let axes = x.ints(&[0, 2, 3])?;
-    let data = x.operand(0)?;
-    let region = x.op("Slice", &[data, starts, ends, axes], &[])?;
-    let region = x.reshape(region, &[channels, -1])?;
-    let matrix = x.tensor(matrix)?;
-    let weighted = x.op("MatMul", &[region, matrix], &[])?;
-    let weighted = x.reshape(weighted, &[channels, height * width, each])?;
-    let last = x.ints(&[2])?;
-    let largest = x.op("ReduceMax", &[weighted, last], &[])?;
-    x.reshape(largest, &[1, channels, height, width])
+    let starts = x.raw_ints(&[image, rows.0, columns.0])?;
+    let ends = x.raw_ints(&[image + 1, rows.1, columns.1])?;
+    let axes = x.raw_ints(&[0, 2, 3])?;
+    let data = x.raw_operand(0)?;
+    let region = x.raw_op("Slice", &[data, starts, ends, axes], &[])?;
+    let region = x.raw_reshape(region, &[channels, -1])?;
+    let matrix = x.raw_tensor(matrix)?;
+    let weighted = x.raw_op("MatMul", &[region, matrix], &[])?;
+    let weighted = x.raw_reshape(weighted, &[channels, height * width, each])?;
+    let last = x.raw_ints(&[2])?;
+    let largest = x.raw_op("ReduceMax", &[weighted, last], &[])?;
+    x.raw_reshape(largest, &[1, channels, height, width])
 }
 
 #[cfg(test)]

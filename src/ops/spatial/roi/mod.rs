@@ -146,7 +146,7 @@ fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
 ///
 /// ncnn's ROIPooling is not used: as compiled, it divides by a reciprocal (`roipooling.cpp`), so cells whose
 /// bounds lie between elements begin one element early.
-fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
+fn expand_max_roi_pool(x: &Expand) -> Result<bool> {
     let pool = read_max_roi_pool(x)?;
     let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
         invalid!("an input of shape {}, expected four axes", display_shape(x.shape(0)?))
@@ -157,9 +157,9 @@ fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
     if cell_count > MAX_CELLS {
         unsupported!("{cell_count} cells, each of which becomes a layer (at most {MAX_CELLS})");
     }
-    let data = x.operand(0)?;
+    let data = x.raw_operand(0)?;
     let zero = Array::f32(ndarray::ArrayD::zeros(vec![1, usize::try_from(channels)?, 1, 1]));
-    let zero = x.literal(&zero.cast(x.dtype(0)?)?)?;
+    let zero = x.raw_literal(&zero.cast(x.dtype(0)?)?)?;
     let mut regions = Vec::new();
     for roi in rois.chunks_exact(5) {
         let [image, corners @ ..] = roi else { invalid!("a region has {} elements, expected 5", roi.len()) };
@@ -181,18 +181,18 @@ fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
                     parts.push(zero);
                     continue;
                 }
-                let starts = x.ints(&[image, rows.0, columns.0])?;
-                let ends = x.ints(&[image + 1, rows.1, columns.1])?;
-                let (axes, spatial) = (x.ints(&[0, 2, 3])?, x.ints(&[2, 3])?);
-                let cell = x.op("Slice", &[data, starts, ends, axes], &[])?;
-                parts.push(x.op("ReduceMax", &[cell, spatial], &[])?);
+                let starts = x.raw_ints(&[image, rows.0, columns.0])?;
+                let ends = x.raw_ints(&[image + 1, rows.1, columns.1])?;
+                let (axes, spatial) = (x.raw_ints(&[0, 2, 3])?, x.raw_ints(&[2, 3])?);
+                let cell = x.raw_op("Slice", &[data, starts, ends, axes], &[])?;
+                parts.push(x.raw_op("ReduceMax", &[cell, spatial], &[])?);
             }
         }
-        let cells = x.op("Concat", &parts, &[("axis", Attribute::Int(2))])?;
-        regions.push(x.reshape(cells, &[1, channels, pool.height.into(), pool.width.into()])?);
+        let cells = x.raw_op("Concat", &parts, &[("axis", Attribute::Int(2))])?;
+        regions.push(x.raw_reshape(cells, &[1, channels, pool.height.into(), pool.width.into()])?);
     }
-    let result = x.op("Concat", &regions, &[("axis", Attribute::Int(0))])?;
-    x.output(0, result)?;
+    let result = x.raw_op("Concat", &regions, &[("axis", Attribute::Int(0))])?;
+    x.raw_output(0, result)?;
     Ok(true)
 }
 

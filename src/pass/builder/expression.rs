@@ -1,0 +1,259 @@
+//! Values of new nodes as operands of expressions.
+
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+use super::{Builder, Operand};
+use crate::error::Error;
+use crate::graph::Attribute;
+use crate::tensor::DType;
+
+/// A value that new nodes read or compute.
+#[derive(Clone, Copy)]
+pub(crate) struct Expr<'b> {
+    builder: &'b Builder<'b>,
+    pub operand: Operand,
+    /// The element type, if it is known: that of numbers beside the value.
+    pub dtype: Option<DType>,
+}
+
+/// An operand of an expression: a value, or a number in the element type of the value beside it.
+pub(crate) trait Term<'b>: Copy {
+    /// Returns the value; numbers become constants in the element type of `beside`.
+    fn beside(self, beside: Expr<'b>) -> Expr<'b>;
+
+    /// Returns the value, unless it is a number.
+    fn expr(self) -> Option<Expr<'b>>;
+}
+
+impl<'b> Term<'b> for Expr<'b> {
+    fn beside(self, _: Expr<'b>) -> Expr<'b> {
+        self
+    }
+
+    fn expr(self) -> Option<Expr<'b>> {
+        Some(self)
+    }
+}
+
+impl<'b> Term<'b> for f32 {
+    fn beside(self, beside: Expr<'b>) -> Expr<'b> {
+        match beside.dtype {
+            Some(dtype) => beside.builder.number(self, dtype),
+            None => beside.builder.fail(Error::internal("a number beside a value of unknown type")),
+        }
+    }
+
+    fn expr(self) -> Option<Expr<'b>> {
+        None
+    }
+}
+
+macro_rules! unary {
+    ( $( $method:ident $op:literal, )* ) => {
+        impl<'b> Expr<'b> { $( pub fn $method(self) -> Expr<'b> { self.apply($op, []) } )* }
+    };
+}
+
+unary! {
+    abs "Abs",
+    exp "Exp",
+    is_nan "IsNaN",
+    relu "Relu",
+    round "Round",
+    shape "Shape",
+    sigmoid "Sigmoid",
+    sqrt "Sqrt",
+    tanh "Tanh",
+}
+
+macro_rules! binary {
+    ( $( $method:ident $op:literal, )* ) => {
+        impl<'b> Expr<'b> {
+            $( pub fn $method(self, other: impl Term<'b>) -> Expr<'b> { self.with($op, other) } )*
+        }
+    };
+}
+
+binary! {
+    equal "Equal",
+    greater "Greater",
+    greater_or_equal "GreaterOrEqual",
+    less "Less",
+    max "Max",
+    min "Min",
+}
+
+macro_rules! operators {
+    ( $( $trait:ident $method:ident $op:literal, )* ) => { $(
+        impl<'b, T: Term<'b>> $trait<T> for Expr<'b> {
+            type Output = Expr<'b>;
+
+            fn $method(self, other: T) -> Expr<'b> {
+                self.with($op, other)
+            }
+        }
+
+        impl<'b> $trait<Expr<'b>> for f32 {
+            type Output = Expr<'b>;
+
+            fn $method(self, other: Expr<'b>) -> Expr<'b> {
+                self.beside(other).with($op, other)
+            }
+        }
+    )* };
+}
+
+operators! {
+    Add add "Add",
+    Sub sub "Sub",
+    Mul mul "Mul",
+    Div div "Div",
+}
+
+impl<'b> BitAnd for Expr<'b> {
+    type Output = Expr<'b>;
+
+    fn bitand(self, other: Expr<'b>) -> Expr<'b> {
+        self.with("And", other)
+    }
+}
+
+impl<'b> BitOr for Expr<'b> {
+    type Output = Expr<'b>;
+
+    fn bitor(self, other: Expr<'b>) -> Expr<'b> {
+        self.with("Or", other)
+    }
+}
+
+impl<'b> Not for Expr<'b> {
+    type Output = Expr<'b>;
+
+    fn not(self) -> Expr<'b> {
+        self.apply("Not", [])
+    }
+}
+
+impl<'b> Neg for Expr<'b> {
+    type Output = Expr<'b>;
+
+    fn neg(self) -> Expr<'b> {
+        self.apply("Neg", [])
+    }
+}
+
+impl<'b> Expr<'b> {
+    pub(super) fn new(builder: &'b Builder<'b>, operand: Operand, dtype: Option<DType>) -> Expr<'b> {
+        Expr { builder, operand, dtype }
+    }
+
+    /// Returns the result of an operator of one input.
+    pub fn apply<'n>(
+        self,
+        op_type: &'static str,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> Expr<'b> {
+        self.builder.op(op_type, [self], attributes)
+    }
+
+    /// Returns the result of an operator of two inputs.
+    pub fn with(self, op_type: &'static str, other: impl Term<'b>) -> Expr<'b> {
+        self.builder.op(op_type, [self, other.beside(self)], [])
+    }
+
+    /// Returns the matrix product.
+    pub fn matmul(self, other: Expr<'b>) -> Expr<'b> {
+        self.with("MatMul", other)
+    }
+
+    /// Returns `yes` where the value is true, otherwise `no`.
+    pub fn select(self, yes: impl Term<'b>, no: impl Term<'b>) -> Expr<'b> {
+        let beside = yes.expr().or(no.expr()).unwrap_or(self);
+        self.builder.op("Where", [self, yes.beside(beside), no.beside(beside)], [])
+    }
+
+    /// Returns the elements, bounded by two numbers.
+    pub fn clip(self, low: impl Term<'b>, high: impl Term<'b>) -> Expr<'b> {
+        self.builder.op("Clip", [self, low.beside(self), high.beside(self)], [])
+    }
+
+    /// Returns the value in an element type; without a node if it is known to have it.
+    pub fn to_type(self, to: DType) -> Expr<'b> {
+        if self.dtype == Some(to) { self } else { self.cast(to) }
+    }
+
+    /// Returns the value cast to an element type.
+    pub fn cast(self, to: DType) -> Expr<'b> {
+        self.apply("Cast", [("to", i64::from(to.to_onnx()).into())])
+    }
+
+    /// Returns the value in another shape: 0 copies a size, one -1 is inferred.
+    pub fn reshape(self, shape: &[i64]) -> Expr<'b> {
+        self.reshape_to(self.builder.ints(shape))
+    }
+
+    /// Returns the value in a shape that is a list of integers.
+    pub fn reshape_to(self, shape: Expr<'b>) -> Expr<'b> {
+        self.with("Reshape", shape)
+    }
+
+    /// Returns the value broadcast to a shape that is a list of integers.
+    pub fn broadcast_to(self, shape: Expr<'b>) -> Expr<'b> {
+        self.with("Expand", shape)
+    }
+
+    /// Returns the value with permuted axes.
+    pub fn transpose(self, perm: &[i64]) -> Expr<'b> {
+        self.apply("Transpose", [("perm", perm.into())])
+    }
+
+    /// Returns the value with further axes of size 1.
+    pub fn unsqueeze(self, axes: &[i64]) -> Expr<'b> {
+        self.with("Unsqueeze", self.builder.ints(axes))
+    }
+
+    /// Returns the value without axes of size 1.
+    pub fn squeeze(self, axes: &[i64]) -> Expr<'b> {
+        self.with("Squeeze", self.builder.ints(axes))
+    }
+
+    /// Returns elements along an axis, `end` not included.
+    pub fn slice(self, axis: i64, start: i64, end: i64) -> Expr<'b> {
+        let [start, end, axis] = [start, end, axis].map(|n| self.builder.ints(&[n]));
+        self.builder.op("Slice", [self, start, end, axis], [])
+    }
+
+    /// Returns the elements at indices along an axis.
+    pub fn gather(self, indices: Expr<'b>, axis: i64) -> Expr<'b> {
+        self.builder.op("Gather", [self, indices], [("axis", axis.into())])
+    }
+
+    /// Returns parts of these sizes along an axis.
+    pub fn split<const N: usize>(self, axis: i64, sizes: [i64; N]) -> [Expr<'b>; N] {
+        let sizes = self.builder.ints(&sizes);
+        self.builder.op_n("Split", [self, sizes], [("axis", axis.into())])
+    }
+
+    /// Returns the result of a reduction over axes, which are kept with size 1 if `keep` is true.
+    pub fn reduce(self, op_type: &'static str, axes: &[i64], keep: bool) -> Expr<'b> {
+        let axes = self.builder.ints(axes);
+        self.builder.op(op_type, [self, axes], [("keepdims", i64::from(keep).into())])
+    }
+
+    /// Returns the value divided by its sum of exponentials along an axis.
+    pub fn softmax(self, axis: i64) -> Expr<'b> {
+        self.apply("Softmax", [("axis", axis.into())])
+    }
+
+    /// Returns a size, a scalar integer. Negative axes count from the end.
+    pub fn size(self, axis: i64) -> Expr<'b> {
+        let end = (axis != -1).then(|| ("end", (axis + 1).into()));
+        self.apply("Shape", [("start", axis.into())].into_iter().chain(end)).reshape(&[])
+    }
+
+    /// Returns the positions along an axis: a list of integers.
+    pub fn positions(self, axis: i64) -> Expr<'b> {
+        let size = self.size(axis);
+        self.builder.op("Range", [self.builder.int(0), size, self.builder.int(1)], [])
+    }
+}
