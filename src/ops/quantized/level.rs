@@ -107,7 +107,7 @@ pub(super) fn levels(x: &Expand, index: usize, zero: i64) -> Result<Levels> {
 
 /// Returns the operand of the node `Levels` that computes input `index`, shifted to a zero point.
 fn source_levels(x: &Expand, index: usize, zero: i64) -> Result<Option<Levels>> {
-    let Operand::Value(mut value) = x.raw_operand(index)? else { return Ok(None) };
+    let mut value = x.raw_operand(index)?;
     for _ in 0..MAX_IDENTITIES {
         let Some(node) = x.graph().value(value).producer.and_then(|id| x.graph().node(id)) else { break };
         let Some(input) = node.inputs.first().copied().flatten() else { break };
@@ -124,7 +124,7 @@ fn source_levels(x: &Expand, index: usize, zero: i64) -> Result<Option<Levels>> 
             && let (Some(other), Some(low), Some(high)) = (int("zero"), int("low"), int("high"))
         {
             let by = zero.saturating_sub(other);
-            let operand = minus(x, Operand::Value(input), by)?;
+            let operand = minus(x, input, by)?;
             return Ok(Some(Levels { operand, low: low.saturating_sub(by), high: high.saturating_sub(by) }));
         }
         break;

@@ -2,16 +2,16 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-use super::{Builder, Operand};
+use super::Builder;
 use crate::error::Error;
-use crate::graph::Attribute;
+use crate::graph::{Attribute, ValueId};
 use crate::tensor::DType;
 
 /// A value that new nodes read or compute.
 #[derive(Clone, Copy)]
 pub(crate) struct Expr<'b> {
     builder: &'b Builder<'b>,
-    pub operand: Operand,
+    pub id: ValueId,
     /// The element type, if it is known: that of numbers beside the value.
     pub dtype: Option<DType>,
 }
@@ -143,8 +143,8 @@ impl<'b> Neg for Expr<'b> {
 }
 
 impl<'b> Expr<'b> {
-    pub(super) fn new(builder: &'b Builder<'b>, operand: Operand, dtype: Option<DType>) -> Expr<'b> {
-        Expr { builder, operand, dtype }
+    pub(super) fn new(builder: &'b Builder<'b>, id: ValueId, dtype: Option<DType>) -> Expr<'b> {
+        Expr { builder, id, dtype }
     }
 
     /// Returns the result of an operator of one input.

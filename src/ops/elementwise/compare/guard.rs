@@ -34,7 +34,7 @@ pub(super) fn expand_where(x: &Expand) -> Result<bool> {
 /// Emits a copy of `operand`, input `side` of the Where, with guarded inputs; `None` if it needs no guard.
 fn guarded(x: &Expand, side: usize, operand: Operand, depth: usize) -> Result<Option<Operand>> {
     let graph = x.graph();
-    let Operand::Value(value) = operand else { return Ok(None) };
+    let value = operand;
     let producer = graph.value(value).producer.and_then(|id| graph.node(id));
     // Booleans are never NaN.
     let forwards_nan = |node: &&Node| {
@@ -50,7 +50,7 @@ fn guarded(x: &Expand, side: usize, operand: Operand, depth: usize) -> Result<Op
             inputs.push(None);
             continue;
         };
-        let operand = Operand::Value(input);
+        let operand = input;
         let guard = match nan_input {
             Some((at, safe)) if at == index && !is_chosen_by(graph, input, x.node()) => {
                 Some(harmless(x, side, input, safe)?)
@@ -73,7 +73,6 @@ fn is_chosen_by(graph: &Graph, value: ValueId, choice: &Node) -> bool {
 fn harmless(x: &Expand, side: usize, value: ValueId, safe: f32) -> Result<Operand> {
     let condition = x.raw_operand(0)?;
     let safe = x.raw_literal(&scalar_like(x.graph(), value, safe)?)?;
-    let value = Operand::Value(value);
     let sides = if side == 1 { [condition, value, safe] } else { [condition, safe, value] };
     x.raw_op("Where", &sides, &[])
 }
