@@ -62,10 +62,10 @@ fn repeated_bytes(expand: &Expand, batch: i64) -> Result<u64> {
 /// Emits the same node for each sequence.
 fn split_batch(expand: &Expand, recurrent: &Recurrent, batch: i64) -> Result<()> {
     let (x_axis, state_axis, y_axis) = if recurrent.batch_first { (0, 0, 0) } else { (1, 1, 2) };
-    let count = usize::try_from(batch)?;
-    let x = split(expand, expand.operand(input::X), x_axis, count);
+    let ones = vec![1; usize::try_from(batch)?];
+    let x = expand.operand(input::X).split_list(x_axis, &ones);
     let states = [input::INITIAL_H, input::INITIAL_C]
-        .map(|index| expand.optional(index).map(|state| split(expand, state, state_axis, count)));
+        .map(|index| expand.optional(index).map(|state| state.split_list(state_axis, &ones)));
     let name = match recurrent.cell {
         Cell::Gru => "GRU",
         Cell::Lstm => "LSTM",
@@ -101,15 +101,6 @@ fn split_batch(expand: &Expand, recurrent: &Recurrent, batch: i64) -> Result<()>
     Ok(())
 }
 
-/// Splits an axis into parts of size 1.
-fn split<'x>(expand: &'x Expand, x: Expr<'x>, axis: i64, count: usize) -> Vec<Expr<'x>> {
-    if count == 1 {
-        return vec![x];
-    }
-    let sizes = expand.make.ints(&vec![1; count]);
-    expand.make.op_list("Split", [x, sizes], [("axis", axis.into())], count)
-}
-
 /// Unrolls all steps.
 fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> Result<()> {
     let (Some(steps), Some(width)) = (sizes.steps.known(), sizes.input.known()) else {
@@ -129,7 +120,7 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> 
     let mut last: Vec<Vec<Expr>> = vec![Vec::new(); 2];
     for (index, reverse) in recurrent.reverse.iter().enumerate() {
         let constants = Constants::new(expand, recurrent, index, hidden, width)?;
-        let parts = split(expand, constants.project(x), 0, usize::try_from(steps)?);
+        let parts = constants.project(x).split_list(0, &vec![1; usize::try_from(steps)?]);
         let mut state = State::default();
         for (slot, operand) in [&mut state.h, &mut state.c].into_iter().zip(&initial) {
             if let Some(operand) = operand {
@@ -148,7 +139,7 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> 
         };
         let outputs = run(&direction, &constants, &masks, parts, &mut state)?;
         if expand.has_output(0) {
-            y.push(concat(expand, &outputs, 0).reshape(&[steps, 1, batch, hidden]));
+            y.push(expand.make.concat(&outputs, 0).reshape(&[steps, 1, batch, hidden]));
         }
         for (list, state) in last.iter_mut().zip([state.h, state.c]) {
             list.extend(state.map(|state| state.reshape(&[1, batch, hidden])));
@@ -192,7 +183,7 @@ fn run<'x>(
 fn finish<'x>(expand: &'x Expand, recurrent: &Recurrent, y: &[Expr<'x>], last: &[Vec<Expr<'x>>]) {
     let set = |index: usize, parts: &[Expr<'x>], axis: i64, perm: &[i64]| {
         if expand.has_output(index) {
-            let whole = concat(expand, parts, axis);
+            let whole = expand.make.concat(parts, axis);
             expand.output(index, if recurrent.batch_first { whole.transpose(perm) } else { whole });
         }
     };
@@ -212,12 +203,4 @@ fn steps_first<'x>(expand: &'x Expand, recurrent: &Recurrent, index: usize) -> E
 pub(super) fn direction_of<'x>(x: Expr<'x>, index: usize, shape: &[i64]) -> Result<Expr<'x>> {
     let index = i64::try_from(index)?;
     Ok(x.slice(0, index, index + 1).reshape(shape))
-}
-
-/// Concatenates along an axis; a single part is returned as it is.
-fn concat<'x>(expand: &'x Expand, parts: &[Expr<'x>], axis: i64) -> Expr<'x> {
-    match parts {
-        [one] => *one,
-        _ => expand.make.concat(parts, axis),
-    }
 }

@@ -6,12 +6,12 @@ use super::lower::counts_up;
 use super::{batch_dims, element_places, rows_at, tuple_places};
 use crate::common::limits;
 use crate::error::{At, Result, invalid};
-use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
-use crate::ops::indexing::one_hot::{one_hot, pick};
+use crate::ops::indexing::one_hot::pick;
 use crate::ops::shape::{data_sizes, resized};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::pass::pattern::input;
 use crate::tensor::{Array, DType, Dim};
 
@@ -36,20 +36,14 @@ pub(super) fn expand_gather(expand: &Expand) -> Result<bool> {
         return Ok(false);
     };
     let Some(index_sizes) = inferred(expand.shape(1)?) else { return Ok(false) };
-    let (data, indices, dtype) = (expand.raw_operand(0)?, expand.raw_operand(1)?, expand.dtype(0)?);
-    let place = i64::try_from(axis)?;
-    let (size, positions, zero) =
-        (expand.raw_size(data, place)?, expand.raw_positions(data, place)?, expand.raw_scalar(0)?);
-    let indices = expand.raw_cast(indices, DType::I64)?;
-    let indices = expand.raw_reshape(indices, &[-1, 1])?;
-    let front = from_front(expand, indices, size, zero)?;
-    let equal = expand.raw_op("Equal", &[front, positions], &[])?;
-    let hits = expand.raw_cast(equal, DType::F32)?;
+    let (data, place) = (expand.operand(0), i64::try_from(axis)?);
+    let (size, positions) = (data.size(place), data.positions(place));
+    let indices = expand.operand(1).cast(DType::I64).reshape(&[-1, 1]);
+    let hits = from_front(indices, size).equal(positions).cast(DType::F32);
     let (outer, inner): (i64, i64) = (before.iter().product(), after.iter().product());
-    let data = expand.raw_reshape(data, &[outer, -1, inner])?;
-    let found = pick(expand, data, dtype, |expand, data| expand.raw_op("MatMul", &[hits, data], &[]))?;
-    let found = expand.raw_reshape(found, &[before, index_sizes, after].concat())?;
-    expand.raw_output(0, found)?;
+    let data = data.reshape(&[outer, -1, inner]);
+    let found = pick(data, expand.dtype(0)?, |data| hits.matmul(data));
+    expand.output(0, found.reshape(&[before, index_sizes, after].concat()));
     Ok(true)
 }
 
@@ -60,11 +54,9 @@ fn inferred(shape: &[Dim]) -> Option<Vec<i64>> {
     (shape.iter().filter(is_free).count() <= 1).then(|| sizes.collect())
 }
 
-/// Emits indices with negative ones counted from the front of axes of these sizes.
-fn from_front(expand: &Expand, indices: Operand, sizes: Operand, zero: Operand) -> Result<Operand> {
-    let negative = expand.raw_op("Less", &[indices, zero], &[])?;
-    let counted = expand.raw_op("Add", &[indices, sizes], &[])?;
-    expand.raw_op("Where", &[negative, counted, indices], &[])
+/// Returns indices with negative ones counted from the front of axes of these sizes.
+fn from_front<'x>(indices: Expr<'x>, sizes: Expr<'x>) -> Expr<'x> {
+    indices.less(0).select(indices + sizes, indices)
 }
 
 /// Returns whether input 1 is a constant whose elements few layers gather.
@@ -77,10 +69,10 @@ fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usi
     Ok(few_parts(&places?))
 }
 
-/// Emits data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
-fn cut_to_indices(expand: &Expand, axis: usize) -> Result<Operand> {
+/// Returns data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
+fn cut_to_indices<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
-    let (data, indices) = (expand.raw_operand(0)?, expand.raw_operand(1)?);
+    let (data, indices) = (expand.operand(0), expand.operand(1));
     let differ = |other: &usize| *other != axis && shape.get(*other) != index_shape.get(*other);
     let shorter: Result<Vec<i64>> =
         (0..shape.len()).filter(differ).map(|other| Ok(i64::try_from(other)?)).collect();
@@ -88,10 +80,9 @@ fn cut_to_indices(expand: &Expand, axis: usize) -> Result<Operand> {
     if shorter.is_empty() {
         return Ok(data);
     }
-    let (starts, axes) = (expand.raw_ints(&vec![0; shorter.len()])?, expand.raw_ints(&shorter)?);
-    let sizes = expand.raw_op("Shape", &[indices], &[])?;
-    let ends = expand.raw_op("Gather", &[sizes, axes], &[])?;
-    expand.raw_op("Slice", &[data, starts, ends, axes], &[])
+    let (starts, axes) = (expand.make.ints(&vec![0; shorter.len()]), expand.make.ints(&shorter));
+    let ends = indices.shape().gather(axes, 0);
+    Ok(expand.make.op("Slice", [data, starts, ends, axes], []))
 }
 
 /// Expands to the sum over `i` of `(index == i) * data[i]`: an axis of the indices before that of the data.
@@ -107,27 +98,21 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if index_shape.len() != shape.len() {
         invalid!("the indices have {} axes, the data {}", index_shape.len(), shape.len());
     }
-    let dtype = expand.dtype(0)?;
     let data = cut_to_indices(expand, axis)?;
     if multiply_rows(expand, data, axis)? {
         return Ok(true);
     }
     let place = i64::try_from(axis)?;
-    let before = expand.raw_ints(&[place])?;
-    let data = expand.raw_op("Unsqueeze", &[data, before], &[])?;
+    let data = data.unsqueeze(&[place]);
     let hits = element_hits(expand, place, true, DType::F32)?;
-    let axes = expand.raw_ints(&[place + 1])?;
-    let found = pick(expand, data, dtype, |expand, data| {
-        let kept = expand.raw_op("Mul", &[hits, data], &[])?;
-        expand.raw_op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])
-    })?;
-    expand.raw_output(0, found)?;
+    let sum = |data| (hits * data).reduce("ReduceSum", &[place + 1], false);
+    expand.output(0, pick(data, expand.dtype(0)?, sum));
     Ok(true)
 }
 
 /// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those of all
 /// heads of an attention: a product for each element has as many times the elements.
-fn multiply_rows(expand: &Expand, data: Operand, axis: usize) -> Result<bool> {
+fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<bool> {
     let id = expand.node().inputs.get(1).copied().flatten();
     let producer = id.and_then(|id| expand.graph().node(expand.graph().value(id).producer?));
     let Some(source) = producer.filter(|node| node.is("Expand")).and_then(|node| input(node, 0)) else {
@@ -154,38 +139,32 @@ fn multiply_rows(expand: &Expand, data: Operand, axis: usize) -> Result<bool> {
     for (place, axis) in (0_i64..).zip(&order) {
         back = resized(&back, *axis, place);
     }
-    let (perm, before) = (perm?, expand.raw_ints(&[i64::try_from(rank)? - 2])?);
-    let indices = expand.raw_transpose(source, &perm)?;
-    let indices = expand.raw_op("Squeeze", &[indices, before], &[])?;
-    let hits = one_hot(expand, indices, depth, -2, DType::F32)?;
-    let data = expand.raw_transpose(data, &perm)?;
-    let dtype = expand.dtype(0)?;
-    let found = pick(expand, data, dtype, |expand, data| expand.raw_op("MatMul", &[data, hits], &[]))?;
-    let found = expand.raw_transpose(found, &back)?;
-    expand.raw_output(0, found)?;
+    let perm = perm?;
+    let indices = expand.make.value(source).transpose(&perm).squeeze(&[i64::try_from(rank)? - 2]);
+    let hits = indices.one_hot(depth, -2, DType::F32);
+    let found = pick(data.transpose(&perm), expand.dtype(0)?, |data| data.matmul(hits));
+    expand.output(0, found.transpose(&back));
     Ok(true)
 }
 
-/// Emits 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the data, else
+/// Returns 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the data, else
 /// 0: the axis of the positions is before that of the indices, or after it.
-pub(in crate::ops) fn element_hits(expand: &Expand, axis: i64, after: bool, dtype: DType) -> Result<Operand> {
-    let depth = expand.shape(0)?.at(usize::try_from(axis)?)?.known();
-    let (data, indices) = (expand.raw_operand(0)?, expand.raw_operand(1)?);
+pub(in crate::ops) fn element_hits<'x>(
+    expand: &'x Expand,
+    axis: i64,
+    after: bool,
+    dtype: DType,
+) -> Result<Expr<'x>> {
+    let (data, indices) = (expand.operand(0), expand.operand(1));
     let place = axis + i64::from(after);
-    if let Some(depth) = depth {
-        return one_hot(expand, indices, depth, place, dtype);
+    if let Some(depth) = expand.shape(0)?.at(usize::try_from(axis)?)?.known() {
+        return Ok(indices.one_hot(depth, place, dtype));
     }
-    let (size, positions, zero) =
-        (expand.raw_size(data, axis)?, expand.raw_positions(data, axis)?, expand.raw_scalar(0)?);
-    let indices = expand.raw_cast(indices, DType::I64)?;
-    let front = from_front(expand, indices, size, zero)?;
-    let place = expand.raw_ints(&[place])?;
-    let front = expand.raw_op("Unsqueeze", &[front, place], &[])?;
+    let (size, positions) = (data.size(axis), data.positions(axis));
+    let front = from_front(indices.cast(DType::I64), size).unsqueeze(&[place]);
     let inner = i64::try_from(expand.shape(1)?.len())? - axis - i64::from(after);
     let column: Vec<i64> = std::iter::once(-1).chain((0..inner).map(|_| 1)).collect();
-    let positions = expand.raw_reshape(positions, &column)?;
-    let equal = expand.raw_op("Equal", &[front, positions], &[])?;
-    if dtype == DType::Bool { Ok(equal) } else { expand.raw_cast(equal, dtype) }
+    Ok(front.equal(positions.reshape(&column)).to_type(dtype))
 }
 
 /// Expands a gather from constant data with equal elements to one of them.
@@ -203,24 +182,19 @@ fn expand_uniform(expand: &Expand) -> Result<bool> {
     if f64::from(rounded).to_bits() != first.to_bits() {
         return Ok(false);
     }
-    let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), rounded)).cast(expand.dtype(0)?)?;
-    let (one, indices) = (expand.raw_literal(&one)?, expand.raw_operand(1)?);
-    let shape = expand.raw_op("Shape", &[indices], &[])?;
-    let all = expand.raw_op("Expand", &[one, shape], &[])?;
-    expand.raw_output(0, all)?;
+    let one = expand.make.number(rounded, expand.dtype(0)?);
+    expand.output(0, one.broadcast_to(expand.operand(1).shape()));
     Ok(true)
 }
 
-/// Emits the row that each tuple of indices addresses in data whose indexed axes are merged.
-pub(in crate::ops) fn row_indices(
-    expand: &Expand,
-    indices: Operand,
+/// Returns the row that each tuple of indices, input 1, addresses in data whose indexed axes are merged.
+pub(in crate::ops) fn row_indices<'x>(
+    expand: &'x Expand,
     tuples: &[i64],
     sizes: &[i64],
     batch: usize,
-) -> Result<Operand> {
+) -> Result<Expr<'x>> {
     let width = i64::try_from(sizes.len() - batch)?;
-    let wide = expand.raw_cast(indices, DType::I64)?;
     let indexed = sizes.get(batch..).unwrap_or_default();
     let mut strides = vec![1_i64; indexed.len()];
     for axis in (1..indexed.len()).rev() {
@@ -228,32 +202,23 @@ pub(in crate::ops) fn row_indices(
         strides = resized(&strides, axis - 1, stride);
     }
     let count: i64 = tuples.iter().product();
-    let wide = expand.raw_reshape(wide, &[count, width])?;
-    let (zero, whole, strides) =
-        (expand.raw_ints(&[0])?, expand.raw_ints(indexed)?, expand.raw_ints(&strides)?);
-    let front = from_front(expand, wide, whole, zero)?;
-    let scaled = expand.raw_op("Mul", &[front, strides], &[])?;
-    let axes = expand.raw_ints(&[1])?;
-    let mut rows = expand.raw_op("ReduceSum", &[scaled, axes], &[("keepdims", Attribute::Int(0))])?;
+    let indices = expand.operand(1).cast(DType::I64).reshape(&[count, width]);
+    let scaled = from_front(indices, expand.make.ints(indexed)) * expand.make.ints(&strides);
+    let rows = scaled.reduce("ReduceSum", &[1], false);
     let batches: i64 = sizes.iter().take(batch).product();
-    if batches > 1 {
-        limits::check_listed(usize::try_from(count)?)?;
-        let (per_batch, step): (i64, i64) = (count / batches, indexed.iter().product());
-        let offsets: Vec<i64> = (0..count).map(|number| number / per_batch.max(1) * step).collect();
-        let offsets = expand.raw_ints(&offsets)?;
-        rows = expand.raw_op("Add", &[rows, offsets], &[])?;
+    if batches <= 1 {
+        return Ok(rows);
     }
-    Ok(rows)
+    limits::check_listed(usize::try_from(count)?)?;
+    let (per_batch, step): (i64, i64) = (count / batches, indexed.iter().product());
+    let offsets: Vec<i64> = (0..count).map(|number| number / per_batch.max(1) * step).collect();
+    Ok(rows + expand.make.ints(&offsets))
 }
 
-/// Emits `operand` with the axes before `depth` replaced by axes of these sizes; the others may have free
-/// sizes.
-fn with_leading(expand: &Expand, operand: Operand, depth: usize, sizes: &[i64]) -> Result<Operand> {
-    let start = ("start", Attribute::Int(i64::try_from(depth)?));
-    let rest = expand.raw_op("Shape", &[operand], &[start])?;
-    let sizes = expand.raw_ints(sizes)?;
-    let shape = expand.raw_op("Concat", &[sizes, rest], &[("axis", Attribute::Int(0))])?;
-    expand.raw_op("Reshape", &[operand, shape], &[])
+/// Returns a value with the axes before `depth` replaced by axes of these sizes; the others may have free sizes.
+fn with_leading<'x>(expand: &'x Expand, value: Expr<'x>, depth: i64, sizes: &[i64]) -> Expr<'x> {
+    let rest = value.apply("Shape", [("start", depth.into())]);
+    value.reshape_to(expand.make.concat(&[expand.make.ints(sizes), rest], 0))
 }
 
 /// Expands constant indices of the first axes, whose sizes are known, to a Gather. The other axes may have free
@@ -274,12 +239,9 @@ fn expand_leading(expand: &Expand) -> Result<bool> {
     let (rows, _) = tuple_places(&indexed, &expand.array(1)?, 0)?;
     let rows: std::result::Result<Vec<i64>, _> = rows.into_iter().map(i64::try_from).collect();
     let count = i64::try_from(indexed.iter().product::<usize>())?;
-    let data = expand.raw_operand(0)?;
-    let merged = with_leading(expand, data, depth, &[count])?;
-    let rows = expand.raw_ints(&rows?)?;
-    let taken = expand.raw_op("Gather", &[merged, rows], &[])?;
-    let found = with_leading(expand, taken, 1, tuples)?;
-    expand.raw_output(0, found)?;
+    let merged = with_leading(expand, expand.operand(0), *width, &[count]);
+    let taken = merged.gather(expand.make.ints(&rows?), 0);
+    expand.output(0, with_leading(expand, taken, 1, tuples));
     Ok(true)
 }
 
@@ -294,16 +256,12 @@ fn expand_single(expand: &Expand) -> Result<bool> {
     if size.known().is_some() || batch_dims(expand)? != 0 {
         return Ok(false);
     }
-    let (mut data, indices, which) =
-        (expand.raw_operand(0)?, expand.raw_operand(1)?, expand.raw_scalar(axis)?);
-    let places = expand.raw_op("Gather", &[indices, which], &[("axis", Attribute::Int(-1))])?;
+    let (mut data, places) = (expand.operand(0), expand.operand(1).element(-1, axis));
     let ones: Vec<i64> = (0..width).filter(|other| *other != axis).collect();
     if !ones.is_empty() {
-        let ones = expand.raw_ints(&ones)?;
-        data = expand.raw_op("Squeeze", &[data, ones], &[])?;
+        data = data.squeeze(&ones);
     }
-    let found = expand.raw_op("Gather", &[data, places], &[])?;
-    expand.raw_output(0, found)?;
+    expand.output(0, data.gather(places, 0));
     Ok(true)
 }
 
@@ -326,12 +284,9 @@ pub(super) fn expand_gather_nd(expand: &Expand) -> Result<bool> {
     let Some((indexed, slice)) = sizes.split_at_checked(depth) else {
         invalid!("tuples of {width} indices do not fit data of shape {sizes:?}");
     };
-    let (indices, data) = (expand.raw_operand(1)?, expand.raw_operand(0)?);
-    let rows = row_indices(expand, indices, tuples, indexed, batch)?;
-    let data = expand.raw_reshape(data, &[indexed.iter().product(), slice.iter().product()])?;
-    let found = expand.raw_op("Gather", &[data, rows], &[])?;
+    let rows = row_indices(expand, tuples, indexed, batch)?;
+    let data = expand.operand(0).reshape(&[indexed.iter().product(), slice.iter().product()]);
     let shape: Vec<i64> = tuples.iter().chain(slice).copied().collect();
-    let found = expand.raw_reshape(found, &shape)?;
-    expand.raw_output(0, found)?;
+    expand.output(0, data.gather(rows, 0).reshape(&shape));
     Ok(true)
 }
