@@ -126,8 +126,8 @@ fn display_facts(facts: &[Fact]) -> String {
 
 pub(super) fn inline_if(x: &Expand) -> Result<bool> {
     let Some(taken) = taken(x)? else { return Ok(false) };
-    for (index, output) in x.raw_inline(taken, &[])?.into_iter().enumerate() {
-        x.raw_output(index, output)?;
+    for (index, output) in x.make.inline(taken, &[])?.into_iter().enumerate() {
+        x.output(index, output);
     }
     Ok(true)
 }
@@ -138,12 +138,10 @@ pub(super) fn expand_if(x: &Expand) -> Result<bool> {
     }
     let [then, otherwise] = branches(x)?;
     let (then, otherwise) = (guarded(x, then, true)?, guarded(x, otherwise, false)?);
-    let (then, otherwise) = (x.raw_inline(&then, &[])?, x.raw_inline(&otherwise, &[])?);
-    let condition = x.raw_operand(0)?;
-    let condition = x.raw_reshape(condition, &[])?;
+    let (then, otherwise) = (x.make.inline(&then, &[])?, x.make.inline(&otherwise, &[])?);
+    let condition = x.operand(0).reshape(&[]);
     for (index, (then, otherwise)) in then.into_iter().zip(otherwise).enumerate() {
-        let chosen = x.raw_op("Where", &[condition, then, otherwise], &[])?;
-        x.raw_output(index, chosen)?;
+        x.output(index, condition.select(then, otherwise));
     }
     Ok(true)
 }
