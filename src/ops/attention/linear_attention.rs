@@ -5,11 +5,11 @@
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `chunk_size` affects only speed.
@@ -82,24 +82,21 @@ fn infer_linear_attention(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, shape), Fact::new(state_dtype, state)])
 }
 
-/// Emits the steps of input `index`, each in `shape` after the batch.
-fn steps(x: &Expand, index: usize, count: i64, shape: &[i64]) -> Result<Vec<Operand>> {
-    let operand = x.raw_operand_as(index, DType::F32)?;
-    let parts = if count == 1 {
-        vec![operand]
-    } else {
-        let sizes = vec![1; usize::try_from(count)?];
-        let split = x.raw_ints(&sizes)?;
-        x.raw_op_n("Split", &[Some(operand), Some(split)], &[("axis", Attribute::Int(1))], sizes.len())?
-    };
-    let mut whole = vec![0];
-    whole.extend(shape);
-    parts.into_iter().map(|part| x.raw_reshape(part, &whole)).collect()
+/// Returns the steps of input `index`, each in `shape` after the batch.
+fn steps<'x>(x: &'x Expand, index: usize, count: i64, shape: [i64; 3]) -> Result<Vec<Expr<'x>>> {
+    let parts = x.operand_as(index, DType::F32).split_list(1, &vec![1; usize::try_from(count)?]);
+    let [heads, rows, columns] = shape;
+    Ok(parts.into_iter().map(|part| part.reshape(&[0, heads, rows, columns])).collect())
 }
 
-/// Emits the decay or rate of each step: one element for each head, one for all, or one for each element of
+/// Returns the decay or rate of each step: one element for each head, one for all, or one for each element of
 /// the keys.
-fn factors(x: &Expand, index: usize, count: i64, attention: &LinearAttention) -> Result<Vec<Operand>> {
+fn factors<'x>(
+    x: &'x Expand,
+    index: usize,
+    count: i64,
+    attention: &LinearAttention,
+) -> Result<Vec<Expr<'x>>> {
     let [_, heads] = attention.heads;
     let [key, _] = attention.sizes;
     let size = x.shape(index)?.last().and_then(Dim::known);
@@ -109,7 +106,7 @@ fn factors(x: &Expand, index: usize, count: i64, attention: &LinearAttention) ->
         Some(size) if size == heads.saturating_mul(key) => [heads, key, 1],
         _ => unsupported!("the factors do not fit {heads} heads"),
     };
-    steps(x, index, count, &shape)
+    steps(x, index, count, shape)
 }
 
 fn expand_linear_attention(x: &Expand) -> Result<bool> {
@@ -122,63 +119,43 @@ fn expand_linear_attention(x: &Expand) -> Result<bool> {
         return Err(Error::limit(format!("{count} steps (at most {MAX_STEPS} are unrolled)")));
     }
     // Queries that share a state are rows of one matrix.
-    let q = steps(x, 0, count, &[heads, queries / heads, key])?;
-    let k = steps(x, 1, count, &[heads, key, 1])?;
-    let v = steps(x, 2, count, &[heads, 1, value])?;
+    let q = steps(x, 0, count, [heads, queries / heads, key])?;
+    let k = steps(x, 1, count, [heads, key, 1])?;
+    let v = steps(x, 2, count, [heads, 1, value])?;
     let decays = if attention.gated { factors(x, 4, count, &attention)? } else { Vec::new() };
     let rates = if attention.delta { factors(x, 5, count, &attention)? } else { Vec::new() };
-    let scale =
-        x.raw_literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), attention.scale)))?;
-    let mut state = if x.has_input(3) { Some(x.raw_operand_as(3, DType::F32)?) } else { None };
+    let mut state = x.has_input(3).then(|| x.operand_as(3, DType::F32));
     let mut outputs = Vec::new();
     for (step, ((q, k), v)) in q.into_iter().zip(k).zip(v).enumerate() {
-        let next = update(x, state, [k, v], decays.get(step).copied(), rates.get(step).copied())?;
-        let read = x.raw_op("MatMul", &[q, next], &[])?;
-        let scaled = x.raw_op("Mul", &[read, scale], &[])?;
-        outputs.push(x.raw_reshape(scaled, &[0, 1, queries.saturating_mul(value)])?);
+        let next = update(state, [k, v], decays.get(step).copied(), rates.get(step).copied());
+        let read = q.matmul(next) * attention.scale;
+        outputs.push(read.reshape(&[0, 1, queries.saturating_mul(value)]));
         state = Some(next);
     }
-    let output = match outputs.as_slice() {
-        [one] => *one,
-        all => x.raw_op("Concat", all, &[("axis", Attribute::Int(1))])?,
-    };
-    for (index, operand) in [Some(output), state].into_iter().enumerate() {
-        if let Some(operand) = operand
+    let output = x.make.concat(&outputs, 1);
+    for (index, value) in [Some(output), state].into_iter().enumerate() {
+        if let Some(value) = value
             && x.has_output(index)
         {
-            let dtype = x.output_dtype(index)?;
-            let operand = if dtype == DType::F32 { operand } else { x.raw_cast(operand, dtype)? };
-            x.raw_output(index, operand)?;
+            x.output(index, value.to_type(x.output_dtype(index)?));
         }
     }
     Ok(true)
 }
 
-/// Emits the state after a step. The first step has no state to decay or subtract.
-fn update(
-    x: &Expand,
-    state: Option<Operand>,
-    [key, value]: [Operand; 2],
-    decay: Option<Operand>,
-    rate: Option<Operand>,
-) -> Result<Operand> {
-    let mut state = state;
-    if let (Some(before), Some(decay)) = (state, decay) {
-        let kept = x.raw_op("Exp", &[decay], &[])?;
-        state = Some(x.raw_op("Mul", &[before, kept], &[])?);
-    }
+/// Returns the state after a step. The first step has no state to decay or subtract.
+fn update<'x>(
+    state: Option<Expr<'x>>,
+    [key, value]: [Expr<'x>; 2],
+    decay: Option<Expr<'x>>,
+    rate: Option<Expr<'x>>,
+) -> Expr<'x> {
+    let state = state.map(|state| decay.map_or(state, |decay| state * decay.exp()));
     let mut written = value;
     if let Some(rate) = rate {
-        if let Some(before) = state {
-            let row = x.raw_transpose(key, &[0, 1, 3, 2])?;
-            let retrieved = x.raw_op("MatMul", &[row, before], &[])?;
-            written = x.raw_op("Sub", &[value, retrieved], &[])?;
-        }
-        written = x.raw_op("Mul", &[written, rate], &[])?;
+        let retrieved = state.map(|state| key.transpose(&[0, 1, 3, 2]).matmul(state));
+        written = retrieved.map_or(value, |retrieved| value - retrieved) * rate;
     }
-    let product = x.raw_op("Mul", &[key, written], &[])?;
-    match state {
-        Some(before) => x.raw_op("Add", &[before, product], &[]),
-        None => Ok(product),
-    }
+    let product = key * written;
+    state.map_or(product, |state| state + product)
 }

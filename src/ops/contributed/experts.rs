@@ -6,10 +6,10 @@
 //! Refused: what onnxruntime does not compute on a processor.
 
 use crate::error::{Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MoE", &[1], Access::Any, infer_experts)
@@ -88,92 +88,41 @@ fn expand_experts(x: &Expand) -> Result<bool> {
     for (matrices, _) in [FIRST, SECOND] {
         x.required_constant(matrices)?;
     }
-    let (input, router) = (x.raw_operand(0)?, x.raw_operand(1)?);
-    let last = ("axis", Attribute::Int(-1));
-    let probabilities = x.raw_op("Softmax", &[router], std::slice::from_ref(&last))?;
-    let count = x.raw_ints(&[choices])?;
-    let top = x.raw_op_n("TopK", &[Some(probabilities), Some(count)], &[last], 2)?;
-    let &[mut weights, chosen] = top.as_slice() else { invalid!("TopK has two outputs") };
+    let input = x.operand(0);
+    let probabilities = x.operand(1).softmax(-1);
+    let [mut weights, chosen] =
+        x.make.op_n("TopK", [probabilities, x.make.ints(&[choices])], [("axis", (-1).into())]);
     if x.flag("normalize_routing_weights", false)? {
-        let axes = x.raw_ints(&[-1])?;
-        let sum = x.raw_op("ReduceSum", &[weights, axes], &[])?;
-        weights = x.raw_op("Div", &[weights, sum], &[])?;
+        weights = weights / weights.reduce("ReduceSum", &[-1], true);
     }
-    let chosen = x.raw_reshape(chosen, &[-1])?;
-    let tokens = x.raw_reshape(input, &[-1, 1, width])?;
-    let repeats = x.raw_ints(&[1, choices, 1])?;
-    let tokens = x.raw_op("Expand", &[tokens, repeats], &[])?;
-    let rows = x.raw_reshape(tokens, &[-1, width])?;
-
-    let inner = linear(x, rows, chosen, FIRST)?;
-    let inner = activate(x, inner)?;
-    let outer = linear(x, inner, chosen, SECOND)?;
-    let weights = x.raw_reshape(weights, &[-1, 1])?;
-    let weighted = x.raw_op("Mul", &[outer, weights], &[])?;
-    let apart = x.raw_reshape(weighted, &[-1, choices, width])?;
-    let axes = x.raw_ints(&[1])?;
-    let sum = x.raw_op("ReduceSum", &[apart, axes], &[("keepdims", Attribute::Int(0))])?;
-    let shape = x.raw_op("Shape", &[input], &[])?;
-    let result = x.raw_op("Reshape", &[sum, shape], &[])?;
-    x.raw_output(0, result)?;
+    let chosen = chosen.reshape(&[-1]);
+    let tokens = input.reshape(&[-1, 1, width]).broadcast_to(x.make.ints(&[1, choices, 1]));
+    let inner = activate(x, linear(x, tokens.reshape(&[-1, width]), chosen, FIRST))?;
+    let weighted = linear(x, inner, chosen, SECOND) * weights.reshape(&[-1, 1]);
+    let sum = weighted.reshape(&[-1, choices, width]).reduce("ReduceSum", &[1], false);
+    x.output(0, sum.reshape_to(input.shape()));
     Ok(true)
 }
 
-/// Emits the linear map of the chosen expert for each row.
-fn linear(x: &Expand, rows: Operand, chosen: Operand, (matrices, bias): (usize, usize)) -> Result<Operand> {
-    let matrices = x.raw_operand(matrices)?;
-    let gathered = x.raw_op("Gather", &[matrices, chosen], &[])?;
-    let axes = x.raw_ints(&[2])?;
-    let columns = x.raw_op("Unsqueeze", &[rows, axes], &[])?;
-    let product = x.raw_op("MatMul", &[gathered, columns], &[])?;
-    let product = x.raw_op("Squeeze", &[product, axes], &[])?;
-    if !x.has_input(bias) {
-        return Ok(product);
-    }
-    let bias = x.raw_operand(bias)?;
-    let addend = x.raw_op("Gather", &[bias, chosen], &[])?;
-    x.raw_op("Add", &[product, addend], &[])
+/// Returns the linear map of the chosen expert for each row.
+fn linear<'x>(x: &'x Expand, rows: Expr<'x>, chosen: Expr<'x>, (matrices, bias): (usize, usize)) -> Expr<'x> {
+    let matrices = x.operand(matrices).gather(chosen, 0);
+    let product = matrices.matmul(rows.unsqueeze(&[2])).squeeze(&[2]);
+    product.add_optional(x.optional(bias).map(|bias| bias.gather(chosen, 0)))
 }
 
-fn activate(x: &Expand, inner: Operand) -> Result<Operand> {
+fn activate<'x>(x: &'x Expand, inner: Expr<'x>) -> Result<Expr<'x>> {
     let (alpha, beta, limit) = match read_activation(x)? {
         Activation::Op(op_type, texts) => {
-            let attributes: Vec<_> =
-                texts.iter().map(|(name, text)| (*name, Attribute::String((*text).into()))).collect();
-            return x.raw_op(op_type, &[inner], &attributes);
+            return Ok(inner.apply(op_type, texts.iter().map(|(name, text)| (*name, (*text).into()))));
         }
-        Activation::Silu => {
-            let gate = x.raw_op("Sigmoid", &[inner], &[])?;
-            return x.raw_op("Mul", &[inner, gate], &[]);
-        }
+        Activation::Silu => return Ok(inner * inner.sigmoid()),
         Activation::SwiGlu { alpha, beta, limit } => (alpha, beta, limit),
     };
-    let (end, axes, step) = (x.raw_ints(&[i64::MAX])?, x.raw_ints(&[1])?, x.raw_ints(&[2])?);
-    let mut halves = Vec::new();
-    for first in [0, 1] {
-        let start = x.raw_ints(&[first])?;
-        halves.push(x.raw_op("Slice", &[inner, start, end, axes, step], &[])?);
-    }
-    let &[mut gate, mut value] = halves.as_slice() else { invalid!("two halves") };
+    let [mut gate, mut value] = [0, 1].map(|first| inner.slice_by(1, first, i64::MAX, 2));
     if let Some(limit) = limit {
-        let (least, most) = (x.raw_scalar_like(0, -limit)?, x.raw_scalar_like(0, limit)?);
-        gate = x.raw_op("Min", &[gate, most], &[])?;
-        value = x.raw_op("Clip", &[value, least, most], &[])?;
+        (gate, value) = (gate.min(limit), value.clip(-limit, limit));
     }
-    let scaled = scaled_by(x, gate, alpha)?;
-    let open = x.raw_op("Sigmoid", &[scaled], &[])?;
-    let swish = x.raw_op("Mul", &[gate, open], &[])?;
-    if beta != 0.0 {
-        let beta = x.raw_scalar_like(0, beta)?;
-        value = x.raw_op("Add", &[value, beta], &[])?;
-    }
-    x.raw_op("Mul", &[swish, value], &[])
-}
-
-fn scaled_by(x: &Expand, operand: Operand, factor: f32) -> Result<Operand> {
-    if factor == 1.0 {
-        return Ok(operand);
-    }
-    let factor = x.raw_scalar_like(0, factor)?;
-    x.raw_op("Mul", &[operand, factor], &[])
+    let swish = gate * (if alpha == 1.0 { gate } else { gate * alpha }).sigmoid();
+    Ok(swish * if beta == 0.0 { value } else { value + beta })
 }

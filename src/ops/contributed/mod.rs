@@ -14,7 +14,9 @@ use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::pass::pattern::perm_attribute;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -108,34 +110,22 @@ fn infer_like_input(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![like_input(call)?])
 }
 
-fn gelu(x: &Expand, operand: Operand, approximate: &'static str) -> Result<Operand> {
-    let approximate = Attribute::String(approximate.into());
-    x.raw_op("Gelu", &[operand], &[("approximate", approximate)])
+fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
+    value.apply("Gelu", [("approximate", approximate.into())])
 }
 
 fn expand_gelu(x: &Expand) -> Result<bool> {
-    let input = x.raw_operand(0)?;
-    let result = gelu(x, input, "none")?;
-    x.raw_output(0, result)?;
+    x.output(0, gelu(x.operand(0), "none"));
     Ok(true)
 }
 
 fn expand_bias_gelu(x: &Expand) -> Result<bool> {
-    let (a, b) = (x.raw_operand(0)?, x.raw_operand(1)?);
-    let sum = x.raw_op("Add", &[a, b], &[])?;
-    let result = gelu(x, sum, "none")?;
-    x.raw_output(0, result)?;
+    x.output(0, gelu(x.operand(0) + x.operand(1), "none"));
     Ok(true)
 }
 
 fn expand_fast_gelu(x: &Expand) -> Result<bool> {
-    let mut input = x.raw_operand(0)?;
-    if x.has_input(1) {
-        let bias = x.raw_operand(1)?;
-        input = x.raw_op("Add", &[input, bias], &[])?;
-    }
-    let result = gelu(x, input, "tanh")?;
-    x.raw_output(0, result)?;
+    x.output(0, gelu(x.operand(0).add_optional(x.optional(1)), "tanh"));
     Ok(true)
 }
 
@@ -145,13 +135,9 @@ fn infer_quick_gelu(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_quick_gelu(x: &Expand) -> Result<bool> {
-    let input = x.raw_operand(0)?;
+    let input = x.operand(0);
     let alpha = x.float_or("alpha", 1.702)?;
-    let alpha = x.raw_scalar_like(0, alpha)?;
-    let scaled = x.raw_op("Mul", &[input, alpha], &[])?;
-    let gate = x.raw_op("Sigmoid", &[scaled], &[])?;
-    let result = x.raw_op("Mul", &[input, gate], &[])?;
-    x.raw_output(0, result)?;
+    x.output(0, input * (input * alpha).sigmoid());
     Ok(true)
 }
 
@@ -175,37 +161,24 @@ fn refuse_statistics(call: &Call) -> Result<()> {
 }
 
 fn expand_skip(x: &Expand) -> Result<bool> {
-    let sum = skip_sum(x, 4)?;
-    let epsilon = epsilon(x, 1e-12)?;
-    let mut inputs = vec![sum, x.raw_operand(2)?];
-    if x.has_input(3) {
-        inputs.push(x.raw_operand(3)?);
-    }
-    let result = x.raw_op("LayerNormalization", &inputs, &[epsilon])?;
-    x.raw_output(0, result)?;
-    x.raw_output(3, sum)?;
-    Ok(true)
+    skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4)
 }
 
 fn expand_skip_rms(x: &Expand) -> Result<bool> {
-    let sum = skip_sum(x, 3)?;
-    let epsilon = epsilon(x, 1e-12)?;
-    let gamma = x.raw_operand(2)?;
-    let result = x.raw_op("RMSNormalization", &[sum, gamma], &[epsilon])?;
-    x.raw_output(0, result)?;
-    x.raw_output(3, sum)?;
-    Ok(true)
+    skip(x, "RMSNormalization", [x.operand(2)], 3)
 }
 
-/// Emits the sum of input and skip, and of the bias in input `bias`, if given.
-fn skip_sum(x: &Expand, bias: usize) -> Result<Operand> {
-    let (input, skip) = (x.raw_operand(0)?, x.raw_operand(1)?);
-    let sum = x.raw_op("Add", &[input, skip], &[])?;
-    if !x.has_input(bias) {
-        return Ok(sum);
-    }
-    let bias = x.raw_operand(bias)?;
-    x.raw_op("Add", &[sum, bias], &[])
+/// Normalizes the sum of input and skip, and of the bias in input `bias`, if given.
+fn skip<'x>(
+    x: &'x Expand,
+    op_type: &'static str,
+    parameters: impl IntoIterator<Item = Expr<'x>>,
+    bias: usize,
+) -> Result<bool> {
+    let sum = (x.operand(0) + x.operand(1)).add_optional(x.optional(bias));
+    x.output(0, x.make.op(op_type, [sum].into_iter().chain(parameters), [epsilon(x, 1e-12)?]));
+    x.output(3, sum);
+    Ok(true)
 }
 
 fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
@@ -218,11 +191,8 @@ fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_rms(x: &Expand) -> Result<bool> {
-    let (input, scale) = (x.raw_operand(0)?, x.raw_operand(1)?);
-    let axis = ("axis", Attribute::Int(x.int_or("axis", -1)?));
-    let epsilon = epsilon(x, 1e-5)?;
-    let result = x.raw_op("RMSNormalization", &[input, scale], &[axis, epsilon])?;
-    x.raw_output(0, result)?;
+    let attributes = [("axis", x.int_or("axis", -1)?.into()), epsilon(x, 1e-5)?];
+    x.output(0, x.make.op("RMSNormalization", [x.operand(0), x.operand(1)], attributes));
     Ok(true)
 }
 
@@ -239,29 +209,23 @@ fn infer_embed(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_embed(x: &Expand) -> Result<bool> {
-    let (ids, words, positions) = (x.raw_operand(0)?, x.raw_operand(2)?, x.raw_operand(3)?);
-    let words = x.raw_op("Gather", &[words, ids], &[])?;
-    let positions = if x.has_input(8) {
-        let position_ids = x.raw_operand(8)?;
-        x.raw_op("Gather", &[positions, position_ids], &[])?
+    let words = x.operand(2).gather(x.operand(0), 0);
+    let positions = x.operand(3);
+    let positions = if let Some(position_ids) = x.optional(8) {
+        positions.gather(position_ids, 0)
     } else {
         let Some(length) = x.shape(0)?.last().and_then(Dim::known) else {
             unsupported!("positions of a sequence of free length");
         };
-        let (start, end, axes) = (x.raw_ints(&[0])?, x.raw_ints(&[length])?, x.raw_ints(&[0])?);
-        x.raw_op("Slice", &[positions, start, end, axes], &[])?
+        positions.slice(0, 0, length)
     };
-    let mut sum = x.raw_op("Add", &[words, positions], &[])?;
-    if x.has_input(1) && x.has_input(4) {
-        let (segment_ids, segments) = (x.raw_operand(1)?, x.raw_operand(4)?);
-        let segments = x.raw_op("Gather", &[segments, segment_ids], &[])?;
-        sum = x.raw_op("Add", &[sum, segments], &[])?;
+    let mut sum = words + positions;
+    if let (Some(segment_ids), Some(segments)) = (x.optional(1), x.optional(4)) {
+        sum = sum + segments.gather(segment_ids, 0);
     }
-    let (gamma, beta) = (x.raw_operand(5)?, x.raw_operand(6)?);
-    let epsilon = epsilon(x, 1e-12)?;
-    let result = x.raw_op("LayerNormalization", &[sum, gamma, beta], &[epsilon])?;
-    x.raw_output(0, result)?;
-    x.raw_output(2, sum)?;
+    let inputs = [sum, x.operand(5), x.operand(6)];
+    x.output(0, x.make.op("LayerNormalization", inputs, [epsilon(x, 1e-12)?]));
+    x.output(2, sum);
     Ok(true)
 }
 
@@ -300,25 +264,16 @@ fn infer_fused_matmul(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_fused_matmul(x: &Expand) -> Result<bool> {
-    let (alpha, perms) = read_fused_matmul(x)?;
-    let mut operands = Vec::new();
-    for (index, perm) in perms.iter().enumerate() {
-        let operand = x.raw_operand(index)?;
-        let perm =
-            perm.iter().map(|axis| i64::try_from(*axis)).collect::<std::result::Result<Vec<_>, _>>()?;
-        operands.push(x.raw_op("Transpose", &[operand], &[("perm", Attribute::Ints(perm))])?);
-    }
-    let mut result = x.raw_op("MatMul", &operands, &[])?;
-    if alpha != 1.0 {
-        let alpha = x.raw_scalar_like(0, alpha)?;
-        result = x.raw_op("Mul", &[result, alpha], &[])?;
-    }
-    x.raw_output(0, result)?;
+    let (alpha, [a, b]) = read_fused_matmul(x)?;
+    let a = x.operand(0).apply("Transpose", [perm_attribute(&a)?]);
+    let b = x.operand(1).apply("Transpose", [perm_attribute(&b)?]);
+    let product = a.matmul(b);
+    x.output(0, if alpha == 1.0 { product } else { product * alpha });
     Ok(true)
 }
 
-/// Returns the activation of a FusedConv: operator and attributes.
-fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, Attribute)>)> {
+/// Returns the activation of a FusedConv: operator and parameters.
+fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, f32)>)> {
     let params = call.floats("activation_params")?.unwrap_or_default();
     let param = |index: usize| {
         let missing = || Error::invalid("too few values").at_part("attribute activation_params");
@@ -330,12 +285,9 @@ fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, Attr
         "Relu" => ("Relu", Vec::new()),
         "Sigmoid" => ("Sigmoid", Vec::new()),
         "Tanh" => ("Tanh", Vec::new()),
-        "LeakyRelu" => ("LeakyRelu", vec![("alpha", Attribute::Float(param(0)?))]),
-        "Clip" => ("Clip", vec![("min", Attribute::Float(param(0)?)), ("max", Attribute::Float(param(1)?))]),
-        "HardSigmoid" => (
-            "HardSigmoid",
-            vec![("alpha", Attribute::Float(param(0)?)), ("beta", Attribute::Float(param(1)?))],
-        ),
+        "LeakyRelu" => ("LeakyRelu", vec![("alpha", param(0)?)]),
+        "Clip" => ("Clip", vec![("min", param(0)?), ("max", param(1)?)]),
+        "HardSigmoid" => ("HardSigmoid", vec![("alpha", param(0)?), ("beta", param(1)?)]),
         other => unsupported!("the activation {other} is not supported"),
     })
 }
@@ -346,27 +298,15 @@ fn infer_fused_conv(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_fused_conv(x: &Expand) -> Result<bool> {
-    let (activation, mut attributes) = read_activation(x)?;
-    let mut inputs = vec![x.raw_operand(0)?, x.raw_operand(1)?];
-    if x.has_input(2) {
-        inputs.push(x.raw_operand(2)?);
-    }
-    let conv = crate::ops::spatial::conv::conv_attributes(x);
-    let mut result = x.raw_op("Conv", &inputs, &conv)?;
-    if x.has_input(3) {
-        let addend = x.raw_operand(3)?;
-        result = x.raw_op("Add", &[result, addend], &[])?;
-    }
-    let mut inputs = vec![result];
-    if activation == "Clip" {
+    let (activation, parameters) = read_activation(x)?;
+    let inputs = [x.operand(0), x.operand(1)].into_iter().chain(x.optional(2));
+    let conv = x.make.op("Conv", inputs, crate::ops::spatial::conv::conv_attributes(x));
+    let sum = conv.add_optional(x.optional(3));
+    let result = match (activation, parameters.as_slice()) {
         // In the newest Clip the bounds are inputs.
-        for (_, bound) in std::mem::take(&mut attributes) {
-            if let Attribute::Float(bound) = bound {
-                inputs.push(x.raw_scalar_like(0, bound)?);
-            }
-        }
-    }
-    let result = x.raw_op(activation, &inputs, &attributes)?;
-    x.raw_output(0, result)?;
+        ("Clip", [(_, low), (_, high)]) => sum.clip(*low, *high),
+        _ => sum.apply(activation, parameters.into_iter().map(|(name, number)| (name, number.into()))),
+    };
+    x.output(0, result);
     Ok(true)
 }
