@@ -2,12 +2,11 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TensorScatter.html>.
 
-use ndarray::ArrayD;
+use ndarray::Array1;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, Call, Fact, resolve_axis};
 use crate::ops::Row;
-use crate::ops::shape::resized;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::Array;
@@ -72,10 +71,9 @@ fn write<'x>(x: &'x Expand, axis: usize, [length, writes]: [i64; 2], circular: b
     }
     let (mut cache, update) = (x.operand(0), x.operand(1));
     let rank = x.shape(0)?.len();
-    let first = x.operand(2).reshape(&resized(&vec![1; rank], 0, -1));
-    let sizes = resized(&vec![1; rank], axis, usize::try_from(length)?);
-    let places = Array::i64(ArrayD::from_shape_vec(sizes, (0..length).collect())?);
-    let places = x.make.cast_literal(&places, x.dtype(2)?);
+    let first = x.operand(2).along(0, rank);
+    let places = Array::i64(Array1::from_iter(0..length).into_dyn());
+    let places = x.make.cast_literal(&places, x.dtype(2)?).along(axis, rank);
     let axis = i64::try_from(axis)?;
     for index in 0..writes {
         let mut place = if index == 0 { first } else { first + index };

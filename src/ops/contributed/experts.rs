@@ -96,7 +96,7 @@ fn expand_experts(x: &Expand) -> Result<bool> {
         weights = weights / weights.reduce("ReduceSum", &[-1], true);
     }
     let chosen = chosen.reshape(&[-1]);
-    let tokens = input.reshape(&[-1, 1, width]).broadcast_to(x.make.ints(&[1, choices, 1]));
+    let tokens = input.reshape(&[-1, 1, width]).broadcast(&[1, choices, 1]);
     let inner = activate(x, linear(x, tokens.reshape(&[-1, width]), chosen, FIRST))?;
     let weighted = linear(x, inner, chosen, SECOND) * weights.reshape(&[-1, 1]);
     let sum = weighted.reshape(&[-1, choices, width]).reduce("ReduceSum", &[1], false);

@@ -229,5 +229,6 @@ fn rotate<'x>(
 fn mask<'x>(x: &'x Expand, positions: &Positions<'x>, window: Option<i64>) -> Result<Expr<'x>> {
     let before = window.map(|window| window.saturating_sub(1));
     let seen = positions.near(before, Some(0)).ok_or_else(|| Error::internal("a mask without bounds"))?;
+    // Without the cast, the sum with the scores is in float32 also where half precision does: infinity hides, too.
     Ok(hide_unseen(seen.cast(DType::F32)).cast(x.dtype(input::QUERY)?))
 }

@@ -12,7 +12,8 @@ use crate::tensor::{Array, DType};
 /// A value that new nodes read or compute.
 #[derive(Clone, Copy)]
 pub(crate) struct Expr<'b> {
-    builder: &'b Builder<'b>,
+    /// The builder of the nodes that compute with the value.
+    pub builder: &'b Builder<'b>,
     pub id: ValueId,
     /// The element type, if it is known: that of numbers beside the value.
     pub dtype: Option<DType>,
@@ -219,9 +220,20 @@ impl<'b> Expr<'b> {
         self.with("Reshape", shape)
     }
 
+    /// Returns a list along one of `rank` axes; the others have size 1.
+    pub fn along(self, axis: usize, rank: usize) -> Expr<'b> {
+        let size = |other: usize| if other == axis { -1 } else { 1 };
+        self.reshape(&(0..rank).map(size).collect::<Vec<_>>())
+    }
+
     /// Returns the value broadcast to a shape that is a list of integers.
     pub fn broadcast_to(self, shape: Expr<'b>) -> Expr<'b> {
         self.with("Expand", shape)
+    }
+
+    /// Returns the value broadcast to a shape.
+    pub fn broadcast(self, shape: &[i64]) -> Expr<'b> {
+        self.broadcast_to(self.builder.ints(shape))
     }
 
     /// Returns the value with permuted axes.
@@ -241,8 +253,13 @@ impl<'b> Expr<'b> {
 
     /// Returns elements along an axis, `end` not included.
     pub fn slice(self, axis: i64, start: i64, end: i64) -> Expr<'b> {
-        let [start, end, axis] = [start, end, axis].map(|n| self.builder.ints(&[n]));
-        self.builder.op("Slice", [self, start, end, axis], [])
+        self.slices(&[axis], &[start], &[end])
+    }
+
+    /// Returns elements along several axes, `ends` not included.
+    pub fn slices(self, axes: &[i64], starts: &[i64], ends: &[i64]) -> Expr<'b> {
+        let [starts, ends, axes] = [starts, ends, axes].map(|list| self.builder.ints(list));
+        self.builder.op("Slice", [self, starts, ends, axes], [])
     }
 
     /// Returns every `step`-th element along an axis, `end` not included.
@@ -282,6 +299,11 @@ impl<'b> Expr<'b> {
     pub fn one_hot(self, depth: i64, axis: i64, dtype: DType) -> Expr<'b> {
         let values = self.builder.cast_literal(&Array::i64(arr1(&[0, 1]).into_dyn()), dtype);
         self.builder.op("OneHot", [self, self.builder.ints(&[depth]), values], [("axis", axis.into())])
+    }
+
+    /// Returns the result of a reduction over all axes, a scalar.
+    pub fn reduce_all(self, op_type: &'static str) -> Expr<'b> {
+        self.apply(op_type, [("keepdims", 0.into())])
     }
 
     /// Returns the result of a reduction over axes, which are kept with size 1 if `keep` is true.

@@ -90,6 +90,11 @@ impl<'a> Builder<'a> {
         self.constant(Tensor::from_array(array))
     }
 
+    /// Adds a constant list of numbers in float32.
+    pub fn floats(&self, list: &[f32]) -> Expr<'_> {
+        self.literal(&Array::f32(ndarray::Array1::from_vec(list.to_vec()).into_dyn()))
+    }
+
     /// Adds a constant list of integers.
     pub fn ints(&self, list: &[i64]) -> Expr<'_> {
         self.literal(&Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn()))
@@ -313,10 +318,12 @@ fn result_type(
         "And" | "Equal" | "Greater" | "GreaterOrEqual" | "IsInf" | "IsNaN" | "Less" | "LessOrEqual"
         | "Not" | "Or" => Some(DType::Bool),
         "ArgMax" | "ArgMin" | "NonZero" | "Shape" | "Size" => Some(DType::I64),
-        "Cast" => match attributes.get("to") {
+        "ConvInteger" | "MatMulInteger" => Some(DType::I32),
+        "Cast" | "Levels" => match attributes.get("to") {
             Some(Attribute::Int(to)) => i32::try_from(*to).ok().and_then(DType::from_onnx),
             _ => None,
         },
+        "DynamicQuantizeLinear" => Some(if index == 1 { DType::F32 } else { DType::U8 }),
         "DequantizeLinear" | "Where" => type_of(1),
         "MaxPool" | "TopK" if index == 1 => Some(DType::I64),
         "OneHot" | "QuantizeLinear" => type_of(2),

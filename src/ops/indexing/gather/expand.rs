@@ -162,9 +162,8 @@ pub(in crate::ops) fn element_hits<'x>(
     }
     let (size, positions) = (data.size(axis), data.positions(axis));
     let front = from_front(indices.cast(DType::I64), size).unsqueeze(&[place]);
-    let inner = i64::try_from(expand.shape(1)?.len())? - axis - i64::from(after);
-    let column: Vec<i64> = std::iter::once(-1).chain((0..inner).map(|_| 1)).collect();
-    Ok(front.equal(positions.reshape(&column)).to_type(dtype))
+    let positions = positions.along(usize::try_from(place)?, expand.shape(1)?.len() + 1);
+    Ok(front.equal(positions).to_type(dtype))
 }
 
 /// Expands a gather from constant data with equal elements to one of them.
