@@ -95,7 +95,7 @@ fn padding_mask<'x>(x: &'x Expand, index: usize, keys: &Dim, heads: &Heads) -> R
         3 => (x.operand(index), &[1]),
         rank => unsupported!("a mask of {rank} axes"),
     };
-    let kept = kept.unsqueeze(axes).to_type(x.dtype(0)?);
+    let kept = kept.unsqueeze(axes).cast(x.dtype(0)?);
     Ok(Some((1.0 - kept) * heads.mask_filter_value))
 }
 

@@ -94,7 +94,7 @@ fn cached_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Option<Expr<'x>>
         return Ok(None);
     }
     if expand.dtype(input::ATTN_MASK)? != DType::Bool {
-        return Ok(Some(expand.operand_as(input::ATTN_MASK, DType::F32)));
+        return Ok(Some(expand.operand(input::ATTN_MASK).cast(DType::F32)));
     }
     let seen = expand.make.number(0.0, DType::F32);
     Ok(Some(expand.operand(input::ATTN_MASK).select(seen, f32::NEG_INFINITY)))
@@ -162,7 +162,7 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
         let numbers = Some((literal(expand, finite), literal(expand, mask)));
         return Ok(Mask { visible: Visible::Known(visible), numbers });
     }
-    let mut mask = expand.operand_as(input::ATTN_MASK, DType::F32);
+    let mut mask = expand.operand(input::ATTN_MASK).cast(DType::F32);
     if padding > 0 {
         let known: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
         let known = known.ok_or_else(|| Error::unsupported("a padded mask of free size"))?;

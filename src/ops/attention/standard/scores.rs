@@ -18,8 +18,9 @@ pub(super) fn expand_attention(expand: &Expand) -> Result<bool> {
     if whole && !sizes.merged {
         return Ok(false);
     }
+    // In float32: bounds of the masks do not fit into float16.
     let heads = |index: usize, count: i64| {
-        let value = expand.operand_as(index, DType::F32);
+        let value = expand.operand(index).cast(DType::F32);
         if sizes.merged { split_heads(value, count) } else { value }
     };
     let (q, k, v) =
@@ -31,8 +32,8 @@ pub(super) fn expand_attention(expand: &Expand) -> Result<bool> {
     }
     let k = with_past(expand, input::PAST_KEY, k)?;
     let v = with_past(expand, input::PAST_VALUE, v)?;
-    expand.output(output::PRESENT_KEY, k.to_type(expand.dtype(input::K)?));
-    expand.output(output::PRESENT_VALUE, v.to_type(expand.dtype(input::V)?));
+    expand.output(output::PRESENT_KEY, k.cast(expand.dtype(input::K)?));
+    expand.output(output::PRESENT_VALUE, v.cast(expand.dtype(input::V)?));
 
     let dtype = expand.dtype(input::Q)?;
     let mode = attention.qk_matmul_output_mode;
@@ -42,7 +43,7 @@ pub(super) fn expand_attention(expand: &Expand) -> Result<bool> {
     // Sets the output for the scores, if it is that of this stage.
     let emit_scores = |stage: i64, scores: Expr| {
         if mode == stage {
-            expand.output(output::QK_MATMUL_OUTPUT, scores.to_type(dtype));
+            expand.output(output::QK_MATMUL_OUTPUT, scores.cast(dtype));
         }
     };
     let mut scores = scores_of(&sizes, q, k, attention.scale)?;
@@ -69,7 +70,7 @@ pub(super) fn expand_attention(expand: &Expand) -> Result<bool> {
     let y = grouped(weights, &sizes, &sizes.total()?)?.matmul(v);
     let y = ungrouped(y, &sizes, &sizes.v_head)?;
     let y = if sizes.merged { merge_heads(y) } else { y };
-    expand.output(output::Y, y.to_type(dtype));
+    expand.output(output::Y, y.cast(dtype));
     Ok(true)
 }
 
@@ -92,7 +93,7 @@ fn with_past<'x>(expand: &'x Expand, index: usize, value: Expr<'x>) -> Result<Ex
     if !expand.has_input(index) || expand.shape(index)?.iter().any(|size| size.is(0)) {
         return Ok(value);
     }
-    Ok(expand.make.concat(&[expand.operand_as(index, DType::F32), value], 2))
+    Ok(expand.make.concat(&[expand.operand(index).cast(DType::F32), value], 2))
 }
 
 /// Merges heads of queries that share a head of keys: `[batch, kv_heads, rows, size]`.

@@ -102,7 +102,7 @@ fn free<'x>(expand: &'x Expand, attention: &AttentionAttributes, sizes: &Sizes) 
 /// Returns the mask for a number of valid keys computed at run time.
 fn computed<'x>(expand: &'x Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Option<Visible<'x>>> {
     let batch = expand.shape(input::NONPAD_KV_SEQLEN)?.at(0)?.known().unwrap_or(-1);
-    let n = expand.operand_as(input::NONPAD_KV_SEQLEN, DType::F32).reshape(&[batch, 1, 1, 1]);
+    let n = expand.operand(input::NONPAD_KV_SEQLEN).cast(DType::F32).reshape(&[batch, 1, 1, 1]);
     let mut visible = None;
     for rule in rules {
         let size = |i: usize, j: usize| -> f32 {
