@@ -16,7 +16,6 @@ use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::pass::pattern::perm_attribute;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -265,9 +264,7 @@ fn infer_fused_matmul(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_fused_matmul(x: &Expand) -> Result<bool> {
     let (alpha, [a, b]) = read_fused_matmul(x)?;
-    let a = x.operand(0).apply("Transpose", [perm_attribute(&a)?]);
-    let b = x.operand(1).apply("Transpose", [perm_attribute(&b)?]);
-    let product = a.matmul(b);
+    let product = x.operand(0).permute(&a).matmul(x.operand(1).permute(&b));
     x.output(0, if alpha == 1.0 { product } else { product * alpha });
     Ok(true)
 }

@@ -17,7 +17,7 @@ use crate::ops::Row;
 use crate::ops::shape::resized;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::pass::pattern::{inverse, perm_attribute};
+use crate::pass::pattern::inverse;
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
@@ -143,7 +143,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     perm.push(order.axis);
     let is_last = perm.is_sorted();
     let data = expand.operand(0);
-    let rows = if is_last { data } else { data.apply("Transpose", [perm_attribute(&perm)?]) };
+    let rows = if is_last { data } else { data.permute(&perm) };
     let (row, column) = (rows.reshape(&[-1, 1, n]), rows.reshape(&[-1, n, 1]));
     // [lanes, k, n]: row r has its 1 at the element of rank r.
     let matrix = ranks(expand, column, row, n, order.largest)?.one_hot(k, 1, DType::F32);
@@ -158,7 +158,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
         }
         let mut found = pick(column, dtype, |column| matrix.matmul(column)).reshape_to(shape);
         if !is_last {
-            found = found.apply("Transpose", [perm_attribute(&inverse(&perm))?]);
+            found = found.permute(&inverse(&perm));
         }
         expand.output(index, found);
     }

@@ -269,7 +269,7 @@ mod tests {
             ((-300, 300), None),
         ];
         for ((low, high), expected) in cases {
-            let levels = Levels { operand: Operand::of(0), low, high };
+            let levels = Levels { operand: crate::common::index::Index::of(0), low, high };
             let found = shift(&levels).map(|shift| (shift.by, shift.excess == Excess::None));
             assert_eq!(found, expected, "{low} {high}");
         }

@@ -12,7 +12,7 @@ use crate::ops::indexing::one_hot::pick;
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::pass::pattern::input;
+use crate::pass::pattern::{input, inverse};
 use crate::tensor::{Array, DType, Dim};
 
 /// The maximum number of elements that are compared with the first.
@@ -134,16 +134,10 @@ fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<
     }
     let mut order: Vec<usize> = (0..rank).filter(|other| other != row && *other != axis).collect();
     order.extend([*row, axis]);
-    let perm: Result<Vec<i64>> = order.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
-    let mut back = vec![0; rank];
-    for (place, axis) in (0_i64..).zip(&order) {
-        back = resized(&back, *axis, place);
-    }
-    let perm = perm?;
-    let indices = expand.make.value(source).transpose(&perm).squeeze(&[i64::try_from(rank)? - 2]);
+    let indices = expand.make.value(source).permute(&order).squeeze(&[i64::try_from(rank)? - 2]);
     let hits = indices.one_hot(depth, -2, DType::F32);
-    let found = pick(data.transpose(&perm), expand.dtype(0)?, |data| data.matmul(hits));
-    expand.output(0, found.transpose(&back));
+    let found = pick(data.permute(&order), expand.dtype(0)?, |data| data.matmul(hits));
+    expand.output(0, found.permute(&inverse(&order)));
     Ok(true)
 }
 
