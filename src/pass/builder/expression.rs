@@ -2,15 +2,18 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
+use ndarray::{arr0, arr1};
+
 use super::{Builder, Operand};
 use crate::error::Error;
 use crate::graph::Attribute;
-use crate::tensor::DType;
+use crate::tensor::{Array, DType};
 
 /// A value that new nodes read or compute.
 #[derive(Clone, Copy)]
 pub(crate) struct Expr<'b> {
-    builder: &'b Builder<'b>,
+    /// The builder of the nodes that compute with the value.
+    pub builder: &'b Builder<'b>,
     pub operand: Operand,
     /// The element type, if it is known: that of numbers beside the value.
     pub dtype: Option<DType>,
@@ -35,18 +38,24 @@ impl<'b> Term<'b> for Expr<'b> {
     }
 }
 
-impl<'b> Term<'b> for f32 {
-    fn beside(self, beside: Expr<'b>) -> Expr<'b> {
-        match beside.dtype {
-            Some(dtype) => beside.builder.number(self, dtype),
-            None => beside.builder.fail(Error::internal("a number beside a value of unknown type")),
-        }
-    }
+macro_rules! numbers {
+    ( $( $number:ident )* ) => { $(
+        impl<'b> Term<'b> for $number {
+            fn beside(self, beside: Expr<'b>) -> Expr<'b> {
+                match beside.dtype {
+                    Some(dtype) => beside.builder.cast_literal(&Array::$number(arr0(self).into_dyn()), dtype),
+                    None => beside.builder.fail(Error::internal("a number beside a value of unknown type")),
+                }
+            }
 
-    fn expr(self) -> Option<Expr<'b>> {
-        None
-    }
+            fn expr(self) -> Option<Expr<'b>> {
+                None
+            }
+        }
+    )* };
 }
+
+numbers! { f32 i64 }
 
 macro_rules! unary {
     ( $( $method:ident $op:literal, )* ) => {
@@ -79,6 +88,7 @@ binary! {
     greater "Greater",
     greater_or_equal "GreaterOrEqual",
     less "Less",
+    less_or_equal "LessOrEqual",
     max "Max",
     min "Min",
 }
@@ -94,6 +104,14 @@ macro_rules! operators {
         }
 
         impl<'b> $trait<Expr<'b>> for f32 {
+            type Output = Expr<'b>;
+
+            fn $method(self, other: Expr<'b>) -> Expr<'b> {
+                self.beside(other).with($op, other)
+            }
+        }
+
+        impl<'b> $trait<Expr<'b>> for i64 {
             type Output = Expr<'b>;
 
             fn $method(self, other: Expr<'b>) -> Expr<'b> {
@@ -161,6 +179,11 @@ impl<'b> Expr<'b> {
         self.builder.op(op_type, [self, other.beside(self)], [])
     }
 
+    /// Returns the sum; without an addend, the value itself.
+    pub fn add_optional(self, addend: Option<Expr<'b>>) -> Expr<'b> {
+        addend.map_or(self, |addend| self + addend)
+    }
+
     /// Returns the matrix product.
     pub fn matmul(self, other: Expr<'b>) -> Expr<'b> {
         self.with("MatMul", other)
@@ -202,6 +225,11 @@ impl<'b> Expr<'b> {
         self.with("Expand", shape)
     }
 
+    /// Returns the value broadcast to a shape.
+    pub fn broadcast(self, shape: &[i64]) -> Expr<'b> {
+        self.broadcast_to(self.builder.ints(shape))
+    }
+
     /// Returns the value with permuted axes.
     pub fn transpose(self, perm: &[i64]) -> Expr<'b> {
         self.apply("Transpose", [("perm", perm.into())])
@@ -219,8 +247,24 @@ impl<'b> Expr<'b> {
 
     /// Returns elements along an axis, `end` not included.
     pub fn slice(self, axis: i64, start: i64, end: i64) -> Expr<'b> {
-        let [start, end, axis] = [start, end, axis].map(|n| self.builder.ints(&[n]));
-        self.builder.op("Slice", [self, start, end, axis], [])
+        self.slices(&[axis], &[start], &[end])
+    }
+
+    /// Returns elements along several axes, `ends` not included.
+    pub fn slices(self, axes: &[i64], starts: &[i64], ends: &[i64]) -> Expr<'b> {
+        let [starts, ends, axes] = [starts, ends, axes].map(|list| self.builder.ints(list));
+        self.builder.op("Slice", [self, starts, ends, axes], [])
+    }
+
+    /// Returns every `step`-th element along an axis, `end` not included.
+    pub fn slice_by(self, axis: i64, start: i64, end: i64, step: i64) -> Expr<'b> {
+        let [start, end, axis, step] = [start, end, axis, step].map(|n| self.builder.ints(&[n]));
+        self.builder.op("Slice", [self, start, end, axis, step], [])
+    }
+
+    /// Returns element `index` along an axis, which is removed.
+    pub fn element(self, axis: i64, index: i64) -> Expr<'b> {
+        self.gather(self.builder.int(index), axis)
     }
 
     /// Returns the elements at indices along an axis.
@@ -234,13 +278,33 @@ impl<'b> Expr<'b> {
         self.builder.op_n("Split", [self, sizes], [("axis", axis.into())])
     }
 
+    /// Returns parts of these sizes along an axis; the value itself in place of a single part.
+    pub fn split_list(self, axis: i64, sizes: &[i64]) -> Vec<Expr<'b>> {
+        if sizes.len() == 1 {
+            return vec![self];
+        }
+        let inputs = [self, self.builder.ints(sizes)];
+        self.builder.op_list("Split", inputs, [("axis", axis.into())], sizes.len())
+    }
+
+    /// Returns 1 at the index along a new axis of size `depth`, else 0.
+    pub fn one_hot(self, depth: i64, axis: i64, dtype: DType) -> Expr<'b> {
+        let values = self.builder.cast_literal(&Array::i64(arr1(&[0, 1]).into_dyn()), dtype);
+        self.builder.op("OneHot", [self, self.builder.ints(&[depth]), values], [("axis", axis.into())])
+    }
+
+    /// Returns the result of a reduction over all axes, a scalar.
+    pub fn reduce_all(self, op_type: &'static str) -> Expr<'b> {
+        self.apply(op_type, [("keepdims", 0.into())])
+    }
+
     /// Returns the result of a reduction over axes, which are kept with size 1 if `keep` is true.
     pub fn reduce(self, op_type: &'static str, axes: &[i64], keep: bool) -> Expr<'b> {
         let axes = self.builder.ints(axes);
         self.builder.op(op_type, [self, axes], [("keepdims", i64::from(keep).into())])
     }
 
-    /// Returns the value divided by its sum of exponentials along an axis.
+    /// Returns the exponentials divided by their sum along an axis.
     pub fn softmax(self, axis: i64) -> Expr<'b> {
         self.apply("Softmax", [("axis", axis.into())])
     }

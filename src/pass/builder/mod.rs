@@ -101,6 +101,11 @@ impl<'a> Builder<'a> {
         self.constant(Tensor::from_array(array))
     }
 
+    /// Adds a constant list of numbers in float32.
+    pub fn floats(&self, list: &[f32]) -> Expr<'_> {
+        self.literal(&Array::f32(ndarray::Array1::from_vec(list.to_vec()).into_dyn()))
+    }
+
     /// Adds a constant list of integers.
     pub fn ints(&self, list: &[i64]) -> Expr<'_> {
         self.literal(&Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn()))
@@ -113,8 +118,12 @@ impl<'a> Builder<'a> {
 
     /// Adds a constant scalar of an element type.
     pub fn number(&self, number: f32, dtype: DType) -> Expr<'_> {
-        let array = Array::f32(ndarray::arr0(number).into_dyn()).cast(dtype);
-        self.constant(array.and_then(|array| Tensor::from_array(&array)))
+        self.cast_literal(&Array::f32(ndarray::arr0(number).into_dyn()), dtype)
+    }
+
+    /// Adds a constant array, cast to an element type.
+    pub fn cast_literal(&self, array: &Array, dtype: DType) -> Expr<'_> {
+        self.constant(array.cast(dtype).and_then(|array| Tensor::from_array(&array)))
     }
 
     /// Adds a node of the newest operator set with one output. Inputs are values or omitted ones.
@@ -150,14 +159,24 @@ impl<'a> Builder<'a> {
         let inputs: Vec<Option<Expr>> = inputs.into_iter().map(Into::into).collect();
         let attributes: AttributeMap =
             attributes.into_iter().map(|(name, attribute)| (Symbol::from(name), attribute)).collect();
-        let dtype = result_type(op_type, &inputs, &attributes);
+        let dtype = |index| result_type(op_type, index, &inputs, &attributes);
+        let dtypes: Vec<Option<DType>> = (0..count).map(dtype).collect();
         let node = Node { op_type: op_type.into(), version: NEWEST_OPSET, attributes, ..Node::default() };
-        self.push(node, &inputs, count, dtype)
+        self.push(node, &inputs, dtypes)
     }
 
-    /// Adds the concatenation of values along an axis.
+    /// Adds the concatenation of values along an axis; a single value is returned as it is.
     pub fn concat<'b>(&'b self, parts: &[Expr<'b>], axis: i64) -> Expr<'b> {
-        self.op("Concat", parts.iter().copied(), [("axis", axis.into())])
+        match parts {
+            [one] => *one,
+            _ => self.op("Concat", parts.iter().copied(), [("axis", axis.into())]),
+        }
+    }
+
+    /// Adds the concatenation of values along a new axis.
+    pub fn stack<'b>(&'b self, parts: &[Expr<'b>], axis: i64) -> Expr<'b> {
+        let parts: Vec<Expr> = parts.iter().map(|part| part.unsqueeze(&[axis])).collect();
+        self.concat(&parts, axis)
     }
 
     /// Adds a node of this program's own domain with one output.
@@ -186,7 +205,7 @@ impl<'a> Builder<'a> {
 
     /// Adds a copy of a node of one output with other inputs.
     pub fn copy_of<'b>(&'b self, node: &Node, inputs: &[Option<Expr<'b>>]) -> Expr<'b> {
-        let made = self.push(node.clone(), inputs, 1, None);
+        let made = self.push(node.clone(), inputs, vec![None]);
         made.first().copied().unwrap_or_else(|| self.nothing())
     }
 
@@ -272,17 +291,16 @@ impl<'a> Builder<'a> {
         &'b self,
         node: Node,
         inputs: &[Option<Expr<'b>>],
-        count: usize,
-        dtype: Option<DType>,
+        dtypes: Vec<Option<DType>>,
     ) -> Vec<Expr<'b>> {
-        let outputs: Vec<Operand> = (0..count).map(|_| self.new_value(PendingValue::Computed)).collect();
+        let outputs: Vec<Operand> = dtypes.iter().map(|_| self.new_value(PendingValue::Computed)).collect();
         self.made.borrow_mut().nodes.push(PendingNode {
             node,
             inputs: inputs.iter().map(|input| input.map(|input| input.operand)).collect(),
             outputs: outputs.iter().copied().map(Some).collect(),
             captures: BTreeMap::new(),
         });
-        outputs.into_iter().map(|operand| Expr::new(self, operand, dtype)).collect()
+        outputs.into_iter().zip(dtypes).map(|(operand, dtype)| Expr::new(self, operand, dtype)).collect()
     }
 
     /// Moves the last node to a domain, in version 1 of its operator set.
@@ -293,19 +311,28 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns the element type of the results of an operator, which gives its type to numbers beside them.
-fn result_type(op_type: &str, inputs: &[Option<Expr>], attributes: &AttributeMap) -> Option<DType> {
+/// Returns the element type of result `index` of an operator, which gives its type to numbers beside it.
+fn result_type(
+    op_type: &str,
+    index: usize,
+    inputs: &[Option<Expr>],
+    attributes: &AttributeMap,
+) -> Option<DType> {
     let type_of = |index: usize| inputs.get(index).copied().flatten().and_then(|input| input.dtype);
     match op_type {
         "And" | "Equal" | "Greater" | "GreaterOrEqual" | "IsInf" | "IsNaN" | "Less" | "LessOrEqual"
         | "Not" | "Or" => Some(DType::Bool),
         "ArgMax" | "ArgMin" | "NonZero" | "Shape" | "Size" => Some(DType::I64),
-        "Cast" => match attributes.get("to") {
+        "ConvInteger" | "MatMulInteger" => Some(DType::I32),
+        "Cast" | "Levels" => match attributes.get("to") {
             Some(Attribute::Int(to)) => i32::try_from(*to).ok().and_then(DType::from_onnx),
             _ => None,
         },
+        "DynamicQuantizeLinear" => Some(if index == 1 { DType::F32 } else { DType::U8 }),
         "DequantizeLinear" | "Where" => type_of(1),
-        "QuantizeLinear" => type_of(2),
+        "MaxPool" | "TopK" if index == 1 => Some(DType::I64),
+        "OneHot" | "QuantizeLinear" => type_of(2),
+        "SequenceConstruct" => None,
         _ => type_of(0),
     }
 }
