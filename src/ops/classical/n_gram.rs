@@ -10,13 +10,14 @@ use std::ops::{Add, Mul};
 
 use num_traits::AsPrimitive;
 
+use super::matrix;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, display_shape};
+use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], Access::Any, infer_vectorizer)
     .expand(expand_vectorizer)
@@ -235,15 +236,6 @@ fn in_columns<'x>(counts: Expr<'x>, vectorizer: &Vectorizer) -> Result<Expr<'x>>
     if places.iter().copied().eq(0..vectorizer.columns) {
         return Ok(counts);
     }
-    let (rows, columns): (usize, usize) = (places.len(), vectorizer.columns.as_());
-    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
-        unsupported!("{rows} n-grams in {columns} columns");
-    }
-    let mut matrix = ndarray::Array2::<f32>::zeros((rows, columns));
-    for (row, column) in places.iter().enumerate() {
-        if let Some(cell) = matrix.get_mut((row, usize::try_from(*column)?)) {
-            *cell = 1.0;
-        }
-    }
-    Ok(counts.matmul(counts.builder.literal(&Array::f32(matrix.into_dyn()))))
+    let cells: Vec<_> = places.iter().enumerate().map(|(row, column)| (row, column.as_(), 1.0)).collect();
+    Ok(counts.matmul(matrix(counts.builder, places.len(), vectorizer.columns.as_(), &cells)?))
 }

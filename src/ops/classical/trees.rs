@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 
 use num_traits::AsPrimitive;
 
+use super::matrix;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], Access::Any, infer_trees)
     .domain("ai.onnx.ml")
@@ -204,19 +205,6 @@ impl Trees {
     }
 }
 
-fn matrix<'x>(x: &'x Expand, rows: usize, columns: usize, cells: &[(usize, usize, f32)]) -> Result<Expr<'x>> {
-    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
-        unsupported!("a matrix of {rows} x {columns} elements");
-    }
-    let mut matrix = ndarray::Array2::<f32>::zeros((rows, columns));
-    for (row, column, number) in cells {
-        if let Some(cell) = matrix.get_mut((*row, *column)) {
-            *cell = *number;
-        }
-    }
-    Ok(x.make.literal(&Array::f32(matrix.into_dyn())))
-}
-
 /// Returns all columns in the order of their comparisons, and the position of each.
 fn compared<'x>(x: &'x Expand, trees: &Trees) -> Result<(Expr<'x>, Vec<usize>)> {
     let data = x.operand_as(0, DType::F32);
@@ -276,9 +264,9 @@ fn expand_trees(x: &Expand) -> Result<bool> {
         needed.push(hold);
         leaves.push((number, *trees.targets.at(path.leaf)?, *trees.weights.at(path.leaf)?));
     }
-    let ways = matrix(x, places.len(), paths.len(), &ways)?;
+    let ways = matrix(&x.make, places.len(), paths.len(), &ways)?;
     let reached = columns.matmul(ways).equal(x.make.floats(&needed)).cast(DType::F32);
-    let leaves = matrix(x, paths.len(), usize::try_from(trees.target_count)?, &leaves)?;
+    let leaves = matrix(&x.make, paths.len(), usize::try_from(trees.target_count)?, &leaves)?;
     let mut result = reached.matmul(leaves);
     if trees.is_mean {
         let count: f32 = trees.roots.len().as_();

@@ -155,14 +155,9 @@ fn parameter<'x>(x: &'x Expand, index: usize, granularity: &Granularity) -> Resu
 
 /// Returns a scalar parameter, or a vector along an axis of `rank` axes, as float32.
 fn axis_parameter<'x>(x: &'x Expand, index: usize, axis: i64, rank: usize) -> Result<Expr<'x>> {
-    let mut sizes = Vec::new();
-    if !x.shape(index)?.iter().all(|d| d.is(1)) {
-        sizes = vec![1; rank];
-        if let Some(size) = sizes.get_mut(resolve_axis(axis, rank)?) {
-            *size = -1;
-        }
-    }
-    Ok(x.operand_as(index, DType::F32).reshape(&sizes))
+    let value = x.operand_as(index, DType::F32);
+    let is_scalar = x.shape(index)?.iter().all(|d| d.is(1));
+    Ok(if is_scalar { value.reshape(&[]) } else { value.along(resolve_axis(axis, rank)?, rank) })
 }
 
 /// Returns the rounded value plus the zero point, clipped to the type.

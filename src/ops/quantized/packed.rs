@@ -130,10 +130,9 @@ fn unpack<'x>(x: &'x Expand, index: usize, bits: i64, shape: [i64; 3]) -> Expr<'
     let mut values = x.operand(index);
     if bits < 8 {
         let bytes = values.reshape(&[-1, 1]);
-        let byte = |value: i64| value.beside(bytes);
         let value = |place: i64| {
             let right = [("direction", "RIGHT".into())];
-            let shifted = x.make.op("BitShift", [bytes, byte(place * bits)], right);
+            let shifted = x.make.op("BitShift", [bytes, (place * bits).beside(bytes)], right);
             shifted.with("BitwiseAnd", (1 << bits) - 1)
         };
         let places = 0..8_i64.checked_div(bits).unwrap_or(1);

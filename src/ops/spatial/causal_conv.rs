@@ -90,14 +90,13 @@ fn convolve_by_tap<'x>(x: &'x Expand, conv: &CausalConv, padded: Expr<'x>) -> Re
         unsupported!("a kernel of size {} computed at run time (at most {MAX_RUNTIME_TAPS})", conv.taps);
     }
     let weight = x.operand_as(1, DType::F32);
-    let by_channel = |list: Expr<'x>| list.reshape(&[1, conv.channels, 1]);
     let product = |tap: i64| {
         let end = if tap + 1 == conv.taps { i64::MAX } else { tap + 1 - conv.taps };
-        padded.slice(2, tap, end) * by_channel(weight.slice(2, tap, tap + 1))
+        padded.slice(2, tap, end) * weight.slice(2, tap, tap + 1).reshape(&[1, conv.channels, 1])
     };
     let sum = (0..conv.taps).map(product).reduce(Add::add);
     let sum = sum.ok_or_else(|| Error::invalid("the kernel has no elements"))?;
-    Ok(if x.has_input(2) { sum + by_channel(x.operand_as(2, DType::F32)) } else { sum })
+    Ok(if x.has_input(2) { sum + x.operand_as(2, DType::F32).along(1, 3) } else { sum })
 }
 
 fn expand_causal_conv(x: &Expand) -> Result<bool> {

@@ -5,7 +5,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html>,
 //! `onnx__SoftmaxCrossEntropyLoss.html`.
 
-use ndarray::ArrayD;
+use ndarray::Array1;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, Call, Fact};
@@ -89,15 +89,6 @@ fn expand_cross_entropy(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the shape of a list along the classes, broadcast to the scores.
-fn class_shape<T: Copy + From<u8>>(rank: usize, classes: T) -> Vec<T> {
-    let mut shape = vec![T::from(1); rank];
-    if let Some(size) = shape.get_mut(1) {
-        *size = classes;
-    }
-    shape
-}
-
 /// Returns whether the label of a sample is the class. An ignored label need not be a class.
 fn one_hot<'x>(x: &'x Expand, loss: &Loss) -> Result<Expr<'x>> {
     let Some(classes) = x.shape(0)?.at(1)?.known() else {
@@ -105,9 +96,9 @@ fn one_hot<'x>(x: &'x Expand, loss: &Loss) -> Result<Expr<'x>> {
     };
     // The ignored label is replaced by a number that is not a class.
     let ramp = (0..classes).map(|class| if Some(class) == loss.ignore_index { classes } else { class });
-    let shape = class_shape(x.shape(0)?.len(), usize::try_from(classes)?);
-    let ramp = Array::i64(ArrayD::from_shape_vec(shape, ramp.collect())?);
-    Ok(x.operand(1).unsqueeze(&[1]).equal(x.make.cast_literal(&ramp, x.dtype(1)?)))
+    let ramp = Array::i64(ramp.collect::<Array1<i64>>().into_dyn());
+    let ramp = x.make.cast_literal(&ramp, x.dtype(1)?).along(1, x.shape(0)?.len());
+    Ok(x.operand(1).unsqueeze(&[1]).equal(ramp))
 }
 
 /// Returns `values` at the class of each sample, 0 if it is ignored. By Where, not by a product: scores may
@@ -122,7 +113,7 @@ fn loss<'x>(x: &'x Expand, scores: Expr<'x>) -> Result<Expr<'x>> {
     let mut result = -chosen(one_hot, scores);
     let mut weights = None;
     if let Some(given) = x.optional(2) {
-        let given = chosen(one_hot, given.reshape(&class_shape(x.shape(0)?.len(), -1)));
+        let given = chosen(one_hot, given.along(1, x.shape(0)?.len()));
         result = result * given;
         weights = Some(given);
     } else if loss.ignore_index.is_some() && loss.reduction == Reduction::Mean {

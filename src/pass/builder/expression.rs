@@ -220,6 +220,12 @@ impl<'b> Expr<'b> {
         self.with("Reshape", shape)
     }
 
+    /// Returns a list along one of `rank` axes; the others have size 1.
+    pub fn along(self, axis: usize, rank: usize) -> Expr<'b> {
+        let size = |other: usize| if other == axis { -1 } else { 1 };
+        self.reshape(&(0..rank).map(size).collect::<Vec<_>>())
+    }
+
     /// Returns the value broadcast to a shape that is a list of integers.
     pub fn broadcast_to(self, shape: Expr<'b>) -> Expr<'b> {
         self.with("Expand", shape)

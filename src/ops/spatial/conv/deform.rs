@@ -47,7 +47,7 @@ pub(in crate::ops) fn expand_deform_conv(x: &Expand) -> Result<bool> {
         return Ok(false);
     }
     let sums = if computed { products(x)? } else { without_bias(x, None)? };
-    x.output(0, sums.add_optional(x.optional(3).map(|bias| bias.reshape(&[1, -1, 1, 1]))));
+    x.output(0, sums.add_optional(x.optional(3).map(|bias| bias.along(1, 4))));
     Ok(true)
 }
 

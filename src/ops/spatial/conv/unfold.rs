@@ -78,7 +78,7 @@ pub(super) fn expand_conv(x: &Expand) -> Result<bool> {
     let windows = x.make.op("Conv", [x.operand(0), kernels], attributes);
     let columns = windows.reshape(&[0, group, inputs.saturating_mul(area), -1]);
     let weight = x.operand(1).reshape(&[group, outputs / group, inputs.saturating_mul(area)]);
-    add_bias(x, with_spatial(weight.matmul(columns), &[0, outputs], windows), outputs)
+    add_bias(x, with_spatial(weight.matmul(columns), &[0, outputs], windows))
 }
 
 pub(super) fn expand_conv_transpose(x: &Expand) -> Result<bool> {
@@ -94,18 +94,12 @@ pub(super) fn expand_conv_transpose(x: &Expand) -> Result<bool> {
     let weight = weight.reshape(&[group, inputs / group, outputs.saturating_mul(area)]).transpose(&[0, 2, 1]);
     let product = weight.matmul(data.reshape(&[0, group, inputs / group, -1]));
     let windows = with_spatial(product, &[0, channels.saturating_mul(area)], data);
-    add_bias(x, x.make.op("ConvTranspose", [windows, kernels], attributes), channels)
+    add_bias(x, x.make.op("ConvTranspose", [windows, kernels], attributes))
 }
 
 /// Adds the bias, if any, and sets the output.
-fn add_bias<'x>(x: &'x Expand, mut result: Expr<'x>, channels: i64) -> Result<bool> {
-    if let Some(bias) = x.optional(2) {
-        let mut shape = vec![1; x.shape(0)?.len()];
-        if let Some(size) = shape.get_mut(1) {
-            *size = channels;
-        }
-        result = result + bias.reshape(&shape);
-    }
-    x.output(0, result);
+fn add_bias<'x>(x: &'x Expand, result: Expr<'x>) -> Result<bool> {
+    let rank = x.shape(0)?.len();
+    x.output(0, result.add_optional(x.optional(2).map(|bias| bias.along(1, rank))));
     Ok(true)
 }

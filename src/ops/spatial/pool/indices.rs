@@ -110,7 +110,8 @@ pub(super) fn expand_max_pool(x: &Expand) -> Result<bool> {
     }
     let axes = axes_of(&pool, x)?;
     let kept = ["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"];
-    let attributes = kept.into_iter().filter_map(|name| Some((name, x.node().attributes.get(name)?.clone()))); // Channels are independent, so a batch is merged into them.
+    let attributes = kept.into_iter().filter_map(|name| Some((name, x.node().attributes.get(name)?.clone())));
+    // Channels are independent, so a batch is merged into them.
     let channels = sizes.iter().take(2).product();
     let form: Vec<i64> = [1, channels].into_iter().chain(axes.iter().map(|axis| axis.size)).collect();
     let merged = x.operand(0).reshape(&form);
