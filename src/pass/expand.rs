@@ -14,7 +14,8 @@ use crate::pass::blocks::Weights;
 use crate::pass::infer;
 use crate::tensor::{Dim, Shape, display_shape};
 
-pub(crate) use super::builder::Operand;
+/// The id of a value that a new node reads or computes.
+pub(crate) type Operand = ValueId;
 pub(crate) use builder::Expand;
 
 /// The maximum number of iterations. Each one inlines one level of nested bodies, and replacements may be
@@ -187,12 +188,13 @@ fn expand_node(
         (made, warnings.into_inner())
     };
     // The body of control flow may have fewer outputs than the node.
-    let made_here: BTreeSet<ValueId> = made.outputs().collect();
+    let made_here: BTreeSet<ValueId> =
+        made.nodes.iter().flat_map(|made| made.outputs.iter().flatten().copied()).collect();
     let missing = |id: &Option<ValueId>| id.is_some_and(|id| !made_here.contains(&id));
     if let (false, Some(index)) = (stage.is_last(), node.outputs.iter().position(missing)) {
         return Err(Error::invalid(format!("output {index} is not computed")).at_node(|| node.at()));
     }
-    let nodes = made.nodes().map(size_of_node).sum();
+    let nodes = made.nodes.iter().map(size_of_node).sum();
     graph.warnings.extend(warnings);
     graph.budget.take_expansion(nodes, made.bytes).map_err(|error| error.at_node(|| node.at()))?;
     made.add_to(graph, &node).map(Some)

@@ -92,7 +92,7 @@ fn producer<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
 /// Returns the elements of the sequence that is input `index`, if they are known.
 fn elements(call: &Call, index: usize) -> Option<Vec<Operand>> {
     let node = producer(call, operand(call.node(), index)?)?;
-    let inputs = node.inputs.iter().flatten().copied().map(Operand::Value);
+    let inputs = node.inputs.iter().flatten().copied();
     (node.is("SequenceConstruct") || node.is("SequenceEmpty")).then(|| inputs.collect())
 }
 
@@ -263,13 +263,11 @@ fn content(call: &Call) -> Result<Content> {
     let Some(id) = operand(call.node(), 0) else { return Ok(Content::Empty) };
     Ok(match producer(call, id) {
         Some(node) if node.is("Optional") => {
-            operand(node, 0).map_or(Content::Empty, |value| Content::Value(Operand::Value(value)))
+            operand(node, 0).map_or(Content::Empty, |value| Content::Value(value))
         }
         // Since version 18 the input may be a tensor or a sequence.
-        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => {
-            Content::Value(Operand::Value(id))
-        }
-        _ if call.input(0)?.dtype.is_some() => Content::Value(Operand::Value(id)),
+        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => Content::Value(id),
+        _ if call.input(0)?.dtype.is_some() => Content::Value(id),
         _ => Content::Unknown,
     })
 }

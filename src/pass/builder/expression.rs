@@ -4,9 +4,9 @@ use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
 use ndarray::{arr0, arr1};
 
-use super::{Builder, Operand};
+use super::Builder;
 use crate::error::Error;
-use crate::graph::Attribute;
+use crate::graph::{Attribute, ValueId};
 use crate::tensor::{Array, DType};
 
 /// A value that new nodes read or compute.
@@ -14,7 +14,7 @@ use crate::tensor::{Array, DType};
 pub(crate) struct Expr<'b> {
     /// The builder of the nodes that compute with the value.
     pub builder: &'b Builder<'b>,
-    pub operand: Operand,
+    pub id: ValueId,
     /// The element type, if it is known: that of numbers beside the value.
     pub dtype: Option<DType>,
 }
@@ -161,8 +161,8 @@ impl<'b> Neg for Expr<'b> {
 }
 
 impl<'b> Expr<'b> {
-    pub(super) fn new(builder: &'b Builder<'b>, operand: Operand, dtype: Option<DType>) -> Expr<'b> {
-        Expr { builder, operand, dtype }
+    pub(super) fn new(builder: &'b Builder<'b>, id: ValueId, dtype: Option<DType>) -> Expr<'b> {
+        Expr { builder, id, dtype }
     }
 
     /// Returns the result of an operator of one input.
@@ -286,8 +286,10 @@ impl<'b> Expr<'b> {
 
     /// Returns parts of these sizes along an axis; the value itself in place of a single part.
     pub fn split_list(self, axis: i64, sizes: &[i64]) -> Vec<Expr<'b>> {
-        if sizes.len() == 1 {
-            return vec![self];
+        match sizes.len() {
+            0 => return Vec::new(),
+            1 => return vec![self],
+            _ => {}
         }
         let inputs = [self, self.builder.ints(sizes)];
         self.builder.op_list("Split", inputs, [("axis", axis.into())], sizes.len())
@@ -323,7 +325,6 @@ impl<'b> Expr<'b> {
 
     /// Returns the positions along an axis: a list of integers.
     pub fn positions(self, axis: i64) -> Expr<'b> {
-        let size = self.size(axis);
-        self.builder.op("Range", [self.builder.int(0), size, self.builder.int(1)], [])
+        self.builder.range(self.builder.int(0), self.size(axis))
     }
 }

@@ -8,6 +8,7 @@ mod expression;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use crate::common::index::Index;
 use crate::common::limits;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId};
@@ -18,48 +19,34 @@ pub(crate) use expression::{Expr, Term};
 
 /// New nodes that replace a node, or precede one.
 pub(crate) struct Builder<'a> {
-    graph: &'a Graph,
+    pub graph: &'a Graph,
+    /// The version of ONNX's operator set of new nodes.
+    version: i64,
     made: RefCell<Made>,
 }
 
 /// What a builder has made.
 #[derive(Default)]
 pub(crate) struct Made {
-    values: Vec<PendingValue>,
-    nodes: Vec<PendingNode>,
+    /// The first new value. The values get the ids that follow.
+    first: usize,
+    values: Vec<Value>,
+    pub nodes: Vec<Node>,
     /// The bytes of new constants.
     pub bytes: u64,
     failed: Option<Error>,
 }
 
-/// A value that a new node reads or computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operand {
-    /// A value of the graph.
-    Value(ValueId),
-    /// A new value, by its index.
-    New(usize),
-}
-
-/// A new value.
-enum PendingValue {
-    Constant(Tensor),
-    Computed,
-}
-
-/// A new node.
-struct PendingNode {
-    node: Node,
-    inputs: Vec<Option<Operand>>,
-    outputs: Vec<Option<Operand>>,
-    /// The operands for the values that the bodies of the node capture.
-    captures: BTreeMap<ValueId, Operand>,
-}
-
 impl<'a> Builder<'a> {
-    /// Starts an empty list of nodes.
+    /// Starts an empty list of nodes of the newest operator set.
     pub fn new(graph: &'a Graph) -> Builder<'a> {
-        Builder { graph, made: RefCell::default() }
+        Builder::of_version(graph, NEWEST_OPSET)
+    }
+
+    /// Starts an empty list of nodes of a version of the operator set.
+    pub fn of_version(graph: &'a Graph, version: i64) -> Builder<'a> {
+        let made = Made { first: graph.value_count(), ..Made::default() };
+        Builder { graph, version, made: RefCell::new(made) }
     }
 
     /// Ends the list.
@@ -74,13 +61,15 @@ impl<'a> Builder<'a> {
 
     /// Returns a value of the graph.
     pub fn value(&self, id: ValueId) -> Expr<'_> {
-        Expr::new(self, Operand::Value(id), self.graph.value(id).dtype)
+        Expr::new(self, id, self.graph.value(id).dtype)
     }
 
     /// Adds a constant tensor, which takes no memory of its own.
     pub fn tensor(&self, tensor: Tensor) -> Expr<'_> {
-        let dtype = tensor.dtype();
-        Expr::new(self, self.new_value(PendingValue::Constant(tensor)), Some(dtype))
+        match tensor.shape().try_into() {
+            Ok(shape) => self.new_value(Value::of_constant(tensor, shape)),
+            Err(error) => self.fail(error),
+        }
     }
 
     /// Adds a new constant.
@@ -161,7 +150,7 @@ impl<'a> Builder<'a> {
             attributes.into_iter().map(|(name, attribute)| (Symbol::from(name), attribute)).collect();
         let dtype = |index| result_type(op_type, index, &inputs, &attributes);
         let dtypes: Vec<Option<DType>> = (0..count).map(dtype).collect();
-        let node = Node { op_type: op_type.into(), version: NEWEST_OPSET, attributes, ..Node::default() };
+        let node = Node { op_type: op_type.into(), version: self.version, attributes, ..Node::default() };
         self.push(node, &inputs, dtypes)
     }
 
@@ -175,8 +164,14 @@ impl<'a> Builder<'a> {
 
     /// Adds the concatenation of values along a new axis.
     pub fn stack<'b>(&'b self, parts: &[Expr<'b>], axis: i64) -> Expr<'b> {
-        let parts: Vec<Expr> = parts.iter().map(|part| part.unsqueeze(&[axis])).collect();
+        let axes = self.ints(&[axis]);
+        let parts: Vec<Expr> = parts.iter().map(|part| part.with("Unsqueeze", axes)).collect();
         self.concat(&parts, axis)
+    }
+
+    /// Adds the integers from `first` to `end`, not included, both scalars.
+    pub fn range<'b>(&'b self, first: Expr<'b>, end: Expr<'b>) -> Expr<'b> {
+        self.op("Range", [first, end, self.int(1)], [])
     }
 
     /// Adds a node of this program's own domain with one output.
@@ -219,19 +214,19 @@ impl<'a> Builder<'a> {
             let (given, expected) = (inputs.len(), body.inputs.len());
             return Err(Error::invalid(format!("{given} inputs for a body of {expected}")));
         }
-        let mut operands: BTreeMap<ValueId, Operand> =
-            body.inputs.iter().copied().zip(inputs.iter().map(|input| input.operand)).collect();
-        operands.extend(body.captures.iter().map(|capture| (capture.inner, Operand::Value(capture.outer))));
+        let mut operands: BTreeMap<ValueId, ValueId> =
+            body.inputs.iter().copied().zip(inputs.iter().map(|input| input.id)).collect();
+        operands.extend(body.captures.iter().map(|capture| (capture.inner, capture.outer)));
         for id in body.value_ids() {
             if let Some(tensor) = &body.value(id).constant
                 && !operands.contains_key(&id)
             {
-                operands.insert(id, self.tensor(Tensor::clone(tensor)).operand);
+                operands.insert(id, self.tensor(Tensor::clone(tensor)).id);
             }
         }
         for (_, node) in body.nodes() {
             for output in node.outputs.iter().flatten() {
-                operands.insert(*output, self.new_value(PendingValue::Computed));
+                operands.insert(*output, self.new_value(Value::default()).id);
             }
             let mut made = self.made.borrow_mut();
             if made.nodes.len() >= limits::UNROLLED_NODES {
@@ -239,12 +234,17 @@ impl<'a> Builder<'a> {
                 return Err(Error::limit(format!("the node unrolls to more than {most} nodes")));
             }
             let find = |id: &Option<ValueId>| id.and_then(|id| operands.get(&id).copied());
-            made.nodes.push(PendingNode {
-                node: node.clone(),
+            let mut copy = Node {
                 inputs: node.inputs.iter().map(find).collect(),
                 outputs: node.outputs.iter().map(find).collect(),
-                captures: node.reads().filter_map(|id| Some((id, *operands.get(&id)?))).collect(),
-            });
+                ..node.clone()
+            };
+            for body in copy.bodies_mut() {
+                for capture in &mut body.captures {
+                    capture.outer = operands.get(&capture.outer).copied().unwrap_or(capture.outer);
+                }
+            }
+            made.nodes.push(copy);
         }
         let find = |id: &ValueId| {
             let value = body.value(*id);
@@ -255,15 +255,9 @@ impl<'a> Builder<'a> {
         body.outputs.iter().map(find).collect()
     }
 
-    /// Adds a node that computes a value of the graph, as the `version` of Identity.
-    pub(super) fn identity(&self, from: Expr, to: ValueId, version: i64) {
-        let node = Node { op_type: "Identity".into(), version, ..Node::default() };
-        self.made.borrow_mut().nodes.push(PendingNode {
-            node,
-            inputs: vec![Some(from.operand)],
-            outputs: vec![Some(Operand::Value(to))],
-            captures: BTreeMap::new(),
-        });
+    /// Adds a node.
+    pub fn node(&self, node: Node) {
+        self.made.borrow_mut().nodes.push(node);
     }
 
     /// Records an error, and returns a value in place of the one that could not be made.
@@ -272,19 +266,21 @@ impl<'a> Builder<'a> {
         self.nothing()
     }
 
-    /// Returns a value without its type.
-    pub fn wrap(&self, operand: Operand) -> Expr<'_> {
-        Expr::new(self, operand, None)
-    }
-
     fn nothing(&self) -> Expr<'_> {
-        Expr::new(self, Operand::New(usize::MAX), None)
+        self.wrap(ValueId::of(self.made.borrow().first))
     }
 
-    fn new_value(&self, value: PendingValue) -> Operand {
-        let values = &mut self.made.borrow_mut().values;
-        values.push(value);
-        Operand::New(values.len() - 1)
+    /// Returns a value without its type.
+    pub fn wrap(&self, id: ValueId) -> Expr<'_> {
+        Expr::new(self, id, None)
+    }
+
+    /// Adds a value.
+    fn new_value(&self, value: Value) -> Expr<'_> {
+        let mut made = self.made.borrow_mut();
+        let (id, dtype) = (ValueId::of(made.first + made.values.len()), value.dtype);
+        made.values.push(value);
+        Expr::new(self, id, dtype)
     }
 
     fn push<'b>(
@@ -293,19 +289,18 @@ impl<'a> Builder<'a> {
         inputs: &[Option<Expr<'b>>],
         dtypes: Vec<Option<DType>>,
     ) -> Vec<Expr<'b>> {
-        let outputs: Vec<Operand> = dtypes.iter().map(|_| self.new_value(PendingValue::Computed)).collect();
-        self.made.borrow_mut().nodes.push(PendingNode {
-            node,
-            inputs: inputs.iter().map(|input| input.map(|input| input.operand)).collect(),
+        let outputs: Vec<ValueId> = dtypes.iter().map(|_| self.new_value(Value::default()).id).collect();
+        self.node(Node {
+            inputs: inputs.iter().map(|input| input.map(|input| input.id)).collect(),
             outputs: outputs.iter().copied().map(Some).collect(),
-            captures: BTreeMap::new(),
+            ..node
         });
-        outputs.into_iter().zip(dtypes).map(|(operand, dtype)| Expr::new(self, operand, dtype)).collect()
+        outputs.into_iter().zip(dtypes).map(|(id, dtype)| Expr::new(self, id, dtype)).collect()
     }
 
     /// Moves the last node to a domain, in version 1 of its operator set.
     fn set_domain(&self, domain: &str) {
-        if let Some(PendingNode { node, .. }) = self.made.borrow_mut().nodes.last_mut() {
+        if let Some(node) = self.made.borrow_mut().nodes.last_mut() {
             (node.domain, node.version) = (domain.into(), 1);
         }
     }
@@ -338,47 +333,23 @@ fn result_type(
 }
 
 impl Made {
-    /// Returns the values of the graph that the nodes compute.
-    pub fn outputs(&self) -> impl Iterator<Item = ValueId> {
-        let outputs = self.nodes.iter().flat_map(|made| made.outputs.iter().flatten());
-        outputs.filter_map(|output| if let Operand::Value(id) = output { Some(*id) } else { None })
-    }
-
-    /// Returns the nodes.
-    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().map(|made| &made.node)
-    }
-
     /// Adds the values to the graph, and returns the nodes. Messages name the replaced node of the model.
     ///
     /// # Errors
     ///
-    /// If the shape of a constant is too large.
+    /// If values were added to the graph since the builder was made.
     pub fn add_to(self, graph: &mut Graph, replaced: &Node) -> Result<Vec<Node>> {
-        let add = |value| match value {
-            PendingValue::Constant(tensor) => graph.add_constant("", tensor),
-            PendingValue::Computed => Ok(graph.add_value(Value::default())),
-        };
-        let ids = self.values.into_iter().map(add).collect::<Result<Vec<ValueId>>>()?;
-        let resolve = |operand: &Operand| match operand {
-            Operand::Value(id) => Some(*id),
-            Operand::New(index) => ids.get(*index).copied(),
-        };
-        let nodes = self.nodes.into_iter().map(|pending| {
-            let mut made = pending.node;
-            for body in made.bodies_mut() {
-                for capture in &mut body.captures {
-                    if let Some(id) = pending.captures.get(&capture.outer).and_then(resolve) {
-                        capture.outer = id;
-                    }
-                }
-            }
-            made.name.clone_from(&replaced.name);
-            made.index = replaced.index;
-            made.inputs = pending.inputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();
-            made.outputs = pending.outputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();
-            made
-        });
-        Ok(nodes.collect())
+        if graph.value_count() != self.first {
+            return Err(Error::internal("a graph that changed while nodes were built"));
+        }
+        for value in self.values {
+            graph.add_value(value);
+        }
+        let mut nodes = self.nodes;
+        for node in &mut nodes {
+            node.name.clone_from(&replaced.name);
+            node.index = replaced.index;
+        }
+        Ok(nodes)
     }
 }

@@ -3,12 +3,15 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 
+use smallvec::smallvec;
+
+use super::Operand;
 use super::Stage;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node};
 use crate::op::{Call, NEWEST_OPSET};
 use crate::pass::blocks::Weights;
-use crate::pass::builder::{Builder, Expr, Operand};
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::input;
 use crate::tensor::{Array, DType, Tensor};
 
@@ -89,7 +92,13 @@ impl<'a> Expand<'a> {
         // Identity is the same in every version; that of the node does not raise the operator set of a
         // written model.
         let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
-        self.make.identity(from, id, version);
+        self.make.node(Node {
+            op_type: "Identity".into(),
+            version,
+            inputs: smallvec![Some(from.id)],
+            outputs: smallvec![Some(id)],
+            ..Node::default()
+        });
     }
 }
 
@@ -101,24 +110,24 @@ impl Expand<'_> {
 
     pub fn raw_operand(&self, index: usize) -> Result<Operand> {
         let id = input(self.call.node(), index);
-        id.map(Operand::Value).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
+        id.ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
     pub fn raw_literal(&self, array: &Array) -> Result<Operand> {
-        Ok(self.make.literal(array).operand)
+        Ok(self.make.literal(array).id)
     }
 
     pub fn raw_tensor(&self, tensor: Tensor) -> Result<Operand> {
-        Ok(self.make.tensor(tensor).operand)
+        Ok(self.make.tensor(tensor).id)
     }
 
     pub fn raw_ints(&self, list: &[i64]) -> Result<Operand> {
-        Ok(self.make.ints(list).operand)
+        Ok(self.make.ints(list).id)
     }
 
     pub fn raw_scalar_like(&self, index: usize, value: f32) -> Result<Operand> {
         let dtype = self.call.dtype(index)?;
-        Ok(self.make.number(value, dtype).operand)
+        Ok(self.make.number(value, dtype).id)
     }
 
     pub fn raw_op(
@@ -142,13 +151,13 @@ impl Expand<'_> {
         let inputs: Vec<Option<Expr>> =
             inputs.iter().map(|input| input.map(|input| self.wrap(input))).collect();
         let made = self.make.op_list(op_type, inputs, attributes.iter().cloned(), outputs);
-        Ok(made.into_iter().map(|made| made.operand).collect())
+        Ok(made.into_iter().map(|made| made.id).collect())
     }
 
     pub fn raw_copy_of(&self, node: &Node, inputs: &[Option<Operand>]) -> Result<Operand> {
         let inputs: Vec<Option<Expr>> =
             inputs.iter().map(|input| input.map(|input| self.wrap(input))).collect();
-        Ok(self.make.copy_of(node, &inputs).operand)
+        Ok(self.make.copy_of(node, &inputs).id)
     }
 
     pub fn raw_own_op(
@@ -158,7 +167,7 @@ impl Expand<'_> {
         attributes: &[(&str, Attribute)],
     ) -> Result<Operand> {
         let inputs = inputs.iter().map(|input| self.wrap(*input));
-        Ok(self.make.own_op(op_type, inputs, attributes.iter().cloned()).operand)
+        Ok(self.make.own_op(op_type, inputs, attributes.iter().cloned()).id)
     }
 
     pub fn raw_contrib_op(
@@ -168,40 +177,40 @@ impl Expand<'_> {
         attributes: &[(&str, Attribute)],
     ) -> Result<Operand> {
         let inputs = inputs.iter().map(|input| input.map(|input| self.wrap(input)));
-        Ok(self.make.contrib_op(op_type, inputs, attributes.iter().cloned()).operand)
+        Ok(self.make.contrib_op(op_type, inputs, attributes.iter().cloned()).id)
     }
 
     pub fn raw_reshape(&self, operand: Operand, shape: &[i64]) -> Result<Operand> {
-        Ok(self.wrap(operand).reshape(shape).operand)
+        Ok(self.wrap(operand).reshape(shape).id)
     }
 
     pub fn raw_size(&self, operand: Operand, axis: i64) -> Result<Operand> {
-        Ok(self.wrap(operand).size(axis).operand)
+        Ok(self.wrap(operand).size(axis).id)
     }
 
     pub fn raw_positions(&self, operand: Operand, axis: i64) -> Result<Operand> {
-        Ok(self.wrap(operand).positions(axis).operand)
+        Ok(self.wrap(operand).positions(axis).id)
     }
 
     pub fn raw_scalar(&self, n: i64) -> Result<Operand> {
-        Ok(self.make.int(n).operand)
+        Ok(self.make.int(n).id)
     }
 
     pub fn raw_cast(&self, operand: Operand, to: DType) -> Result<Operand> {
-        Ok(self.wrap(operand).cast(to).operand)
+        Ok(self.wrap(operand).cast(to).id)
     }
 
     pub fn raw_operand_as(&self, index: usize, to: DType) -> Result<Operand> {
-        Ok(self.operand_as(index, to).operand)
+        Ok(self.operand_as(index, to).id)
     }
 
     pub fn raw_transpose(&self, operand: Operand, perm: &[i64]) -> Result<Operand> {
-        Ok(self.wrap(operand).transpose(perm).operand)
+        Ok(self.wrap(operand).transpose(perm).id)
     }
 
     pub fn raw_inline(&self, body: &Graph, inputs: &[Operand]) -> Result<Vec<Operand>> {
         let inputs: Vec<Expr> = inputs.iter().map(|input| self.wrap(*input)).collect();
-        Ok(self.make.inline(body, &inputs)?.into_iter().map(|made| made.operand).collect())
+        Ok(self.make.inline(body, &inputs)?.into_iter().map(|made| made.id).collect())
     }
 
     pub fn raw_output(&self, index: usize, operand: Operand) -> Result<()> {

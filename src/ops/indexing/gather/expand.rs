@@ -155,7 +155,7 @@ fn multiply_rows(expand: &Expand, data: Operand, axis: usize) -> Result<bool> {
         back = resized(&back, *axis, place);
     }
     let (perm, before) = (perm?, expand.raw_ints(&[i64::try_from(rank)? - 2])?);
-    let indices = expand.raw_transpose(Operand::Value(source), &perm)?;
+    let indices = expand.raw_transpose(source, &perm)?;
     let indices = expand.raw_op("Squeeze", &[indices, before], &[])?;
     let hits = one_hot(expand, indices, depth, -2, DType::F32)?;
     let data = expand.raw_transpose(data, &perm)?;
