@@ -267,6 +267,12 @@ impl Graph {
         Ok(self.add_value(Value { name: name.to_owned(), ..Value::of_constant(tensor, shape) }))
     }
 
+    /// Adds a constant list of integers.
+    pub(crate) fn add_ints(&mut self, list: &[i64]) -> Result<ValueId> {
+        let array = Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn());
+        self.add_constant("", Tensor::from_array(&array)?)
+    }
+
     /// Returns the number of values.
     pub fn value_count(&self) -> usize {
         self.values.len()

@@ -11,7 +11,6 @@ pub mod identity;
 pub mod infer;
 pub mod input_shape;
 pub mod input_value;
-pub(crate) mod insertion;
 pub mod kv_cache;
 pub(crate) mod pattern;
 pub mod quantized;

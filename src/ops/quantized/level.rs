@@ -110,9 +110,8 @@ fn source_levels<'x>(x: &'x Expand, index: usize, zero: i64) -> Option<Levels<'x
         };
         let (other, low, high) = (int("zero")?, int("low")?, int("high")?);
         let by = zero.saturating_sub(other);
-        let levels = Expr { dtype: Some(DType::F32), ..x.make.value(input) };
         return Some(Levels {
-            value: minus(levels, by),
+            value: minus(x.make.value(input).typed(DType::F32), by),
             low: low.saturating_sub(by),
             high: high.saturating_sub(by),
         });

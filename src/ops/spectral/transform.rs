@@ -10,6 +10,7 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Call, Fact, resolve_axis};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
+use crate::pass::pattern::inverse;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// The maximum number of elements of a matrix: that of a complex transform of length 2048.
@@ -177,29 +178,20 @@ fn transform<'x>(x: &'x Expand, mut data: Expr<'x>, dft: Dft) -> Result<Expr<'x>
         data = data.slice(i64::try_from(dft.axis)?, 0, dft.used);
     }
     // The axis is moved next to the parts, and both are merged.
-    let mut perm = (0..rank).map(i64::try_from).collect::<std::result::Result<Vec<_>, _>>()?;
+    let mut perm: Vec<usize> = (0..rank).collect();
     let moved = perm.remove(dft.axis);
     perm.insert(rank - 2, moved);
     let in_place = dft.axis + 2 == rank;
     if !in_place {
-        data = data.transpose(&perm);
+        data = data.permute(&perm);
     }
     let mut shape = vec![0; rank - 2];
     shape.push(dft.used * dft.parts);
     let product = data.reshape(&shape).matmul(x.make.tensor(matrix(dft)?));
     shape.pop();
     shape.extend([dft.bins(), dft.output_parts()]);
-    let mut result = product.reshape(&shape);
-    if !in_place {
-        let mut back = vec![0; rank];
-        for (place, axis) in perm.iter().enumerate() {
-            if let Some(slot) = back.get_mut(usize::try_from(*axis)?) {
-                *slot = i64::try_from(place)?;
-            }
-        }
-        result = result.transpose(&back);
-    }
-    Ok(result)
+    let result = product.reshape(&shape);
+    Ok(if in_place { result } else { result.permute(&inverse(&perm)) })
 }
 
 /// A short-time transform, of frames along the second axis of `[batch, length, parts]`.

@@ -7,7 +7,8 @@ use ndarray::{arr0, arr1};
 use super::Builder;
 use crate::error::Error;
 use crate::graph::{Attribute, ValueId};
-use crate::tensor::{Array, DType};
+use crate::pass::pattern::perm_attribute;
+use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// A value that new nodes read or compute.
 #[derive(Clone, Copy)]
@@ -241,6 +242,50 @@ impl<'b> Expr<'b> {
         self.apply("Transpose", [("perm", perm.into())])
     }
 
+    /// Returns the value with permuted axes, which are counted from the front.
+    pub fn permute(self, perm: &[usize]) -> Expr<'b> {
+        match perm_attribute(perm) {
+            Ok(perm) => self.apply("Transpose", [perm]),
+            Err(error) => self.builder.fail(error),
+        }
+    }
+
+    /// Returns the sizes of a value of the graph; `None` for free sizes.
+    pub fn sizes(self) -> Vec<Option<i64>> {
+        self.builder.graph.value(self.id).shape.iter().flatten().map(Dim::known).collect()
+    }
+
+    /// Returns the shape of a constant of the graph.
+    pub fn constant_shape(self) -> &'b [usize] {
+        self.builder.graph.value(self.id).constant.as_ref().map_or(&[], Tensor::shape)
+    }
+
+    /// Returns a constant of this shape with all elements equal, in the element type of the value.
+    pub fn filled(self, element: f32, shape: &[i64]) -> Expr<'b> {
+        let dtype = self.dtype.unwrap_or(DType::F32);
+        let sizes: Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
+        let element = Array::f32(arr0(element).into_dyn()).cast(dtype);
+        let tensor = element.and_then(|element| Tensor::filled(&element, sizes?));
+        self.builder.constant(tensor)
+    }
+
+    /// Returns the value with the name of the value that it replaces.
+    pub fn named_as(self, replaced: ValueId) -> Expr<'b> {
+        self.named(self.builder.graph.value(replaced).name.clone())
+    }
+
+    /// Returns the value with a name.
+    pub fn named(self, name: String) -> Expr<'b> {
+        self.builder.change(self, |value| value.name = name);
+        self
+    }
+
+    /// Returns the value with an element type, for passes that ask before types are inferred.
+    pub fn typed(self, dtype: DType) -> Expr<'b> {
+        self.builder.change(self, |value| value.dtype = Some(dtype));
+        Expr { dtype: Some(dtype), ..self }
+    }
+
     /// Returns the value with further axes of size 1.
     pub fn unsqueeze(self, axes: &[i64]) -> Expr<'b> {
         self.with("Unsqueeze", self.builder.ints(axes))
@@ -271,6 +316,12 @@ impl<'b> Expr<'b> {
     /// Returns element `index` along an axis, which is removed.
     pub fn element(self, axis: i64, index: i64) -> Expr<'b> {
         self.gather(self.builder.int(index), axis)
+    }
+
+    /// Returns the first elements along an axis; `count` is computed.
+    pub fn first_of(self, axis: i64, count: Expr<'b>) -> Expr<'b> {
+        let [start, axis] = [0, axis].map(|n| self.builder.ints(&[n]));
+        self.builder.op("Slice", [self, start, count.reshape(&[1]), axis], [])
     }
 
     /// Returns the elements at indices along an axis.

@@ -8,12 +8,14 @@ mod expression;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use smallvec::smallvec;
+
 use crate::common::index::Index;
 use crate::common::limits;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId};
 use crate::op::{self, NEWEST_OPSET};
-use crate::tensor::{Array, DType, Tensor};
+use crate::tensor::{Array, DType, SizeCondition, Tensor};
 
 pub(crate) use expression::{Expr, Term};
 
@@ -34,6 +36,7 @@ pub(crate) struct Made {
     pub nodes: Vec<Node>,
     /// The bytes of new constants.
     pub bytes: u64,
+    conditions: Vec<SizeCondition>,
     failed: Option<Error>,
 }
 
@@ -148,10 +151,8 @@ impl<'a> Builder<'a> {
         let inputs: Vec<Option<Expr>> = inputs.into_iter().map(Into::into).collect();
         let attributes: AttributeMap =
             attributes.into_iter().map(|(name, attribute)| (Symbol::from(name), attribute)).collect();
-        let dtype = |index| result_type(op_type, index, &inputs, &attributes);
-        let dtypes: Vec<Option<DType>> = (0..count).map(dtype).collect();
         let node = Node { op_type: op_type.into(), version: self.version, attributes, ..Node::default() };
-        self.push(node, &inputs, dtypes)
+        self.push(node, &inputs, count)
     }
 
     /// Adds the concatenation of values along an axis; a single value is returned as it is.
@@ -172,6 +173,18 @@ impl<'a> Builder<'a> {
     /// Adds the integers from `first` to `end`, not included, both scalars.
     pub fn range<'b>(&'b self, first: Expr<'b>, end: Expr<'b>) -> Expr<'b> {
         self.op("Range", [first, end, self.int(1)], [])
+    }
+
+    /// Adds a node of this program's own domain with `N` outputs.
+    pub fn own_op_n<'b, 'n, const N: usize, T: Into<Option<Expr<'b>>>>(
+        &'b self,
+        op_type: &'static str,
+        inputs: impl IntoIterator<Item = T>,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> [Expr<'b>; N] {
+        let outputs = self.op_n(op_type, inputs, attributes);
+        self.set_domain(op::OWN_DOMAIN);
+        outputs
     }
 
     /// Adds a node of this program's own domain with one output.
@@ -198,10 +211,19 @@ impl<'a> Builder<'a> {
         output
     }
 
+    /// Adds a copy of a node with other inputs.
+    pub fn copy_of<'b>(&'b self, node: &Node, inputs: &[Option<Expr<'b>>]) -> Vec<Expr<'b>> {
+        self.push(node.clone(), inputs, node.outputs.len())
+    }
+
     /// Adds a copy of a node of one output with other inputs.
-    pub fn copy_of<'b>(&'b self, node: &Node, inputs: &[Option<Expr<'b>>]) -> Expr<'b> {
-        let made = self.push(node.clone(), inputs, vec![None]);
-        made.first().copied().unwrap_or_else(|| self.nothing())
+    ///
+    /// # Errors
+    ///
+    /// If the node has no output.
+    pub fn only_copy_of<'b>(&'b self, node: &Node, inputs: &[Option<Expr<'b>>]) -> Result<Expr<'b>> {
+        let made = self.copy_of(node, inputs);
+        made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
     }
 
     /// Adds the nodes of a body that reads `inputs`, and returns its outputs.
@@ -260,6 +282,33 @@ impl<'a> Builder<'a> {
         self.made.borrow_mut().nodes.push(node);
     }
 
+    /// Requires a condition on free sizes.
+    pub fn require(&self, condition: Option<SizeCondition>) {
+        self.made.borrow_mut().conditions.extend(condition);
+    }
+
+    /// Makes `from` the value `to` of the graph. The node that computes it gets `to` as its output.
+    pub fn give(&self, from: Expr, to: ValueId) {
+        let mut made = self.made.borrow_mut();
+        let (last, from) = (made.first + made.values.len(), from.id);
+        let made_here = (made.first..last).contains(&from.index());
+        let mut ids = made.nodes.iter_mut().rev().flat_map(|node| node.outputs.iter_mut().flatten());
+        match ids.find(|id| **id == from && made_here) {
+            Some(id) => {
+                *id = to;
+                // Often nothing else has an id after it.
+                if from.index() + 1 == last {
+                    made.values.pop();
+                }
+            }
+            None => {
+                let (inputs, outputs) = (smallvec![Some(from)], smallvec![Some(to)]);
+                let op_type = "Identity".into();
+                made.nodes.push(Node { op_type, version: self.version, inputs, outputs, ..Node::default() });
+            }
+        }
+    }
+
     /// Records an error, and returns a value in place of the one that could not be made.
     pub fn fail(&self, error: Error) -> Expr<'_> {
         self.made.borrow_mut().failed.get_or_insert(error);
@@ -283,19 +332,29 @@ impl<'a> Builder<'a> {
         Expr::new(self, id, dtype)
     }
 
-    fn push<'b>(
-        &'b self,
-        node: Node,
-        inputs: &[Option<Expr<'b>>],
-        dtypes: Vec<Option<DType>>,
-    ) -> Vec<Expr<'b>> {
-        let outputs: Vec<ValueId> = dtypes.iter().map(|_| self.new_value(Value::default()).id).collect();
+    /// Changes a new value.
+    fn change(&self, value: Expr, change: impl FnOnce(&mut Value)) {
+        let mut made = self.made.borrow_mut();
+        let first = made.first;
+        if let Some(value) = value.id.index().checked_sub(first).and_then(|index| made.values.get_mut(index))
+        {
+            change(value);
+        }
+    }
+
+    fn push<'b>(&'b self, node: Node, inputs: &[Option<Expr<'b>>], count: usize) -> Vec<Expr<'b>> {
+        let output = |index| {
+            let dtype = result_type(&node.op_type, index, inputs, &node.attributes);
+            Expr { dtype, ..self.new_value(Value::default()) }
+        };
+        let outputs: Vec<Expr> = (0..count).map(output).collect();
+        let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         self.node(Node {
-            inputs: inputs.iter().map(|input| input.map(|input| input.id)).collect(),
-            outputs: outputs.iter().copied().map(Some).collect(),
+            inputs: inputs.iter().take(given).map(|input| input.map(|input| input.id)).collect(),
+            outputs: outputs.iter().map(|output| Some(output.id)).collect(),
             ..node
         });
-        outputs.into_iter().zip(dtypes).map(|(id, dtype)| Expr::new(self, id, dtype)).collect()
+        outputs
     }
 
     /// Moves the last node to a domain, in version 1 of its operator set.
@@ -304,6 +363,26 @@ impl<'a> Builder<'a> {
             (node.domain, node.version) = (domain.into(), 1);
         }
     }
+}
+
+/// Returns nodes of a version of the operator set that compute the first output of `replaced`, the value that
+/// `build` returns; `None` if it returns none.
+///
+/// # Errors
+///
+/// If `build` or one of its expressions fails.
+pub(crate) fn in_place_of(
+    graph: &mut Graph,
+    replaced: &Node,
+    version: i64,
+    build: impl for<'b> FnOnce(&'b Builder<'b>) -> Result<Option<Expr<'b>>>,
+) -> Result<Option<Vec<Node>>> {
+    let made = Builder::of_version(graph, version);
+    let Some(result) = build(&made)? else { return Ok(None) };
+    if let Some(output) = replaced.outputs.first().copied().flatten() {
+        made.give(result, output);
+    }
+    made.finish()?.add_to(graph, replaced).map(Some)
 }
 
 /// Returns the element type of result `index` of an operator, which gives its type to numbers beside it.
@@ -345,6 +424,7 @@ impl Made {
         for value in self.values {
             graph.add_value(value);
         }
+        graph.conditions.extend(self.conditions);
         let mut nodes = self.nodes;
         for node in &mut nodes {
             node.name.clone_from(&replaced.name);

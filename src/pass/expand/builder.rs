@@ -157,7 +157,7 @@ impl Expand<'_> {
     pub fn raw_copy_of(&self, node: &Node, inputs: &[Option<Operand>]) -> Result<Operand> {
         let inputs: Vec<Option<Expr>> =
             inputs.iter().map(|input| input.map(|input| self.wrap(input))).collect();
-        Ok(self.make.copy_of(node, &inputs).id)
+        Ok(self.make.only_copy_of(node, &inputs)?.id)
     }
 
     pub fn raw_own_op(

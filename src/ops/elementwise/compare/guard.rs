@@ -58,7 +58,7 @@ fn guarded<'x>(x: &'x Expand, side: usize, value: ValueId, depth: usize) -> Opti
         Some(guard.unwrap_or_else(|| x.make.value(input)))
     });
     let inputs: Vec<Option<Expr>> = inputs.collect();
-    changed.then(|| x.make.copy_of(node, &inputs))
+    changed.then(|| x.make.only_copy_of(node, &inputs).unwrap_or_else(|error| x.make.fail(error)))
 }
 
 /// Returns whether a value is the result of a Where on the same condition.

@@ -54,7 +54,7 @@ fn diagonal(mut x: Labelled) -> Result<Labelled> {
         // Moves both axes to the end and merges them: the diagonal is every (n + 1)-th element.
         let rest: Vec<usize> = (0..x.labels.len()).filter(|axis| *axis != i && *axis != j).collect();
         let order: Vec<usize> = rest.iter().copied().chain([i, j]).collect();
-        let moved = permute(x.value, &order)?;
+        let moved = permute(x.value, &order);
         let pick = |axis: &usize| Ok((*x.labels.at(*axis)?, x.sizes.at(*axis)?.clone()));
         let (mut labels, mut sizes): (Vec<Label>, Vec<Dim>) =
             rest.iter().map(pick).collect::<Result<Vec<_>>>()?.into_iter().unzip();
@@ -209,15 +209,11 @@ fn transpose<'x>(x: Labelled<'x>, labels: &[Label]) -> Result<Labelled<'x>> {
         invalid!("{} axes where {} are needed", x.labels.len(), order.len());
     }
     let sizes: Result<Vec<Dim>> = order.iter().map(|axis| x.sizes.at(*axis).cloned()).collect();
-    Ok(Labelled { value: permute(x.value, &order)?, labels: labels.to_vec(), sizes: sizes? })
+    Ok(Labelled { value: permute(x.value, &order), labels: labels.to_vec(), sizes: sizes? })
 }
 
-fn permute<'x>(value: Expr<'x>, order: &[usize]) -> Result<Expr<'x>> {
-    if order.is_sorted() {
-        return Ok(value);
-    }
-    let perm: Result<Vec<i64>> = order.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
-    Ok(value.transpose(&perm?))
+fn permute<'x>(value: Expr<'x>, order: &[usize]) -> Expr<'x> {
+    if order.is_sorted() { value } else { value.permute(order) }
 }
 
 /// Returns the value in another shape, with at most one free size other than those that stay in place. `from`
