@@ -5,10 +5,10 @@
 use ndarray::{ArrayD, IxDyn};
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim};
 
 const DOMAIN: &str = "ai.onnx.ml";
@@ -47,11 +47,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("(x - offset) * scale"),
 ];
 
-/// Adds a constant list.
-fn list(x: &Expand, values: Vec<f32>) -> Result<Operand> {
-    x.raw_literal(&Array::f32(ArrayD::from_shape_vec(vec![values.len()], values)?))
-}
-
 fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let count = Dim::product(call.shape(1)?)?;
@@ -65,13 +60,11 @@ fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_extractor(x: &Expand) -> Result<bool> {
-    let (operand, places) = (x.raw_operand(0)?, x.raw_operand(1)?);
-    let places = x.raw_reshape(places, &[-1])?;
-    let mut result = x.raw_op("Gather", &[operand, places], &[("axis", Attribute::Int(-1))])?;
+    let mut result = x.operand(0).gather(x.operand(1).reshape(&[-1]), -1);
     if x.shape(0)?.len() == 1 {
-        result = x.raw_reshape(result, &[1, -1])?;
+        result = result.reshape(&[1, -1]);
     }
-    x.raw_output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }
 
@@ -81,13 +74,8 @@ fn infer_binarizer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_binarizer(x: &Expand) -> Result<bool> {
-    let dtype = x.dtype(0)?;
     let threshold = x.float_or("threshold", 0.0)?;
-    let operand = x.raw_operand_as(0, DType::F32)?;
-    let threshold = x.raw_literal(&Array::f32(ArrayD::from_elem(IxDyn(&[]), threshold)))?;
-    let over = x.raw_op("Greater", &[operand, threshold], &[])?;
-    let result = x.raw_cast(over, dtype)?;
-    x.raw_output(0, result)?;
+    x.output(0, x.operand_as(0, DType::F32).greater(threshold).cast(x.dtype(0)?));
     Ok(true)
 }
 
@@ -105,10 +93,8 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_vectorizer(x: &Expand) -> Result<bool> {
-    let parts =
-        (0..x.input_count()).map(|index| x.raw_operand_as(index, DType::F32)).collect::<Result<Vec<_>>>()?;
-    let result = x.raw_op("Concat", &parts, &[("axis", Attribute::Int(1))])?;
-    x.raw_output(0, result)?;
+    let parts: Vec<Expr> = (0..x.input_count()).map(|index| x.operand_as(index, DType::F32)).collect();
+    x.output(0, x.make.concat(&parts, 1));
     Ok(true)
 }
 
@@ -142,16 +128,13 @@ fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_imputer(x: &Expand) -> Result<bool> {
     let (replaced, values) = read_imputer(x)?;
-    let operand = x.raw_operand(0)?;
+    let data = x.operand(0);
     let missing = if replaced.to_f64()?.iter().any(|value| value.is_nan()) {
-        x.raw_op("IsNaN", &[operand], &[])?
+        data.is_nan()
     } else {
-        let replaced = x.raw_literal(&replaced)?;
-        x.raw_op("Equal", &[operand, replaced], &[])?
+        data.equal(x.make.literal(&replaced))
     };
-    let values = x.raw_literal(&values)?;
-    let result = x.raw_op("Where", &[missing, values, operand], &[])?;
-    x.raw_output(0, result)?;
+    x.output(0, missing.select(x.make.literal(&values), data));
     Ok(true)
 }
 
@@ -191,17 +174,11 @@ fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_regressor(x: &Expand) -> Result<bool> {
     let Regressor { targets, coefficients, intercepts } = read_regressor(x)?;
-    let operand = x.raw_operand_as(0, DType::F32)?;
     let targets = usize::try_from(targets)?;
     let shape = vec![targets, coefficients.len() / targets.max(1)];
     let weight = Array::f32(ArrayD::from_shape_vec(shape, coefficients)?).transpose(&[1, 0])?;
-    let weight = x.raw_literal(&weight)?;
-    let mut result = x.raw_op("MatMul", &[operand, weight], &[])?;
-    if let Some(intercepts) = intercepts {
-        let intercepts = list(x, intercepts)?;
-        result = x.raw_op("Add", &[result, intercepts], &[])?;
-    }
-    x.raw_output(0, result)?;
+    let product = x.operand_as(0, DType::F32).matmul(x.make.literal(&weight));
+    x.output(0, product.add_optional(intercepts.map(|list| x.make.floats(&list))));
     Ok(true)
 }
 
@@ -224,16 +201,10 @@ fn infer_normalizer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_normalizer(x: &Expand) -> Result<bool> {
-    let norm = read_norm(x)?;
-    let operand = x.raw_operand_as(0, DType::F32)?;
-    let axes = x.raw_ints(&[-1])?;
-    let size = x.raw_op(norm, &[operand, axes], &[("keepdims", Attribute::Int(1))])?;
+    let data = x.operand_as(0, DType::F32);
+    let size = data.reduce(read_norm(x)?, &[-1], true);
     // A row of zeros is unchanged.
-    let (zero, one) = (list(x, vec![0.0])?, list(x, vec![1.0])?);
-    let none = x.raw_op("Equal", &[size, zero], &[])?;
-    let divisor = x.raw_op("Where", &[none, one, size], &[])?;
-    let result = x.raw_op("Div", &[operand, divisor], &[])?;
-    x.raw_output(0, result)?;
+    x.output(0, data / size.equal(0.0).select(1.0, size));
     Ok(true)
 }
 
@@ -258,11 +229,7 @@ fn infer_scaler(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_scaler(x: &Expand) -> Result<bool> {
-    let [offset, scale] = read_scaler(x)?;
-    let operand = x.raw_operand_as(0, DType::F32)?;
-    let (offset, scale) = (list(x, offset)?, list(x, scale)?);
-    let difference = x.raw_op("Sub", &[operand, offset], &[])?;
-    let result = x.raw_op("Mul", &[difference, scale], &[])?;
-    x.raw_output(0, result)?;
+    let [offset, scale] = read_scaler(x)?.map(|list| x.make.floats(&list));
+    x.output(0, (x.operand_as(0, DType::F32) - offset) * scale);
     Ok(true)
 }

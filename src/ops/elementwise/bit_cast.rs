@@ -37,14 +37,14 @@ fn fold_bit_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
 
 fn expand_bit_cast(x: &Expand) -> Result<bool> {
     let (from, to) = (x.dtype(0)?, read_to(x)?);
-    let operand = x.raw_operand(0)?;
+    let operand = x.operand(0);
     let result = match (from.int_range(), to.int_range()) {
         _ if from == to => operand,
         // Wrapping keeps the bits of an integer. Float32 does not represent all integers of more than 16
         // bits.
-        (Some(_), Some(_)) if to != DType::Bool && to.bits() <= 16 => x.raw_cast(operand, to)?,
+        (Some(_), Some(_)) if to != DType::Bool && to.bits() <= 16 => operand.cast(to),
         _ => unsupported!("the bits of {from} as {to}: ncnn computes in float32"),
     };
-    x.raw_output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }

@@ -60,15 +60,8 @@ fn infer_swiglu(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_swiglu(x: &Expand) -> Result<bool> {
     let alpha = read_alpha(x)?;
-    let (gate, value) = (x.raw_operand(0)?, x.raw_operand(1)?);
-    let mut scaled = gate;
-    if alpha != 1.0 {
-        let alpha = x.raw_scalar_like(0, alpha)?;
-        scaled = x.raw_op("Mul", &[gate, alpha], &[])?;
-    }
-    let open = x.raw_op("Sigmoid", &[scaled], &[])?;
-    let swish = x.raw_op("Mul", &[gate, open], &[])?;
-    let result = x.raw_op("Mul", &[swish, value], &[])?;
-    x.raw_output(0, result)?;
+    let (gate, value) = (x.operand(0), x.operand(1));
+    let scaled = if alpha == 1.0 { gate } else { gate * alpha };
+    x.output(0, gate * scaled.sigmoid() * value);
     Ok(true)
 }

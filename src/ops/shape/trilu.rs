@@ -67,16 +67,12 @@ fn expand_trilu(expand: &Expand) -> Result<bool> {
     if has_fixed_diagonal && is_matrix_fixed {
         return Ok(false);
     }
-    let data = expand.raw_operand(0)?;
-    let k = if expand.has_input(1) { expand.raw_operand(1)? } else { expand.raw_scalar(0)? };
-    let (rows, columns) = (expand.raw_positions(data, -2)?, expand.raw_positions(data, -1)?);
-    let rows = expand.raw_reshape(rows, &[-1, 1])?;
-    let offsets = expand.raw_op("Sub", &[columns, rows], &[])?;
-    let compare = if read_upper(expand)? { "GreaterOrEqual" } else { "LessOrEqual" };
-    let kept = expand.raw_op(compare, &[offsets, k], &[])?;
-    let zero = expand.raw_scalar_like(0, 0.0)?;
-    let chosen = expand.raw_op("Where", &[kept, data, zero], &[])?;
-    expand.raw_output(0, chosen)?;
+    let data = expand.operand(0);
+    let k = expand.optional(1).unwrap_or_else(|| expand.make.int(0));
+    let (rows, columns) = (data.positions(-2), data.positions(-1));
+    let offsets = columns - rows.reshape(&[-1, 1]);
+    let kept = if read_upper(expand)? { offsets.greater_or_equal(k) } else { offsets.less_or_equal(k) };
+    expand.output(0, kept.select(data, 0.0));
     Ok(true)
 }
 

@@ -248,15 +248,11 @@ fn expand_range(expand: &Expand) -> Result<bool> {
     let Some(len) = len.known().filter(|len| *len <= MAX_ELEMENTS) else {
         unsupported!("a range of {len} elements");
     };
-    let dtype = expand.dtype(0)?;
-    let places = expand.raw_literal(&Array::i64(Array1::from_iter(0..len).into_dyn()).cast(dtype)?)?;
-    let (start, delta) = (expand.raw_operand(0)?, expand.raw_operand(2)?);
-    let scaled = expand.raw_op("Mul", &[places, delta], &[])?;
-    let range = expand.raw_op("Add", &[start, scaled], &[])?;
+    let places = Array::i64(Array1::from_iter(0..len).into_dyn());
+    let places = expand.make.cast_literal(&places, expand.dtype(0)?);
+    let range = expand.operand(0) + places * expand.operand(2);
     // Start and delta may have one axis of size 1 or none.
-    let shape = expand.raw_ints(&[len])?;
-    let range = expand.raw_op("Reshape", &[range, shape], &[])?;
-    expand.raw_output(0, range)?;
+    expand.output(0, range.reshape(&[len]));
     Ok(true)
 }
 

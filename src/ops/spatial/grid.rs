@@ -7,7 +7,6 @@ use num_traits::AsPrimitive;
 use super::image_of;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GridSample, Padding, binary_op, unary_op};
@@ -261,16 +260,13 @@ fn expand_affine_grid(expand: &Expand) -> Result<bool> {
         return Err(Error::unsupported("a grid with sizes known only at run time")
             .help("fix the sizes with --input-shape"));
     };
-    let identity = expand.raw_literal(&identity_grid(&spatial, align_corners)?)?;
-    let theta = expand.raw_operand(0)?;
-    let transposed = expand.raw_op("Transpose", &[theta], &[("perm", Attribute::Ints(vec![0, 2, 1]))])?;
-    let grid = expand.raw_op("MatMul", &[identity, transposed], &[])?;
+    let identity = expand.make.literal(&identity_grid(&spatial, align_corners)?);
+    let grid = identity.matmul(expand.operand(0).transpose(&[0, 2, 1]));
     let mut shape = vec![0];
     for size in spatial.iter().copied().chain([spatial.len()]) {
         shape.push(i64::try_from(size)?);
     }
-    let grid = expand.raw_reshape(grid, &shape)?;
-    expand.raw_output(0, grid)?;
+    expand.output(0, grid.reshape(&shape));
     Ok(true)
 }
 

@@ -3,7 +3,6 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxUnpool.html>.
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
@@ -96,15 +95,9 @@ fn expand_unpool(x: &Expand) -> Result<bool> {
             None => invalid!("index {index} is out of range for {elements} elements"),
         }
     }
-    let (operand, along) = (x.raw_operand(0)?, [("axis", Attribute::Int(0))]);
-    let elements = x.raw_reshape(operand, &[-1])?;
-    let zero = Array::i64(ndarray::ArrayD::zeros(vec![1])).cast(x.dtype(0)?)?;
-    let zero = x.raw_literal(&zero)?;
-    let elements = x.raw_op("Concat", &[elements, zero], &along)?;
-    let sources = x.raw_ints(&sources)?;
-    let spread = x.raw_op("Gather", &[elements, sources], &along)?;
-    let result = x.raw_reshape(spread, &sizes)?;
-    x.raw_output(0, result)?;
+    let zero = x.make.cast_literal(&Array::i64(ndarray::ArrayD::zeros(vec![1])), x.dtype(0)?);
+    let elements = x.make.concat(&[x.operand(0).reshape(&[-1]), zero], 0);
+    x.output(0, elements.gather(x.make.ints(&sources), 0).reshape(&sizes));
     Ok(true)
 }
 
@@ -117,12 +110,10 @@ fn scatter(x: &Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     }
     let elements: i64 = sizes.iter().product();
     let zeros = ndarray::ArrayD::zeros(vec![usize::try_from(elements)?]);
-    let zeros = x.raw_literal(&Array::i64(zeros).cast(x.dtype(0)?)?)?;
-    let (data, indices) = (x.raw_operand(0)?, x.raw_operand(1)?);
-    let (data, indices) = (x.raw_reshape(data, &[-1])?, x.raw_reshape(indices, &[-1])?);
-    let spread = x.raw_op("ScatterElements", &[zeros, indices, data], &[("axis", Attribute::Int(0))])?;
-    let result = x.raw_reshape(spread, sizes)?;
-    x.raw_output(0, result)?;
+    let zeros = x.make.cast_literal(&Array::i64(zeros), x.dtype(0)?);
+    let [data, indices] = [0, 1].map(|index| x.operand(index).reshape(&[-1]));
+    let spread = x.make.op("ScatterElements", [zeros, indices, data], [("axis", 0.into())]);
+    x.output(0, spread.reshape(sizes));
     Ok(true)
 }
 

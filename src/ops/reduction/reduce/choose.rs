@@ -3,9 +3,9 @@
 
 use super::{ReduceAttributes, choices};
 use crate::error::{Error, Result, unsupported};
-use crate::graph::Attribute;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::DType;
 
 /// The maximum number of choices.
 const MAX_CHOICES: usize = 8;
@@ -18,21 +18,14 @@ fn code(reduced: &[bool], matters: &[bool]) -> f32 {
     counted.filter(|((reduced, matters), _)| **reduced && **matters).map(|(_, power)| power).sum()
 }
 
-/// Emits the code of the axes in input 1.
-fn code_at_run_time(x: &Expand, matters: &[bool]) -> Result<Operand> {
+/// Returns the code of the axes in input 1.
+fn code_at_run_time<'x>(x: &'x Expand, matters: &[bool]) -> Result<Expr<'x>> {
     let rank = i64::try_from(matters.len())?;
-    let axes = x.raw_operand_as(1, DType::I64)?;
-    let axes = x.raw_reshape(axes, &[-1, 1])?;
-    let (front, back) =
-        (x.raw_ints(&(0..rank).collect::<Vec<_>>())?, x.raw_ints(&(-rank..0).collect::<Vec<_>>())?);
-    let (front, back) = (x.raw_op("Equal", &[axes, front], &[])?, x.raw_op("Equal", &[axes, back], &[])?);
-    let hits = x.raw_op("Or", &[front, back], &[])?;
-    let hits = x.raw_cast(hits, DType::F32)?;
+    let axes = x.operand_as(1, DType::I64).reshape(&[-1, 1]);
+    let [front, back] = [0..rank, -rank..0].map(|list| axes.equal(x.make.ints(&list.collect::<Vec<_>>())));
     let one = |axis: usize| (0..matters.len()).map(|other| other == axis).collect::<Vec<_>>();
     let powers: Vec<f32> = (0..matters.len()).map(|axis| code(&one(axis), matters)).collect();
-    let powers = x.raw_literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![powers.len()], powers)?))?;
-    let codes = x.raw_op("Mul", &[hits, powers], &[])?;
-    x.raw_op("ReduceSum", &[codes], &[("keepdims", Attribute::Int(0))])
+    Ok(((front | back).cast(DType::F32) * x.make.floats(&powers)).reduce_all("ReduceSum"))
 }
 
 pub(super) fn expand_choices(x: &Expand, reduce: &ReduceAttributes) -> Result<bool> {
@@ -48,27 +41,19 @@ pub(super) fn expand_choices(x: &Expand, reduce: &ReduceAttributes) -> Result<bo
     }
     let matters: Vec<bool> = shape.iter().map(|size| !size.is(1)).collect();
     let selected = code_at_run_time(x, &matters)?;
-    let data = x.raw_operand(0)?;
-    let mut result = None;
+    let data = x.operand(0);
+    let mut result: Option<Expr> = None;
     for choice in &choices {
         let mut axes = Vec::new();
         for (axis, _) in choice.iter().enumerate().filter(|(_, reduced)| **reduced) {
             axes.push(i64::try_from(axis)?);
         }
-        let axes = x.raw_ints(&axes)?;
-        let keepdims = Attribute::Int(i64::from(reduce.keepdims));
-        let reduced = x.raw_op(reduce.kind.op_type(), &[data, axes], &[("keepdims", keepdims)])?;
-        result = Some(match result {
-            None => reduced,
-            Some(others) => {
-                let code = ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), code(choice, &matters));
-                let code = x.raw_literal(&Array::f32(code))?;
-                let is_selected = x.raw_op("Equal", &[selected, code], &[])?;
-                x.raw_op("Where", &[is_selected, reduced, others], &[])?
-            }
-        });
+        let reduced = data.reduce(reduce.kind.op_type(), &axes, reduce.keepdims);
+        result = Some(
+            result.map_or(reduced, |others| selected.equal(code(choice, &matters)).select(reduced, others)),
+        );
     }
-    x.raw_output(0, result.ok_or_else(|| Error::internal("no choice of axes"))?)?;
+    x.output(0, result.ok_or_else(|| Error::internal("no choice of axes"))?);
     Ok(true)
 }
 

@@ -7,7 +7,6 @@ mod max;
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::ROIAlign;
@@ -157,9 +156,9 @@ fn expand_max_roi_pool(x: &Expand) -> Result<bool> {
     if cell_count > MAX_CELLS {
         unsupported!("{cell_count} cells, each of which becomes a layer (at most {MAX_CELLS})");
     }
-    let data = x.raw_operand(0)?;
+    let data = x.operand(0);
     let zero = Array::f32(ndarray::ArrayD::zeros(vec![1, usize::try_from(channels)?, 1, 1]));
-    let zero = x.raw_literal(&zero.cast(x.dtype(0)?)?)?;
+    let zero = x.make.cast_literal(&zero, x.dtype(0)?);
     let mut regions = Vec::new();
     for roi in rois.chunks_exact(5) {
         let [image, corners @ ..] = roi else { invalid!("a region has {} elements, expected 5", roi.len()) };
@@ -181,18 +180,15 @@ fn expand_max_roi_pool(x: &Expand) -> Result<bool> {
                     parts.push(zero);
                     continue;
                 }
-                let starts = x.raw_ints(&[image, rows.0, columns.0])?;
-                let ends = x.raw_ints(&[image + 1, rows.1, columns.1])?;
-                let (axes, spatial) = (x.raw_ints(&[0, 2, 3])?, x.raw_ints(&[2, 3])?);
-                let cell = x.raw_op("Slice", &[data, starts, ends, axes], &[])?;
-                parts.push(x.raw_op("ReduceMax", &[cell, spatial], &[])?);
+                let (starts, ends) = ([image, rows.0, columns.0], [image + 1, rows.1, columns.1]);
+                let cell = data.slices(&[0, 2, 3], &starts, &ends);
+                parts.push(cell.reduce("ReduceMax", &[2, 3], true));
             }
         }
-        let cells = x.raw_op("Concat", &parts, &[("axis", Attribute::Int(2))])?;
-        regions.push(x.raw_reshape(cells, &[1, channels, pool.height.into(), pool.width.into()])?);
+        let cells = x.make.concat(&parts, 2);
+        regions.push(cells.reshape(&[1, channels, pool.height.into(), pool.width.into()]));
     }
-    let result = x.raw_op("Concat", &regions, &[("axis", Attribute::Int(0))])?;
-    x.raw_output(0, result)?;
+    x.output(0, x.make.concat(&regions, 0));
     Ok(true)
 }
 
