@@ -3,6 +3,7 @@
 mod arguments;
 mod batch;
 mod command;
+mod condition;
 mod convert;
 mod destination;
 mod generate;

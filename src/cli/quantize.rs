@@ -180,6 +180,7 @@ fn compare(
         shapes: Vec::new(),
         calls: Vec::new(),
         outputs: pairs(&conversion.outputs),
+        sorts: conversion.sorts()?,
         layers: Vec::new(),
         measured: Vec::new(),
         data: None,

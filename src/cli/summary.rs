@@ -9,6 +9,7 @@ use onnx2ncnn::ncnn::{Net, Written};
 use onnx2ncnn::tensor::{Dim, display_shape};
 use onnx2ncnn::{AssumedFact, Assumption, Conversion, Port};
 
+use super::condition;
 use super::destination::Destination;
 use super::size::{display_bytes, display_scaled};
 use super::terminal::{NOTICE, STRONG, count, labelled, list, printable};
@@ -48,10 +49,8 @@ pub(super) fn describe(
     });
     describe_rounding(&mut text, conversion, written, verbose);
     describe_assumptions(&mut text, &conversion.assumptions, verbose);
-    if !conversion.conditions.is_empty() {
-        let conditions: Vec<String> =
-            conversion.conditions.iter().map(|one| printable(&one.to_string())).collect();
-        labelled(&mut text, NOTICE, "valid if", &conditions.join("; "));
+    if let Some(conditions) = condition::describe(conversion, verbose) {
+        labelled(&mut text, NOTICE, "valid if", &conditions);
     }
     let lengths: Vec<String> = conversion.may_be_zero().iter().map(|name| printable(name)).collect();
     if !lengths.is_empty() {
@@ -162,6 +161,10 @@ fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: 
         facts.entry(*fact).or_default().push(format!("\"{}\"", printable(value)));
     }
     for (fact, values) in facts {
+        if !fact.is_refused_if_strict() {
+            describe_expectation(text, fact, &values, verbose);
+            continue;
+        }
         let named = if verbose { values.len() } else { values.len().min(MAX_ASSUMED) };
         let names = values.iter().take(named).cloned().collect::<Vec<_>>().join(", ");
         let more = match values.len() - named {
@@ -170,6 +173,15 @@ fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: 
         };
         labelled(text, NOTICE, "assumed", &format!("elements of {names}{more} are {}", fact.describe()));
     }
+}
+
+/// Adds the note that the net is right for finite inputs.
+fn describe_expectation(text: &mut String, fact: AssumedFact, values: &[String], verbose: bool) {
+    let expected = match verbose {
+        true => format!("elements of {} are {}", values.join(", "), fact.describe()),
+        false => "finite inputs; NaN and infinities are not kept everywhere".to_owned(),
+    };
+    labelled(text, STRONG, "expected", &expected);
 }
 
 /// Adds the layers in float32, and those that a GPU does not run.

@@ -211,6 +211,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         shapes: shapes?.into_iter().flatten().collect(),
         calls: calls?.into_iter().filter(|calls| !calls.is_empty()).collect(),
         outputs: pairs(&conversion.outputs),
+        sorts: conversion.sorts()?,
         layers,
         measured,
         data: arguments.data.clone(),
@@ -227,12 +228,24 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
 }
 
 pub(super) fn pair_of(port: &Port) -> Pair {
-    Pair { name: port.name.clone(), blob: port.blob.clone(), int32: port.int32, cache: port.cache.clone() }
+    Pair {
+        name: port.name.clone(),
+        blob: port.blob.clone(),
+        int32: port.int32,
+        axes: port.axes(),
+        cache: port.cache.clone(),
+    }
 }
 
 /// Returns the blobs of layers, in order, with the names of their values.
 fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
-    let pair = |InnerBlob { value, blob, int32, .. }| Pair { name: value, blob, int32, cache: None };
+    let pair = |InnerBlob { value, blob, int32, .. }| Pair {
+        name: value,
+        blob,
+        int32,
+        axes: Vec::new(),
+        cache: None,
+    };
     conversion.inner_blobs().into_iter().map(pair).collect()
 }
 

@@ -62,6 +62,12 @@ impl AssumedFact {
         }
     }
 
+    /// Returns whether `--strict` refuses nets that rely on the fact. Finite inputs are expected of every net: hardly
+    /// any network is exact without them.
+    pub fn is_refused_if_strict(self) -> bool {
+        self != AssumedFact::Finite
+    }
+
     /// Returns whether the ranges of the inputs prove the fact of input `index`.
     fn is_proved(self, call: &Call, index: usize) -> bool {
         match self {
@@ -94,8 +100,7 @@ pub struct Assumption {
 }
 
 impl Assumption {
-    /// Refuses the nodes that rely on assumptions, if there are any. Finite inputs are no reason: hardly any
-    /// network is exact without them.
+    /// Refuses the nodes that rely on assumptions, if there are any.
     pub(crate) fn refuse(assumptions: &[Assumption]) -> Result<(), Errors> {
         let error = |Assumption { value, fact, node }: &Assumption| {
             let message = format!("the elements of \"{value}\" are not known to be {}", fact.describe());
@@ -105,7 +110,7 @@ impl Assumption {
                 None => error,
             }
         };
-        let refused = assumptions.iter().filter(|assumption| assumption.fact != AssumedFact::Finite);
+        let refused = assumptions.iter().filter(|assumption| assumption.fact.is_refused_if_strict());
         Errors::check(refused.map(error).collect())
     }
 }

@@ -161,7 +161,8 @@ pub fn fix_sizes(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<bool> 
     let mut is_fixed = false;
     loop {
         let replaced = graph.conditions.iter().find_map(SizeCondition::fixed);
-        let replaced = replaced.map_or_else(|| SizeCondition::determined(&graph.conditions), |one| Ok(Some(one)));
+        let replaced =
+            replaced.map_or_else(|| SizeCondition::determined(&graph.conditions), |one| Ok(Some(one)));
         let Some((name, value)) = replaced? else { return Ok(is_fixed) };
         let symbols = BTreeMap::from([(name, value)]);
         let conditions =

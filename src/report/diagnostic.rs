@@ -1,4 +1,4 @@
-//! The errors, warnings, assumptions and conditions of a report.
+//! The errors, warnings, assumptions, expectations and conditions of a report.
 
 use std::error::Error as _;
 
@@ -8,13 +8,13 @@ use crate::error::{Error, ErrorKind, NodeAt, Where};
 use crate::lower::{Assumption, Cut};
 use crate::tensor::{Dim, SizeCondition};
 
-/// An error, a warning, an assumption, or a condition on free sizes.
+/// An error, a warning, an assumed or expected fact, or a condition on free sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// `error`, `warning`, `assumption` or `condition`.
+    /// `error`, `warning`, `assumption`, `expectation` or `condition`.
     pub severity: &'static str,
-    /// The kind of an error, or the name of an assumed fact.
+    /// The kind of an error, or the name of an assumed or expected fact.
     pub kind: Option<&'static str>,
     /// The message, one phrase.
     pub reason: String,
@@ -98,7 +98,7 @@ impl Diagnostic {
     pub(super) fn assumption(assumption: &Assumption) -> Diagnostic {
         let Assumption { value, fact, node } = assumption;
         Diagnostic {
-            severity: "assumption",
+            severity: if fact.is_refused_if_strict() { "assumption" } else { "expectation" },
             kind: Some(fact.name()),
             reason: format!("the elements are {}", fact.describe()),
             causes: Vec::new(),

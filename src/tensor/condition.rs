@@ -204,6 +204,13 @@ impl SizeCondition {
         }
     }
 
+    /// Returns the names of all free sizes of the condition.
+    pub fn symbols(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        self.visit(&mut |size| size.collect_symbols(&mut names));
+        names
+    }
+
     /// Calls `visit` with each size of the condition.
     pub(crate) fn visit(&self, visit: &mut dyn FnMut(&Dim)) {
         match self {

@@ -27,15 +27,9 @@ pub(crate) enum Found {
 
 impl SizeCondition {
     /// Returns values of `names` that meet the conditions, each from `start` on if there is one.
-    pub(crate) fn sizes_from(
-        conditions: &[SizeCondition],
-        names: &BTreeSet<String>,
-        start: i64,
-    ) -> Found {
+    pub(crate) fn sizes_from(conditions: &[SizeCondition], names: &BTreeSet<String>, start: i64) -> Found {
         let mut names = names.clone();
-        for condition in conditions {
-            condition.visit(&mut |size| size.collect_symbols(&mut names));
-        }
+        names.extend(conditions.iter().flat_map(SizeCondition::symbols));
         // Sizes with bounds come first: if none of their values is valid, nothing else has to be tried. Bounds of other sizes
         // come last: a mask has the length of the cache and the prompt together.
         let rank = |name: &String| {
@@ -62,10 +56,7 @@ impl SizeCondition {
     /// No sizes meet all conditions.
     pub(crate) fn determined(conditions: &BTreeSet<SizeCondition>) -> Result<Option<(String, Dim)>> {
         let conditions: Vec<SizeCondition> = conditions.iter().cloned().collect();
-        let mut names = BTreeSet::new();
-        for condition in &conditions {
-            condition.visit(&mut |size| size.collect_symbols(&mut names));
-        }
+        let names: BTreeSet<String> = conditions.iter().flat_map(SizeCondition::symbols).collect();
         for name in &names {
             let domain = Domain::of(name, &conditions);
             let (Some(values), true) = (domain.values(domain.least), domain.most.is_some()) else { continue };
@@ -208,7 +199,8 @@ impl Domain {
             return;
         }
         let excess = excess.substitute(others).ok();
-        if let Some((_, most)) = excess.as_ref().and_then(greatest_symbol).filter(|(found, _)| found == name) {
+        if let Some((_, most)) = excess.as_ref().and_then(greatest_symbol).filter(|(found, _)| found == name)
+        {
             self.lower_most(most);
         }
     }
