@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Lower, State};
-use crate::error::{Error, Errors, NodeAt};
+use crate::error::{Error, ErrorCode, Errors, NodeAt};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Access, Call, Op, range};
 use crate::tensor::{DType, Range};
@@ -104,7 +104,9 @@ impl Assumption {
     pub(crate) fn refuse(assumptions: &[Assumption]) -> Result<(), Errors> {
         let error = |Assumption { value, fact, node }: &Assumption| {
             let message = format!("the elements of \"{value}\" are not known to be {}", fact.describe());
-            let error = Error::unsupported(message).help("without --strict this is assumed");
+            let error = Error::unsupported(message)
+                .code_is(ErrorCode::ASSUMED)
+                .help("without --strict this is assumed");
             match node {
                 Some(node) => error.at_node(|| node.clone()),
                 None => error,

@@ -102,7 +102,7 @@ def convert(converter, case, folder, *options):
     except subprocess.TimeoutExpired:
         return "crashed", f"no end after {SECONDS} s"
     if run.returncode == 0:
-        return "converted", run.stderr
+        return "converted", run.stdout + run.stderr
     words = first_words(run.stderr)
     if run.returncode not in (1, 2):
         return "crashed", f"exit code {run.returncode}: {words}"

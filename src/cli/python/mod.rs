@@ -152,7 +152,7 @@ struct Answer {
 }
 
 /// The distance of two values.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(in crate::cli) struct Distance {
     pub name: String,
     pub same: bool,
@@ -167,14 +167,14 @@ pub(in crate::cli) struct Distance {
 }
 
 /// The largest magnitude of measured blobs of one name, too large for float16.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(in crate::cli) struct Magnitude {
     pub name: String,
     pub magnitude: f64,
 }
 
 /// The result of a comparison.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(in crate::cli) struct Comparison {
     /// The outputs of the model.
     pub outputs: Vec<Distance>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bound::greatest_symbol;
 use super::{SizeCondition, symbols_of};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorCode, ErrorKind, Result};
 use crate::tensor::Dim;
 use crate::tensor::dim::greatest_divisor;
 
@@ -85,6 +85,7 @@ impl SizeCondition {
 fn never(conditions: &[SizeCondition]) -> Error {
     let listed: Vec<String> = conditions.iter().map(SizeCondition::to_string).collect();
     Error::unsupported(format!("no free sizes are valid: none meet \"{}\"", listed.join("; ")))
+        .code_is(ErrorCode::NO_SIZES)
 }
 
 /// Returns the conditions that are left if a size has this value.
