@@ -124,9 +124,13 @@ fn unexpected_word(error: clap::Error) -> clap::Error {
     }
 }
 
+/// The length from which on a word can be nearly the name of a command.
+const SHORTEST_WORD: usize = 4;
+
 /// Returns the parser's error for a first word that is nearly the name of a command, and not that of a file.
 fn misspelled_verb(word: &OsStr) -> Option<clap::Error> {
-    let is_word = word.to_str().is_some_and(|word| word.chars().all(|c| c.is_ascii_alphabetic()));
+    let letters = |word: &str| word.chars().all(|c| c.is_ascii_alphabetic());
+    let is_word = word.to_str().is_some_and(|word| word.len() >= SHORTEST_WORD && letters(word));
     if !is_word || Path::new(word).exists() {
         return None;
     }
@@ -178,14 +182,14 @@ mod tests {
         let line = "onnx2ncnn batch a -o out --jobs 2 -v --skip b --fp16 --outputs=x,y --outputs=-z --rename a=b=c --float32 p,q";
         let Request::Other(Command::Batch(batch)) = parse(line).unwrap() else { panic!("{line}") };
         let words = [
-            "--fp16",
-            "--float32=p",
-            "--float32=q",
-            "--rename=a=b=c",
             "--outputs=x",
             "--outputs=y",
             "--outputs=-z",
             "--skip=b",
+            "--fp16",
+            "--float32=p",
+            "--float32=q",
+            "--rename=a=b=c",
         ];
         assert_eq!(batch.words, words.map(OsString::from));
         let again = ["onnx2ncnn"].into_iter().map(OsString::from).chain(batch.words);
