@@ -57,6 +57,8 @@ fn every_verb_has_a_short_and_a_long_help() {
     }
     let (short, long) = (printed(&room, "-h"), printed(&room, "--help"));
     assert_eq!(printed(&room, "help"), long);
+    let output = room.run("");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), short.clone()));
     assert!(short.lines().count() < 80 && long.lines().count() > 150, "{short}");
     assert!(VERBS.iter().all(|verb| short.contains(&format!("\n  {verb} "))), "{short}");
     for rare in ["--mem-header", "--data-dir", "Exit codes"] {
@@ -112,6 +114,7 @@ fn near_verbs_are_suggested() {
         ("verfy m.onnx a.param a.bin", "verify"),
         ("simplfy m.onnx s.onnx --check 1", "simplify"),
         ("conver m.onnx", "convert"),
+        ("help inspct", "inspect"),
     ] {
         room.expect(line, 2, &format!("a similar subcommand exists: '{verb}'"));
     }
@@ -179,6 +182,9 @@ fn results_have_a_place_by_an_option() {
     ] {
         room.expect(line, 0, "");
         assert!(room.path(file).is_file(), "{line}");
+    }
+    for file in ["a.onnx", "a.bin"] {
+        room.expect(&format!("m.onnx -o {file}"), 2, "the name does not end in .param");
     }
     room.expect("m.onnx a.param -o folder", 2, "cannot be used with");
     room.expect("simplify m.onnx", 2, "OUT");

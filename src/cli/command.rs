@@ -48,7 +48,11 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(version, about = ABOUT, long_about = ABOUT, max_term_width = 100)]
 #[command(after_help = SHORT_EXAMPLES, after_long_help = EXAMPLES)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true
+)]
 #[command(subcommand_help_heading = "Commands, as a first word")]
 struct Other {
     #[command(subcommand)]
@@ -82,7 +86,8 @@ impl Request {
         {
             return Err(error);
         }
-        let matches = parsed.map_err(unexpected_word)?;
+        let is_help = words.get(1).is_some_and(|word| word == "help");
+        let matches = parsed.map_err(|error| if is_help { error } else { unexpected_word(error) })?;
         Ok(match Other::from_arg_matches(&matches)? {
             Other { command: Some(mut command), .. } => {
                 if let (Command::Batch(batch), Some((_, matches))) = (&mut command, matches.subcommand()) {

@@ -108,7 +108,7 @@ pub(super) struct NetFiles {
 impl NetFiles {
     /// Returns the paths of both files.
     fn files(&self, model: &Path) -> Result<(PathBuf, PathBuf)> {
-        let folder = self.out.as_ref().filter(|out| is_folder(out) || !names_param(out));
+        let folder = self.out.as_ref().filter(|out| is_folder(out) || !names_file(out));
         let param = self.param.as_ref().or(self.out.as_ref().filter(|_| folder.is_none()));
         match (param, &self.bin) {
             (Some(param), Some(bin)) => Ok((param.clone(), bin.clone())),
@@ -136,6 +136,12 @@ impl NetFiles {
             }
         }
     }
+}
+
+/// Returns whether the name of a path is that of a file, such as a .param file, and not that of a folder.
+fn names_file(path: &Path) -> bool {
+    let endings = ["param", "bin", "onnx", "json"].map(OsStr::new);
+    path.extension().is_some_and(|ending| endings.contains(&ending))
 }
 
 fn names_param(path: &Path) -> bool {

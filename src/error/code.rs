@@ -136,8 +136,9 @@ const EXPLANATIONS: [(u16, &str, &str); 16] = [
         10,
         "a shape or type is not known",
         "The layers of ncnn depend on shapes that follow neither from the inputs nor from constants, as where elements decide the \
-         size of a result. --input-shape states the shapes of inputs without one, and --set makes an input a constant that \
-         decides a size.",
+         size of a result: NonMaxSuppression, NonZero, Unique. --outputs cuts the graph before such a node, whose work the \
+         program then does itself. --input-shape states the shapes of inputs without one, and --set makes an input that \
+         decides a size a constant.",
     ),
     (
         11,

@@ -59,19 +59,16 @@ impl SizeCondition {
         let names: BTreeSet<String> = conditions.iter().flat_map(SizeCondition::symbols).collect();
         for name in &names {
             let domain = Domain::of(name, &conditions);
-            let (Some(values), true) = (domain.values(domain.least), domain.most.is_some()) else { continue };
-            let mut valid = Vec::new();
-            for value in values {
-                match left(&conditions, name, value) {
-                    Ok(_) => valid.push(value),
-                    Err(error) if error.kind() == ErrorKind::Invalid => {}
-                    // Sizes whose conditions cannot be computed may be valid.
-                    Err(_) => valid.extend([value, value]),
-                }
-            }
-            match valid.as_slice() {
-                [] => return Err(never(&conditions)),
-                [only] => return Ok(Some((name.clone(), Dim::Known(*only)))),
+            let Some(values) = domain.values(domain.least) else { continue };
+            // Sizes whose conditions cannot be computed may be valid.
+            let may_be_valid = |value: &i64| match left(&conditions, name, *value) {
+                Ok(_) => true,
+                Err(error) => error.kind() != ErrorKind::Invalid,
+            };
+            let mut valid = values.into_iter().filter(may_be_valid);
+            match (valid.next(), valid.next()) {
+                (None, _) => return Err(never(&conditions)),
+                (Some(only), None) => return Ok(Some((name.clone(), Dim::Known(only)))),
                 _ => {}
             }
         }
@@ -190,8 +187,9 @@ impl Domain {
     /// least, if the excess rises with all of them.
     fn bound_excess(&mut self, name: &str, size: &Dim, bound: &Dim, others: &BTreeMap<String, Dim>) {
         let Ok(excess) = size.sub(bound) else { return };
-        if symbols_of(&excess).len() == 1
-            && let Ok(Some(SizeCondition::AtLeast(size, least))) = SizeCondition::at_most(&excess, 0)
+        if let Ok(left) = bound.sub(size)
+            && symbols_of(&left).len() == 1
+            && let Ok(Some(SizeCondition::AtLeast(size, least))) = SizeCondition::at_least(&left, 0)
             && size.symbol_name() == Some(name)
         {
             self.least = self.least.max(least);
