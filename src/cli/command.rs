@@ -63,22 +63,15 @@ struct Other {
     list_passes: bool,
 }
 
-/// The parsed command.
-#[derive(Debug)]
-pub(super) enum Request {
-    ListPasses,
-    Other(Command),
-}
-
 /// Returns the definition of the command line.
 pub(super) fn command() -> clap::Command {
     // The arguments of a conversion are optional: a subcommand may take their place.
     Other::augment_args(Arguments::augment_args(clap::Command::new(env!("CARGO_PKG_NAME"))))
 }
 
-impl Request {
+impl Command {
     /// Parses a command line; the first word is the name of the program.
-    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
+    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
         let words: Vec<OsString> = words.into_iter().collect();
         let parsed = command().try_get_matches_from(&words);
         if !matches!(&parsed, Ok(matches) if matches.subcommand().is_some())
@@ -93,12 +86,10 @@ impl Request {
                 if let (Command::Batch(batch), Some((_, matches))) = (&mut command, matches.subcommand()) {
                     batch.words = given_words(matches);
                 }
-                Request::Other(command)
+                command
             }
-            Other { list_passes: true, .. } => Request::ListPasses,
-            Other { .. } => {
-                Request::Other(Command::Convert(Box::new(Arguments::from_arg_matches(&matches)?)))
-            }
+            Other { list_passes: true, .. } => Command::ListPasses,
+            Other { .. } => Command::Convert(Box::new(Arguments::from_arg_matches(&matches)?)),
         })
     }
 }
@@ -117,6 +108,8 @@ pub(super) enum Command {
     Explain(Explain),
     Completions(Completions),
     Man(Man),
+    #[command(skip)]
+    ListPasses,
 }
 
 /// Without this, the parser reports any superfluous word as a subcommand.
@@ -150,8 +143,8 @@ fn misspelled_verb(word: &OsStr) -> Option<clap::Error> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Request, clap::Error> {
-        Request::parse(line.split_whitespace().map(OsString::from))
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Command::parse(line.split_whitespace().map(OsString::from))
     }
 
     #[test]
@@ -161,22 +154,19 @@ mod tests {
 
     #[test]
     fn a_subcommand_is_a_first_word() {
-        let simplify = |line| matches!(parse(line).unwrap(), Request::Other(Command::Simplify(_)));
+        let simplify = |line| matches!(parse(line).unwrap(), Command::Simplify(_));
         assert!(simplify("onnx2ncnn simplify m.onnx out.onnx"));
         assert!(!simplify("onnx2ncnn ./simplify out.param out.bin"));
         assert!(!simplify("onnx2ncnn m.onnx simplify out.bin"));
         assert!(!simplify("onnx2ncnn -q simplify"));
-        assert!(matches!(parse("onnx2ncnn --list-passes").unwrap(), Request::ListPasses));
-        assert!(matches!(
-            parse("onnx2ncnn convert m.onnx --fp16").unwrap(),
-            Request::Other(Command::Convert(_))
-        ));
+        assert!(matches!(parse("onnx2ncnn --list-passes").unwrap(), Command::ListPasses));
+        assert!(matches!(parse("onnx2ncnn convert m.onnx --fp16").unwrap(), Command::Convert(_)));
     }
 
     #[test]
     fn options_may_be_repeated() {
         let line = "onnx2ncnn m.onnx --outputs a,b --outputs c --input-shape x:0:1,3 --input-shape y:H -v";
-        let Request::Other(Command::Convert(arguments)) = parse(line).unwrap() else { panic!("{line}") };
+        let Command::Convert(arguments) = parse(line).unwrap() else { panic!("{line}") };
         assert_eq!(arguments.source.outputs, ["a", "b", "c"]);
         assert_eq!(arguments.source.input_shape.len(), 2);
         assert!(arguments.report.verbose);
@@ -185,7 +175,7 @@ mod tests {
     #[test]
     fn conversion_options_of_a_batch_are_passed_on() {
         let line = "onnx2ncnn batch a -o out --jobs 2 -v --skip b --fp16 --outputs=x,y --outputs=-z --rename a=b=c --float32 p,q";
-        let Request::Other(Command::Batch(batch)) = parse(line).unwrap() else { panic!("{line}") };
+        let Command::Batch(batch) = parse(line).unwrap() else { panic!("{line}") };
         let words = [
             "--outputs=x",
             "--outputs=y",
@@ -198,8 +188,8 @@ mod tests {
         ];
         assert_eq!(batch.words, words.map(OsString::from));
         let again = ["onnx2ncnn"].into_iter().map(OsString::from).chain(batch.words);
-        let Request::Other(Command::Convert(arguments)) =
-            Request::parse(again.chain(["--", "m"].map(OsString::from))).unwrap()
+        let Command::Convert(arguments) =
+            Command::parse(again.chain(["--", "m"].map(OsString::from))).unwrap()
         else {
             panic!("{line}")
         };

@@ -170,11 +170,11 @@ mod tests {
     use onnx2ncnn::error::ErrorKind;
 
     use super::*;
-    use crate::cli::command::{Command, Request};
+    use crate::cli::command::Command;
 
     fn parse(line: impl IntoIterator<Item = PathBuf>) -> Arguments {
-        match Request::parse(line.into_iter().map(Into::into)).unwrap() {
-            Request::Other(Command::Convert(arguments)) => *arguments,
+        match Command::parse(line.into_iter().map(Into::into)).unwrap() {
+            Command::Convert(arguments) => *arguments,
             other => panic!("{other:?}"),
         }
     }

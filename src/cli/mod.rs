@@ -31,7 +31,7 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
 
 use arguments::{MessageFormat, Report};
-use command::{Command, Request};
+use command::Command;
 pub use program::Program;
 use summary::Summary;
 // For the Python package, which comes from the same source.
@@ -57,40 +57,40 @@ const DIFFERENT: u8 = 4;
 /// batch.
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
-    let code = run_request(Request::parse(words), program);
+    let code = run_command(Command::parse(words), program);
     // A process that is not a program of Rust does not do this at its end. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     code
 }
 
-fn run_request(request: Result<Request, clap::Error>, program: &Program) -> u8 {
-    let request = match request {
-        Ok(request) => request,
+fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
+    let command = match command {
+        Ok(command) => command,
         Err(error) => error.exit(),
     };
-    match request {
-        Request::Other(Command::Convert(arguments)) => {
+    match command {
+        Command::Convert(arguments) => {
             let format = arguments.format.message_format;
             finish(convert::convert_files(&arguments), arguments.report, format)
         }
-        Request::ListPasses => passes::list(),
-        Request::Other(Command::Simplify(arguments)) => {
+        Command::ListPasses => passes::list(),
+        Command::Simplify(arguments) => {
             let format = arguments.format.message_format;
             finish(simplify::simplify_files(&arguments), arguments.report, format)
         }
-        Request::Other(Command::Quantize(arguments)) => {
+        Command::Quantize(arguments) => {
             let format = arguments.format.message_format;
             finish(quantize::quantize_files(&arguments), arguments.report, format)
         }
-        Request::Other(Command::Batch(arguments)) => batch::convert_all(&arguments, program),
-        Request::Other(Command::Inspect(arguments)) => {
+        Command::Batch(arguments) => batch::convert_all(&arguments, program),
+        Command::Inspect(arguments) => {
             let format = if arguments.json { MessageFormat::Json } else { MessageFormat::Human };
             finish_command(inspect::inspect_file(&arguments), arguments.report, format, false)
         }
-        Request::Other(Command::Explain(arguments)) => explain::explain(&arguments),
-        Request::Other(Command::Completions(arguments)) => generate::completions(&arguments),
-        Request::Other(Command::Man(arguments)) => generate::man(&arguments),
-        Request::Other(Command::Verify(arguments)) => verify::verify_files(&arguments),
+        Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
+        Command::Verify(arguments) => verify::verify_files(&arguments),
     }
 }
 
