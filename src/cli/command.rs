@@ -73,14 +73,14 @@ impl Command {
     /// Parses a command line; the first word is the name of the program.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
         let words: Vec<OsString> = words.into_iter().collect();
+        let is_help = words.get(1).is_some_and(|word| word == "help");
         let parsed = command().try_get_matches_from(&words);
         if !matches!(&parsed, Ok(matches) if matches.subcommand().is_some())
-            && let Some(error) = words.get(1).and_then(|word| misspelled_verb(word))
+            && let Some(error) = words.get(usize::from(is_help) + 1).and_then(|word| misspelled_verb(word))
         {
             return Err(error);
         }
-        let is_help = words.get(1).is_some_and(|word| word == "help");
-        let matches = parsed.map_err(|error| if is_help { error } else { unexpected_word(error) })?;
+        let matches = parsed.map_err(unexpected_word)?;
         Ok(match Other::from_arg_matches(&matches)? {
             Other { command: Some(mut command), .. } => {
                 if let (Command::Batch(batch), Some((_, matches))) = (&mut command, matches.subcommand()) {
