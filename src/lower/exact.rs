@@ -10,7 +10,6 @@ use super::{Lower, ScalarOrBlob};
 use crate::error::{Error, Result};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Layer, Power, Threshold, binary_op, unary_op};
-use crate::op::element_count;
 use crate::tensor::{DType, Tensor};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
@@ -28,9 +27,6 @@ const SPLITTER: f32 = 4097.0;
 
 /// 2^114: the largest magnitude that is split; beyond, the product overflows.
 const SPLIT: f32 = 2.076_918_7e34;
-
-/// The number of divisors up to which zeros and infinities among them are worth the time.
-const MANY_DIVISORS: u64 = 1 << 16;
 
 /// 2^127: no half of a finite number reaches it, and its double overflows to infinity.
 pub(crate) const HALF_OF_INFINITY: f32 = 1.701_411_8e38;
@@ -104,18 +100,6 @@ impl Lower<'_> {
         self.binary(binary_op::ADD, yes, no)
     }
 
-    /// Returns whether UnaryOp and BinaryOp may divide by input `index`: no element is 0 or infinite, for which
-    /// a vectorized division gives NaN on x86. Large divisors are divided by anyway, because the exact
-    /// reciprocal takes five times as long.
-    pub fn may_divide_by(&self, index: usize) -> bool {
-        let range = self.range(index);
-        let is_large = || {
-            let shape = self.shape(index).unwrap_or_default();
-            element_count(shape).is_some_and(|count| count > MANY_DIVISORS)
-        };
-        range.excludes_zero() && range.is_finite() || is_large()
-    }
-
     /// Emits a power. Power is not vectorized, so it is right for 0 and infinity too.
     pub fn power(&mut self, x: BlobId, power: f32) -> Result<BlobId> {
         self.map_3d(Power { power, ..Power::default() }, x)
@@ -145,12 +129,17 @@ impl Lower<'_> {
 
     /// Emits `y`, and NaN where `truth` is 1.
     pub fn set_nan(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
+        let nothing = self.nan_where(truth)?;
+        self.binary(binary_op::ADD, y, nothing)
+    }
+
+    /// Emits NaN where `truth` is 1, otherwise 0.
+    pub fn nan_where(&mut self, truth: BlobId) -> Result<BlobId> {
         self.compute_in_float32();
         let large = self.binary_scalar(binary_op::MUL, truth, f32::MAX)?;
         let infinite = self.binary_scalar(binary_op::MUL, large, f32::MAX)?;
         // Zero times infinity is NaN.
-        let nothing = self.binary_scalar(binary_op::MUL, infinite, 0.0)?;
-        self.binary(binary_op::ADD, y, nothing)
+        self.binary_scalar(binary_op::MUL, infinite, 0.0)
     }
 
     /// Wraps the result of integer arithmetic to a type of 8 or 16 bits. Wider types are assumed not to

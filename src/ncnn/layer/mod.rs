@@ -285,7 +285,6 @@ layers! {
     Fold,
     GELU,
     Gemm,
-    GLU,
     GridSample,
     GroupNorm,
     GRU,

@@ -5,7 +5,7 @@ use super::super::broadcast::lower_pair;
 use super::super::unary::root;
 use super::lower::multiply;
 use crate::error::{Result, unsupported};
-use crate::lower::{Lower, ScalarOrBlob};
+use crate::lower::{Lower, OverZero, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Exp, Log, binary_op, unary_op};
 use crate::tensor::DType;
@@ -59,6 +59,8 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
         Ok(base)
     } else if is_infinite_root {
         root(lower, base)
+    } else if divides && exponent == -1.0 {
+        lower.quotient(ScalarOrBlob::Number(1.0), base, lower.range(0), OverZero::Exact)
     } else if divides {
         lower.power(base, exponent)
     } else if exponent == 2.0 {

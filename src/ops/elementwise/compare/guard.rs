@@ -3,6 +3,8 @@
 //! In ncnn a NaN of the operand that is not chosen survives the selection by products and sums. Operators
 //! whose result is NaN for some inputs therefore get a harmless input for each element that is not chosen.
 
+use super::nan::expand_choice_with_nan;
+use super::nonzero::excludes_zero;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{self, Access};
@@ -21,6 +23,9 @@ pub(in crate::ops) fn nan_input(graph: &Graph, node: &Node) -> Option<(usize, f3
 
 /// Replaces the operands of a Where by guarded ones.
 pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
+    if expand_choice_with_nan(x)? {
+        return Ok(true);
+    }
     let (condition, chosen, other) = (x.operand(0)?, x.operand(1)?, x.operand(2)?);
     let (a, b) = (guarded(x, 1, chosen, MAX_DEPTH)?, guarded(x, 2, other, MAX_DEPTH)?);
     if a.is_none() && b.is_none() {
@@ -42,8 +47,15 @@ fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Resul
             && graph.value(value).dtype != Some(DType::Bool)
     };
     let Some(node) = producer.filter(|_| depth > 0).filter(forwards_nan) else { return Ok(None) };
-    // A quotient that is chosen itself is lowered to one by numbers other than 0.
-    let nan_input = nan_input(graph, node).filter(|_| depth < MAX_DEPTH || !node.is("Div"));
+    // A quotient of which only elements by numbers other than 0 are chosen needs no guard.
+    let is_safe = node.is("Div")
+        && node
+            .inputs
+            .get(1)
+            .copied()
+            .flatten()
+            .is_some_and(|divisor| excludes_zero(graph, x.node(), side, divisor));
+    let nan_input = nan_input(graph, node).filter(|_| depth < MAX_DEPTH || !is_safe);
     let (mut inputs, mut changed) = (Vec::new(), false);
     for (index, input) in node.inputs.iter().enumerate() {
         let Some(input) = *input else {

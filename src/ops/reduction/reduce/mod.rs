@@ -19,7 +19,7 @@ use crate::graph::Attribute;
 use crate::op::identity::same_shape;
 use crate::op::{Access, Attributes, Call, Fact, element_count, range, resolve_axis};
 use crate::ops::Row;
-use crate::pass::expand::Expand;
+use crate::pass::expand::{Expand, Operand};
 use crate::tensor::{Array, DType, Dim, Range};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -50,6 +50,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 const fn reduction(name: &'static str, since: &'static [i64]) -> Row {
     Row::new(name, since, Access::Reduction, infer_reduce)
         .fold(fold::fold_reduce)
+        .scratch(fold::COPIES)
         .expand(expand_reduce)
         .lower(lower::lower_reduce)
         .range(range_reduce)
@@ -271,6 +272,9 @@ fn expand_reduce(expand: &mut Expand) -> Result<bool> {
         let sum = expand.op("ReduceSum", &[data, axes], &flags)?;
         let count = expand.literal(&count)?;
         expand.op("Div", &[sum, count], &[])?
+    } else if reduce.kind == Kind::L2 {
+        let energy = expand.op("ReduceSumSquare", &[data, axes], &flags)?;
+        whole_root(expand, energy, dtype)?
     } else {
         let to = |dtype: DType| [("to", Attribute::Int(i64::from(dtype.to_onnx())))];
         let float = expand.op("Cast", &[data], &to(DType::F32))?;
@@ -279,6 +283,19 @@ fn expand_reduce(expand: &mut Expand) -> Result<bool> {
     };
     expand.output(0, made)?;
     Ok(true)
+}
+
+/// Emits the largest integers whose squares are not above these: the nearest ones, less 1 where that is above
+/// the root. The root of the runtime may lie below an integer.
+fn whole_root(expand: &mut Expand, energy: Operand, dtype: DType) -> Result<Operand> {
+    let float = expand.cast(energy, DType::F32)?;
+    let root = expand.op("Sqrt", &[float], &[])?;
+    let nearest = expand.op("Round", &[root], &[])?;
+    let nearest = expand.cast(nearest, dtype)?;
+    let square = expand.op("Mul", &[nearest, nearest], &[])?;
+    let above = expand.op("Greater", &[square, energy], &[])?;
+    let above = expand.cast(above, dtype)?;
+    expand.op("Sub", &[nearest, above], &[])
 }
 
 #[cfg(test)]
