@@ -27,7 +27,9 @@ pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
         return Ok(true);
     }
     let (condition, chosen, other) = (x.operand(0)?, x.operand(1)?, x.operand(2)?);
-    let (a, b) = (guarded(x, 1, chosen, MAX_DEPTH)?, guarded(x, 2, other, MAX_DEPTH)?);
+    let node = x.node();
+    let a = guarded(x, 1, chosen, Some((node, 1)), MAX_DEPTH)?;
+    let b = guarded(x, 2, other, Some((node, 2)), MAX_DEPTH)?;
     if a.is_none() && b.is_none() {
         return Ok(false);
     }
@@ -36,8 +38,15 @@ pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Emits a copy of `operand`, input `side` of the Where, with guarded inputs; `None` if it needs no guard.
-fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Result<Option<Operand>> {
+/// Emits a copy of `operand`, input `side` of the Where, with guarded inputs; `None` if it needs no guard. `choice`
+/// is a Where that reads it, and as which input.
+fn guarded(
+    x: &mut Expand,
+    side: usize,
+    operand: Operand,
+    choice: Option<(&Node, usize)>,
+    depth: usize,
+) -> Result<Option<Operand>> {
     let graph = x.graph();
     let Operand::Value(value) = operand else { return Ok(None) };
     let producer = graph.value(value).producer.and_then(|id| graph.node(id));
@@ -47,15 +56,14 @@ fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Resul
             && graph.value(value).dtype != Some(DType::Bool)
     };
     let Some(node) = producer.filter(|_| depth > 0).filter(forwards_nan) else { return Ok(None) };
+    let divides_by = |divisor| node.is("Div") && node.inputs.get(1) == Some(&Some(divisor));
     // A quotient of which only elements by numbers other than 0 are chosen needs no guard.
-    let is_safe = node.is("Div")
-        && node
-            .inputs
-            .get(1)
-            .copied()
-            .flatten()
-            .is_some_and(|divisor| excludes_zero(graph, x.node(), side, divisor));
-    let nan_input = nan_input(graph, node).filter(|_| depth < MAX_DEPTH || !is_safe);
+    let is_safe = |at: usize| {
+        choice.zip(node.inputs.get(at).copied().flatten()).is_some_and(|((choice, side), divisor)| {
+            divides_by(divisor) && excludes_zero(graph, choice, side, divisor)
+        })
+    };
+    let nan_input = nan_input(graph, node).filter(|(at, _)| !is_safe(*at));
     let (mut inputs, mut changed) = (Vec::new(), false);
     for (index, input) in node.inputs.iter().enumerate() {
         let Some(input) = *input else {
@@ -67,7 +75,10 @@ fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Resul
             Some((at, safe)) if at == index && !is_chosen_by(graph, input, x.node()) => {
                 Some(harmless(x, side, input, safe)?)
             }
-            _ => guarded(x, side, operand, depth - 1)?,
+            _ => {
+                let choice = (node.is("Where") && index > 0).then_some((node, index));
+                guarded(x, side, operand, choice, depth - 1)?
+            }
         };
         changed |= guard.is_some();
         inputs.push(Some(guard.unwrap_or(operand)));
