@@ -167,6 +167,15 @@ impl Lower<'_> {
         }
     }
 
+    /// States that the floats of the net are finite, because the layers of the node need finite elements of input
+    /// `index`.
+    pub(super) fn need_finite(&mut self, index: usize) {
+        if let Ok(value) = self.input_id(index) {
+            let node = self.call.node().at();
+            self.state.assumptions.needs_finite.get_or_insert((value, node));
+        }
+    }
+
     fn add_assumption(&mut self, index: usize, fact: AssumedFact) {
         if let Ok(value) = self.input_id(index) {
             self.state.assumptions.add(self.call.graph(), fact, value, Some(self.call.node().at()));

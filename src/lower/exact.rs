@@ -10,7 +10,7 @@ use super::{Lower, ScalarOrBlob};
 use crate::error::{Error, Result};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Layer, Power, Threshold, binary_op, unary_op};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Range, Tensor};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
 /// division: quotients of integers below 2^20 are further from it than this.
@@ -100,9 +100,12 @@ impl Lower<'_> {
         self.binary(binary_op::ADD, yes, no)
     }
 
-    /// Emits a power. Power is not vectorized, so it is right for 0 and infinity too.
-    pub fn power(&mut self, x: BlobId, power: f32) -> Result<BlobId> {
-        self.map_3d(Power { power, ..Power::default() }, x)
+    /// Emits a power of numbers in `range`. Power is not vectorized, so it is right for 0 and infinity too. It
+    /// adds its shift to its bottom: -0, whose odd negative powers are negative, stays only with a shift of -0.
+    pub fn power(&mut self, x: BlobId, power: f32, range: Range) -> Result<BlobId> {
+        let is_odd = power % 2.0 == 1.0 || power % 2.0 == -1.0;
+        let shift = if is_odd && power < 0.0 && range.least < 0.0 { -0.0 } else { 0.0 };
+        self.map_3d(Power { power, shift, ..Power::default() }, x)
     }
 
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of

@@ -36,20 +36,22 @@ impl Lower<'_> {
         is_plain(self.range(index))
     }
 
-    /// Emits the quotients by a blob whose elements lie in `range`, also by those that are zero or infinite.
+    /// Emits the quotients by the elements of input `index`, also by those that are zero or infinite; `by` is the
+    /// blob that holds them.
     pub fn quotient(
         &mut self,
         a: ScalarOrBlob,
         by: BlobId,
-        range: Range,
+        index: usize,
         over_zero: OverZero,
     ) -> Result<BlobId> {
+        let range = self.range(index);
         if is_plain(range) {
             return self.ratio(a, by);
         }
         let is_few = element_count(&self.form(by)).is_some_and(|count| count <= FEW_DIVISORS);
         if is_few && over_zero == OverZero::Exact && !self.feeds_jump() {
-            let factor = self.power(by, -1.0)?;
+            let factor = self.power(by, -1.0, range)?;
             return if a == ScalarOrBlob::Number(1.0) {
                 Ok(factor)
             } else {
@@ -59,9 +61,12 @@ impl Lower<'_> {
         let finite =
             if range.is_finite() { by } else { self.map(Clip { min: f32::MIN, max: f32::MAX }, by)? };
         if range.excludes_zero() {
+            // Clip gives a number for NaN.
+            self.need_finite(index);
             return self.ratio(a, finite);
         }
-        let divides = self.nonzero(finite)?;
+        // NaN counts as zero here, and so stays NaN.
+        let divides = self.nonzero(by)?;
         let zero = self.logical_not(divides)?;
         let is_signed = range.least < 0.0 && over_zero != OverZero::Dropped;
         let side = if is_signed { self.sign_of_zero(by, zero)? } else { zero };

@@ -13,6 +13,8 @@ pub(crate) struct Range {
 impl Range {
     /// Any float.
     pub const ANY: Range = Range { least: f64::NEG_INFINITY, most: f64::INFINITY };
+    /// Any float that is not negative.
+    pub const NOT_NEGATIVE: Range = Range { least: 0.0, most: f64::INFINITY };
     /// From 0 to 1.
     pub const UNIT: Range = Range { least: 0.0, most: 1.0 };
 

@@ -24,7 +24,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<[ValueId; 2]>> {
     match defined(matcher, node) {
         Some(angle) => {
             let mut found = of_quadrants(matcher, matcher.made_by(angle, "Where")?)?;
-            found.inner.insert(angle);
+            found.inner.extend([Some(angle), input(node, 0)].into_iter().flatten());
             Some(found)
         }
         // The next Where replaces NaN, and is the last node.

@@ -156,7 +156,7 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
         ScalarOrBlob::Number(_) => lower.combine(binary_op::DIV, a, b),
         ScalarOrBlob::Blob(divisor) => {
             let over_zero = over_zero(lower);
-            lower.quotient(a, divisor, lower.range(1), over_zero)
+            lower.quotient(a, divisor, 1, over_zero)
         }
     }
 }

@@ -207,7 +207,7 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
             lower.unary(op_type, finite)?
         }
         unary_op::RECIPROCAL if !lower.may_divide_by(0) => {
-            lower.quotient(ScalarOrBlob::Number(1.0), x, lower.range(0), OverZero::Exact)?
+            lower.quotient(ScalarOrBlob::Number(1.0), x, 0, OverZero::Exact)?
         }
         unary_op::SQRT if !lower.range(0).is_finite() => root(lower, x)?,
         _ => lower.unary(op_type, x)?,
