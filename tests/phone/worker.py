@@ -64,7 +64,9 @@ def run(request):
         array = inputs[name].astype(np.int32 if int32 else np.float32)
         if array.size == 0:
             return "skipped"
-        extractor.input(blob, ncnn.Mat(np.ascontiguousarray(array.reshape(mat_shape(array.shape)))).clone())
+        # The array has a name until the Mat, which does not keep it alive, is copied.
+        array = np.ascontiguousarray(array.reshape(mat_shape(array.shape)))
+        extractor.input(blob, ncnn.Mat(array).clone())
     for name, blob, int32 in request["output"]:
         code, mat = extractor.extract(blob)
         if code != 0:
