@@ -4,7 +4,7 @@ use super::{Label, equation, place, size_of};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::pass::expand::{Expand, Operand};
-use crate::tensor::Dim;
+use crate::tensor::{DType, Dim};
 
 /// A value whose axes have distinct labels.
 struct Labelled {
@@ -15,9 +15,14 @@ struct Labelled {
 
 pub(super) fn expand_einsum(expand: &mut Expand) -> Result<bool> {
     let equation = equation(expand)?;
+    let dtype = expand.dtype(0)?;
     let mut result: Option<Labelled> = None;
     for (i, labels) in equation.operands.iter().enumerate() {
-        let operand = expand.operand(i)?;
+        let mut operand = expand.operand(i)?;
+        // Sums of narrow integers wrap around once, at last.
+        if dtype.is_narrow_int() {
+            operand = expand.cast(operand, DType::I32)?;
+        }
         let sizes = expand.shape(i)?.to_vec();
         let next = diagonal(expand, Labelled { operand, labels: labels.clone(), sizes })?;
         let later = equation.operands.iter().skip(i + 1).flatten();
@@ -37,7 +42,9 @@ pub(super) fn expand_einsum(expand: &mut Expand) -> Result<bool> {
     }
     let result = result.ok_or_else(|| Error::invalid("no operands"))?;
     let result = transpose(expand, result, &equation.output)?;
-    expand.output(0, result.operand)?;
+    let result =
+        if dtype.is_narrow_int() { expand.cast(result.operand, dtype)? } else { result.operand };
+    expand.output(0, result)?;
     Ok(true)
 }
 
