@@ -42,8 +42,7 @@ pub(super) fn expand_einsum(expand: &mut Expand) -> Result<bool> {
     }
     let result = result.ok_or_else(|| Error::invalid("no operands"))?;
     let result = transpose(expand, result, &equation.output)?;
-    let result =
-        if dtype.is_narrow_int() { expand.cast(result.operand, dtype)? } else { result.operand };
+    let result = if dtype.is_narrow_int() { expand.cast(result.operand, dtype)? } else { result.operand };
     expand.output(0, result)?;
     Ok(true)
 }
