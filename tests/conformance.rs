@@ -34,8 +34,8 @@ const WORKERS: usize = 2;
 fn every_case_is_right_or_refused_for_a_known_reason() {
     let python = support::python();
     let filter = std::env::var("CASES").unwrap_or_default();
-    let mut cases = find_cases(&written_cases(&python, "collect.py"));
-    cases.extend(find_cases(&written_cases(&python, "elements.py")));
+    let mut cases = find_cases(&written_cases(&python, "collect"));
+    cases.extend(find_cases(&written_cases(&python, "elements")));
     cases.extend(
         find_cases(Path::new(FIXTURES)).into_iter().map(|(name, path)| (format!("fixtures/{name}"), path)),
     );
@@ -83,14 +83,15 @@ fn every_case_is_right_or_refused_for_a_known_reason() {
 
 /// Returns the folder of the cases that a script writes, once for each version of the environment and of the
 /// script.
-fn written_cases(python: &Path, script: &str) -> PathBuf {
+fn written_cases(python: &Path, name: &str) -> PathBuf {
     let environment = python.parent().and_then(Path::parent).and_then(Path::file_name).unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cases").join(environment).join(script);
-    let text = fs::read(Path::new(SCRIPTS).join(script)).unwrap();
-    let stamp = folder.join(script);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cases").join(environment).join(name);
+    let script = Path::new(SCRIPTS).join(format!("{name}.py"));
+    let text = fs::read(&script).unwrap();
+    let stamp = folder.join("script");
     if fs::read(&stamp).ok().as_ref() != Some(&text) {
         let _ = fs::remove_dir_all(&folder);
-        let output = Command::new(python).arg(Path::new(SCRIPTS).join(script)).arg(&folder).output().unwrap();
+        let output = Command::new(python).args([&script, &folder]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         fs::write(stamp, text).unwrap();
     }
