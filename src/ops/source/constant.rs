@@ -240,7 +240,7 @@ fn range_range(call: &Call, inputs: &[Range]) -> Range {
 }
 
 /// Emits `start + index * delta` for a delta, or a start other than a size, computed at run time.
-fn expand_range(expand: &mut Expand) -> Result<bool> {
+fn expand_range(expand: &Expand) -> Result<bool> {
     if range_operand(expand, 0).is_ok() && expand.array(2).is_ok() {
         return Ok(false);
     }
@@ -248,15 +248,11 @@ fn expand_range(expand: &mut Expand) -> Result<bool> {
     let Some(len) = len.known().filter(|len| *len <= MAX_ELEMENTS) else {
         unsupported!("a range of {len} elements");
     };
-    let dtype = expand.dtype(0)?;
-    let places = expand.literal(&Array::i64(Array1::from_iter(0..len).into_dyn()).cast(dtype)?)?;
-    let (start, delta) = (expand.operand(0)?, expand.operand(2)?);
-    let scaled = expand.op("Mul", &[places, delta], &[])?;
-    let range = expand.op("Add", &[start, scaled], &[])?;
+    let places = Array::i64(Array1::from_iter(0..len).into_dyn());
+    let places = expand.make.cast_literal(&places, expand.dtype(0)?);
+    let range = expand.operand(0) + places * expand.operand(2);
     // Start and delta may have one axis of size 1 or none.
-    let shape = expand.ints(&[len])?;
-    let range = expand.op("Reshape", &[range, shape], &[])?;
-    expand.output(0, range)?;
+    expand.output(0, range.reshape(&[len]));
     Ok(true)
 }
 

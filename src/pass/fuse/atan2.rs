@@ -13,10 +13,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::input;
 
 pub(crate) fn fuse_atan2(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made, [y, x]| {
-        made.own_last("Atan2", &[y, x], &[]);
-        Ok(())
-    })
+    fuse(graph, find, |made, [y, x]| Ok(made.own_op("Atan2", [made.value(y), made.value(x)], [])))
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<[ValueId; 2]>> {

@@ -5,15 +5,14 @@ use num_traits::ToPrimitive;
 use super::{Reduction, read_reduction, replaced_rows};
 use crate::common::limits;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{
     element_hits, element_places, resolve_index, row_indices, rows_at, tuple_places,
 };
-use crate::ops::indexing::one_hot::one_hot;
 use crate::ops::shape::{data_sizes, resized};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, display_shape};
 
 /// Returns whether the indices are constant, and few parts make up data with these elements replaced.
@@ -32,57 +31,31 @@ fn is_moved(
 }
 
 /// Updates compared with all positions: `hits` is true if an update along `axis` addresses a position.
-struct Matches {
-    hits: Operand,
-    updates: Operand,
+struct Matches<'x> {
+    hits: Expr<'x>,
+    updates: Expr<'x>,
     axis: i64,
 }
 
-/// Emits the data reduced with the updates, in float32.
-fn apply(expand: &mut Expand, data: Operand, matches: &Matches, reduction: Reduction) -> Result<Operand> {
-    let (neutral, reduce, combine) = match reduction {
-        Reduction::Replace | Reduction::Add => (0.0, "ReduceSum", "Add"),
-        Reduction::Mul => (1.0, "ReduceProd", "Mul"),
-        Reduction::Max => (f32::NEG_INFINITY, "ReduceMax", "Max"),
-        Reduction::Min => (f32::INFINITY, "ReduceMin", "Min"),
-    };
-    let neutral = expand.literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), neutral)))?;
-    let axes = expand.ints(&[matches.axis])?;
-    let flat = || [("keepdims", Attribute::Int(0))];
-    let spread = expand.op("Where", &[matches.hits, matches.updates, neutral], &[])?;
-    let reduced = expand.op(reduce, &[spread, axes], &flat())?;
-    if reduction != Reduction::Replace {
-        return expand.op(combine, &[data, reduced], &[]);
+/// Returns the data reduced with the updates, all in float32.
+fn apply<'x>(data: Expr<'x>, matches: &Matches<'x>, reduction: Reduction) -> Expr<'x> {
+    let Matches { hits, updates, axis } = *matches;
+    let reduced = |neutral: f32, reduce| hits.select(updates, neutral).reduce(reduce, &[axis], false);
+    match reduction {
+        Reduction::Add => data + reduced(0.0, "ReduceSum"),
+        Reduction::Mul => data * reduced(1.0, "ReduceProd"),
+        Reduction::Max => data.max(reduced(f32::NEG_INFINITY, "ReduceMax")),
+        Reduction::Min => data.min(reduced(f32::INFINITY, "ReduceMin")),
+        Reduction::Replace => {
+            let update = reduced(0.0, "ReduceSum");
+            let hit = hits.cast(DType::F32).reduce("ReduceSum", &[axis], false).cast(DType::Bool);
+            hit.select(update, data)
+        }
     }
-    let hits = expand.cast(matches.hits, DType::F32)?;
-    let hit = expand.op("ReduceSum", &[hits, axes], &flat())?;
-    let hit = expand.cast(hit, DType::Bool)?;
-    expand.op("Where", &[hit, reduced, data], &[])
-}
-
-/// Returns inputs 0 and 2 as float32 in these shapes.
-fn operands(expand: &mut Expand, data: &[i64], updates: &[i64]) -> Result<(Operand, Operand)> {
-    let dtype = expand.dtype(0)?;
-    let mut reshaped = |index, shape| {
-        let operand = expand.operand(index)?;
-        let operand = expand.reshape(operand, shape)?;
-        if dtype == DType::F32 { Ok(operand) } else { expand.cast(operand, DType::F32) }
-    };
-    Ok((reshaped(0, data)?, reshaped(2, updates)?))
-}
-
-fn finish(expand: &mut Expand, result: Operand) -> Result<bool> {
-    let (dtype, sizes) = (expand.dtype(0)?, expand.sizes(0)?);
-    let mut result = expand.reshape(result, &sizes)?;
-    if dtype != DType::F32 {
-        result = expand.cast(result, dtype)?;
-    }
-    expand.output(0, result)?;
-    Ok(true)
 }
 
 /// Expands ScatterND over `[rows, updates, elements of a row]`.
-pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
     if is_moved(expand, |sizes, indices| tuple_places(sizes, indices, 0))? {
         return Ok(false);
     }
@@ -97,17 +70,17 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     if rows.saturating_mul(count).saturating_mul(wide) > limits::COMPARED {
         unsupported!("{count} updates, each compared with {rows} rows of {wide} elements");
     }
-    let indices = expand.operand(1)?;
-    let targets = row_indices(expand, indices, tuples, indexed, 0)?;
-    let hits = one_hot(expand, targets, rows, 0, DType::Bool)?;
-    let hits = expand.reshape(hits, &[rows, count, 1])?;
-    let (data, updates) = operands(expand, &[rows, wide], &[1, count, wide])?;
-    let result = apply(expand, data, &Matches { hits, updates, axis: 1 }, reduction)?;
-    finish(expand, result)
+    let targets = row_indices(expand, tuples, indexed, 0)?;
+    let hits = targets.one_hot(rows, 0, DType::Bool).reshape(&[rows, count, 1]);
+    let data = expand.operand(0).reshape(&[rows, wide]).to_type(DType::F32);
+    let updates = expand.operand(2).reshape(&[1, count, wide]).to_type(DType::F32);
+    let result = apply(data, &Matches { hits, updates, axis: 1 }, reduction);
+    expand.output(0, result.reshape(&sizes).to_type(expand.dtype(0)?));
+    Ok(true)
 }
 
 /// Expands ScatterElements: an axis of the updates after that of the data.
-pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
     let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
     if is_moved(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))? {
@@ -136,21 +109,16 @@ pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     }
     let place = i64::try_from(axis)?;
     let hits = element_hits(expand, place, false, DType::Bool)?;
-    let dtype = expand.dtype(0)?;
-    let (data, updates) = (expand.operand_as(0, DType::F32)?, expand.operand_as(2, DType::F32)?);
-    let before = expand.ints(&[place])?;
-    let updates = expand.op("Unsqueeze", &[updates, before], &[])?;
-    let mut result = apply(expand, data, &Matches { hits, updates, axis: place + 1 }, reduction)?;
-    if dtype != DType::F32 {
-        result = expand.cast(result, dtype)?;
-    }
-    expand.output(0, result)?;
+    let (data, updates) = (expand.operand_as(0, DType::F32), expand.operand_as(2, DType::F32));
+    let updates = updates.unsqueeze(&[place]);
+    let result = apply(data, &Matches { hits, updates, axis: place + 1 }, reduction);
+    expand.output(0, result.to_type(expand.dtype(0)?));
     Ok(true)
 }
 
 /// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the updates with
 /// the data before and after them.
-fn replace_one(expand: &mut Expand, axis: usize) -> Result<bool> {
+fn replace_one(expand: &Expand, axis: usize) -> Result<bool> {
     let range = expand.range(1);
     let only = Some(range.least).filter(|least| range.most <= *least && least.fract() == 0.0);
     let count = expand.shape(1)?.at(axis)?;
@@ -162,19 +130,15 @@ fn replace_one(expand: &mut Expand, axis: usize) -> Result<bool> {
         None => index,
     };
     let place = i64::try_from(axis)?;
-    let (data, updates) = (expand.operand(0)?, expand.operand(2)?);
-    let (front, from, end, axes) =
-        (expand.ints(&[0])?, expand.ints(&[index])?, expand.ints(&[i64::MAX])?, expand.ints(&[place])?);
+    let data = expand.operand(0);
     let mut parts = Vec::new();
     if index > 0 {
-        parts.push(expand.op("Slice", &[data, front, from, axes], &[])?);
+        parts.push(data.slice(place, 0, index));
     }
-    parts.push(updates);
+    parts.push(expand.operand(2));
     if !size.is(index + 1) {
-        let after = expand.ints(&[index + 1])?;
-        parts.push(expand.op("Slice", &[data, after, end, axes], &[])?);
+        parts.push(data.slice(place, index + 1, i64::MAX));
     }
-    let joined = expand.op("Concat", &parts, &[("axis", Attribute::Int(place))])?;
-    expand.output(0, joined)?;
+    expand.output(0, expand.make.concat(&parts, place));
     Ok(true)
 }

@@ -1,10 +1,10 @@
 //! MatMulInteger as a float32 product: exact if sums stay below 2^24, otherwise rounded.
 
 use crate::error::{Result, invalid};
-use crate::graph::Attribute;
 use crate::op::{Call, Fact};
 use crate::ops::quantized::multiply_integers;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::DType;
 
 /// The indices of the inputs.
@@ -24,36 +24,23 @@ pub(super) fn infer_matmul_integer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::I32, super::matmul_shape(call, call.shape(input::A)?, call.shape(input::B)?)?)])
 }
 
-pub(super) fn expand_matmul_integer(expand: &mut Expand) -> Result<bool> {
-    if let Some(product) = multiply_integers(expand)? {
-        let product = cast(expand, product, DType::I32)?;
-        expand.output(0, product)?;
-        return Ok(true);
-    }
-    let a = shifted(expand, input::A, input::A_ZERO_POINT, true)?;
-    let b = shifted(expand, input::B, input::B_ZERO_POINT, false)?;
-    let product = expand.op("MatMul", &[a, b], &[])?;
-    let product = cast(expand, product, DType::I32)?;
-    expand.output(0, product)?;
+pub(super) fn expand_matmul_integer(x: &Expand) -> Result<bool> {
+    let product = match multiply_integers(x)? {
+        Some(product) => product,
+        None => {
+            let a = shifted(x, input::A, input::A_ZERO_POINT, true)?;
+            a.matmul(shifted(x, input::B, input::B_ZERO_POINT, false)?)
+        }
+    };
+    x.output(0, product.cast(DType::I32));
     Ok(true)
 }
 
-fn cast(expand: &mut Expand, x: Operand, to: DType) -> Result<Operand> {
-    expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(to.to_onnx())))])
-}
-
-/// Emits an operand in float32, minus its zero point: one for all, or one for each row of A or column of B.
-fn shifted(expand: &mut Expand, index: usize, zero_point: usize, rows: bool) -> Result<Operand> {
-    let x = expand.operand(index)?;
-    let x = cast(expand, x, DType::F32)?;
-    if !expand.has_input(zero_point) {
-        return Ok(x);
-    }
-    let zero = expand.operand(zero_point)?;
-    let mut zero = cast(expand, zero, DType::F32)?;
-    if rows && matches!(expand.shape(zero_point)?, [count] if !count.is(1)) {
-        let axes = expand.ints(&[1])?;
-        zero = expand.op("Unsqueeze", &[zero, axes], &[])?;
-    }
-    expand.op("Sub", &[x, zero], &[])
+/// Returns an operand in float32, minus its zero point: one for all, or one for each row of A or column of B.
+fn shifted<'x>(x: &'x Expand, index: usize, zero_point: usize, rows: bool) -> Result<Expr<'x>> {
+    let value = x.operand(index).cast(DType::F32);
+    let Some(zero) = x.optional(zero_point) else { return Ok(value) };
+    let zero = zero.cast(DType::F32);
+    let is_column = rows && matches!(x.shape(zero_point)?, [count] if !count.is(1));
+    Ok(value - if is_column { zero.unsqueeze(&[1]) } else { zero })
 }

@@ -2,11 +2,10 @@
 
 use num_traits::AsPrimitive;
 
-use super::super::level::{Target, requantize, scalar};
+use super::super::level::{Target, requantize};
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantize};
 use crate::error::{At, Result, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Call, Fact, required};
 use crate::pass::expand::Expand;
 use crate::tensor::SizeCondition;
@@ -17,17 +16,13 @@ pub(super) fn infer_function(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
-pub(super) fn expand_leaky_relu(x: &mut Expand) -> Result<bool> {
-    let alpha = ("alpha", Attribute::Float(x.float_or("alpha", 0.01)?));
-    let input = dequantize(x, 0)?;
-    let result = x.op("LeakyRelu", &[input], &[alpha])?;
-    quantize(x, result, 3)
+pub(super) fn expand_leaky_relu(x: &Expand) -> Result<bool> {
+    let alpha = ("alpha", x.float_or("alpha", 0.01)?.into());
+    quantize(x, dequantize(x, 0).apply("LeakyRelu", [alpha]), 3)
 }
 
-pub(super) fn expand_sigmoid(x: &mut Expand) -> Result<bool> {
-    let input = dequantize(x, 0)?;
-    let result = x.op("Sigmoid", &[input], &[])?;
-    quantize(x, result, 3)
+pub(super) fn expand_sigmoid(x: &Expand) -> Result<bool> {
+    quantize(x, dequantize(x, 0).sigmoid(), 3)
 }
 
 /// The operator set since which Softmax normalizes one axis.
@@ -49,20 +44,16 @@ pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).
-pub(super) fn expand_softmax(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_softmax(x: &Expand) -> Result<bool> {
     let (_, axis) = softmax_axis(x)?;
     if let Some(scale) = constant_scale(x, 3)? {
         require_long(x, axis, scale)?;
     }
-    let input = dequantize(x, 0)?;
-    let result = x.op("Softmax", &[input], &[("axis", Attribute::Int(axis))])?;
+    let result = dequantize(x, 0).softmax(axis);
     let (Some(target), Some(scale)) = (Target::of_output(x, 4)?, constant_scale(x, 3)?) else {
         return quantize(x, result, 3);
     };
-    let steps = scalar(x, (1.0 / scale).floor())?;
-    let scaled = x.op("Mul", &[result, steps], &[])?;
-    let result = requantize(x, scaled, target)?;
-    x.output(0, result)?;
+    x.output(0, requantize(result * (1.0 / scale).floor(), target));
     Ok(true)
 }
 
@@ -74,7 +65,8 @@ fn require_long(x: &Expand, axis: i64, scale: f32) -> Result<()> {
     let least: i64 = (f64::from((1.0 / scale).floor()) / 5_f64.exp()).ceil().as_();
     match size.known() {
         Some(known) if known < least => unsupported!(
-            "{known} elements along the axis: onnxruntime overflows below {least} at this scale of the result"
+            "an axis of {known}: with this scale of the result onnxruntime overflows if the axis is shorter than \
+             {least}"
         ),
         Some(_) => Ok(()),
         None => x.require(SizeCondition::at_least(size, least)),

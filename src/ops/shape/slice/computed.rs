@@ -3,9 +3,9 @@
 
 use super::call_cuts;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Call, distinct_axes};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, display_shape};
 
 /// Returns the declared shape of the output if it has the rank of the data and no empty axis, and a bound is
@@ -43,18 +43,13 @@ pub(super) fn check_declared(call: &Call, declared: &[Dim]) -> Result<()> {
     Ok(())
 }
 
-/// Emits the start counted from the front, clamped to an axis of `size` elements.
-fn clamped_start(x: &mut Expand, start: Operand, size: i64) -> Result<Operand> {
-    let (zero, last, length) = (x.ints(&[0])?, x.ints(&[size - 1])?, x.ints(&[size])?);
-    let is_negative = x.op("Less", &[start, zero], &[])?;
-    let is_negative = x.cast(is_negative, DType::I64)?;
-    let shift = x.op("Mul", &[is_negative, length], &[])?;
-    let start = x.op("Add", &[start, shift], &[])?;
-    let start = x.op("Max", &[start, zero], &[])?;
-    x.op("Min", &[start, last], &[])
+/// Returns the start counted from the front, clamped to an axis of `size` elements.
+fn clamped_start(start: Expr, size: i64) -> Expr {
+    let start = start + start.less(0).cast(DType::I64) * size;
+    start.max(0).min(size - 1)
 }
 
-pub(super) fn expand_slice(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_slice(x: &Expand) -> Result<bool> {
     if x.since() == 1 || call_cuts(x).is_ok() {
         return Ok(false);
     }
@@ -63,17 +58,13 @@ pub(super) fn expand_slice(x: &mut Expand) -> Result<bool> {
     let sizes = x.sizes(0)?;
     let axes = sliced_axes(x)?;
     let steps = if x.has_input(4) { x.int_list(4)? } else { vec![1; axes.len()] };
-    let starts = x.operand_as(1, DType::I64)?;
-    let mut data = x.operand(0)?;
-    for (index, (axis, step)) in axes.into_iter().zip(steps).enumerate() {
-        let index = x.ints(&[i64::try_from(index)?])?;
-        let start = x.op("Gather", &[starts, index], &[("axis", Attribute::Int(0))])?;
-        let start = clamped_start(x, start, *sizes.at(axis)?)?;
+    let starts = x.operand_as(1, DType::I64);
+    let mut data = x.operand(0);
+    for (index, (axis, step)) in (0..).zip(axes.into_iter().zip(steps)) {
+        let start = clamped_start(starts.gather(x.make.ints(&[index]), 0), *sizes.at(axis)?);
         let offsets: Vec<i64> = (0..*counts.at(axis)?).map(|n| n.saturating_mul(step)).collect();
-        let offsets = x.ints(&offsets)?;
-        let indices = x.op("Add", &[offsets, start], &[])?;
-        data = x.op("Gather", &[data, indices], &[("axis", Attribute::Int(i64::try_from(axis)?))])?;
+        data = data.gather(x.make.ints(&offsets) + start, i64::try_from(axis)?);
     }
-    x.output(0, data)?;
+    x.output(0, data);
     Ok(true)
 }
