@@ -78,7 +78,7 @@ impl Lower<'_> {
     /// Emits 1 where `x < threshold`, otherwise 0; 0 for NaN.
     pub fn lt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
         let negated = self.unary(unary_op::NEG, x)?;
-        self.gt(negated, -threshold)
+        self.gt(negated, 0.0 - threshold)
     }
 
     /// Emits 1 where `x` is not zero, otherwise 0.
@@ -143,6 +143,21 @@ impl Lower<'_> {
         let infinite = self.binary_scalar(binary_op::MUL, large, f32::MAX)?;
         // Zero times infinity is NaN.
         self.binary_scalar(binary_op::MUL, infinite, 0.0)
+    }
+
+    /// Emits +inf where a condition is 1 and -inf where it is 0, and the negation: once for all readers of the
+    /// condition.
+    pub fn infinities(&mut self, condition: BlobId) -> Result<[BlobId; 2]> {
+        if let Some(made) = self.state.infinities.get(&condition) {
+            return Ok(*made);
+        }
+        // The factors are infinite in half precision, and their product in float32.
+        let half = self.binary_scalar(binary_op::SUB, condition, 0.5)?;
+        let far = self.binary_scalar(binary_op::MUL, half, f32::MAX)?;
+        let pass = self.binary_scalar(binary_op::MUL, far, f32::MAX)?;
+        let made = [pass, self.unary(unary_op::NEG, pass)?];
+        self.state.infinities.insert(condition, made);
+        Ok(made)
     }
 
     /// Wraps the result of integer arithmetic to a type of 8 or 16 bits. Wider types are assumed not to

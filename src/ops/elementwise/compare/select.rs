@@ -108,10 +108,6 @@ fn limits(lower: &mut Lower, condition: BlobId) -> Result<(ScalarOrBlob, ScalarO
         };
         return Ok((limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?));
     }
-    // The factors are infinite in half precision, and their product in float32.
-    let half = lower.binary_scalar(binary_op::SUB, condition, 0.5)?;
-    let far = lower.binary_scalar(binary_op::MUL, half, f32::MAX)?;
-    let pass = lower.binary_scalar(binary_op::MUL, far, f32::MAX)?;
-    let block = lower.unary(unary_op::NEG, pass)?;
+    let [pass, block] = lower.infinities(condition)?;
     Ok((ScalarOrBlob::Blob(pass), ScalarOrBlob::Blob(block)))
 }
