@@ -71,7 +71,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)
         .chooses()
-        .lowers_to("BinaryOp MIN and MAX with infinities")
+        .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
     truth("Xor", LOGIC).lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
 ];
