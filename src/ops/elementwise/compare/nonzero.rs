@@ -45,30 +45,82 @@ pub(super) fn excludes_zero(graph: &Graph, choice: &Node, side: usize, value: Va
 fn implies(graph: &Graph, condition: ValueId, truth: bool, value: ValueId, depth: usize) -> bool {
     let Some(node) = graph.value(condition).producer.and_then(|id| graph.node(id)) else { return false };
     let Some(depth) = depth.checked_sub(1) else { return false };
-    let any = || node.inputs.iter().flatten().any(|input| implies(graph, *input, truth, value, depth));
-    let (Some(a), b) = (operand(node, 0), operand(node, 1)) else { return false };
-    // The comparison with the value on the left: `value < bound` and so on.
-    let order = |left: bool| -> Option<(bool, f64)> {
-        let (side, bound) = if left { (a, b?) } else { (b?, a) };
-        Some((is_value(graph, side, value), scalar(graph, bound)?))
-    };
-    let compared = |holds: fn(f64) -> bool, reversed: fn(f64) -> bool| {
-        matches!(order(true), Some((true, bound)) if holds(bound))
-            || matches!(order(false), Some((true, bound)) if reversed(bound))
-    };
-    let (above, from, below, to): (fn(f64) -> bool, fn(f64) -> bool, fn(f64) -> bool, fn(f64) -> bool) =
-        (|bound| bound >= 0.0, |bound| bound > 0.0, |bound| bound <= 0.0, |bound| bound < 0.0);
-    match (truth, node.op_type.as_str()) {
-        (_, "Not") => implies(graph, a, !truth, value, depth),
-        (true, "And") | (false, "Or") => any(),
-        (true, "Cast") => is_value(graph, a, value),
-        (true, "Equal") => compared(|bound| bound != 0.0, |bound| bound != 0.0),
-        (false, "Equal") => compared(|bound| bound == 0.0, |bound| bound == 0.0),
-        (true, "Greater") | (false, "LessOrEqual") => compared(above, below),
-        (true, "GreaterOrEqual") | (false, "Less") => compared(from, to),
-        (true, "Less") | (false, "GreaterOrEqual") => compared(below, above),
-        (true, "LessOrEqual") | (false, "Greater") => compared(to, from),
-        _ => false,
+    let Some(first) = operand(node, 0) else { return false };
+    match (node.op_type.as_str(), truth) {
+        ("Not", _) => implies(graph, first, !truth, value, depth),
+        ("And", true) | ("Or", false) => {
+            node.inputs.iter().flatten().any(|input| implies(graph, *input, truth, value, depth))
+        }
+        ("Cast", true) => is_value(graph, first, value),
+        (op_type, _) => {
+            let Some(second) = operand(node, 1) else { return false };
+            let Some(order) = order_of(op_type).map(|order| if truth { order } else { negated(order) })
+            else {
+                return false;
+            };
+            [(first, second, order), (second, first, reversed(order))].into_iter().any(
+                |(side, bound, order)| {
+                    is_value(graph, side, value)
+                        && scalar(graph, bound).is_some_and(|bound| is_beyond_zero(order, bound))
+                },
+            )
+        }
+    }
+}
+
+/// The order of a value and a bound.
+#[derive(Clone, Copy)]
+enum Order {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+fn order_of(op_type: &str) -> Option<Order> {
+    Some(match op_type {
+        "Equal" => Order::Equal,
+        "Less" => Order::Less,
+        "LessOrEqual" => Order::LessOrEqual,
+        "Greater" => Order::Greater,
+        "GreaterOrEqual" => Order::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+fn negated(order: Order) -> Order {
+    match order {
+        Order::Equal => Order::NotEqual,
+        Order::NotEqual => Order::Equal,
+        Order::Less => Order::GreaterOrEqual,
+        Order::LessOrEqual => Order::Greater,
+        Order::Greater => Order::LessOrEqual,
+        Order::GreaterOrEqual => Order::Less,
+    }
+}
+
+/// The order of the bound and the value.
+fn reversed(order: Order) -> Order {
+    match order {
+        Order::Less => Order::Greater,
+        Order::LessOrEqual => Order::GreaterOrEqual,
+        Order::Greater => Order::Less,
+        Order::GreaterOrEqual => Order::LessOrEqual,
+        order => order,
+    }
+}
+
+/// Returns whether 0 does not have this order beside the bound.
+fn is_beyond_zero(order: Order, bound: f64) -> bool {
+    match order {
+        Order::Equal => bound != 0.0,
+        Order::NotEqual => bound == 0.0,
+        Order::Less => bound <= 0.0,
+        Order::LessOrEqual => bound < 0.0,
+        Order::Greater => bound >= 0.0,
+        Order::GreaterOrEqual => bound > 0.0,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::{At, Result};
 use crate::graph::{Graph, ValueId};
 use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{binary_op, unary_op};
+use crate::ncnn::layer::binary_op;
 use crate::tensor::{Array, DType, Tensor};
 
 pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
