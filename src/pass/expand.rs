@@ -14,8 +14,6 @@ use crate::pass::blocks::Weights;
 use crate::pass::infer;
 use crate::tensor::{Dim, Shape, display_shape};
 
-/// The id of a value that a new node reads or computes.
-pub(crate) type Operand = ValueId;
 pub(crate) use builder::Expand;
 
 /// The maximum number of iterations. Each one inlines one level of nested bodies, and replacements may be

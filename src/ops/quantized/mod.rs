@@ -5,6 +5,7 @@
 
 mod blocks;
 mod contrib;
+mod integer;
 mod kept;
 mod level;
 mod mixed;
@@ -57,6 +58,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .exact()
         .lowers_to("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a second rounding"),
+    Row::new("MatMulInteger", &[10], Access::Any, integer::infer_matmul_integer)
+        .expand(integer::expand_matmul_integer)
+        .exact()
+        .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
     Row::new("QLinearMatMul", &[10, 21], Access::Any, infer_qlinear_matmul)
         .expand(expand_qlinear_matmul)
         .rounds()
@@ -262,7 +267,7 @@ const INTEGER: Places = Places { x: 0, x_zero: 2, weight: 1, weight_zero: 3, bia
 const QLINEAR: Places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: None };
 
 /// Returns the sums of MatMulInteger by an int8 layer, if one can compute them.
-pub(in crate::ops) fn multiply_integers<'x>(x: &'x Expand) -> Result<Option<Expr<'x>>> {
+fn multiply_integers<'x>(x: &'x Expand) -> Result<Option<Expr<'x>>> {
     multiply(x, INTEGER, false)
 }
 

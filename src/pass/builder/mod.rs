@@ -316,12 +316,7 @@ impl<'a> Builder<'a> {
     }
 
     fn nothing(&self) -> Expr<'_> {
-        self.wrap(ValueId::of(self.made.borrow().first))
-    }
-
-    /// Returns a value without its type.
-    pub fn wrap(&self, id: ValueId) -> Expr<'_> {
-        Expr::new(self, id, None)
+        Expr::new(self, ValueId::of(self.made.borrow().first), None)
     }
 
     /// Adds a value.

@@ -4,12 +4,12 @@
 
 use ndarray::{ArrayD, Axis, Slice};
 
-use super::resized;
+use super::one_hot::pick;
 use crate::error::{At, Result, invalid};
 use crate::lower::Lower;
 use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
-use crate::ops::indexing::one_hot::pick;
+use crate::ops::shape::resized;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, display_shape, move_elements};

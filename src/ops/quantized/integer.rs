@@ -1,8 +1,9 @@
 //! MatMulInteger as a float32 product: exact if sums stay below 2^24, otherwise rounded.
 
+use super::multiply_integers;
 use crate::error::{Result, invalid};
 use crate::op::{Call, Fact};
-use crate::ops::quantized::multiply_integers;
+use crate::ops::linear::matmul::matmul_shape;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::DType;
@@ -21,7 +22,7 @@ pub(super) fn infer_matmul_integer(call: &Call) -> Result<Vec<Fact>> {
             invalid!("operand {index} is {}", call.dtype(index)?);
         }
     }
-    Ok(vec![Fact::new(DType::I32, super::matmul_shape(call, call.shape(input::A)?, call.shape(input::B)?)?)])
+    Ok(vec![Fact::new(DType::I32, matmul_shape(call, call.shape(input::A)?, call.shape(input::B)?)?)])
 }
 
 pub(super) fn expand_matmul_integer(x: &Expand) -> Result<bool> {
