@@ -7,8 +7,6 @@ mod contributed;
 mod control;
 mod elementwise;
 mod indexing;
-#[cfg(test)]
-mod layouts;
 mod linear;
 pub(crate) mod normalization;
 mod quantized;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use ndarray::{ArrayD, Axis};
 
-use super::rows;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::onnx::{Input, ReadOptions, Sources};
 use crate::op::{self, Attributes, Op};
+use crate::ops;
 use crate::pass::infer::infer_and_fold;
 use crate::tensor::{Array, DType, Dim, Elements, move_elements};
 
@@ -155,7 +155,7 @@ fn check(name: &str, node: &Node, op: &Op, inputs: &[Option<Array>]) -> bool {
 
 #[test]
 fn evaluation_does_not_depend_on_the_layout_of_inputs() {
-    super::register();
+    ops::register();
     let mut seen = BTreeSet::new();
     for path in models() {
         let Some((nodes, graph)) = inferred(&path) else { continue };
@@ -171,7 +171,7 @@ fn evaluation_does_not_depend_on_the_layout_of_inputs() {
         }
     }
     let mut unseen = Vec::new();
-    for op in rows().map(|row| &row.op).filter(|op| op.fold.is_some()) {
+    for op in ops::rows().map(|row| &row.op).filter(|op| op.fold.is_some()) {
         let is_seen = seen.contains(&(op.domain, op.name));
         if !is_seen && !further(op).iter().any(|(node, inputs)| check("further", node, op, inputs)) {
             unseen.push(op.name);
