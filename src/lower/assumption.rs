@@ -24,6 +24,8 @@ pub enum AssumedFact {
     WholeLength,
     /// In each row of a mask a key is not hidden by minus infinity.
     SeesKey,
+    /// Floats are at least 2^-126, the least that the runtime does not flush to 0.
+    NotTiny,
     /// Elements of an input are finite, and so is each float that is computed from them.
     Finite,
 }
@@ -38,6 +40,7 @@ impl AssumedFact {
             AssumedFact::ExactQuotient => "exact_quotient",
             AssumedFact::WholeLength => "whole_length",
             AssumedFact::SeesKey => "sees_key",
+            AssumedFact::NotTiny => "not_tiny",
             AssumedFact::Finite => "finite",
         }
     }
@@ -54,6 +57,9 @@ impl AssumedFact {
             AssumedFact::WholeLength => "the length of the whole sequence: the net has no padding",
             AssumedFact::SeesKey => {
                 "not all minus infinity in a row: a query that sees no key gets the mean of all values"
+            }
+            AssumedFact::NotTiny => {
+                "at least 2^-126: the runtime flushes smaller floats to 0, also 2^-127, the least of float8e8m0"
             }
             AssumedFact::Finite => {
                 "finite, and so are the floats computed from them: sums and activations of the runtime do not \
@@ -81,6 +87,7 @@ impl AssumedFact {
                 let (dividend, divisor) = (call.range(index).magnitude(), call.range(1).magnitude());
                 dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
+            AssumedFact::NotTiny => call.range(index).least >= f64::from(f32::MIN_POSITIVE),
             AssumedFact::WholeLength | AssumedFact::SeesKey => false,
             AssumedFact::Finite => !matches!(call.may_be_infinite(index), Ok(true)),
         }
@@ -164,6 +171,15 @@ impl Lower<'_> {
             let unproved = (0..self.input_count()).find(|index| !AssumedFact::Finite.is_proved(self, *index));
             let value = unproved.and_then(|index| self.input_id(index).ok());
             self.state.assumptions.needs_finite = value.map(|value| (value, self.call.node().at()));
+        }
+    }
+
+    /// States that the floats of the net are finite, because the layers of the node need finite elements of input
+    /// `index`.
+    pub(super) fn need_finite(&mut self, index: usize) {
+        if let Ok(value) = self.input_id(index) {
+            let node = self.call.node().at();
+            self.state.assumptions.needs_finite.get_or_insert((value, node));
         }
     }
 

@@ -19,6 +19,7 @@ mod gather;
 mod index;
 mod port;
 mod precision;
+mod quotient;
 mod sizes;
 mod state;
 
@@ -43,6 +44,7 @@ pub(crate) use form::{apart_form, groups, interface_axes, interface_form, isolat
 pub(crate) use gather::few_parts;
 pub(crate) use index::ramp;
 use port::{check_elements, lower_inputs, lower_output};
+pub(crate) use quotient::OverZero;
 use state::{Label, State, mismatch, reshape_layer};
 
 /// Expresses a node in ncnn layers.

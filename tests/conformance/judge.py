@@ -61,7 +61,9 @@ def mat_of(array):
     """A Mat that owns its data."""
     if not array.size:
         return ncnn.Mat(*reversed(array.shape))
-    return ncnn.Mat(np.ascontiguousarray(array)).clone()
+    # The array has a name until the Mat, which does not keep it alive, is copied.
+    array = np.ascontiguousarray(array)
+    return ncnn.Mat(array).clone()
 
 
 def check_port(port, name, sizes):

@@ -204,7 +204,9 @@ def mat_of(array):
     """A Mat that owns its data. A cache may have no elements."""
     if not array.size:
         return ncnn.Mat(*reversed(array.shape))
-    return ncnn.Mat(np.ascontiguousarray(array)).clone()
+    # The array has a name until the Mat, which does not keep it alive, is copied.
+    array = np.ascontiguousarray(array)
+    return ncnn.Mat(array).clone()
 
 
 def feed(net, pairs, inputs, caches=None):

@@ -23,6 +23,7 @@ use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
     .required_outputs(usize::MAX)
     .fold(fold_top_k)
+    .scratch(SORTED)
     .range(range::first)
     .further_range(range::positions)
     .expand(expand_top_k)
@@ -31,6 +32,9 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Acce
         "long axes: comparing every pair of elements takes more than 256 MiB; a free size of the axis; a K known only at run \
          time",
     )];
+
+/// The bytes of an element that is sorted: as float64, twice, and with its index and its place, twice.
+const SORTED: u64 = 48;
 
 struct Order {
     axis: usize,

@@ -9,6 +9,8 @@
 
 mod fold;
 mod guard;
+mod nan;
+mod nonzero;
 mod select;
 
 use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
@@ -27,6 +29,8 @@ use guard::expand_where;
 use select::lower_where;
 
 pub(in crate::ops) use guard::{nan_input, scalar_like};
+pub(in crate::ops) use nan::expand_table_with_nan;
+pub(in crate::ops) use nonzero::over_zero_of;
 
 const COMPARISON: &[i64] = &[1, 7, 9, 13];
 const OR_EQUAL: &[i64] = &[12, 16];
@@ -67,7 +71,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)
         .chooses()
-        .lowers_to("BinaryOp MIN and MAX with infinities")
+        .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
     truth("Xor", LOGIC).lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
 ];
