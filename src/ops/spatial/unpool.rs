@@ -7,6 +7,7 @@ use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
+use crate::pass::pattern::{input, ints, producer};
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], Access::Any, infer_unpool)
@@ -108,6 +109,17 @@ fn expand_unpool(x: &mut Expand) -> Result<bool> {
     Ok(true)
 }
 
+/// Returns whether the indices are those of a MaxPool whose windows do not overlap.
+fn have_windows_apart(x: &Expand) -> bool {
+    let pool = input(x.node(), 1).and_then(|indices| producer(x.graph(), indices, "MaxPool"));
+    let Some((pool, kernel)) = pool.and_then(|pool| Some((pool, ints(pool, "kernel_shape")?))) else {
+        return false;
+    };
+    let strides = ints(pool, "strides").map_or_else(|| vec![1; kernel.len()], <[i64]>::to_vec);
+    let is_dense = ints(pool, "dilations").is_none_or(|dilations| dilations.iter().all(|step| *step == 1));
+    is_dense && kernel.iter().zip(strides).all(|(window, stride)| *window <= stride)
+}
+
 /// Expands MaxUnpool with indices computed at run time.
 fn scatter(x: &mut Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     // If all axes but the outermost are those of the pooled input, both interpretations of an index agree.
@@ -120,7 +132,10 @@ fn scatter(x: &mut Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     let zeros = x.literal(&Array::i64(zeros).cast(x.dtype(0)?)?)?;
     let (data, indices) = (x.operand(0)?, x.operand(1)?);
     let (data, indices) = (x.reshape(data, &[-1])?, x.reshape(indices, &[-1])?);
-    let spread = x.op("ScatterElements", &[zeros, indices, data], &[("axis", Attribute::Int(0))])?;
+    // If no two elements have the same index, a sum with zeros takes fewer layers.
+    let reduction = if have_windows_apart(x) { "add" } else { "none" };
+    let attributes = [("axis", Attribute::Int(0)), ("reduction", Attribute::String(reduction.into()))];
+    let spread = x.op("ScatterElements", &[zeros, indices, data], &attributes)?;
     let result = x.reshape(spread, sizes)?;
     x.output(0, result)?;
     Ok(true)

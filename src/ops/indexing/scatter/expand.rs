@@ -1,11 +1,14 @@
 //! Expands Scatter with indices computed at run time, or many unordered constant ones.
 
-use num_traits::ToPrimitive;
+use std::collections::BTreeSet;
+use std::iter;
+
+use num_traits::{AsPrimitive, ToPrimitive};
 
 use super::{Reduction, read_reduction, replaced_rows};
 use crate::common::limits;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::graph::Attribute;
+use crate::graph::{Attribute, Node, ValueId};
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{
@@ -14,21 +17,35 @@ use crate::ops::indexing::gather::{
 use crate::ops::indexing::one_hot::one_hot;
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::expand::{Expand, Operand};
+use crate::pass::pattern::{self, input, producer};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
-/// Returns whether the indices are constant, and few parts make up data with these elements replaced.
-fn is_moved(
+/// The maximum number of elements that are compared with the first.
+const MAX_UNIFORM: usize = 1 << 16;
+
+/// The updates of a node whose indices are constant.
+struct ConstantTargets {
+    /// Few parts make up data with these elements replaced.
+    are_few: bool,
+    /// No element has two updates.
+    are_distinct: bool,
+}
+
+/// Returns what is known of constant indices; `None` if they are computed at run time.
+fn constant_targets(
     expand: &Expand,
     places: impl Fn(&[usize], &Array) -> Result<(Vec<usize>, usize)>,
-) -> Result<bool> {
+) -> Result<Option<ConstantTargets>> {
     if expand.constant(1).is_none() {
-        return Ok(false);
+        return Ok(None);
     }
     let sizes = data_sizes(expand)?;
     let (offsets, width) = places(&sizes, &expand.array(1)?)?;
     let count = sizes.iter().product::<usize>() / width.max(1);
     limits::check_listed(count)?;
-    Ok(few_parts(&replaced_rows(count, &rows_at(&offsets, width))?))
+    let are_few = few_parts(&replaced_rows(count, &rows_at(&offsets, width))?);
+    let are_distinct = offsets.iter().collect::<BTreeSet<_>>().len() == offsets.len();
+    Ok(Some(ConstantTargets { are_few, are_distinct }))
 }
 
 /// Updates compared with all positions: `hits` is true if an update along `axis` addresses a position.
@@ -36,28 +53,90 @@ struct Matches {
     hits: Operand,
     updates: Operand,
     axis: i64,
+    /// The numbers of the updates along the axis, from 1; `None` if at most one addresses a position.
+    numbers: Option<Operand>,
 }
 
 /// Emits the data reduced with the updates, in float32.
 fn apply(expand: &mut Expand, data: Operand, matches: &Matches, reduction: Reduction) -> Result<Operand> {
     let (neutral, reduce, combine) = match reduction {
-        Reduction::Replace | Reduction::Add => (0.0, "ReduceSum", "Add"),
+        Reduction::Replace => return replace(expand, data, matches),
+        Reduction::Add => (0.0, "ReduceSum", "Add"),
         Reduction::Mul => (1.0, "ReduceProd", "Mul"),
         Reduction::Max => (f32::NEG_INFINITY, "ReduceMax", "Max"),
         Reduction::Min => (f32::INFINITY, "ReduceMin", "Min"),
     };
-    let neutral = expand.literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), neutral)))?;
-    let axes = expand.ints(&[matches.axis])?;
-    let flat = || [("keepdims", Attribute::Int(0))];
+    let neutral = expand.literal(&scalar(neutral))?;
     let spread = expand.op("Where", &[matches.hits, matches.updates, neutral], &[])?;
-    let reduced = expand.op(reduce, &[spread, axes], &flat())?;
-    if reduction != Reduction::Replace {
-        return expand.op(combine, &[data, reduced], &[]);
-    }
-    let hits = expand.cast(matches.hits, DType::F32)?;
-    let hit = expand.op("ReduceSum", &[hits, axes], &flat())?;
+    let reduced = reduce_updates(expand, reduce, spread, matches)?;
+    expand.op(combine, &[data, reduced], &[])
+}
+
+fn reduce_updates(
+    expand: &mut Expand,
+    reduce: &'static str,
+    of: Operand,
+    matches: &Matches,
+) -> Result<Operand> {
+    let axes = expand.ints(&[matches.axis])?;
+    expand.op(reduce, &[of, axes], &[("keepdims", Attribute::Int(0))])
+}
+
+fn scalar(element: f32) -> Array {
+    Array::f32(ndarray::ArrayD::from_elem(Vec::new(), element))
+}
+
+/// Emits the data with the last update of each position in its place.
+fn replace(expand: &mut Expand, data: Operand, matches: &Matches) -> Result<Operand> {
+    let uniform = uniform_update(expand)?;
+    let (hits, hit) = match matches.numbers.filter(|_| uniform.is_none()) {
+        None => {
+            let hits = expand.cast(matches.hits, DType::F32)?;
+            (matches.hits, reduce_updates(expand, "ReduceMax", hits, matches)?)
+        }
+        Some(numbers) => {
+            let hits = expand.cast(matches.hits, DType::I64)?;
+            let numbered = expand.op("Mul", &[hits, numbers], &[])?;
+            let last = reduce_updates(expand, "ReduceMax", numbered, matches)?;
+            let axes = expand.ints(&[matches.axis])?;
+            let each = expand.op("Unsqueeze", &[last, axes], &[])?;
+            (expand.op("Equal", &[each, numbers], &[])?, last)
+        }
+    };
     let hit = expand.cast(hit, DType::Bool)?;
-    expand.op("Where", &[hit, reduced, data], &[])
+    let update = match uniform {
+        Some(update) => update,
+        None => {
+            let zero = expand.literal(&scalar(0.0))?;
+            let spread = expand.op("Where", &[hits, matches.updates, zero], &[])?;
+            reduce_updates(expand, "ReduceSum", spread, matches)?
+        }
+    };
+    expand.op("Where", &[hit, update, data], &[])
+}
+
+/// Emits the update as a float32 if all updates are the same: a constant with equal elements, or an Expand of one
+/// element.
+fn uniform_update(expand: &mut Expand) -> Result<Option<Operand>> {
+    if let Some(constant) = expand.constant(2) {
+        if constant.len() > MAX_UNIFORM {
+            return Ok(None);
+        }
+        let elements = expand.array(2)?.cast(DType::F32)?.to_f64()?;
+        let Some(first) = elements.first().copied() else { return Ok(None) };
+        if elements.iter().any(|element| element.to_bits() != first.to_bits()) {
+            return Ok(None);
+        }
+        return expand.literal(&scalar(first.as_())).map(Some);
+    }
+    let graph = expand.graph();
+    let source = input(expand.node(), 2).and_then(|id| input(producer(graph, id, "Expand")?, 0));
+    let is_one = |id: &ValueId| graph.value(*id).shape.iter().flatten().all(|size| size.is(1));
+    let Some(source) = source.filter(|id| graph.value(*id).shape.is_some() && is_one(id)) else {
+        return Ok(None);
+    };
+    let one = expand.reshape(Operand::Value(source), &[])?;
+    if expand.dtype(2)? == DType::F32 { Ok(Some(one)) } else { expand.cast(one, DType::F32).map(Some) }
 }
 
 /// Returns inputs 0 and 2 as float32 in these shapes.
@@ -83,7 +162,8 @@ fn finish(expand: &mut Expand, result: Operand) -> Result<bool> {
 
 /// Expands ScatterND over `[rows, updates, elements of a row]`.
 pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
-    if is_moved(expand, |sizes, indices| tuple_places(sizes, indices, 0))? {
+    let constant = constant_targets(expand, |sizes, indices| tuple_places(sizes, indices, 0))?;
+    if constant.as_ref().is_some_and(|targets| targets.are_few) {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;
@@ -102,7 +182,9 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     let hits = one_hot(expand, targets, rows, 0, DType::Bool)?;
     let hits = expand.reshape(hits, &[rows, count, 1])?;
     let (data, updates) = operands(expand, &[rows, wide], &[1, count, wide])?;
-    let result = apply(expand, data, &Matches { hits, updates, axis: 1 }, reduction)?;
+    let are_distinct = count == 1 || constant.is_some_and(|targets| targets.are_distinct);
+    let numbers = if are_distinct { None } else { Some(numbers_from_one(expand, count, &[count, 1])?) };
+    let result = apply(expand, data, &Matches { hits, updates, axis: 1, numbers }, reduction)?;
     finish(expand, result)
 }
 
@@ -110,7 +192,8 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
 pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
     let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
-    if is_moved(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))? {
+    let constant = constant_targets(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))?;
+    if constant.as_ref().is_some_and(|targets| targets.are_few) {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;
@@ -140,12 +223,46 @@ pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     let (data, updates) = (expand.operand_as(0, DType::F32)?, expand.operand_as(2, DType::F32)?);
     let before = expand.ints(&[place])?;
     let updates = expand.op("Unsqueeze", &[updates, before], &[])?;
-    let mut result = apply(expand, data, &Matches { hits, updates, axis: place + 1 }, reduction)?;
+    let are_distinct = constant.is_some_and(|targets| targets.are_distinct) || are_places(expand, axis)?;
+    let numbers = if are_distinct { None } else { Some(element_numbers(expand, axis)?) };
+    let mut result = apply(expand, data, &Matches { hits, updates, axis: place + 1, numbers }, reduction)?;
     if dtype != DType::F32 {
         result = expand.cast(result, dtype)?;
     }
     expand.output(0, result)?;
     Ok(true)
+}
+
+/// Returns whether the indices along an axis are the places that TopK found along it, or a single one.
+fn are_places(expand: &Expand, axis: usize) -> Result<bool> {
+    let (graph, rank) = (expand.graph(), expand.shape(1)?.len());
+    let found = input(expand.node(), 1).and_then(|id| Some((id, producer(graph, id, "TopK")?)));
+    let is_along = |(id, node): (ValueId, &Node)| {
+        node.outputs.get(1) == Some(&Some(id)) && pattern::axis(node, -1, rank) == Some(axis)
+    };
+    Ok(expand.shape(1)?.at(axis)?.is(1) || found.is_some_and(is_along))
+}
+
+/// Emits the numbers of `count` updates, from 1, in this shape.
+fn numbers_from_one(expand: &mut Expand, count: i64, shape: &[i64]) -> Result<Operand> {
+    limits::check_listed(usize::try_from(count)?)?;
+    let numbers: Vec<i64> = (1..=count).collect();
+    let numbers = expand.ints(&numbers)?;
+    expand.reshape(numbers, shape)
+}
+
+/// Emits the numbers of the indices along an axis, from 1, as a column before the axes that follow it.
+fn element_numbers(expand: &mut Expand, axis: usize) -> Result<Operand> {
+    let shape = expand.shape(1)?;
+    let inner = shape.len().saturating_sub(axis + 1);
+    let column: Vec<i64> = iter::once(-1).chain((0..inner).map(|_| 1)).collect();
+    if let Some(count) = shape.at(axis)?.known() {
+        return numbers_from_one(expand, count, &column);
+    }
+    let indices = expand.operand(1)?;
+    let (places, one) = (expand.positions(indices, i64::try_from(axis)?)?, expand.scalar(1)?);
+    let numbers = expand.op("Add", &[places, one], &[])?;
+    expand.reshape(numbers, &column)
 }
 
 /// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the updates with
