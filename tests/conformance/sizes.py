@@ -171,6 +171,18 @@ def tried(names, every):
     return [dict(zip(names, sizes)) for sizes in itertools.product(*choices)]
 
 
+def models(every):
+    """All models; fewer unless `every`."""
+    return itertools.chain.from_iterable(family(every) for family in (pools, convolutions, interpolations, others))
+
+
+def allowed(case, report, every):
+    """The sizes that satisfy the conditions of a report."""
+    diagnostics = json.loads(report.read_text())["diagnostics"]
+    conditions = [found["reason"] for found in diagnostics if found["severity"] == "condition"]
+    return [one for one in tried(symbols(case / "model.onnx"), every) if all(holds(condition, one) for condition in conditions)]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true")
@@ -178,14 +190,12 @@ def main():
     parser.add_argument("converter")
     arguments = parser.parse_args()
     judge, counts, wrong = Judge(), collections.Counter(), []
-    families = (pools, convolutions, interpolations, others)
-    models = itertools.chain.from_iterable(family(arguments.all) for family in families)
-    models = itertools.islice(models, 0, None, 1 if arguments.all or arguments.only else 3)
+    taken = itertools.islice(models(arguments.all), 0, None, 1 if arguments.all or arguments.only else 3)
     with tempfile.TemporaryDirectory() as folder:
         case, out = Path(folder) / "case", Path(folder) / "out"
         case.mkdir()
         out.mkdir()
-        for model in models:
+        for model in taken:
             if arguments.only not in model.name:
                 continue
             model.write(case / "model.onnx")
@@ -196,14 +206,12 @@ def main():
                 if verdict != "refused":
                     wrong.append(f"{model.name}: {verdict}: {told}")
                 continue
-            diagnostics = json.loads(report.read_text())["diagnostics"]
-            conditions = [found["reason"] for found in diagnostics if found["severity"] == "condition"]
-            sizes = [one for one in tried(symbols(case / "model.onnx"), arguments.all) if all(holds(condition, one) for condition in conditions)]
+            sizes = allowed(case, report, arguments.all)
             verdict, reason = judge.ask("judge_sizes", case / "model.onnx", out / PARAM, out / BIN, told_ports(told), sizes, TOLERANCE)
             counts[verdict] += 1
             counts["runs"] += len(sizes)
             if verdict in ("broken", "wrong"):
-                wrong.append(f"{model.name}: {verdict}: {reason} [{'; '.join(conditions)}]")
+                wrong.append(f"{model.name}: {verdict}: {reason}")
     judge.stop()
     print(dict(counts))
     print("\n".join(wrong))

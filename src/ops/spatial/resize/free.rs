@@ -16,6 +16,8 @@ use crate::tensor::{Dim, SizeCondition};
 const TRIED_SIZES: [i64; 6] = [4, 5, 7, 32, 63, 250];
 /// The largest size for which the rounding of coordinates is checked.
 const MAX_TRIED: i64 = 1 << 14;
+/// The first release whose Interp does not read beyond axes that are shorter than its filter (`interp.cpp`).
+const INTERP_STAYS_WITHIN: u32 = 20_261_020;
 /// `Interp::resize_type`.
 const NEAREST: i32 = 1;
 
@@ -98,7 +100,14 @@ pub(super) fn lower_free(
     let matches = |mode: &InterpMode| {
         rules.iter().zip(&axes).all(|(rule, axis)| interp_matches(resize, axis, *rule, *mode))
     };
-    let mode = INTERP_MODES.into_iter().find(matches).ok_or_else(refuse)?;
+    let is_long = |mode: &InterpMode| {
+        let mut sizes = axes.iter().filter_map(|axis| shape.get(axis.axis)?.known());
+        sizes.all(|size| size >= mode.least_size())
+    };
+    let mode = INTERP_MODES.into_iter().find(|mode| is_long(mode) && matches(mode)).ok_or_else(refuse)?;
+    for axis in axes.iter().filter(|_| lower.release() < INTERP_STAYS_WITHIN) {
+        lower.require(SizeCondition::at_least(shape.at(axis.axis)?, mode.least_size()))?;
+    }
     for (axis, rule) in axes.iter().zip(&rules) {
         if *rule == Growth::Any
             && !TRIED_SIZES.into_iter().all(|input| maps_match(resize, axis, mode, input, 1))
